@@ -1,0 +1,1 @@
+"""Agents, skills, rubrics and config, read from data files with the place of every fault."""

@@ -1,0 +1,139 @@
+"""The exceptions that leave a module of this package.
+
+::
+
+    DiffcourtError                  one clear line for a person; exit code 2 unless said otherwise
+    ├── InputError                  a ref, patch, path or flag that cannot be used
+    ├── ConfigError                 a fault in config, agent, skill or rubric: file, line, what is allowed
+    ├── StoreError                  the journal could not be read or written (exit 3, resumable)
+    │   └── RunNotFound             no run of that name here (exit 2)
+    ├── ReplayMismatch              a recorded effect and the present request differ (exit 3)
+    ├── FlowError                   a flow's table is wrong, or a handler left it
+    ├── SandboxError                a program could not be started or had to be ended
+    ├── ModelError                  a model's reply cannot be used
+    │   └── ScriptError             a scripted model was asked something it has no line for
+    └── Refused                     the executor did not perform a call
+        ├── NotRegistered           no such tool
+        ├── NotPermitted            not this agent's, or not in this environment
+        ├── InvalidArguments        arguments do not fit the tool's schema
+        ├── GuardRefused            a guard said no
+        ├── BudgetExhausted         the worst case of the call does not fit what is left
+        └── ApprovalRequired        irreversible, and no person has said yes
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+EXIT_OK = 0
+EXIT_GATED = 1
+EXIT_USAGE = 2
+EXIT_INCOMPLETE = 3
+EXIT_INTERRUPTED = 130
+
+
+class DiffcourtError(Exception):
+    """Base of all; ``str()`` is one line that says what to do."""
+
+    exit_code = EXIT_USAGE
+
+
+class InputError(DiffcourtError):
+    """What the person named cannot be reviewed."""
+
+
+class ConfigError(DiffcourtError):
+    """A fault in a data file, with its place.
+
+    Args:
+        message: what is wrong and what is allowed.
+        file: the file at fault.
+        line: 1-based line in it, 0 when the whole file is at fault.
+    """
+
+    def __init__(self, message: str, file: Path | str, line: int = 0) -> None:
+        self.file, self.line, self.message = str(file), line, message
+        super().__init__(f"{file}:{line}: {message}" if line else f"{file}: {message}")
+
+
+class StoreError(DiffcourtError):
+    """The journal could not be read or written; what was recorded before is safe."""
+
+    exit_code = EXIT_INCOMPLETE
+
+
+class RunNotFound(StoreError):
+    """No run of that name."""
+
+    exit_code = EXIT_USAGE
+
+
+class ReplayMismatch(DiffcourtError):
+    """The request under a key differs from the recorded one: never re-run silently."""
+
+    exit_code = EXIT_INCOMPLETE
+
+    def __init__(self, key: str, recorded: object, present: object) -> None:
+        self.key, self.recorded, self.present = key, recorded, present
+        super().__init__(
+            f"the recorded request at {key} differs from the present one; "
+            f"start a new review. recorded: {recorded!r:.300} present: {present!r:.300}"
+        )
+
+
+class FlowError(DiffcourtError):
+    """A transition table that is not sound, or a handler that returned a state outside it."""
+
+
+class SandboxError(DiffcourtError):
+    """A program could not be started, or was ended for breaking a limit."""
+
+
+class ModelError(DiffcourtError):
+    """A model's reply cannot be used."""
+
+
+class ScriptError(ModelError):
+    """A scripted model got a call that it has no line for, or was left with lines unsaid."""
+
+
+class Refused(DiffcourtError):
+    """The executor did not perform a call. ``code`` is stable and journaled."""
+
+    code = "refused"
+
+
+class NotRegistered(Refused):
+    """No tool of that name."""
+
+    code = "not_registered"
+
+
+class NotPermitted(Refused):
+    """The tool exists, but not for this agent or not in this environment."""
+
+    code = "not_permitted"
+
+
+class InvalidArguments(Refused):
+    """The arguments do not fit the tool's JSON Schema."""
+
+    code = "invalid_arguments"
+
+
+class GuardRefused(Refused):
+    """A guard said no."""
+
+    code = "guard_refused"
+
+
+class BudgetExhausted(Refused):
+    """The worst case of the call does not fit what is left."""
+
+    code = "budget_exhausted"
+
+
+class ApprovalRequired(Refused):
+    """The call cannot be undone and no person has approved it."""
+
+    code = "approval_required"

@@ -1,0 +1,1 @@
+"""Screens: the verdict as text."""

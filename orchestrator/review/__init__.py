@@ -1,0 +1,1 @@
+"""The application: review of a change."""

@@ -1,0 +1,1 @@
+"""Analysers: programs and checks behind the agents' tools."""

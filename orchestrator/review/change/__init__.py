@@ -1,0 +1,1 @@
+"""From refs, a work tree or a patch to a `Change`."""

@@ -1,0 +1,66 @@
+"""A change under review, as data: two trees of one object store and the files between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Status = Literal["added", "deleted", "modified", "renamed", "copied", "mode", "type"]
+Kind = Literal["text", "binary", "symlink", "submodule"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedFile:
+    """One file of a change.
+
+    Attributes:
+        path: its path in head (in base when it was deleted); forward slashes, never absolute. A name
+            that is not UTF-8 is held with ``surrogateescape``.
+        old_path: its path in base, None when it was added.
+        added: 1-based line numbers in head that the change adds or alters.
+        removed: 1-based line numbers in base that the change removes or alters.
+        whole: both sides are fully known. False for a file of a patch without a repository, of which
+            only the hunks are known: its sides are padded with empty lines so that numbers are right.
+        skip: why no analyser looks at it (``binary``, ``generated: ...``, ``lock file``, ...), else None.
+        old_blob, new_blob: object ids, None on the side where it does not exist.
+    """
+
+    path: str
+    status: Status
+    kind: Kind = "text"
+    old_path: str | None = None
+    old_mode: str | None = None
+    new_mode: str | None = None
+    old_blob: str | None = None
+    new_blob: str | None = None
+    size: int = 0
+    added: tuple[int, ...] = ()
+    removed: tuple[int, ...] = ()
+    whole: bool = True
+    skip: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is reviewed. Everything is named by object id, so a resumed run sees the same bytes.
+
+    Attributes:
+        base, head: what a person would call the two sides (a commit id, ``worktree``, a patch's name).
+        base_tree, head_tree: tree object ids; every content is read from these.
+        git_dir: the repository that holds the objects (or an extra store with alternates).
+        object_dir: an extra object directory written for this run (worktree or patch), or None.
+        has_tree: False for a patch without a repository: only the hunks are known.
+        policy_commit: the commit from which ``.diffcourt/`` is read, None when there is none.
+        notes: sentences a person should read (shallow clone, empty diff, ...).
+    """
+
+    base: str
+    head: str
+    base_tree: str
+    head_tree: str
+    git_dir: str
+    object_dir: str | None = None
+    has_tree: bool = True
+    policy_commit: str | None = None
+    files: tuple[ChangedFile, ...] = ()
+    notes: tuple[str, ...] = field(default=())

@@ -1,0 +1,1 @@
+"""Checks in pure Python; they run in a worker process."""

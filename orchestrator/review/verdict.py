@@ -1,0 +1,219 @@
+"""The verdict: the document a CI job gates on and a person argues with.
+
+These models are the published JSON Schema (``diffcourt schema verdict``).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SCHEMA_VERSION = "1.0"
+
+Severity = Literal["critical", "high", "medium", "low", "info"]
+Outcome = Literal["merge", "needs_changes", "block"]
+StopReason = Literal["done", "budget", "stagnation", "human"]
+SEVERITIES: tuple[Severity, ...] = ("critical", "high", "medium", "low", "info")
+OUTCOMES: tuple[Outcome, ...] = ("merge", "needs_changes", "block")
+
+Unit = Annotated[float, Field(ge=0, le=1)]
+
+
+class Doc(BaseModel):
+    """Base of every part: unknown keys are errors, instances are frozen."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ChangeRef(Doc):
+    """What was reviewed."""
+
+    base: str
+    head: str
+    files: int = Field(ge=0, description="number of changed files")
+    added_lines: int = Field(ge=0)
+    removed_lines: int = Field(ge=0)
+    notes: tuple[str, ...] = ()
+
+
+class Evidence(Doc):
+    """Why a finding is believed."""
+
+    quote: str = Field(description="the text at the cited lines of head, secrets redacted")
+    tool_calls: tuple[str, ...] = Field(description="ids of the calls that showed it")
+
+
+class Finding(Doc):
+    """One defect that the change brings in."""
+
+    id: str = Field(description="F1, F2, ... in the order of the report")
+    fingerprint: str = Field(description="stable across runs and line moves")
+    severity: Severity
+    confidence: Unit
+    title: str
+    detail: str
+    category: str = Field(description="security, qa, docs or architecture")
+    rule: str
+    cwe: tuple[int, ...] = ()
+    path: str
+    start_line: int = Field(ge=1)
+    end_line: int = Field(ge=1)
+    evidence: Evidence
+    fix_suggestion: str = ""
+    reported_by: tuple[str, ...] = Field(description="tools and agents that reported it")
+    state: Literal["open", "waived", "rejected"] = "open"
+
+
+class Rejected(Doc):
+    """A finding that does not count, and why: marked, not dropped."""
+
+    finding: Finding
+    reason: str
+
+
+class Checked(Doc):
+    """A changed file and what looked at it."""
+
+    path: str
+    by: tuple[str, ...]
+    tool_calls: tuple[str, ...]
+
+
+class Skipped(Doc):
+    """A changed file, or a part of its review, that did not happen."""
+
+    path: str
+    why: str
+    tool: str = Field(default="", description="the tool that could not look; empty: none did")
+    gap: bool = Field(description="true: this makes the review incomplete; false: left out by policy")
+
+
+class RequiredCheck(Doc):
+    """A check that must have run for the verdict to be complete."""
+
+    name: str
+    status: Literal["passed", "failed", "not_run", "not_applicable"]
+    detail: str = ""
+
+
+class CriterionScore(Doc):
+    """One line of the rubric."""
+
+    id: str
+    kind: Literal["measured", "judged"]
+    weight: float
+    score: Unit | None = Field(description="null: not scored")
+    why: str
+    missing: tuple[str, ...] = Field(default=(), description="evidence a further iteration must get")
+
+
+class Score(Doc):
+    """The judge's score of the review (not of the change)."""
+
+    total: Unit | None
+    threshold: Unit
+    criteria: tuple[CriterionScore, ...]
+
+
+class Stop(Doc):
+    """Why the run ended."""
+
+    reason: StopReason
+    detail: str
+    uncertain: tuple[str, ...] = ()
+    next_human_action: str
+
+
+class AgentReport(Doc):
+    """One agent's own report in the same terms."""
+
+    agent: str
+    iteration: int = Field(ge=1)
+    status: Literal["ok", "failed", "timeout", "budget", "skipped"]
+    summary: str = ""
+    findings: tuple[str, ...] = Field(default=(), description="ids of the findings it reported")
+    checked: int = Field(default=0, ge=0, description="files it looked at")
+    gaps: tuple[str, ...] = ()
+    turns: int = Field(default=0, ge=0)
+    tool_calls: int = Field(default=0, ge=0)
+
+
+class Iteration(Doc):
+    """One round of Plan to Evaluate."""
+
+    number: int = Field(ge=1)
+    score: Unit | None
+    new_findings: int
+    new_evidence: int
+    gaps: int
+    decision: str
+
+
+class Usage(Doc):
+    """What the run used."""
+
+    iterations: int = 0
+    model_calls: int = 0
+    tool_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    usd: float = 0.0
+    seconds: float = 0.0
+    limits: dict[str, float] = Field(default_factory=dict)
+
+
+class Artifact(Doc):
+    """A file the run left behind."""
+
+    name: str
+    path: str
+
+
+class Provenance(Doc):
+    """What decided: with these equal, the verdict is equal."""
+
+    version: str
+    provider: str
+    models: tuple[str, ...] = ()
+    policy_commit: str | None = None
+    digests: dict[str, str] = Field(description="agents, skills, rubric, config, by name")
+    analysers: dict[str, str] = Field(description="tool → version")
+    journal_head: str = ""
+    journal_length: int = 0
+
+
+class Verdict(Doc):
+    """The verdict document, schema version 1."""
+
+    schema_version: Literal["1.0"] = SCHEMA_VERSION
+    run_id: str
+    change: ChangeRef
+    verdict: Outcome
+    status: Literal["complete", "incomplete"]
+    confidence: Unit
+    reasons: tuple[str, ...] = Field(description="the rules of the verdict policy that decided")
+    stop: Stop
+    score: Score
+    findings: tuple[Finding, ...]
+    rejected: tuple[Rejected, ...]
+    checked: tuple[Checked, ...]
+    skipped: tuple[Skipped, ...]
+    required_checks: tuple[RequiredCheck, ...]
+    next_actions: tuple[str, ...]
+    agents: tuple[AgentReport, ...]
+    iterations: tuple[Iteration, ...]
+    usage: Usage
+    artifacts: tuple[Artifact, ...] = ()
+    provenance: Provenance
+    summary: str = ""
+    digest: str = Field(default="", description="SHA-256 of the canonical document, volatile fields left out")
+
+
+def json_schema() -> dict[str, Any]:
+    """The published JSON Schema of the verdict (draft 2020-12)."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **Verdict.model_json_schema(mode="serialization"),
+    }

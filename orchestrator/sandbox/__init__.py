@@ -1,0 +1,1 @@
+"""Running programs over things we do not trust."""

@@ -1,0 +1,1 @@
+"""Journal stores behind the engine's port."""

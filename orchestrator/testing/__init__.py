@@ -1,0 +1,1 @@
+"""Test doubles that are product code: they fail loudly."""

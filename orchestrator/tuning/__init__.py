@@ -1,0 +1,1 @@
+"""The application: tuning of a rubric against people's labels."""
