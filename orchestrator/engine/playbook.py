@@ -1,0 +1,54 @@
+"""Reading a playbook's steps: one text that a model reads as prose and code reads as a list.
+
+A step is a numbered item under ``## Steps``. The tools it names stand in backticks.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+SECTIONS = ("When to use", "Steps", "Evidence required", "Stop when", "Output")
+
+_HEADING = re.compile(r"^##[ \t]+(.+?)[ \t]*$")
+_ITEM = re.compile(r"^\d+[.)][ \t]+(.*)$")
+_TICKED = re.compile(r"`([a-z][a-z0-9_.-]*)`")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step: its words, the names in backticks in order, and its 1-based line in the body."""
+
+    text: str
+    names: tuple[str, ...]
+    line: int
+
+
+def sections(body: str) -> dict[str, tuple[int, str]]:
+    """Split a body at its ``##`` headings: title → (1-based line of the heading, text below it)."""
+    found: dict[str, tuple[int, list[str]]] = {}
+    current: list[str] = []
+    for number, line in enumerate(body.splitlines(), 1):
+        heading = _HEADING.match(line)
+        if heading:
+            current = []
+            found[heading.group(1)] = (number, current)
+        else:
+            current.append(line)
+    return {title: (number, "\n".join(lines)) for title, (number, lines) in found.items()}
+
+
+def steps(body: str) -> tuple[Step, ...]:
+    """The steps of a playbook, in order; empty when it has no ``## Steps``."""
+    start, text = sections(body).get("Steps", (0, ""))
+    items: list[tuple[int, list[str]]] = []
+    for offset, line in enumerate(text.splitlines(), 1):
+        item = _ITEM.match(line)
+        if item:
+            items.append((start + offset, [item.group(1)]))
+        elif items and line.strip():
+            items[-1][1].append(line.strip())
+    return tuple(
+        Step(joined := " ".join(lines), tuple(dict.fromkeys(_TICKED.findall(joined))), line)
+        for line, lines in items
+    )

@@ -1,0 +1,287 @@
+"""The harness's words, as frozen data. Nothing here knows what is being worked on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, Literal
+
+Json = Any
+"""A value of the JSON data model: None, bool, int, float, str, list, or dict with str keys."""
+
+Role = Literal["user", "assistant"]
+StopKind = Literal["end", "tool_use", "max_tokens", "refused", "filtered", "paused"]
+
+
+class Level(IntEnum):
+    """What a tool can do to the world; higher includes more harm."""
+
+    READ = 0
+    WRITE = 1
+    ADMIN = 2
+    IRREVERSIBLE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Words."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A model's wish to have a tool run. It is intent, not permission."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What came of a call.
+
+    Attributes:
+        call_id: the call's id as the model gave it.
+        content: what the model sees, already bounded, redacted and marked as untrusted.
+        ok: False for a refusal or a failure.
+        ref: the journal's key of the call; stable, and what a report cites.
+        data: the same result for the application's code; a model never sees it.
+        code: why it is not ok (``guard_refused``, ``timeout``, ...), empty when it is.
+    """
+
+    call_id: str
+    content: str
+    ok: bool = True
+    ref: str = ""
+    data: Json = None
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A provider's block that we carry back unchanged and never interpret."""
+
+    provider: str
+    payload: Json
+
+
+Block = Text | ToolCall | ToolResult | Opaque
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation."""
+
+    role: Role
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A named part of the system prompt; stable parts come first so that a prefix can be cached."""
+
+    kind: Literal["role", "skill", "rules"]
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """What is known of a tool before it runs.
+
+    Attributes:
+        schema: JSON Schema of the arguments, an object schema with ``additionalProperties: false``.
+        timeout: seconds.
+        max_output: characters of content that reach a model; the rest is cut, and the cut is said.
+        usd: the most that one call can cost.
+    """
+
+    name: str
+    description: str
+    schema: Mapping[str, Json]
+    level: Level = Level.READ
+    tags: frozenset[str] = frozenset()
+    timeout: float = 60.0
+    max_output: int = 20_000
+    usd: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What a tool returns: ``content`` for a model, ``data`` for the application's code."""
+
+    content: str
+    data: Json = None
+    ok: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one model call used. Tokens are counts, money is US dollars."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    usd: float = 0.0
+
+    @property
+    def tokens(self) -> int:
+        """All tokens that count against a budget."""
+        return self.input_tokens + self.output_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call of a model, vendor-neutral.
+
+    Attributes:
+        agent: who asks; providers may ignore it, traces do not.
+        output_schema: JSON Schema of the final report, None for free text.
+        max_tokens: the most it may answer; with the counted input this is the worst case that is
+            reserved before the call.
+        nonce: frames untrusted text in this run; quoted text cannot know it.
+    """
+
+    agent: str
+    model: str
+    system: tuple[Section, ...]
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    output_schema: Mapping[str, Json] | None = None
+    tool_choice: Literal["auto", "none", "required"] = "auto"
+    max_tokens: int = 4096
+    effort: str | None = None
+    nonce: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A model's answer, parsed into blocks."""
+
+    blocks: tuple[Block, ...]
+    stop: StopKind
+    usage: Usage = field(default_factory=Usage)
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """A playbook (Agent Skills format). ``text`` is the body of SKILL.md."""
+
+    name: str
+    description: str
+    text: str
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Limits of a run or of one agent. ``inf`` where nothing bounds.
+
+    Attributes:
+        iterations: rounds of the whole flow.
+        turns: model calls of one agent.
+        tool_calls, tokens: counts.
+        usd: US dollars.
+        seconds: wall time.
+    """
+
+    iterations: float = float("inf")
+    turns: float = float("inf")
+    tool_calls: float = float("inf")
+    tokens: float = float("inf")
+    usd: float = float("inf")
+    seconds: float = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSpec:
+    """One agent: what it may see, do and spend.
+
+    Attributes:
+        model: a rung of the model ladder (``fast``, ``strong``) or a model's name.
+        contract: JSON Schema of its final report, None for free text.
+        escalation: rungs to climb on failure, cheapest first; ``human`` may be the last.
+    """
+
+    name: str
+    description: str
+    prompt: str
+    tools: tuple[str, ...]
+    skills: tuple[Skill, ...] = ()
+    model: str = "fast"
+    bounds: Bounds = field(default_factory=Bounds)
+    contract: Mapping[str, Json] | None = None
+    escalation: tuple[str, ...] = ()
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LevelOf:
+    """One level of a criterion: a score from 0 to 1 and what earns it."""
+
+    score: float
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """One line of a rubric.
+
+    Attributes:
+        kind: ``measured`` by code, or ``judged`` by a model or a person.
+        weight: relative to its siblings; negative is a penalty.
+        parent: id of the group it belongs to, None at the root.
+        na: what "does not apply" does: leave it out, count as 0, or count as 1.
+        abstain: what "not scored" does: leave it out, or count as 0.
+        blocker: a score of 0 here makes the whole fail whatever the total.
+    """
+
+    id: str
+    kind: Literal["measured", "judged"]
+    description: str
+    weight: float = 1.0
+    levels: tuple[LevelOf, ...] = ()
+    parent: str | None = None
+    na: Literal["exclude", "zero", "full"] = "exclude"
+    abstain: Literal["exclude", "zero"] = "exclude"
+    blocker: bool = False
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """An inner node of a rubric's tree."""
+
+    id: str
+    description: str = ""
+    weight: float = 1.0
+    parent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rubric:
+    """What a judge scores by.
+
+    A node's score is the weighted mean of its children: sum of weight times score over the sum of the
+    positive weights, clipped to 0..1. Only children that count (see ``Criterion.na``, ``abstain``) enter.
+
+    Attributes:
+        threshold: a total at or above it is accepted.
+        judge: what judged the criteria (``model``, ``prompt_digest``), empty when only measured.
+        provenance: what it was fitted on, empty for one written by hand.
+    """
+
+    name: str
+    version: int
+    description: str
+    threshold: float
+    criteria: tuple[Criterion, ...]
+    groups: tuple[Group, ...] = ()
+    judge: Mapping[str, Json] = field(default_factory=dict)
+    provenance: Mapping[str, Json] = field(default_factory=dict)
+    digest: str = ""

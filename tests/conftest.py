@@ -1,0 +1,35 @@
+"""Shared by the whole suite: both event loops, an empty home, no network."""
+
+import os
+import socket
+
+import pytest
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def _sealed(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """An empty home, no keys, and a failure for whoever dials out."""
+    home = tmp_path_factory.mktemp("home")
+    for name in list(os.environ):
+        if name.endswith(("_API_KEY", "_TOKEN")) or name.startswith(("GIT_", "DIFFCOURT_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(home / ".state"))
+
+    real = socket.socket.connect
+
+    def connect(self: socket.socket, address: object) -> None:
+        local = self.family == socket.AF_UNIX or (
+            isinstance(address, tuple) and address[0] in {"127.0.0.1", "::1", "localhost"}
+        )
+        if not local:
+            raise AssertionError(f"the suite runs without a network; something dialled {address!r}")
+        real(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", connect)
