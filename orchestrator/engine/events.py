@@ -1,0 +1,50 @@
+"""What a run tells whoever watches it. Watching changes nothing: the journal is the record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from orchestrator.engine.types import Json
+
+EventKind = Literal[
+    "run_started",  # detail: the run's id
+    "state",  # detail: the state that is entered
+    "agent_started",
+    "agent_finished",  # detail: ok, failed, timeout, budget, skipped
+    "model_started",
+    "model_finished",  # data: usage as a dict
+    "tool_started",  # tool
+    "tool_finished",  # tool; detail: ok or the refusal's code; data: {"findings": n}
+    "budget",  # data: {"used": {...}, "limits": {...}}
+    "note",  # detail: a sentence for a person
+    "run_finished",  # detail: the stop reason
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened.
+
+    Attributes:
+        at: seconds since the run (or its resumption) began.
+        key: the journal's key of the effect, where there is one.
+        replayed: it came out of the journal; nothing was done again.
+    """
+
+    kind: EventKind
+    at: float
+    agent: str = ""
+    tool: str = ""
+    key: str = ""
+    detail: str = ""
+    data: Json = None
+    replayed: bool = False
+
+
+Observer = Callable[[Event], None]
+
+
+def ignore(event: Event) -> None:
+    """The observer that looks away."""
