@@ -8,6 +8,8 @@
     ├── StoreError                  the journal could not be read or written (exit 3, resumable)
     │   └── RunNotFound             no run of that name here (exit 2)
     ├── ReplayMismatch              a recorded effect and the present request differ (exit 3)
+    ├── Interrupted                 the person stopped it; resumable (exit 130)
+    ├── OutputError                 the result could not be written where it was asked for (exit 3)
     ├── FlowError                   a flow's table is wrong, or a handler left it
     ├── SandboxError                a program could not be started or had to be ended
     ├── ModelError                  a model's reply cannot be used
@@ -23,6 +25,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 EXIT_OK = 0
@@ -79,6 +82,28 @@ class ReplayMismatch(DiffcourtError):
             f"the recorded request at {key} differs from the present one; "
             f"start a new review. recorded: {recorded!r:.300} present: {present!r:.300}"
         )
+
+
+class Interrupted(DiffcourtError):
+    """The person stopped the run; what was recorded is safe.
+
+    Args:
+        run_id: the run that can be continued.
+        repo: the repository it belongs to, when the person named one.
+    """
+
+    exit_code = EXIT_INTERRUPTED
+
+    def __init__(self, run_id: str, repo: Path | None = None) -> None:
+        self.run_id, self.repo = run_id, repo
+        where = f" --repo {shlex.quote(str(repo))}" if repo else ""
+        super().__init__(f"interrupted; continue with: diffcourt resume {run_id}{where}")
+
+
+class OutputError(DiffcourtError):
+    """The result could not be written where it was asked for; the run itself is kept."""
+
+    exit_code = EXIT_INCOMPLETE
 
 
 class FlowError(DiffcourtError):

@@ -1,0 +1,97 @@
+"""What the app takes and gives, as plain data. Screens read these; nothing heavy is imported."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from orchestrator.errors import ConfigError
+    from orchestrator.review.verdict import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewOptions:
+    """What a person asked to have reviewed. None where nothing was said.
+
+    Attributes:
+        repo: the repository's folder; None: the current one.
+        worktree: review what is not committed yet, in place of a head ref.
+        diff: a unified diff to review in place of refs.
+        diff_name: what messages call that diff, empty without one.
+        max_minutes: wall time in minutes.
+        max_usd: US dollars.
+    """
+
+    repo: Path | None
+    base: str | None
+    head: str | None
+    worktree: bool
+    diff: bytes | None
+    diff_name: str
+    provider: str | None
+    pattern: str | None
+    max_iterations: int | None
+    max_tool_calls: int | None
+    max_minutes: float | None
+    max_usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """One run in the list of runs.
+
+    Attributes:
+        started: ISO 8601 time.
+        change: what was reviewed, in few words.
+        state: ``finished``, ``interrupted``, ``running``, ...
+        verdict: None while there is none.
+        findings: number of open findings, None while there is no verdict.
+    """
+
+    run_id: str
+    started: str
+    change: str
+    state: str
+    verdict: str | None
+    findings: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineEntry:
+    """One effect of a run.
+
+    Attributes:
+        seq: its number in the journal.
+        at: seconds since the run began.
+        key: where it stands in the run, ``2/act/security/turn3/model``.
+        seconds: how long it took, None where that was not measured.
+    """
+
+    seq: int
+    at: float
+    kind: str
+    key: str
+    summary: str
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One run in full; ``verdict`` is None while there is none."""
+
+    info: RunInfo
+    verdict: Verdict | None
+    timeline: list[TimelineEntry]
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogListing:
+    """What the catalog holds, as (name, description), and every fault in it."""
+
+    agents: list[tuple[str, str]]
+    skills: list[tuple[str, str]]
+    tools: list[tuple[str, str]]
+    rubrics: list[tuple[str, str]]
+    problems: list[ConfigError]
