@@ -1,0 +1,334 @@
+"""The worker pool against checks that misbehave in every way a hostile file can make them."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import pytest
+
+from orchestrator.errors import SandboxError
+from orchestrator.sandbox.worker import PACKAGE_PARENT, WorkerPool
+
+pytestmark = pytest.mark.anyio
+
+CHECKS = """
+import os, signal, subprocess, sys, time
+
+print("printed while importing")
+
+def echo(job):
+    print("noise on standard output")
+    sys.stderr.write("x" * 300_000)
+    return job
+
+def pid(job):
+    return os.getpid()
+
+def big(job):
+    return "x" * job["size"]
+
+def sleep(job):
+    time.sleep(job["for"])
+    return "woke"
+
+def nap_with_child(job):
+    child = subprocess.Popen(["sleep", "60"])
+    with open(job["note"], "w") as note:
+        note.write(f"{os.getpid()} {child.pid}")
+    time.sleep(60)
+
+def regex(job):
+    import re
+    return bool(re.match(r"(a+)+$", "a" * 64 + "b"))
+
+def memory(job):
+    return len(bytearray(4 << 30))
+
+def kill(job):
+    os.kill(os.getpid(), getattr(signal, job["signal"]))
+
+def leave(job):
+    os._exit(job["code"])
+
+def garbage(job):
+    for stream in range(3, 10):
+        try:
+            os.write(stream, job["text"].encode())
+        except OSError:
+            pass
+    return "after garbage"
+
+def recurse(job):
+    return recurse(job)
+
+def wrong(job):
+    raise KeyError("two\\nlines")
+
+def unspeakable(job):
+    return {1, 2}
+
+def environment(job):
+    return dict(os.environ)
+
+def path(job):
+    return sys.path[0]
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "rogue.py").write_text(CHECKS)
+    return tmp_path
+
+
+@pytest.fixture
+def pool(home: Path) -> Callable[[int], WorkerPool]:
+    return lambda size=1: WorkerPool(size, home=home, prefix="rogue")
+
+
+def running(pid: int) -> bool:
+    """Whether a process of that id runs (one that has ended and waits to be reaped does not)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+async def gone(pid: int) -> bool:
+    """Wait until a process has ended."""
+    with anyio.move_on_after(10):
+        while running(pid):  # noqa: ASYNC110 - another process: there is no event to wait for
+            await anyio.sleep(0.01)
+    return not running(pid)
+
+
+async def test_reply_is_what_the_check_returned_whatever_it_prints(pool) -> None:
+    job = {"name": "caf\udce9", "n": [1, 2.5, None], "newline": "a\nb"}
+    async with pool() as workers:
+        assert await workers.call("rogue:echo", job, seconds=20) == job
+        assert await workers.call("rogue:echo", job, seconds=20) == job
+
+
+async def test_a_worker_is_kept_for_the_next_call(pool) -> None:
+    async with pool() as workers:
+        pids = {await workers.call("rogue:pid", {}, seconds=20) for _ in range(3)}
+    assert len(pids) == 1
+
+
+async def test_megabytes_go_both_ways(pool) -> None:
+    async with pool() as workers:
+        assert len(await workers.call("rogue:big", {"size": 5_000_000}, seconds=20)) == 5_000_000
+        job = {"text": "y" * 5_000_000}
+        assert await workers.call("rogue:echo", job, seconds=20) == job
+
+
+async def test_a_reply_beyond_the_limit_is_an_error(pool) -> None:
+    async with pool() as workers:
+        with pytest.raises(SandboxError, match="replied with more than"):
+            await workers.call("rogue:big", {"size": (64 << 20) + 1}, seconds=60)
+        assert await workers.call("rogue:pid", {}, seconds=20)
+
+
+@pytest.mark.parametrize(
+    ("function", "job", "says"),
+    [
+        ("rogue:kill", {"signal": "SIGSEGV"}, r"rogue: the worker was ended by signal 11"),
+        ("rogue:leave", {"code": 9}, r"rogue: the worker ended with exit code 9"),
+        ("rogue:memory", {}, r"rogue: the worker needed more than 2048 MiB"),
+        ("rogue:garbage", {"text": "not json\n"}, r"reply was not readable"),
+        ("rogue:garbage", {"text": '{"id": 99, "result": 1}\n'}, r"reply was not readable"),
+        ("rogue:regex", {}, r"rogue: ran longer than 0\.5 s"),
+    ],
+)
+async def test_a_broken_worker_is_named_and_replaced(pool, function, job, says) -> None:
+    async with pool() as workers:
+        before = await workers.call("rogue:pid", {}, seconds=20)
+        with pytest.raises(SandboxError, match=says) as caught:
+            await workers.call(function, job, seconds=0.5 if "regex" in function else 20)
+        assert "\n" not in str(caught.value)
+        assert await gone(before)
+        assert await workers.call("rogue:pid", {}, seconds=20) != before
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        ("rogue:wrong", r"^rogue: KeyError: 'two\\nlines'$"),
+        ("rogue:recurse", r"^rogue: RecursionError: "),
+        ("rogue:unspeakable", r"^rogue: TypeError: Object of type set"),
+        ("rogue:missing", r"^rogue: AttributeError: "),
+        ("rogue_missing:run", r"^rogue_missing: ModuleNotFoundError: "),
+    ],
+)
+async def test_an_exception_is_one_line_and_the_worker_stays(pool, function, says) -> None:
+    async with pool() as workers:
+        before = await workers.call("rogue:pid", {}, seconds=20)
+        with pytest.raises(SandboxError, match=says) as caught:
+            await workers.call(function, {}, seconds=20)
+        assert "\n" not in str(caught.value)
+        assert await workers.call("rogue:pid", {}, seconds=20) == before
+
+
+@pytest.mark.parametrize(
+    "function", ["os:getcwd", "orchestrator.errors:DiffcourtError", "rogue:a:b", "rogue.pid", ""]
+)
+async def test_only_checks_can_be_called(pool, function) -> None:
+    async with pool() as workers:
+        with pytest.raises(SandboxError, match="is not a check"):
+            await workers.call(function, {}, seconds=20)
+
+
+async def test_other_calls_go_on_while_one_breaks(pool) -> None:
+    results: list[object] = []
+
+    async def call(function: str, job: dict[str, object], seconds: float) -> None:
+        try:
+            results.append(await workers.call(function, job, seconds=seconds))
+        except SandboxError as fault:
+            results.append(str(fault))
+
+    async with pool(2) as workers, anyio.create_task_group() as group:
+        group.start_soon(call, "rogue:sleep", {"for": 1}, 20)
+        group.start_soon(call, "rogue:kill", {"signal": "SIGKILL"}, 20)
+        group.start_soon(call, "rogue:sleep", {"for": 60}, 0.3)
+    assert sorted(map(str, results)) == [
+        "rogue: ran longer than 0.3 s",
+        "rogue: the worker was ended by signal 9 (Killed)",
+        "woke",
+    ]
+
+
+async def test_at_most_size_run_at_once(pool) -> None:
+    async with pool(2) as workers:
+        await workers.warm()
+        pids: set[int] = set()
+
+        async def call() -> None:
+            await workers.call("rogue:sleep", {"for": 0.05}, seconds=20)
+            pids.add(await workers.call("rogue:pid", {}, seconds=20))
+
+        async with anyio.create_task_group() as group:
+            for _ in range(6):
+                group.start_soon(call)
+    assert len(pids) == 2
+
+
+async def test_cancelling_a_call_kills_its_worker_and_what_that_started(pool, tmp_path) -> None:
+    note = tmp_path / "pids"
+    async with pool() as workers:
+        async with anyio.create_task_group() as group:
+
+            async def call() -> None:
+                await workers.call("rogue:nap_with_child", {"note": str(note)}, seconds=60)
+
+            group.start_soon(call)
+            with anyio.fail_after(20):
+                while not (note.exists() and len(note.read_text().split()) == 2):  # noqa: ASYNC110
+                    await anyio.sleep(0.01)
+            group.cancel_scope.cancel()
+        worker, child = map(int, note.read_text().split())
+        assert await gone(worker)
+        assert await gone(child)
+        assert await workers.call("rogue:pid", {}, seconds=20)
+
+
+async def test_nothing_is_left_when_the_pool_closes(pool) -> None:
+    async with pool(2) as workers:
+        pid = await workers.call("rogue:pid", {}, seconds=20)
+        assert running(pid)
+    assert await gone(pid)
+    with pytest.raises(SandboxError, match="closed"):
+        await workers.call("rogue:pid", {}, seconds=20)
+
+
+async def test_an_exception_in_the_body_passes_as_it_is(pool) -> None:
+    with pytest.raises(ZeroDivisionError):  # noqa: PT012 - the body is what is tested
+        async with pool() as workers:
+            pid = await workers.call("rogue:pid", {}, seconds=20)
+            raise ZeroDivisionError
+    assert await gone(pid)
+
+
+async def test_a_worker_that_died_while_idle_is_replaced(pool) -> None:
+    async with pool() as workers:
+        pid = await workers.call("rogue:pid", {}, seconds=20)
+        os.kill(pid, signal.SIGKILL)
+        assert await gone(pid)
+        await anyio.sleep(0.1)
+        assert await workers.call("rogue:pid", {}, seconds=20) != pid
+
+
+async def test_nothing_starts_before_it_is_needed(pool, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nonexistent/python")
+    async with pool() as workers:
+        with pytest.raises(SandboxError, match="could not be started"):
+            await workers.call("rogue:pid", {}, seconds=20)
+
+
+async def test_a_worker_that_cannot_start_says_why(pool, tmp_path, monkeypatch) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho first >&2\necho 'no space left' >&2\nexit 3\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    async with pool() as workers:
+        with pytest.raises(SandboxError, match=r"could not start: no space left$"):
+            await workers.call("rogue:pid", {}, seconds=20)
+
+
+async def test_warm_boots_one_worker(pool) -> None:
+    async with pool(2) as workers:
+        await workers.warm()
+        await workers.warm()
+        first = await workers.call("rogue:pid", {}, seconds=20)
+        assert first == await workers.call("rogue:pid", {}, seconds=20)
+
+
+async def test_workers_have_none_of_our_environment(pool, monkeypatch, home) -> None:
+    monkeypatch.setenv("CANARY", "ours")
+    monkeypatch.setenv("PYTHONPATH", "/somewhere")
+    async with pool() as workers:
+        assert "CANARY" not in await workers.call("rogue:environment", {}, seconds=20)
+        assert await workers.call("rogue:path", {}, seconds=20) == str(home)
+
+
+async def test_the_package_is_found_without_being_installed() -> None:
+    async with WorkerPool(1) as workers:
+        job = {"root": str(PACKAGE_PARENT), "paths": []}
+        reply = await workers.call("orchestrator.review.checks.conflict:run", job, seconds=20)
+    assert reply == {"findings": [], "examined": [], "gaps": {}}
+
+
+def test_a_killed_parent_leaves_no_busy_worker(home) -> None:
+    script = textwrap.dedent("""
+        import anyio, sys
+        from orchestrator.sandbox.worker import WorkerPool
+
+        async def main():
+            async with WorkerPool(1, home=sys.argv[1], prefix="rogue") as pool:
+                print(await pool.call("rogue:pid", {}, seconds=20), flush=True)
+                await pool.call("rogue:regex", {}, seconds=1)
+
+        anyio.run(main)
+    """)
+    parent = subprocess.Popen(
+        [sys.executable, "-c", script, str(home)],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(PACKAGE_PARENT)},
+    )
+    assert parent.stdout is not None
+    pid = int(parent.stdout.readline())
+    time.sleep(0.3)
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    assert running(pid)
+    end = time.monotonic() + 10
+    while running(pid) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not running(pid)
