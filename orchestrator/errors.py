@@ -4,7 +4,7 @@
 
     DiffcourtError                  one clear line for a person; exit code 2 unless said otherwise
     ├── InputError                  a ref, patch, path or flag that cannot be used
-    ├── ConfigError                 a fault in config, agent, skill or rubric: file, line, what is allowed
+    ├── ConfigError                 a fault in config, agent, skill or rubric, with file and line
     ├── StoreError                  the journal could not be read or written (exit 3, resumable)
     │   └── RunNotFound             no run of that name here (exit 2)
     ├── ReplayMismatch              a recorded effect and the present request differ (exit 3)

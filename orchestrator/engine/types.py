@@ -267,8 +267,9 @@ class Group:
 class Rubric:
     """What a judge scores by.
 
-    A node's score is the weighted mean of its children: sum of weight times score over the sum of the
-    positive weights, clipped to 0..1. Only children that count (see ``Criterion.na``, ``abstain``) enter.
+    A node's score is the weighted mean of its children: sum of weight times score over the sum of
+    the positive weights, clipped to 0..1. Only children that count (see ``Criterion.na`` and
+    ``Criterion.abstain``) enter.
 
     Attributes:
         threshold: a total at or above it is accepted.

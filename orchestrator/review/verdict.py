@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION: Literal["1.0"] = "1.0"
 
 Severity = Literal["critical", "high", "medium", "low", "info"]
 Outcome = Literal["merge", "needs_changes", "block"]
@@ -86,7 +86,9 @@ class Skipped(Doc):
     path: str
     why: str
     tool: str = Field(default="", description="the tool that could not look; empty: none did")
-    gap: bool = Field(description="true: this makes the review incomplete; false: left out by policy")
+    gap: bool = Field(
+        description="true: this makes the review incomplete; false: left out by policy"
+    )
 
 
 class RequiredCheck(Doc):
@@ -105,7 +107,9 @@ class CriterionScore(Doc):
     weight: float
     score: Unit | None = Field(description="null: not scored")
     why: str
-    missing: tuple[str, ...] = Field(default=(), description="evidence a further iteration must get")
+    missing: tuple[str, ...] = Field(
+        default=(), description="evidence a further iteration must get"
+    )
 
 
 class Score(Doc):
@@ -208,7 +212,9 @@ class Verdict(Doc):
     artifacts: tuple[Artifact, ...] = ()
     provenance: Provenance
     summary: str = ""
-    digest: str = Field(default="", description="SHA-256 of the canonical document, volatile fields left out")
+    digest: str = Field(
+        default="", description="SHA-256 of the canonical document, volatile fields left out"
+    )
 
 
 def json_schema() -> dict[str, Any]:

@@ -16,6 +16,7 @@ from pathlib import Path
 import anyio
 from anyio.abc import ByteReceiveStream, Process
 
+from orchestrator.engine.tasks import task_group
 from orchestrator.errors import SandboxError
 
 SAFE_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -74,7 +75,7 @@ async def start(
     *,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
-    limits: Limits = Limits(),  # noqa: B008 - frozen
+    limits: Limits = Limits(),
 ) -> Process:
     """Start a program in a process group of its own, with nothing of our environment.
 
@@ -98,7 +99,7 @@ async def run(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     stdin: bytes = b"",
-    limits: Limits = Limits(),  # noqa: B008 - frozen
+    limits: Limits = Limits(),
 ) -> Completed:
     """Run a program to its end and return what it printed; the exit code is the caller's to judge.
 
@@ -128,16 +129,13 @@ async def run(
 
     try:
         with anyio.fail_after(limits.seconds):
-            async with anyio.create_task_group() as group:
+            async with task_group() as group:
                 group.start_soon(feed)
                 group.start_soon(drain, process.stdout, out, limits.output)
                 group.start_soon(drain, process.stderr, err, limits.output)
             code = await process.wait()
     except TimeoutError:
         raise SandboxError(f"{name} ran longer than {limits.seconds:g} s") from None
-    except BaseExceptionGroup as faults:
-        first = faults.exceptions[0]
-        raise first from None
     finally:
         with anyio.CancelScope(shield=True):
             kill_group(process)

@@ -1,0 +1,252 @@
+"""One agent's bounded turns.
+
+    while turns are left:
+        assemble the context  →  ask the model  →  it calls tools: run them, observe, go on
+                                                →  it reports: hold the report against its contract
+
+The model only ever proposes. Tools run through the executor; a report that breaks its contract goes
+back with the faults, at most twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Literal
+
+from orchestrator.engine.canonical import digest
+from orchestrator.engine.events import Event, Observer
+from orchestrator.engine.executor import Executor
+from orchestrator.engine.journal import Done, Journal
+from orchestrator.engine.limits import Account, Cost, Reservation
+from orchestrator.engine.ports import Model
+from orchestrator.engine.tasks import task_group
+from orchestrator.engine.tools import validator
+from orchestrator.engine.types import (
+    AgentSpec,
+    Block,
+    Json,
+    Message,
+    Request,
+    Response,
+    Section,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from orchestrator.engine.wire import (
+    message_to_json,
+    response_from_json,
+    response_to_json,
+    sections_to_json,
+    tools_to_json,
+)
+from orchestrator.errors import BudgetExhausted, ModelError
+
+MALFORMED_AT_MOST = 2
+"""How often a report that breaks its contract is sent back before the attempt has failed."""
+
+AgentStatus = Literal["ok", "failed", "timeout", "budget"]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentResult:
+    """What came of an agent's work.
+
+    Attributes:
+        report: its final report, valid under its contract; None unless ``ok``.
+        detail: why it is not ok.
+    """
+
+    agent: str
+    status: AgentStatus
+    report: Json = None
+    detail: str = ""
+    turns: int = 0
+    tool_calls: int = 0
+
+
+@dataclass(frozen=True)
+class Harness:
+    """What every agent of a run shares."""
+
+    model: Model
+    executor: Executor
+    journal: Journal
+    observer: Observer
+    rules: str = ""
+    model_for: Callable[[AgentSpec], str] = field(default=lambda spec: spec.model)
+
+
+class Conversation:
+    """The messages so far, with a running digest, so that a turn costs what it adds."""
+
+    def __init__(self, brief: str) -> None:
+        self.messages: list[Message] = []
+        self.digest = ""
+        self.add("user", Text(brief))
+
+    def add(self, role: Literal["user", "assistant"], *blocks: Block) -> None:
+        """Append one message."""
+        message = Message(role, blocks)
+        self.messages.append(message)
+        self.digest = digest([self.digest, message_to_json(message)])
+
+
+async def run_agent(
+    spec: AgentSpec, brief: str, harness: Harness, key: str, account: Account
+) -> AgentResult:
+    """Let one agent work on a brief until it reports, fails, or its bounds end it.
+
+    Args:
+        brief: its task, the first user message.
+        key: the journal's prefix for everything it does.
+        account: its budget; nothing it does costs more.
+
+    Raises:
+        ReplayMismatch, StoreError: the run itself cannot go on.
+    """
+    talk, faults_of = Conversation(brief), validator(spec.contract) if spec.contract else None
+    malformed = calls = turn = 0
+
+    def ended(status: AgentStatus, detail: str = "", report: Json = None) -> AgentResult:
+        return AgentResult(spec.name, status, report, detail, turn, calls)
+
+    while turn < spec.bounds.turns:
+        turn += 1
+        try:
+            response = await _ask(spec, talk, harness, f"{key}/turn{turn}", account)
+        except BudgetExhausted as spent:
+            return ended("budget", str(spent))
+        except ModelError as fault:
+            return ended("failed", str(fault))
+        if response.stop in {"refused", "filtered"}:
+            return ended("failed", f"the model's answer was {response.stop}")
+        talk.add("assistant", *response.blocks)
+        asked = [block for block in response.blocks if isinstance(block, ToolCall)]
+        if asked:
+            calls += len(asked)
+            talk.add("user", *await _act(spec, asked, harness, f"{key}/turn{turn}", account))
+            continue
+        if response.stop == "paused":
+            continue
+        report, faults = _read_report(response, faults_of)
+        if not faults:
+            return ended("ok", report=report)
+        malformed += 1
+        if malformed > MALFORMED_AT_MOST:
+            return ended("failed", f"its report broke the contract: {faults[0]}")
+        talk.add("user", Text(_send_back(faults)))
+    return ended("budget", f"no report within {spec.bounds.turns:g} turns")
+
+
+async def _ask(
+    spec: AgentSpec, talk: Conversation, harness: Harness, key: str, account: Account
+) -> Response:
+    """One model call, as an effect: paid for once, and never above what is left."""
+    journal, model = harness.journal, harness.model
+    request = _assemble(spec, talk, harness)
+    asked = {
+        "agent": spec.name,
+        "model": request.model,
+        "system": journal.put(sections_to_json(request.system)),
+        "tools": journal.put(tools_to_json(request.tools)),
+        "contract": journal.put(spec.contract),
+        "conversation": talk.digest,
+    }
+
+    async def admit() -> Reservation:
+        worst = model.worst_case(request)
+        return account.reserve(Cost(turns=1, tokens=worst.tokens, usd=worst.usd))
+
+    async def perform() -> Done:
+        response = await model.respond(request)
+        used = response.usage
+        return Done(response_to_json(response), Cost(1, 0, used.tokens, used.usd))
+
+    replayed = journal.recorded(f"{key}/model")
+    _tell(harness, "model_started", spec, key, replayed=replayed)
+    value = await journal.effect(f"{key}/model", asked, perform, admit=admit)
+    response = response_from_json(value)
+    _tell(harness, "model_finished", spec, key, asdict(response.usage), replayed=replayed)
+    return response
+
+
+def _assemble(spec: AgentSpec, talk: Conversation, harness: Harness) -> Request:
+    """Stable parts first, so that a provider can cache them; the conversation last."""
+    executor = harness.executor
+    return Request(
+        agent=spec.name,
+        model=harness.model_for(spec),
+        system=(
+            Section("role", spec.name, spec.prompt),
+            *(Section("skill", skill.name, skill.text) for skill in spec.skills),
+            *((Section("rules", "harness", harness.rules),) if harness.rules else ()),
+        ),
+        messages=tuple(talk.messages),
+        tools=executor.registry.shown_to(spec, executor.policy),
+        output_schema=spec.contract,
+        nonce=executor.nonce,
+    )
+
+
+async def _act(
+    spec: AgentSpec, asked: list[ToolCall], harness: Harness, key: str, account: Account
+) -> list[ToolResult]:
+    """Run a turn's calls side by side; results in the order in which they were asked for."""
+    results: dict[int, ToolResult] = {}
+
+    async def one(position: int, call: ToolCall) -> None:
+        results[position] = await harness.executor.call(
+            spec, call, f"{key}/tool{position}/{call.name}", account
+        )
+
+    if len(asked) == 1:
+        await one(1, asked[0])
+    else:
+        async with task_group() as group:
+            for position, call in enumerate(asked, 1):
+                group.start_soon(one, position, call)
+    return [results[position] for position in sorted(results)]
+
+
+def _reject_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _read_report(
+    response: Response, faults_of: Callable[[Json], list[str]] | None
+) -> tuple[Json, list[str]]:
+    """The final report, or what is wrong with it."""
+    text = "".join(block.text for block in response.blocks if isinstance(block, Text)).strip()
+    if response.stop == "max_tokens":
+        return None, ["the answer was cut off at its token limit; report more briefly"]
+    if not text:
+        return None, ["the answer was empty"]
+    if faults_of is None:
+        return text, []
+    if text.startswith("```"):
+        text = text.strip("`").removeprefix("json")
+    try:
+        report = json.loads(text, parse_constant=_reject_constant)
+    except (ValueError, RecursionError) as fault:
+        return None, [f"not valid JSON: {fault}"]
+    return report, faults_of(report)
+
+
+def _send_back(faults: list[str]) -> str:
+    listed = "\n".join(f"- {fault}" for fault in faults[:10])
+    return f"That report does not fit its contract. Report again, as JSON only:\n{listed}"
+
+
+def _tell(
+    harness: Harness,
+    kind: Literal["model_started", "model_finished"],
+    spec: AgentSpec,
+    key: str,
+    data: Mapping[str, Json] | None = None,
+    *,
+    replayed: bool,
+) -> None:
+    harness.observer(Event(kind, harness.journal.elapsed(), spec.name, "", key, "", data, replayed))

@@ -1,0 +1,27 @@
+"""One byte form for one value, so that equal things have equal digests."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from orchestrator.engine.types import Json
+
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def canonical(value: Json) -> bytes:
+    """The value as canonical JSON: sorted keys, no spaces, ASCII only.
+
+    ASCII, because file names that are not UTF-8 travel as lone surrogates, which UTF-8 cannot hold.
+
+    Raises:
+        ValueError: NaN or an infinity, which JSON has no word for.
+        TypeError: something that is not of the JSON data model.
+    """
+    return _ENCODER.encode(value).encode("ascii")
+
+
+def digest(value: Json) -> str:
+    """SHA-256 of the canonical form, in hex."""
+    return hashlib.sha256(canonical(value)).hexdigest()

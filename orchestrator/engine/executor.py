@@ -1,0 +1,251 @@
+"""The gateway: every tool call of every agent passes here, in the same steps.
+
+    look-up → permission → schema → guards → budget → approval    (``_admit``: may it be done?)
+    → rollback scope → run under a timeout                        (``_perform``: do it)
+    → output limit → redaction → marked as untrusted              (``_observation``: what is seen)
+
+A refusal is an observation for the model and an event in the journal; the tool never starts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import anyio
+
+from orchestrator.engine.canonical import digest
+from orchestrator.engine.events import Event, Observer
+from orchestrator.engine.guards import rule
+from orchestrator.engine.journal import Done, Journal
+from orchestrator.engine.limits import Account, Cost, Reservation
+from orchestrator.engine.ports import (
+    Approver,
+    CallContext,
+    Guard,
+    GuardedCall,
+    Rollback,
+    Tool,
+)
+from orchestrator.engine.tools import Registry, ToolPolicy
+from orchestrator.engine.types import AgentSpec, Json, Level, Observation, ToolCall, ToolResult
+from orchestrator.errors import ApprovalRequired, NotPermitted, Refused
+
+
+def fingerprint(call: ToolCall) -> str:
+    """Equal for the same tool with the same arguments."""
+    return digest([call.name, dict(call.arguments)])
+
+
+@dataclass
+class _Admitted:
+    """What admission settled, for the run that follows it."""
+
+    tool: Tool
+    call: GuardedCall
+    warnings: list[str]
+
+
+class Executor:
+    """Runs tool calls for agents; see the module's drawing for the steps.
+
+    Args:
+        approver: asked before anything irreversible; None refuses it.
+        rollback: opened around anything that writes; None refuses it.
+        redact: takes secrets out of text that a model or a journal will hold.
+        nonce: frames untrusted text; known to nobody whose text is quoted.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        policy: ToolPolicy,
+        journal: Journal,
+        *,
+        guards: Sequence[Guard] = (),
+        approver: Approver | None = None,
+        rollback: Rollback | None = None,
+        redact: Callable[[str], str] = str,
+        nonce: str = "",
+        observer: Observer,
+    ) -> None:
+        self.registry, self.policy, self.nonce = registry, policy, nonce
+        self._journal, self._guards = journal, guards
+        self._approver, self._rollback = approver, rollback
+        self._redact, self._observe = redact, observer
+
+    async def call(
+        self, agent: AgentSpec, call: ToolCall, key: str, account: Account
+    ) -> ToolResult:
+        """Run one call, or return its record. Never raises for what the call did or was refused.
+
+        Raises:
+            ReplayMismatch, StoreError: the run itself cannot go on.
+        """
+        replayed = self._journal.recorded(key)
+        self._tell("tool_started", agent, call, key, replayed=replayed)
+        admitted: list[_Admitted] = []
+
+        async def admit() -> Reservation:
+            entry, reservation = await self._admit(agent, call, key, account)
+            admitted.append(entry)
+            return reservation
+
+        async def perform() -> Done:
+            return await self._perform(agent, admitted[0], key, account)
+
+        level = self._level(call.name)
+        try:
+            value = await self._journal.effect(
+                key,
+                {"tool": call.name, "arguments": dict(call.arguments), "agent": agent.name},
+                perform,
+                admit=admit,
+                level=level,
+                durable=False,
+                undo=(lambda: self._rollback.undo(key)) if self._rollback else None,  # type: ignore[union-attr]
+            )
+        except Refused as refusal:
+            self._tell("tool_finished", agent, call, key, refusal.code, replayed=replayed)
+            return ToolResult(
+                call.id, self._frame(f"refused: {refusal}"), False, key, None, refusal.code
+            )
+        if replayed:
+            self._remember(agent, call)
+        self._tell(
+            "tool_finished",
+            agent,
+            call,
+            key,
+            value["code"] or "ok",
+            replayed=replayed,
+            data=value["data"],
+        )
+        return ToolResult(call.id, value["content"], value["ok"], key, value["data"], value["code"])
+
+    # --- may it be done? ------------------------------------------------------------------------
+
+    async def _admit(
+        self, agent: AgentSpec, call: ToolCall, key: str, account: Account
+    ) -> tuple[_Admitted, Reservation]:
+        tool = self.registry.permitted(agent, call.name, self.policy)
+        self.registry.check(call.name, call.arguments)
+        guarded = GuardedCall(agent.name, tool.spec, call.arguments, fingerprint(call))
+        guarded, warnings = rule(self._guards, guarded)
+        if guarded.arguments is not call.arguments:
+            self.registry.check(call.name, guarded.arguments)
+        reservation = account.reserve(Cost(tool_calls=1, usd=tool.spec.usd))
+        try:
+            await self._approve(guarded, key)
+        except BaseException:
+            reservation.refund()
+            raise
+        for guard in self._guards:
+            guard.admitted(guarded)
+        return _Admitted(tool, guarded, warnings), reservation
+
+    async def _approve(self, call: GuardedCall, key: str) -> None:
+        level = call.tool.level
+        if level is Level.WRITE and self._rollback is None:
+            raise NotPermitted(f"{call.tool.name} writes, and nothing here could undo it")
+        if level is Level.IRREVERSIBLE:
+            asked = f"{call.tool.name} cannot be undone (call {key})"
+            if self._approver is None:
+                raise ApprovalRequired(f"{asked}; no person can be asked here")
+            if not await self._approver.approve(call, key):
+                raise ApprovalRequired(f"{asked}; no person has approved it")
+
+    # --- do it ----------------------------------------------------------------------------------
+
+    async def _perform(
+        self, agent: AgentSpec, admitted: _Admitted, key: str, account: Account
+    ) -> Done:
+        spec = admitted.tool.spec
+        cost = Cost(tool_calls=1, usd=spec.usd)
+        seconds = min(spec.timeout, max(account.seconds_left(), 0.001))
+        context = CallContext(key, agent.name, seconds)
+        writes = spec.level is Level.WRITE and self._rollback is not None
+        code = ""
+        if writes:
+            await self._rollback.begin(key)  # type: ignore[union-attr]
+        try:
+            with anyio.fail_after(seconds):
+                seen = await admitted.tool.run(admitted.call.arguments, context)
+            code = "" if seen.ok else "failed"
+        except TimeoutError:
+            seen, code = Observation(f"no result within {seconds:g} s", ok=False), "timeout"
+        except Exception as fault:  # a tool's fault is an observation, not a crash
+            what = f"{type(fault).__name__}: {fault}"
+            seen, code = Observation(f"the tool failed: {what}", ok=False), "failed"
+        if writes:
+            await (self._rollback.commit if seen.ok else self._rollback.undo)(key)  # type: ignore[union-attr]
+        content = self._observation(seen, admitted)
+        return Done({"ok": seen.ok, "code": code, "content": content, "data": seen.data}, cost)
+
+    # --- what is seen ---------------------------------------------------------------------------
+
+    def _observation(self, seen: Observation, admitted: _Admitted) -> str:
+        limit, text = admitted.tool.spec.max_output, self._redact(seen.content)
+        if len(text) > limit:
+            text = f"{text[:limit]}\n[cut: {len(text) - limit} more characters]"
+        notes = "".join(f"[guard: {warning}]\n" for warning in admitted.warnings)
+        return notes + self._frame(text)
+
+    def _frame(self, text: str) -> str:
+        """Untrusted text between marks that it cannot contain."""
+        return f"<untrusted {self.nonce}>\n{text}\n</untrusted {self.nonce}>"
+
+    # --- small things ---------------------------------------------------------------------------
+
+    def _level(self, name: str) -> Level:
+        spec = self.registry.specs().get(name)
+        return spec.level if spec else Level.READ
+
+    def _remember(self, agent: AgentSpec, call: ToolCall) -> None:
+        """A recorded call counts for the guards of a resumed run as it did the first time."""
+        spec = self.registry.get(call.name).spec
+        recorded = GuardedCall(agent.name, spec, call.arguments, fingerprint(call))
+        for guard in self._guards:
+            guard.admitted(recorded)
+
+    def _tell(
+        self,
+        kind: str,
+        agent: AgentSpec,
+        call: ToolCall,
+        key: str,
+        detail: str = "",
+        *,
+        replayed: bool,
+        data: Json = None,
+    ) -> None:
+        found = len(data["findings"]) if isinstance(data, dict) and "findings" in data else 0
+        self._observe(
+            Event(
+                kind,  # type: ignore[arg-type]
+                self._journal.elapsed(),
+                agent.name,
+                call.name,
+                key,
+                detail,
+                {"findings": found} if detail else None,
+                replayed,
+            )
+        )
+
+
+def unframe(content: str, nonce: str) -> str:
+    """The text inside a tool result's marks, for a program that reads observations."""
+    opening, closing = f"<untrusted {nonce}>\n", f"\n</untrusted {nonce}>"
+    start = content.find(opening)
+    end = content.rfind(closing)
+    return content[start + len(opening) : end] if 0 <= start < end else content
+
+
+def as_json(content: str, nonce: str) -> Json:
+    """An observation's JSON, or None when it is not whole JSON (cut, or prose)."""
+    try:
+        return json.loads(unframe(content, nonce))
+    except ValueError:
+        return None

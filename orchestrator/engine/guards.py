@@ -1,0 +1,122 @@
+"""What may say no to a call that is registered, permitted and well-formed.
+
+Guards rule before the call begins. They learn only of calls that went ahead, from the executor; a
+resumed run tells them of the recorded ones, so that they rule as they would have.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from orchestrator.engine.ports import Guard, GuardedCall, Ruling
+from orchestrator.errors import GuardRefused
+
+ALLOW = Ruling()
+
+
+class RateGuard:
+    """At most so many calls of a tool in a run, and in any minute.
+
+    Args:
+        per_run, per_minute: tool → limit; ``*`` stands for any other tool.
+        now: seconds, any origin.
+    """
+
+    name = "rate"
+
+    def __init__(
+        self,
+        per_run: Mapping[str, int],
+        per_minute: Mapping[str, int],
+        now: Callable[[], float],
+    ) -> None:
+        self._per_run, self._per_minute, self._now = per_run, per_minute, now
+        self._count: Counter[str] = Counter()
+        self._recent: dict[str, deque[float]] = {}
+
+    def check(self, call: GuardedCall) -> Ruling:
+        """Block a call over either limit."""
+        tool = call.tool.name
+        limit = self._per_run.get(tool, self._per_run.get("*"))
+        if limit is not None and self._count[tool] >= limit:
+            return Ruling("block", f"{tool} was already called {limit} times in this run")
+        limit = self._per_minute.get(tool, self._per_minute.get("*"))
+        recent = self._recent.setdefault(tool, deque())
+        while recent and recent[0] <= self._now() - 60:
+            recent.popleft()
+        if limit is not None and len(recent) >= limit:
+            return Ruling("block", f"{tool} was called {limit} times within a minute")
+        return ALLOW
+
+    def admitted(self, call: GuardedCall) -> None:
+        """Count it."""
+        self._count[call.tool.name] += 1
+        self._recent.setdefault(call.tool.name, deque()).append(self._now())
+
+
+class RepetitionGuard:
+    """An agent may make the same call with the same arguments only so often."""
+
+    name = "repetition"
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._seen: Counter[tuple[str, str]] = Counter()
+
+    def check(self, call: GuardedCall) -> Ruling:
+        """Block the call once it has been made ``limit`` times."""
+        if self._seen[call.agent, call.fingerprint] >= self._limit:
+            times = "once" if self._limit == 1 else f"{self._limit} times"
+            return Ruling(
+                "block",
+                f"{call.tool.name} was already called {times} with these arguments; "
+                "its result will not differ",
+            )
+        return ALLOW
+
+    def admitted(self, call: GuardedCall) -> None:
+        """Count it."""
+        self._seen[call.agent, call.fingerprint] += 1
+
+
+class SensitiveGuard:
+    """Calls that match a named pattern of tool and tags are refused until a person allows them."""
+
+    name = "sensitive"
+
+    def __init__(self, tags: frozenset[str]) -> None:
+        self._tags = tags
+
+    def check(self, call: GuardedCall) -> Ruling:
+        """Block a tool that carries one of the tags."""
+        hit = sorted(self._tags & call.tool.tags)
+        if hit:
+            return Ruling("block", f"{call.tool.name} is a sensitive operation ({', '.join(hit)})")
+        return ALLOW
+
+    def admitted(self, call: GuardedCall) -> None:
+        """Nothing to remember."""
+
+
+def rule(guards: Sequence[Guard], call: GuardedCall) -> tuple[GuardedCall, list[str]]:
+    """Ask every guard in order; a later guard sees what an earlier one modified.
+
+    Returns:
+        The call as it may go ahead, and the warnings.
+
+    Raises:
+        GuardRefused: names the guard and its reason.
+    """
+    warnings: list[str] = []
+    for guard in guards:
+        ruling = guard.check(call)
+        if ruling.action == "block":
+            raise GuardRefused(f"{guard.name}: {ruling.reason}")
+        if ruling.action == "warn":
+            warnings.append(f"{guard.name}: {ruling.reason}")
+        if ruling.action == "modify" and ruling.arguments is not None:
+            call = replace(call, arguments=ruling.arguments)
+            warnings.append(f"{guard.name}: arguments modified: {ruling.reason}")
+    return call, warnings

@@ -1,0 +1,293 @@
+"""The journal: every effect of a run, once, keyed by where it stands.
+
+Resume is "run the controller again over the journal": a recorded effect returns its record and
+nothing is done; an unrecorded one is performed and recorded. Keys are logical, so parallel agents
+need no order among themselves.
+
+When is a record durable? A model's answer and a writing tool's outcome before they are used; an
+intent to write before it is tried; everything else with the next of those, or a few milliseconds
+later. What a crash can lose is therefore only work that may be repeated freely.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+
+from orchestrator import errors
+from orchestrator.engine.canonical import canonical, digest
+from orchestrator.engine.limits import NOTHING, Cost, Reservation
+from orchestrator.engine.log import LEASE_SECONDS, Log
+from orchestrator.engine.ports import Clock, JournalStore
+from orchestrator.engine.tasks import task_group
+from orchestrator.engine.types import Json, Level
+from orchestrator.errors import (
+    ApprovalRequired,
+    DiffcourtError,
+    ModelError,
+    Refused,
+    ReplayMismatch,
+    SandboxError,
+)
+
+Perform = Callable[[], "Awaitable[Done]"]
+Admit = Callable[[], Awaitable[Reservation | None]]
+Undo = Callable[[], Awaitable[None]]
+
+RECORDED_FAULTS = (Refused, ModelError, SandboxError)
+"""How an effect may end other than with a value, and be raised again at replay. Anything else is a
+fault of ours: it is not recorded, the effect stays open and is tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What performing an effect gave: its value, and what it cost."""
+
+    value: Json
+    cost: Cost = NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """An effect's place and request, with the request's digest."""
+
+    key: str
+    request: Json
+    digest: str
+
+    def body(self) -> dict[str, Json]:
+        """How it stands in a row."""
+        return {"request": self.digest, "asked": self.request}
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The latest row of a key; ``kind`` is ``intent``, ``outcome``, ``refusal`` or ``note``."""
+
+    kind: str
+    body: Mapping[str, Any]
+
+    @property
+    def ended(self) -> bool:
+        """Performing it again will not happen."""
+        return self.kind in {"outcome", "refusal"}
+
+    def value(self) -> Json:
+        """What came of it: its value, or its fault raised again."""
+        if "error" in self.body:
+            kind: type[DiffcourtError] = getattr(errors, self.body["error"], ModelError)
+            raise kind(self.body["message"])
+        return self.body["value"]
+
+
+class Journal:
+    """One run's journal. Use ``open_journal``.
+
+    Attributes:
+        log: the rows; its ``head`` and ``length`` are what a verdict carries.
+        repeated: keys of effects that were in flight at a crash and were performed again.
+    """
+
+    def __init__(self, log: Log, rows: list[tuple[str, str, bytes]]) -> None:
+        self.log, self.run_id = log, log.run_id
+        self.elapsed, self.flush = log.elapsed, log.flush
+        self.repeated: list[str] = []
+        self._records: dict[str, Recorded] = {}
+        self._data: set[str] = set()
+        for kind, key, body in rows:
+            self._learn(kind, key, json.loads(body))
+
+    def _learn(self, kind: str, key: str, body: dict[str, Json]) -> None:
+        if kind == "data":
+            self._data.add(key)
+        else:
+            self._records[key] = Recorded(kind, body)
+
+    def _append(self, kind: str, key: str, body: dict[str, Json]) -> None:
+        self.log.append(kind, key, body)
+        self._learn(kind, key, body)
+
+    def recorded(self, key: str) -> bool:
+        """Whether the effect under this key has ended."""
+        return key in self._records and self._records[key].ended
+
+    def spent(self, prefix: str = "") -> Cost:
+        """What the recorded effects under a key's prefix cost.
+
+        A call that was in flight at a crash counts at its worst case: it may have been billed.
+        """
+        total = NOTHING
+        for key, record in self._records.items():
+            if key.startswith(prefix):
+                field = "worst" if record.kind == "intent" else "cost"
+                total = total + Cost.from_json(record.body.get(field, {}))
+        return total
+
+    def outcomes(self, prefix: str = "") -> dict[str, Json]:
+        """The values of the finished effects under a prefix, by key."""
+        return {
+            key: record.body["value"]
+            for key, record in self._records.items()
+            if record.kind == "outcome" and key.startswith(prefix) and "value" in record.body
+        }
+
+    def refusals(self, prefix: str = "") -> dict[str, tuple[str, str]]:
+        """The refused calls under a prefix: key → (code, reason)."""
+        return {
+            key: (record.body["code"], record.body["message"])
+            for key, record in self._records.items()
+            if record.kind == "refusal" and key.startswith(prefix)
+        }
+
+    def put(self, value: Json) -> str:
+        """Keep a value once by its digest, for requests that name it; returns the digest."""
+        name = digest(value)
+        if name not in self._data:
+            self._append("data", name, {"value": value})
+        return name
+
+    def note(self, key: str, body: dict[str, Json]) -> None:
+        """Record a fact that the controller worked out, or hold it against the record.
+
+        Raises:
+            ReplayMismatch: the record says something else.
+        """
+        known = self._records.get(key)
+        if known is None:
+            self._append("note", key, body)
+        elif canonical(dict(known.body)) != canonical(body):
+            raise ReplayMismatch(key, dict(known.body), body)
+
+    async def effect(
+        self,
+        key: str,
+        request: Json,
+        perform: Perform,
+        *,
+        admit: Admit | None = None,
+        level: Level = Level.READ,
+        durable: bool = True,
+        undo: Undo | None = None,
+    ) -> Json:
+        """The only way to touch the world: perform once, or return what is recorded.
+
+        Args:
+            key: where in the run it stands.
+            request: what is asked; its digest must equal the recorded one.
+            perform: does it.
+            admit: decides whether it may be done and reserves its worst case; raises ``Refused``.
+            level: what a crash in the middle leaves behind, see below.
+            durable: wait until the outcome is on disk. False for reading tools, whose outcome is
+                used only by a model call that is itself waited for.
+            undo: takes back a half-done write.
+
+        An intent without an outcome is a crash in between: READ is performed again, WRITE is undone
+        first, anything above is handed to a person.
+
+        Raises:
+            ReplayMismatch, StoreError: the run cannot go on.
+            Refused, ModelError, SandboxError: as it ended, live and at replay alike.
+        """
+        ask = Ask(key, request, digest(request))
+        known = self._known(ask)
+        if known is not None and known.ended:
+            return known.value()
+        if known is not None:
+            await self._recover(ask, level, undo)
+        reservation = await self._admit(ask, admit)
+        worst = reservation.worst if reservation else NOTHING
+        self._append("intent", key, {**ask.body(), "worst": worst.to_json()})
+        if level > Level.READ:
+            await self.flush()
+        try:
+            outcome, cost, fault = await _attempt(perform, worst)
+        except BaseException:
+            # Cancelled, or a fault of ours: what it did is unknown, so it counts at its worst and
+            # the intent stays open for whoever resumes.
+            if reservation:
+                reservation.settle(worst)
+            raise
+        if reservation:
+            reservation.settle(cost)
+        self._append("outcome", key, {"request": ask.digest, "cost": cost.to_json(), **outcome})
+        if durable or level > Level.READ:
+            await self.flush()
+        if fault:
+            raise fault
+        return outcome["value"]
+
+    def _known(self, ask: Ask) -> Recorded | None:
+        known = self._records.get(ask.key)
+        if known is not None and known.body["request"] != ask.digest:
+            raise ReplayMismatch(ask.key, known.body.get("asked"), ask.request)
+        return known
+
+    async def _admit(self, ask: Ask, admit: Admit | None) -> Reservation | None:
+        if admit is None:
+            return None
+        try:
+            return await admit()
+        except Refused as refusal:
+            self._refuse(ask, refusal)
+            raise
+
+    def _refuse(self, ask: Ask, refusal: Refused) -> None:
+        body = {"error": type(refusal).__name__, "code": refusal.code, "message": str(refusal)}
+        self._append("refusal", ask.key, {**ask.body(), **body})
+
+    async def _recover(self, ask: Ask, level: Level, undo: Undo | None) -> None:
+        if level is Level.WRITE and undo is not None:
+            await undo()
+        elif level > Level.READ:
+            refusal = ApprovalRequired(
+                f"{ask.key} was under way when the run was cut off and may have happened; "
+                "see what it did, then start a new run"
+            )
+            self._refuse(ask, refusal)
+            raise refusal
+        self.repeated.append(ask.key)
+
+
+async def _attempt(
+    perform: Perform, worst: Cost
+) -> tuple[dict[str, Json], Cost, DiffcourtError | None]:
+    """Perform, and put how it ended in the form of a row."""
+    try:
+        done = await perform()
+    except RECORDED_FAULTS as fault:
+        # A model that failed may have been billed all the same.
+        cost = worst if isinstance(fault, ModelError) else NOTHING
+        return {"error": type(fault).__name__, "message": str(fault)}, cost, fault
+    return {"value": done.value}, done.cost, None
+
+
+@asynccontextmanager
+async def open_journal(
+    run_id: str, store: JournalStore, clock: Clock, *, holder: str
+) -> AsyncIterator[Journal]:
+    """Become a run's one writer, read what is recorded, and commit in the background.
+
+    Raises:
+        StoreError: another process writes it, or the rows were altered.
+    """
+    fence = await store.acquire(run_id, holder, LEASE_SECONDS)
+    try:
+        rows = await store.rows(run_id)
+        log = Log(run_id, store, clock, fence, rows)
+        journal = Journal(log, [(row.kind, row.key, row.body) for row in rows])
+        async with task_group() as group:
+            group.start_soon(log.commit_when_idle)
+            try:
+                yield journal
+            finally:
+                group.cancel_scope.cancel()
+                with anyio.CancelScope(shield=True):
+                    await log.flush()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await store.release(run_id, fence)

@@ -1,0 +1,71 @@
+"""The judge: a candidate, its evidence and a rubric → a score per criterion, and what is missing.
+
+Measured criteria are scored by code. Judged ones need a model or a person; where there is none they
+are reported as not scored, and their weight is left out as the rubric says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from orchestrator.engine.scoring import total
+from orchestrator.engine.types import Criterion, Rubric
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A criterion's score, 0 to 1.
+
+    Attributes:
+        score: None where it was not scored.
+        missing: evidence that a further iteration should get.
+        not_applicable: there is nothing here that the criterion speaks of.
+    """
+
+    score: float | None
+    why: str
+    missing: tuple[str, ...] = ()
+    not_applicable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scorecard:
+    """The whole score.
+
+    Attributes:
+        total: None when nothing could be scored.
+        blocked_by: blockers that scored 0.
+    """
+
+    rubric: Rubric
+    marks: Mapping[str, Mark]
+    total: float | None
+    blocked_by: tuple[str, ...] = ()
+
+    @property
+    def accepted(self) -> bool:
+        """At or above the threshold, and no blocker at 0."""
+        return (
+            self.total is not None and self.total >= self.rubric.threshold and not self.blocked_by
+        )
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """All evidence that is missing, in the rubric's order, each once."""
+        found = (item for c in self.rubric.criteria for item in self.marks[c.id].missing)
+        return tuple(dict.fromkeys(found))
+
+
+def judge(rubric: Rubric, marks: Mapping[str, Mark]) -> Scorecard:
+    """Score a rubric. A criterion without a mark counts as not scored."""
+    whole = {c.id: marks.get(c.id, _unscored(c)) for c in rubric.criteria}
+    scores = {name: "na" if m.not_applicable else m.score for name, m in whole.items()}
+    blocked = tuple(c.id for c in rubric.criteria if c.blocker and scores[c.id] == 0)
+    return Scorecard(rubric, whole, total(rubric, scores), blocked)
+
+
+def _unscored(criterion: Criterion) -> Mark:
+    if criterion.kind == "judged":
+        return Mark(None, "not scored: no model judged this review")
+    return Mark(None, "not scored: nothing measured it")

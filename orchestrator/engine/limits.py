@@ -1,0 +1,150 @@
+"""Budgets by *reserve, then settle*.
+
+The worst case of a call is reserved in the account and in every account above it, in one step with
+no await in it, so parallel agents cannot overdraw together. After the call the reservation is
+settled at what it really cost, or refunded. Spending is never above the limit because nothing
+starts that might take it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Self
+
+from orchestrator.engine.types import Bounds
+from orchestrator.errors import BudgetExhausted
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a call uses up: counts, tokens, US dollars."""
+
+    turns: float = 0
+    tool_calls: float = 0
+    tokens: float = 0
+    usd: float = 0.0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            self.turns + other.turns,
+            self.tool_calls + other.tool_calls,
+            self.tokens + other.tokens,
+            self.usd + other.usd,
+        )
+
+    def __sub__(self, other: Cost) -> Cost:
+        return Cost(
+            self.turns - other.turns,
+            self.tool_calls - other.tool_calls,
+            self.tokens - other.tokens,
+            self.usd - other.usd,
+        )
+
+    def to_json(self) -> dict[str, float]:
+        """The parts that are not zero."""
+        return {name: value for name, value in asdict(self).items() if value}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, float]) -> Self:
+        """The inverse of ``to_json``."""
+        return cls(**value)
+
+
+NOTHING = Cost()
+_DIMENSIONS = tuple(field.name for field in fields(Cost))
+
+
+class Account:
+    """A budget, and the budgets it is part of.
+
+    Args:
+        name: for messages.
+        bounds: the limits; ``seconds`` counts from ``started``.
+        parent: the account that this one draws on as well.
+        used: what was spent before (a resumed run).
+        elapsed: seconds of wall time used so far; injected so that a resumed run goes on counting.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        bounds: Bounds,
+        *,
+        parent: Account | None = None,
+        used: Cost = NOTHING,
+        elapsed: Callable[[], float] | None = None,
+    ) -> None:
+        self.name, self.bounds, self.parent = name, bounds, parent
+        self.used, self.held = used, NOTHING
+        self._elapsed = elapsed
+
+    def _chain(self) -> list[Account]:
+        chain: list[Account] = []
+        account: Account | None = self
+        while account is not None:
+            chain.append(account)
+            account = account.parent
+        return chain
+
+    def seconds_left(self) -> float:
+        """Wall time left here and above; ``inf`` when nothing bounds it."""
+        return min(
+            account.bounds.seconds - account._elapsed() if account._elapsed else float("inf")
+            for account in self._chain()
+        )
+
+    def left(self, dimension: str) -> float:
+        """What could still be reserved here and above in ``turns``, ``tool_calls``, ...."""
+        return min(
+            float(getattr(account.bounds, dimension))
+            - float(getattr(account.used + account.held, dimension))
+            for account in self._chain()
+        )
+
+    def reserve(self, worst: Cost) -> Reservation:
+        """Hold the worst case of a call in this account and all above it, or in none.
+
+        Raises:
+            BudgetExhausted: it does not fit; names the account and the dimension.
+        """
+        for account in self._chain():
+            if account._elapsed and account._elapsed() >= account.bounds.seconds:
+                raise BudgetExhausted(
+                    f"{account.name}: its {account.bounds.seconds:g} s of wall time are used up"
+                )
+            would = account.used + account.held + worst
+            for dimension in _DIMENSIONS:
+                limit = getattr(account.bounds, dimension)
+                if getattr(worst, dimension) and getattr(would, dimension) > limit:
+                    raise BudgetExhausted(
+                        f"{account.name}: {dimension} would reach {getattr(would, dimension):g}, "
+                        f"the limit is {limit:g}"
+                    )
+        for account in self._chain():
+            account.held = account.held + worst
+        return Reservation(self, worst)
+
+    def charge(self, cost: Cost) -> None:
+        """Book a cost that is already a fact."""
+        for account in self._chain():
+            account.used = account.used + cost
+
+
+class Reservation:
+    """A held worst case; settled or refunded exactly once, later calls do nothing."""
+
+    def __init__(self, account: Account, worst: Cost) -> None:
+        self._account, self.worst, self._open = account, worst, True
+
+    def settle(self, actual: Cost) -> None:
+        """Release what was held and book what was used."""
+        if self._open:
+            self._open = False
+            for account in self._account._chain():
+                account.held = account.held - self.worst
+                account.used = account.used + actual
+
+    def refund(self) -> None:
+        """Release what was held: nothing was used."""
+        self.settle(NOTHING)

@@ -1,0 +1,127 @@
+"""The log under the journal: rows in one order, chained by hash, made durable in groups.
+
+Rows become durable in order, so what is on disk is always a prefix of what was written. Whoever
+waits for durability shares the commit with all others who wait; what nobody waits for is committed
+when the log has been idle for a few milliseconds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import anyio
+
+from orchestrator.engine.canonical import canonical
+from orchestrator.engine.ports import Clock, JournalStore, Row
+from orchestrator.engine.types import Json
+from orchestrator.errors import StoreError
+
+GENESIS = "0" * 64
+SITTING = "sitting/"
+LEASE_SECONDS = 30.0
+IDLE_COMMIT_SECONDS = 0.005
+
+
+def row_hash(previous: str, seq: int, kind: str, key: str, at: float, body: bytes) -> str:
+    """The chain: a row's hash covers the one before it."""
+    head = canonical([previous, seq, kind, key, at])
+    return hashlib.sha256(head + b"\n" + body).hexdigest()
+
+
+def verify(rows: list[Row]) -> None:
+    """Check that rows are whole, in order and unaltered.
+
+    Raises:
+        StoreError: names the first row that is not.
+    """
+    previous = GENESIS
+    for expected, row in enumerate(rows, 1):
+        if row.seq != expected:
+            raise StoreError(f"the journal has row {row.seq} where row {expected} belongs")
+        if row_hash(previous, row.seq, row.kind, row.key, row.at, row.body) != row.hash:
+            raise StoreError(f"journal row {row.seq} ({row.key}) was altered after it was written")
+        previous = row.hash
+
+
+def seconds_worked(rows: list[Row]) -> float:
+    """Time from first to last row of each sitting: a run that lay still did not work."""
+    worked, start, last = 0.0, None, 0.0
+    for row in rows:
+        if row.key.startswith(SITTING):
+            worked += last - start if start is not None else 0.0
+            start = row.at
+        last = row.at
+    return worked + (last - start if start is not None else 0.0)
+
+
+class Log:
+    """One run's rows, held by their one writer.
+
+    Attributes:
+        length: rows so far, durable or not.
+        head: the last row's hash.
+    """
+
+    def __init__(
+        self, run_id: str, store: JournalStore, clock: Clock, fence: int, rows: list[Row]
+    ) -> None:
+        verify(rows)
+        self.run_id = run_id
+        self._store, self._clock, self._fence = store, clock, fence
+        self.length, self.head = len(rows), rows[-1].hash if rows else GENESIS
+        self._durable = self.length
+        self._pending: list[Row] = []
+        self._lock = anyio.Lock(fast_acquire=True)
+        self._dirty = anyio.Event()
+        self._broken: StoreError | None = None
+        self._worked, self._opened = seconds_worked(rows), clock.now()
+        self._sitting = 1 + sum(row.key.startswith(SITTING) for row in rows)
+        self.append("note", f"{SITTING}{self._sitting}", {})
+
+    def elapsed(self) -> float:
+        """Seconds of work so far, over all sittings."""
+        return self._worked + (self._clock.now() - self._opened)
+
+    def append(self, kind: str, key: str, body: dict[str, Json]) -> None:
+        """Add a row; it is durable after the next ``flush``, or soon.
+
+        Raises:
+            StoreError: an earlier write failed; nothing more is taken.
+        """
+        if self._broken:
+            raise self._broken
+        encoded, at, seq = canonical(body), self._clock.now(), self.length + 1
+        self.head = row_hash(self.head, seq, kind, key, at, encoded)
+        self.length = seq
+        self._pending.append(Row(seq, kind, key, at, encoded, self.head))
+        self._dirty.set()
+
+    async def flush(self) -> None:
+        """Return when everything appended so far is durable.
+
+        Raises:
+            StoreError: the store failed; the run cannot go on, and can be resumed.
+        """
+        target = self.length
+        while self._durable < target:
+            async with self._lock:
+                if self._broken:
+                    raise self._broken
+                if self._durable >= target:
+                    return
+                batch, self._pending = self._pending, []
+                try:
+                    with anyio.CancelScope(shield=True):
+                        await self._store.append(self.run_id, self._fence, batch, LEASE_SECONDS)
+                except StoreError as fault:
+                    self._broken = fault
+                    raise
+                self._durable = batch[-1].seq
+
+    async def commit_when_idle(self) -> None:
+        """Run for ever: see to it that nothing stays in memory for long."""
+        while True:
+            await self._dirty.wait()
+            await anyio.sleep(IDLE_COMMIT_SECONDS)
+            self._dirty = anyio.Event()
+            await self.flush()

@@ -1,0 +1,108 @@
+"""The main loop: a flow of states, run to its end.
+
+A flow is a table: each state has a handler and the states it may lead to. A handler does the work
+and returns the next state; the machine holds it to the table and journals the step. The table is
+checked as a graph, and the docs' diagram is drawn from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from orchestrator.engine.events import Event, Observer
+from orchestrator.engine.journal import Journal
+from orchestrator.errors import FlowError
+
+Context = TypeVar("Context")
+
+STEPS_AT_MOST = 1000
+"""No flow takes this many steps; one that does is going round in circles."""
+
+
+@dataclass(frozen=True, slots=True)
+class State(Generic[Context]):
+    """One state. A final state has no handler and leads nowhere."""
+
+    name: str
+    handler: Callable[[Context], Awaitable[str]] | None = None
+    targets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Flow(Generic[Context]):
+    """A flow: its first state and its table."""
+
+    initial: str
+    states: Mapping[str, State[Context]]
+
+    @classmethod
+    def of(cls, initial: str, states: Sequence[State[Context]]) -> Flow[Context]:
+        """Build a flow from its states.
+
+        Raises:
+            FlowError: two states of one name.
+        """
+        table = {state.name: state for state in states}
+        if len(table) != len(states):
+            raise FlowError("two states have the same name")
+        return cls(initial, table)
+
+
+def check(flow: Flow[Context]) -> None:
+    """Check a table as a graph.
+
+    Raises:
+        FlowError: a target that is no state, a state that is never reached, a state from which no
+            final state can be reached, a final state with a way out, or none at all.
+    """
+    import networkx as nx  # noqa: PLC0415 - a third of a second, and only tests and docs check
+
+    graph: nx.DiGraph[str] = nx.DiGraph()
+    graph.add_nodes_from(flow.states)
+    for state in flow.states.values():
+        for target in state.targets:
+            if target not in flow.states:
+                raise FlowError(f"{state.name} leads to {target}, which is no state")
+            graph.add_edge(state.name, target)
+        if (state.handler is None) != (not state.targets):
+            raise FlowError(f"{state.name} must have a handler and targets, or neither")
+    if flow.initial not in graph:
+        raise FlowError(f"the initial state {flow.initial} is no state")
+    reached = nx.descendants(graph, flow.initial) | {flow.initial}
+    if lost := sorted(set(graph) - reached):
+        raise FlowError(f"never reached: {', '.join(lost)}")
+    finals = [name for name, state in flow.states.items() if state.handler is None]
+    ending = set(finals).union(*(nx.ancestors(graph, final) for final in finals))
+    if stuck := sorted(set(graph) - ending):
+        raise FlowError(f"no way to an end from: {', '.join(stuck)}")
+
+
+def diagram(flow: Flow[Context]) -> str:
+    """The table as a Mermaid state diagram."""
+    lines = ["stateDiagram-v2", f"    [*] --> {flow.initial}"]
+    for state in flow.states.values():
+        lines += [f"    {state.name} --> {target}" for target in state.targets or ("[*]",)]
+    return "\n".join(lines) + "\n"
+
+
+async def run(flow: Flow[Context], context: Context, journal: Journal, observer: Observer) -> str:
+    """Run a flow to a final state and return its name. Each step is journaled before it is taken.
+
+    Raises:
+        FlowError: a handler returned a state that the table does not allow.
+    """
+    current = flow.states[flow.initial]
+    for step in range(1, STEPS_AT_MOST):
+        journal.note(f"state/{step}", {"state": current.name})
+        observer(Event("state", journal.elapsed(), detail=current.name))
+        if current.handler is None:
+            await journal.flush()
+            return current.name
+        target = await current.handler(context)
+        if target not in current.targets:
+            allowed = ", ".join(current.targets)
+            raise FlowError(f"{current.name} may lead to {allowed}; its handler said {target}")
+        current = flow.states[target]
+    raise FlowError(f"no end after {STEPS_AT_MOST} steps")

@@ -1,0 +1,132 @@
+"""Iterate, or stop and why. Four layers, asked in order; all of it is plain code over plain facts.
+
+1. budget: a hard limit was met.
+2. gates: what must be there is there, and the judge accepts: done.
+3. stagnation: going on would not help.
+4. human: only a person can go on.
+
+A person is asked for before stagnation is claimed: a run that waits for someone is not going in
+circles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import pairwise
+from typing import Literal
+
+Reason = Literal["done", "budget", "stagnation", "human"]
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """What one iteration came to.
+
+    Attributes:
+        score: the judge's total, None when nothing could be scored.
+        accepted: the judge accepts (threshold met, no blocker).
+        gates: deterministic gates that do not hold, in words.
+        failures: signatures of what failed, equal for the same failure.
+        evidence: ids of all evidence there is by now.
+        touched: things looked at by now.
+        uncertain: open questions and gaps, in words.
+        output: the agents' reports as text, to see whether they only repeat themselves.
+        budget: the limit that was met, in words, or empty.
+        human: what only a person can settle, in words, or empty.
+    """
+
+    score: float | None
+    accepted: bool
+    gates: tuple[str, ...] = ()
+    failures: frozenset[str] = frozenset()
+    evidence: frozenset[str] = frozenset()
+    touched: frozenset[str] = frozenset()
+    uncertain: tuple[str, ...] = ()
+    output: str = ""
+    budget: str = ""
+    human: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StopPolicy:
+    """When to give up.
+
+    Attributes:
+        max_iterations: rounds in all.
+        same_failure: this many iterations with the same failure are stagnation.
+        epsilon: a gain in score below this is none.
+        flat_rounds: this many rounds without a gain in score are stagnation.
+        similarity: outputs at least this alike (0 to 1) are the same output.
+    """
+
+    max_iterations: int = 3
+    same_failure: int = 2
+    epsilon: float = 0.01
+    flat_rounds: int = 2
+    similarity: float = 0.98
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The end of a run."""
+
+    reason: Reason
+    detail: str
+
+
+def decide(history: Sequence[Iteration], policy: StopPolicy) -> Stop | None:
+    """Whether to stop after the last of these iterations; None means iterate."""
+    last = history[-1]
+    if last.budget:
+        return Stop("budget", last.budget)
+    if last.human:
+        return Stop("human", last.human)
+    if not last.gates and last.accepted:
+        return Stop("done", "every gate holds and the judge accepts the review")
+    if stuck := _stagnation(history, policy):
+        return Stop("stagnation", stuck)
+    if len(history) >= policy.max_iterations:
+        return Stop("budget", f"all {policy.max_iterations} iterations are used")
+    return None
+
+
+def _stagnation(history: Sequence[Iteration], policy: StopPolicy) -> str:
+    """Why a further iteration would not help, or empty."""
+    if repeated := _same_failure(history, policy.same_failure):
+        return f"the same failure {policy.same_failure} times in a row: {repeated}"
+    if len(history) < 2:
+        return ""
+    before, last = history[-2], history[-1]
+    gained = _gain(before, last)
+    new = (last.evidence - before.evidence) or (last.touched - before.touched)
+    settled = len(last.uncertain) < len(before.uncertain)
+    if not new and not settled and gained < policy.epsilon:
+        return "the last iteration found no evidence, settled nothing and did not raise the score"
+    recent = history[-policy.flat_rounds - 1 :]
+    if len(recent) > policy.flat_rounds and all(
+        _gain(a, b) < policy.epsilon for a, b in pairwise(recent)
+    ):
+        return f"the score gained less than {policy.epsilon:g} in {policy.flat_rounds} iterations"
+    if _alike(before.output, last.output) >= policy.similarity and not new:
+        return "the last two iterations say nearly the same"
+    return ""
+
+
+def _same_failure(history: Sequence[Iteration], times: int) -> str:
+    if len(history) < times:
+        return ""
+    shared = frozenset.intersection(*(iteration.failures for iteration in history[-times:]))
+    return min(shared, default="")
+
+
+def _gain(before: Iteration, after: Iteration) -> float:
+    return (after.score or 0.0) - (before.score or 0.0)
+
+
+def _alike(a: str, b: str) -> float:
+    """0 to 1; by lines, which is what reports are made of, and bounded for huge ones."""
+    if not a or not b:
+        return 0.0
+    return SequenceMatcher(None, a.splitlines()[:2000], b.splitlines()[:2000], False).ratio()

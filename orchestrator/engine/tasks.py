@@ -1,0 +1,34 @@
+"""A task group whose single failure comes out as itself."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+from anyio.abc import TaskGroup
+
+
+def _leaves(fault: BaseException) -> list[BaseException]:
+    if isinstance(fault, BaseExceptionGroup):
+        return [leaf for part in fault.exceptions for leaf in _leaves(part)]
+    return [fault]
+
+
+@asynccontextmanager
+async def task_group() -> AsyncIterator[TaskGroup]:
+    """``anyio.create_task_group`` that raises what went wrong, not a group around it.
+
+    Where several tasks failed, one that is not an ``Exception`` (an interrupt) goes first, else the
+    first; the others are its notes, so nothing is silent.
+    """
+    try:
+        async with anyio.create_task_group() as group:
+            yield group
+    except BaseExceptionGroup as faults:
+        leaves = _leaves(faults)
+        first = next((f for f in leaves if not isinstance(f, Exception)), leaves[0])
+        for other in leaves:
+            if other is not first:
+                first.add_note(f"also failed: {type(other).__name__}: {other}")
+        raise first from None

@@ -1,0 +1,82 @@
+"""Agents side by side: a cap on how many at once, and a failure that stays one agent's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import anyio
+
+from orchestrator.engine.agent import AgentResult, Harness, run_agent
+from orchestrator.engine.events import Event
+from orchestrator.engine.journal import Done
+from orchestrator.engine.limits import Account
+from orchestrator.engine.tasks import task_group
+from orchestrator.engine.types import AgentSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A brief for one agent. ``key`` is its prefix in the journal, unique in the run."""
+
+    spec: AgentSpec
+    brief: str
+    key: str
+
+
+def agent_account(spec: AgentSpec, key: str, harness: Harness, parent: Account) -> Account:
+    """An agent's own budget, which draws on the run's as well."""
+    return Account(spec.name, spec.bounds, parent=parent, used=harness.journal.spent(key))
+
+
+async def run_team(
+    tasks: Sequence[Task], harness: Harness, budget: Account, *, concurrency: int
+) -> list[AgentResult]:
+    """Run every task; results in the order of the tasks.
+
+    An agent that fails, times out or spends its budget becomes a result that says so; the others
+    go on. Only what ends the run itself (a broken journal, an interrupt) is raised.
+    """
+    results: dict[int, AgentResult] = {}
+    limiter = anyio.CapacityLimiter(concurrency)
+
+    async def one(position: int, task: Task) -> None:
+        async with limiter:
+            results[position] = await run_task(task, harness, budget)
+
+    async with task_group() as group:
+        for position, task in enumerate(tasks):
+            group.start_soon(one, position, task)
+    return [results[position] for position in sorted(results)]
+
+
+async def run_task(task: Task, harness: Harness, budget: Account) -> AgentResult:
+    """One agent's whole work as one effect: a finished agent is never run again."""
+    spec, journal = task.spec, harness.journal
+    replayed = journal.recorded(task.key)
+
+    async def perform() -> Done:
+        account = agent_account(spec, f"{task.key}/", harness, budget)
+        try:
+            with anyio.fail_after(min(spec.bounds.seconds, max(budget.seconds_left(), 0))):
+                result = await run_agent(spec, task.brief, harness, task.key, account)
+        except TimeoutError:
+            result = AgentResult(spec.name, "timeout", detail="it ran out of time")
+        return Done(asdict(result))
+
+    started = Event("agent_started", journal.elapsed(), spec.name, key=task.key, replayed=replayed)
+    harness.observer(started)
+    request = {"agent": spec.name, "digest": spec.digest, "brief": journal.put(task.brief)}
+    value = await journal.effect(task.key, request, perform)
+    result = AgentResult(**value)
+    harness.observer(
+        Event(
+            "agent_finished",
+            journal.elapsed(),
+            spec.name,
+            key=task.key,
+            detail=result.status,
+            replayed=replayed,
+        )
+    )
+    return result

@@ -1,0 +1,125 @@
+"""The registry: which tools there are, and which of them an agent is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import jsonschema_rs
+
+from orchestrator.engine.ports import Tool
+from orchestrator.engine.types import AgentSpec, Json, Level, ToolSpec
+from orchestrator.errors import InvalidArguments, NotPermitted, NotRegistered
+
+SHOWN_AT_MOST = 20
+"""Tools shown per request: more only confuse a model, and cost tokens every turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPolicy:
+    """Who may call what, in one environment.
+
+    Attributes:
+        environment: its name, for messages.
+        max_level: nothing above it runs.
+        denied: tools nobody may call.
+        allow: agent → the only tools it may call, on top of its own list; absent: its own list.
+        deny: agent → tools it may not call.
+    """
+
+    environment: str = "local"
+    max_level: Level = Level.READ
+    denied: frozenset[str] = frozenset()
+    allow: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    deny: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def refusal(self, agent: AgentSpec, tool: ToolSpec) -> str | None:
+        """Why this agent may not call this tool here; None when it may."""
+        name = tool.name
+        if name not in agent.tools:
+            return f"{agent.name} has no tool {name}"
+        if name in self.denied:
+            return f"{name} is denied in the environment {self.environment}"
+        if tool.level > self.max_level:
+            return f"{name} is {tool.level.name}; {self.environment} allows {self.max_level.name}"
+        if agent.name in self.allow and name not in self.allow[agent.name]:
+            return f"{name} is not among the tools that {agent.name} is allowed here"
+        if name in self.deny.get(agent.name, frozenset()):
+            return f"{name} is denied to {agent.name} here"
+        return None
+
+
+def validator(schema: Mapping[str, Json]) -> Callable[[Json], list[str]]:
+    """Compile a JSON Schema (draft 2020-12) into a function that lists what is wrong, in words."""
+    compiled: Any = jsonschema_rs.validator_for(dict(schema))
+
+    def faults(value: Json) -> list[str]:
+        if compiled.is_valid(value):
+            return []
+        return [
+            f"{'/'.join(map(str, error.instance_path)) or 'the whole'}: {error.message}"
+            for error in compiled.iter_errors(value)
+        ]
+
+    return faults
+
+
+class Registry:
+    """Tools by name. Unknown names are refused; nothing is loaded by guessing."""
+
+    def __init__(self, tools: Iterable[Tool]) -> None:
+        self._tools: dict[str, Tool] = {}
+        self._validators: dict[str, Callable[[Json], list[str]]] = {}
+        for tool in tools:
+            name = tool.spec.name
+            if name in self._tools:
+                raise ValueError(f"two tools are named {name}")
+            self._tools[name] = tool
+            self._validators[name] = validator(tool.spec.schema)
+
+    def specs(self) -> dict[str, ToolSpec]:
+        """All tools, by name."""
+        return {name: tool.spec for name, tool in self._tools.items()}
+
+    def get(self, name: str) -> Tool:
+        """Look a tool up.
+
+        Raises:
+            NotRegistered: there is none of that name.
+        """
+        tool = self._tools.get(name)
+        if tool is None:
+            raise NotRegistered(f"there is no tool {name!r}")
+        return tool
+
+    def permitted(self, agent: AgentSpec, name: str, policy: ToolPolicy) -> Tool:
+        """The tool, if this agent may call it.
+
+        Raises:
+            NotRegistered, NotPermitted: with the reason.
+        """
+        tool = self.get(name)
+        reason = policy.refusal(agent, tool.spec)
+        if reason:
+            raise NotPermitted(reason)
+        return tool
+
+    def check(self, name: str, arguments: Json) -> None:
+        """Hold arguments against the tool's schema.
+
+        Raises:
+            InvalidArguments: lists what is wrong, at most five faults.
+        """
+        faults = self._validators[name](arguments)
+        if faults:
+            raise InvalidArguments(f"{name}: " + "; ".join(faults[:5]))
+
+    def shown_to(self, agent: AgentSpec, policy: ToolPolicy) -> tuple[ToolSpec, ...]:
+        """What an agent's model is shown: its own tools, in order, that it may call here."""
+        shown = [
+            self._tools[name].spec
+            for name in agent.tools
+            if name in self._tools and policy.refusal(agent, self._tools[name].spec) is None
+        ]
+        return tuple(shown[:SHOWN_AT_MOST])
