@@ -1,0 +1,90 @@
+"""A rubric's tree and the scores of its criteria → one number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Literal
+
+from orchestrator.engine.types import Criterion, Group, Rubric
+
+Given = float | Literal["na"] | None
+"""A criterion's score 0..1, ``"na"`` where it does not apply, None where it was not scored."""
+
+
+def total(rubric: Rubric, scores: Mapping[str, Given]) -> float | None:
+    """The rubric's score, 0 to 1.
+
+    A node's score is the weighted mean of those children that count: sum of weight times score
+    over the sum of the positive weights, clipped to 0..1.
+
+    Args:
+        scores: by criterion id; a criterion that is not there was not scored.
+
+    Returns:
+        None where nothing with a positive weight counts.
+
+    Raises:
+        ValueError: a score that is not a number from 0 to 1.
+    """
+    return node_scores(rubric, scores)[None]
+
+
+def node_scores(rubric: Rubric, scores: Mapping[str, Given]) -> dict[str | None, float | None]:
+    """The score of every criterion, of every group, and under None of the whole.
+
+    Returns:
+        None for a node that does not count: left out by ``na`` or ``abstain``, or a group in which
+        nothing with a positive weight counts.
+
+    Raises:
+        ValueError: a score that is not a number from 0 to 1.
+    """
+    out: dict[str | None, float | None] = {
+        c.id: _counted(c, scores.get(c.id)) for c in rubric.criteria
+    }
+    below: dict[str | None, list[tuple[str, float]]] = {None: []}
+    children: tuple[Criterion | Group, ...] = (*rubric.criteria, *rubric.groups)
+    for node in children:
+        below.setdefault(node.parent, []).append((node.id, node.weight))
+    order = _inner_first(rubric)
+    for group in (*order, None):
+        out[group] = _mean([(w, out[child]) for child, w in below.get(group, [])])
+    return out
+
+
+def blocked_by(rubric: Rubric, scores: Mapping[str, Given]) -> tuple[str, ...]:
+    """The blockers that scored 0, in the rubric's order."""
+    return tuple(c.id for c in rubric.criteria if c.blocker and scores.get(c.id) == 0)
+
+
+def _counted(criterion: Criterion, given: Given) -> float | None:
+    if given is None:
+        return None if criterion.abstain == "exclude" else 0.0
+    if given == "na":
+        return {"exclude": None, "zero": 0.0, "full": 1.0}[criterion.na]
+    if not isinstance(given, (int, float)) or not 0.0 <= given <= 1.0:
+        raise ValueError(f"the score of {criterion.id!r} is {given!r}; allowed: a number 0 to 1")
+    return float(given)
+
+
+def _mean(children: list[tuple[float, float | None]]) -> float | None:
+    there = [(weight, score) for weight, score in children if score is not None]
+    positive = math.fsum(weight for weight, _ in there if weight > 0)
+    if positive <= 0:
+        return None
+    return min(max(math.fsum(weight * score for weight, score in there) / positive, 0.0), 1.0)
+
+
+def _inner_first(rubric: Rubric) -> list[str]:
+    """The groups' ids, each after the groups inside it."""
+    inside: dict[str | None, list[str]] = {}
+    for group in rubric.groups:
+        inside.setdefault(group.parent, []).append(group.id)
+    order: list[str] = []
+    todo: list[str | None] = [None]
+    while todo:
+        found = inside.get(todo.pop(), [])
+        order += found
+        todo += found
+    return order[::-1]

@@ -1,0 +1,97 @@
+"""A rubric's total: weights, penalties, what does not count, and trees."""
+
+import random
+
+import pytest
+
+from orchestrator.engine.scoring import blocked_by, node_scores, total
+from orchestrator.engine.types import Criterion, Group, Rubric
+
+
+def rubric(*criteria: Criterion, groups: tuple[Group, ...] = ()) -> Rubric:
+    return Rubric("r", 1, "d", 0.5, criteria, groups)
+
+
+def line(name: str, weight: float = 1.0, **more: object) -> Criterion:
+    return Criterion(name, "measured", name, weight, **more)  # type: ignore[arg-type]
+
+
+def test_a_total_is_the_weighted_mean() -> None:
+    assert total(rubric(line("a", 3), line("b")), {"a": 1.0, "b": 0.0}) == 0.75
+
+
+def test_a_penalty_takes_from_the_sum_and_not_from_what_can_be_reached() -> None:
+    r = rubric(line("a", 2), line("bad", -1))
+    assert total(r, {"a": 1.0, "bad": 0.5}) == 0.75
+    assert total(r, {"a": 0.0, "bad": 1.0}) == 0.0
+    assert total(r, {"a": 1.0, "bad": 0.0}) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("policy", "given", "expected"),
+    [
+        ({}, "na", 1.0),
+        ({"na": "zero"}, "na", 0.5),
+        ({"na": "full"}, "na", 1.0),
+        ({}, None, 1.0),
+        ({"abstain": "zero"}, None, 0.5),
+    ],
+)
+def test_what_does_not_count_follows_the_policy(
+    policy: dict[str, str], given: float | None, expected: float
+) -> None:
+    assert total(rubric(line("a"), line("b", **policy)), {"a": 1.0, "b": given}) == expected
+
+
+def test_nothing_scored_is_no_total_and_a_penalty_alone_is_none_either() -> None:
+    assert total(rubric(line("a"), line("b")), {}) is None
+    assert total(rubric(line("a"), line("bad", -1)), {"bad": 1.0}) is None
+
+
+def test_a_group_counts_as_one_child_and_an_empty_one_is_left_out() -> None:
+    groups = (Group("g", weight=3), Group("inner", weight=1, parent="g"), Group("h"))
+    r = rubric(
+        line("a", parent="inner"),
+        line("b", parent="inner"),
+        line("c", parent="g"),
+        line("d", parent="h"),
+        groups=groups,
+    )
+    found = node_scores(r, {"a": 1.0, "b": 0.0, "c": 1.0})
+    assert found["inner"] == 0.5
+    assert found["g"] == 0.75
+    assert found["h"] is None
+    assert found[None] == 0.75
+    assert total(r, {"a": 1.0, "b": 0.0, "c": 1.0, "d": 0.0}) == pytest.approx(0.5625)
+
+
+def test_a_group_is_clipped_before_it_enters_the_next() -> None:
+    r = rubric(line("a", parent="g"), line("bad", -4, parent="g"), line("b"), groups=(Group("g"),))
+    assert total(r, {"a": 1.0, "bad": 1.0, "b": 1.0}) == 0.5
+
+
+def test_totals_stay_in_bounds_whatever_the_tree() -> None:
+    rng = random.Random(3)
+    for _ in range(200):
+        groups = tuple(
+            Group(f"g{i}", weight=rng.uniform(-1, 2), parent=f"g{rng.randrange(i)}" if i else None)
+            for i in range(4)
+        )
+        lines = [
+            line(f"c{i}", rng.uniform(-1, 2), parent=rng.choice([None, "g0", "g1", "g3"]))
+            for i in range(8)
+        ]
+        given = {c.id: rng.choice([None, "na", rng.random()]) for c in lines}
+        found = node_scores(rubric(*lines, groups=groups), given)
+        assert all(score is None or 0.0 <= score <= 1.0 for score in found.values())
+
+
+@pytest.mark.parametrize("bad", [float("nan"), -0.1, 1.5, "yes"])
+def test_a_score_that_is_none_is_refused_by_name(bad: float) -> None:
+    with pytest.raises(ValueError, match="the score of 'a'"):
+        total(rubric(line("a")), {"a": bad})
+
+
+def test_blockers_at_zero_are_named() -> None:
+    r = rubric(line("a", blocker=True), line("b", blocker=True), line("c"))
+    assert blocked_by(r, {"a": 0.0, "b": 0.2, "c": 0.0}) == ("a",)
