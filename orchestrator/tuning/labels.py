@@ -1,0 +1,216 @@
+"""Labels of people: a plain JSON Lines file that a team can commit, and the scale they are on."""
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from orchestrator.errors import InputError
+from orchestrator.tuning.items import Item
+
+Value = float | str
+WORDS: dict[str, int] = {
+    "reject": 0, "accept": 1, "no": 0, "yes": 1, "false": 0, "true": 1, "fail": 0, "pass": 1,
+}  # fmt: skip
+OUTCOMES: dict[str, int] = {"block": 0, "needs_changes": 1, "merge": 2}
+KEYS = {"item", "rater", "label", "criteria", "note", "at"}
+_MOST_LEVELS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """One person's word on one item.
+
+    Attributes:
+        label: ``accept``/``reject``, ``merge``/``needs_changes``/``block``, or a number.
+        criteria: the same per criterion, where the person wished.
+        at: when, ISO 8601, empty when not known.
+        place: file and line, for messages.
+    """
+
+    item: str
+    rater: str
+    label: Value
+    criteria: dict[str, Value] = field(default_factory=dict)
+    note: str = ""
+    at: str = ""
+    place: str = ""
+
+    def row(self) -> dict[str, Any]:
+        """As it stands in the file: what is empty is left out."""
+        row: dict[str, Any] = {"item": self.item, "rater": self.rater, "label": self.label}
+        more = {"criteria": self.criteria, "note": self.note, "at": self.at}
+        return row | {key: value for key, value in more.items() if value}
+
+
+def read_labels(paths: Iterable[Path]) -> list[Label]:
+    """Read label files.
+
+    Raises:
+        InputError: a row that cannot be used, or one rater's second word on an item.
+    """
+    out: list[Label] = []
+    for path in paths:
+        try:
+            lines = path.read_text(encoding="utf-8-sig").splitlines()
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise InputError(f"{path}: is not UTF-8; save it as UTF-8") from None
+        out += [_label(line, f"{path}:{n}") for n, line in enumerate(lines, 1) if line.strip()]
+    one_word_each(out)
+    return out
+
+
+def _label(line: str, place: str) -> Label:
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise InputError(f"{place}: is not JSON: {error}") from None
+    if not isinstance(row, dict) or not {"item", "rater", "label"} <= set(row):
+        raise InputError(f"{place}: a label needs 'item', 'rater' and 'label'")
+    unknown = sorted(set(row) - KEYS)
+    if unknown:
+        raise InputError(f"{place}: unknown key {unknown[0]!r}; allowed: {', '.join(sorted(KEYS))}")
+    criteria = row.get("criteria", {})
+    if not isinstance(criteria, dict):
+        raise InputError(f"{place}: 'criteria' must map criterion ids to values")
+    return Label(
+        item=str(row["item"]),
+        rater=str(row["rater"]),
+        label=value_of(row["label"], place),
+        criteria={str(k): value_of(v, place) for k, v in criteria.items()},
+        note=str(row.get("note", "")),
+        at=str(row.get("at", "")),
+        place=place,
+    )
+
+
+def value_of(raw: Any, place: str) -> Value:
+    """A label as written → a word in lower case or a number.
+
+    Raises:
+        InputError: neither, or NaN.
+    """
+    if isinstance(raw, bool):
+        return "accept" if raw else "reject"
+    if isinstance(raw, (int, float)) and math.isfinite(raw):
+        return float(raw)
+    if isinstance(raw, str) and raw.strip().lower() in WORDS | OUTCOMES:
+        word = raw.strip().lower()
+        return word if word in OUTCOMES else ("accept" if WORDS[word] else "reject")
+    raise InputError(
+        f"{place}: the label is {raw!r}; allowed: accept, reject, merge, needs_changes, block, "
+        "or a number"
+    )
+
+
+def labels_in(items: Iterable[Item], name: str | None) -> list[Label]:
+    """The labels that stand in the items' own rows.
+
+    Args:
+        name: which one, when rows have several.
+
+    Raises:
+        InputError: rows have several labels and none was named, or one cannot be used.
+    """
+    out = []
+    for item in items:
+        if not item.human or item.repeat:
+            continue
+        if name is None and len(item.human) > 1:
+            known = ", ".join(sorted(item.human))
+            raise InputError(f"{item.place}: has several labels ({known}); say --label NAME")
+        key = name or next(iter(item.human))
+        if item.human.get(key) in {None, ""}:
+            continue
+        value = value_of(item.human[key], item.place)
+        out.append(Label(item.id, item.rater or "-", value, place=item.place))
+    one_word_each(out)
+    return out
+
+
+def one_word_each(labels: Iterable[Label]) -> None:
+    """Refuse a second word of one rater on one item.
+
+    Raises:
+        InputError: with both places, saying whether the two contradict each other.
+    """
+    seen: dict[tuple[str, str], Label] = {}
+    for label in labels:
+        other = seen.setdefault((label.item, label.rater), label)
+        if other is label:
+            continue
+        how = "again" if other.label == label.label else f"both {other.label} and {label.label}"
+        raise InputError(
+            f"{label.place}: rater {label.rater!r} labels {label.item!r} {how} "
+            f"(first at {other.place}); keep one line"
+        )
+
+
+def write_labels(path: Path, labels: Iterable[Label]) -> None:
+    """Write a label file whole; the old one stays until the new one is complete."""
+    text = "".join(json.dumps(x.row(), ensure_ascii=False) + "\n" for x in labels)
+    new = path.with_name(path.name + ".new")
+    try:
+        new.write_text(text, encoding="utf-8")
+        new.replace(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The ordered categories of a label set.
+
+    Attributes:
+        values: category → what a person said, lowest first.
+        cut: categories from here up are accepted.
+    """
+
+    values: tuple[Value, ...]
+    cut: int
+
+    def of(self, value: Value) -> int:
+        """The category of a value."""
+        return self.values.index(value)
+
+
+def scale_of(labels: list[Label], accept_at: float | None) -> Scale:
+    """Find the scale of a label set.
+
+    Args:
+        accept_at: the lowest number that means accept; 3 on a scale of 1 to 5 when None.
+
+    Raises:
+        InputError: mixed scales, or numbers of which it is not clear what accepts.
+    """
+    said = {x.label for x in labels}
+    words = {x for x in said if isinstance(x, str)}
+    if words and len(words) < len(said):
+        raise InputError("labels mix words and numbers; use one scale in a label set")
+    if words & set(OUTCOMES) and words & {"accept", "reject"}:
+        raise InputError("labels mix accept/reject with merge/needs_changes/block; use one scale")
+    if words & set(OUTCOMES):
+        return Scale(tuple(OUTCOMES), 2)
+    if words:
+        return Scale(("reject", "accept"), 1)
+    return _numeric({x for x in said if not isinstance(x, str)}, accept_at)
+
+
+def _numeric(numbers: set[float], accept_at: float | None) -> Scale:
+    if len(numbers) > _MOST_LEVELS:
+        raise InputError(f"labels have {len(numbers)} different numbers; use a scale of 1 to 5")
+    if accept_at is None:
+        if numbers <= {0.0, 1.0}:
+            accept_at = 1.0
+        elif all(1 <= x <= 5 for x in numbers):
+            accept_at = 3.0
+        else:
+            raise InputError(
+                f"labels run from {min(numbers):g} to {max(numbers):g}; say --accept-at NUMBER"
+            )
+    values = sorted(numbers)
+    return Scale(tuple(values), sum(x < accept_at for x in values))

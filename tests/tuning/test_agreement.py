@@ -1,0 +1,82 @@
+"""Agreement statistics against independent implementations, to 1e-9."""
+
+import krippendorff
+import numpy as np
+import pytest
+from sklearn.metrics import cohen_kappa_score, confusion_matrix, roc_auc_score
+
+from orchestrator.tuning import agreement as ag
+
+RNG = np.random.default_rng(11)
+NAN = float("nan")
+
+# Three raters and what irrCAC 0.4.1 says of them; it needs numpy 1, so it is not a dependency.
+RATINGS = np.array(
+    [
+        [3, NAN, 4], [3, 4, 4], [4, 1, 2], [3, 2, 2], [3, 4, 3], [1, 3, NAN],
+        [1, 3, 2], [4, 1, 2], [4, 2, 1], [4, 4, 4], [4, 2, 3], [4, 3, 4],
+    ]
+).T  # fmt: skip
+IRRCAC_AC1 = -0.06043676993398
+
+
+@pytest.mark.parametrize("levels", [2, 3, 5])
+@pytest.mark.parametrize("seed", range(5))
+def test_kappa_and_weighted_kappa(levels: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    a = rng.integers(0, levels, 80)
+    b = np.where(rng.random(80) < 0.6, a, rng.integers(0, levels, 80))
+    table = ag.confusion(a, b, levels)
+    assert np.array_equal(table, confusion_matrix(a, b, labels=range(levels)))
+    for scheme, weights in (("nominal", None), ("linear", "linear"), ("quadratic", "quadratic")):
+        oracle = cohen_kappa_score(a, b, weights=weights, labels=list(range(levels)))
+        assert ag.cohen_kappa(table, scheme) == pytest.approx(oracle, abs=1e-9)
+
+
+@pytest.mark.parametrize("scheme", ["nominal", "ordinal", "interval"])
+@pytest.mark.parametrize("seed", range(5))
+def test_alpha_with_missing_ratings(scheme: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(1, 6, 40)
+    ratings = np.where(rng.random((4, 40)) < 0.6, truth, rng.integers(1, 6, (4, 40))).astype(float)
+    ratings[rng.random((4, 40)) < 0.3] = NAN
+    oracle = krippendorff.alpha(reliability_data=ratings, level_of_measurement=scheme)
+    assert ag.krippendorff_alpha(ratings, scheme) == pytest.approx(oracle, abs=1e-9)
+
+
+def test_ac1_as_irrcac_gives_it() -> None:
+    assert ag.gwet_ac1(RATINGS - 1, 4) == pytest.approx(IRRCAC_AC1, abs=1e-9)
+
+
+def test_ac1_of_two_raters_from_its_definition() -> None:
+    a, b = RNG.integers(0, 3, 50), RNG.integers(0, 3, 50)
+    share = np.array([((a == k).mean() + (b == k).mean()) / 2 for k in range(3)])
+    chance = (share * (1 - share)).sum() / 2
+    expected = ((a == b).mean() - chance) / (1 - chance)
+    assert ag.gwet_ac1(np.stack([a, b]).astype(float), 3) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_auc_with_ties_and_weights(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    score, y, w = rng.integers(0, 6, 70) / 5, rng.random(70) < 0.4, rng.random(70)
+    assert ag.auc(score, y) == pytest.approx(roc_auc_score(y, score), abs=1e-9)
+    assert ag.auc(score, y, w) == pytest.approx(roc_auc_score(y, score, sample_weight=w), abs=1e-9)
+
+
+def test_what_cannot_be_known_is_none() -> None:
+    one = np.array([1, 1, 1])
+    assert ag.cohen_kappa(ag.confusion(one, one, 2)) is None
+    assert ag.auc(np.array([0.1, 0.2]), np.array([True, True])) is None
+    alone = np.array([[1.0, NAN], [NAN, 2.0]])
+    assert ag.krippendorff_alpha(alone, "nominal") is None
+    assert ag.gwet_ac1(alone, 3) is None
+    assert ag.krippendorff_alpha(np.ones((2, 5)), "nominal") is None
+
+
+def test_calibration_error_by_hand() -> None:
+    p = np.array([0.05, 0.05, 0.95, 0.95])
+    y = np.array([False, True, True, True])
+    curve = ag.reliability(p, y)
+    assert [(b.said, b.was, b.weight) for b in curve] == [(0.05, 0.5, 2), (0.95, 1.0, 2)]
+    assert ag.ece(curve) == pytest.approx(0.5 * 0.45 + 0.5 * 0.05)
