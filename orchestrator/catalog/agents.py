@@ -1,0 +1,187 @@
+"""Agents: ``agents/<name>.md``, front matter for power and bounds, body for the system prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from math import inf
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from orchestrator.catalog.fields import Amount, Count, Words
+from orchestrator.catalog.source import File
+from orchestrator.catalog.yamlfile import Markdown, Strict, check, split, unknown
+from orchestrator.engine.canonical import digest
+from orchestrator.engine.playbook import steps
+from orchestrator.engine.types import AgentSpec, Bounds, Json, Skill
+from orchestrator.errors import ConfigError
+
+
+class Budget(Strict):
+    """The most one agent may use in one task; what is left out is bounded by the run alone.
+
+    Attributes:
+        usd: US dollars.
+        seconds: wall time.
+    """
+
+    tool_calls: Count | None = None
+    tokens: Count | None = None
+    usd: Amount | None = None
+    seconds: Amount | None = None
+
+
+class AgentMetadata(Strict):
+    """What the wider ecosystem has no key for.
+
+    Attributes:
+        contract: the report's form, by name.
+        escalation: rungs to climb on failure, cheapest first.
+    """
+
+    budget: Budget = Budget()
+    contract: str | None = None
+    escalation: tuple[Literal["fast", "strong", "human"], ...] = ()
+
+
+class AgentHead(Strict):
+    """An agent's front matter."""
+
+    name: Words
+    description: Words
+    tools: tuple[str, ...]
+    disallowed_tools: Annotated[tuple[str, ...], Field(alias="disallowedTools")] = ()
+    model: Words = "fast"
+    max_turns: Annotated[Count | None, Field(alias="maxTurns")] = None
+    skills: tuple[str, ...] = ()
+    metadata: AgentMetadata = AgentMetadata()
+
+    @property
+    def granted(self) -> tuple[str, ...]:
+        """The tools it may call, in the file's order."""
+        return tuple(name for name in self.tools if name not in self.disallowed_tools)
+
+    @property
+    def bounds(self) -> Bounds:
+        """The limits as the engine has them."""
+        budget = self.metadata.budget
+        return Bounds(
+            turns=_or_inf(self.max_turns),
+            tool_calls=_or_inf(budget.tool_calls),
+            tokens=_or_inf(budget.tokens),
+            usd=_or_inf(budget.usd),
+            seconds=_or_inf(budget.seconds),
+        )
+
+
+def load_agent(
+    file: File,
+    *,
+    tools: Collection[str],
+    skills: Mapping[str, Skill | None],
+    contracts: Mapping[str, Mapping[str, Json]],
+    faults: list[ConfigError],
+) -> AgentSpec | None:
+    """Read one agent.
+
+    Args:
+        file: ``agents/<name>.md``.
+        tools: names of the tools that exist.
+        skills: the skills that exist, None for one whose own file has a fault.
+        contracts: the contracts that exist: name → JSON Schema.
+        faults: every fault is added here.
+
+    Returns:
+        The agent, or None when it has a fault.
+    """
+    try:
+        page = split(file.data, file.shown)
+    except ConfigError as fault:
+        faults.append(fault)
+        return None
+    found: list[ConfigError] = []
+    head = check(AgentHead, page.head, found)
+    if head is not None:
+        found += _faults(file, page, head, tools, contracts)
+        found += _skill_faults(page, head, skills)
+    faults += found
+    if head is None or found:
+        return None
+    own = tuple(skill for name in head.skills if (skill := skills[name]))
+    contract = contracts[head.metadata.contract] if head.metadata.contract else None
+    content = {
+        "head": head.model_dump(by_alias=True),
+        "prompt": page.body,
+        "skills": [skill.digest for skill in own],
+        "contract": contract,
+    }
+    return AgentSpec(
+        name=head.name,
+        description=head.description,
+        prompt=page.body,
+        tools=head.granted,
+        skills=own,
+        model=head.model,
+        bounds=head.bounds,
+        contract=contract,
+        escalation=head.metadata.escalation,
+        digest=digest(content),
+    )
+
+
+def _faults(
+    file: File,
+    page: Markdown,
+    head: AgentHead,
+    tools: Collection[str],
+    contracts: Mapping[str, Any],
+) -> list[ConfigError]:
+    found = []
+    if head.name != file.stem:
+        message = f"the name {head.name!r} must be the file's name, {file.stem!r}"
+        found.append(page.head.fault(message, "name"))
+    for key, names in (("tools", head.tools), ("disallowedTools", head.disallowed_tools)):
+        found += [
+            page.head.fault(unknown("tool", name, tools), key, at)
+            for at, name in enumerate(names)
+            if name not in tools
+        ]
+    for key, names in (("tools", head.tools), ("skills", head.skills)):
+        found += [
+            page.head.fault(f"{name!r} stands twice in {key}; name it once", key, at)
+            for at, name in enumerate(names)
+            if name in names[:at]
+        ]
+    contract = head.metadata.contract
+    if contract is not None and contract not in contracts:
+        found.append(
+            page.head.fault(unknown("contract", contract, contracts), "metadata", "contract")
+        )
+    if not page.body:
+        found.append(page.head.fault("has no prompt; write it below the front matter"))
+    return found
+
+
+def _skill_faults(
+    page: Markdown, head: AgentHead, skills: Mapping[str, Skill | None]
+) -> list[ConfigError]:
+    """A skill that does not exist, or one that would need more than the agent may do."""
+    found = []
+    for at, name in enumerate(head.skills):
+        if name not in skills:
+            found.append(page.head.fault(unknown("skill", name, skills), "skills", at))
+            continue
+        skill = skills[name]
+        named = (tool for step in steps(skill.text) for tool in step.names) if skill else ()
+        missing = sorted({tool for tool in named if tool not in head.granted})
+        if missing:
+            message = (
+                f"the skill {name!r} calls {', '.join(missing)}, which this agent may not; "
+                "add to tools, or drop the skill (a skill never widens its agent's tools)"
+            )
+            found.append(page.head.fault(message, "skills", at))
+    return found
+
+
+def _or_inf(value: float | None) -> float:
+    return inf if value is None else value

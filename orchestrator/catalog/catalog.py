@@ -1,0 +1,187 @@
+"""The catalog: every data file of all layers, loaded, checked against each other, and digested."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from orchestrator.catalog.agents import load_agent
+from orchestrator.catalog.crosscheck import policy_faults, settings_faults, verdict_faults
+from orchestrator.catalog.rubrics import load_rubric
+from orchestrator.catalog.settings import Settings, ToolPolicy
+from orchestrator.catalog.skills import load_skill
+from orchestrator.catalog.source import Source, latest, unread, versions
+from orchestrator.catalog.verdict_policy import VerdictPolicy
+from orchestrator.catalog.yamlfile import check, read, tree
+from orchestrator.catalog.yamltree import Node, merge
+from orchestrator.engine.canonical import digest
+from orchestrator.engine.types import AgentSpec, Json, Rubric, Skill, ToolSpec
+from orchestrator.errors import ConfigError
+
+SETTINGS = "config/defaults.yaml"
+TOOLS = "config/tools.yaml"
+VERDICT = "config/verdict.yaml"
+
+T = TypeVar("T", bound=BaseModel)
+Tools = Mapping[str, ToolSpec] | Collection[str]
+Contracts = Mapping[str, Mapping[str, Json]]
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """What is installed, by name.
+
+    Attributes:
+        digests: file name in its layer (``agents/lead.md``) → SHA-256 of what was loaded from it;
+            a config file's is that of all layers merged.
+    """
+
+    agents: Mapping[str, AgentSpec]
+    skills: Mapping[str, Skill]
+    rubrics: Mapping[str, Rubric]
+    settings: Settings
+    tool_policy: ToolPolicy
+    verdict_policy: VerdictPolicy
+    digests: Mapping[str, str]
+
+
+def load(sources: Sequence[Source], *, tools: Tools, contracts: Contracts) -> Catalog:
+    """Load and check everything.
+
+    Args:
+        sources: lowest layer first. A later layer's agent, skill or rubric replaces the earlier one
+            of that file name; maps in ``config/*.yaml`` merge, lists and values are replaced.
+        tools: the tools that exist.
+        contracts: the report forms that exist: name → JSON Schema.
+
+    Raises:
+        ConfigError: the first fault.
+    """
+    faults: list[ConfigError] = []
+    catalog = _load(sources, frozenset(tools), contracts, faults)
+    if catalog is None:
+        raise faults[0]
+    return catalog
+
+
+def problems(sources: Sequence[Source], *, tools: Tools, contracts: Contracts) -> list[ConfigError]:
+    """Every fault at once, as ``load`` would find them; empty when all is well."""
+    faults: list[ConfigError] = []
+    _load(sources, frozenset(tools), contracts, faults)
+    return faults
+
+
+def merged(sources: Sequence[Source], path: str, model: type[T]) -> T:
+    """One YAML file of all layers merged, as a model.
+
+    Raises:
+        ConfigError: the first fault, in the layer where it stands; or no layer has the file.
+    """
+    faults: list[ConfigError] = []
+    node = _tree(sources, path, faults)
+    found = check(model, node, faults) if node else None
+    if found is None:
+        raise faults[0]
+    return found
+
+
+def read_all(sources: Sequence[Source], folder: str, model: type[T]) -> list[T]:
+    """All YAML files directly in a folder, in the order of their names.
+
+    A later layer adds a file, or replaces the earlier one of the same name.
+
+    Args:
+        sources: lowest layer first.
+        folder: such as ``config/rules``.
+        model: what each file holds.
+
+    Raises:
+        ConfigError: the first fault.
+    """
+    files = latest(sources, f"{folder}/*.yaml").values()
+    return [read(model, file.data, file.shown) for file in files]
+
+
+def _load(
+    sources: Sequence[Source],
+    tools: frozenset[str],
+    contracts: Contracts,
+    faults: list[ConfigError],
+) -> Catalog | None:
+    faults += unread(sources)
+    skill_files = latest(sources, "skills_catalog/*/SKILL.md")
+    agent_files = latest(sources, "agents/*.md")
+    rubric_files = latest(sources, "rubrics/*.yaml")
+    skills = {file.folder: load_skill(file, tools, faults) for file in skill_files.values()}
+    agents = {
+        file.stem: load_agent(file, tools=tools, skills=skills, contracts=contracts, faults=faults)
+        for file in agent_files.values()
+    }
+    rubrics = {file.stem: load_rubric(file, faults) for file in rubric_files.values()}
+    settings = _config(sources, SETTINGS, Settings, faults)
+    policy = _config(sources, TOOLS, ToolPolicy, faults)
+    verdict = _config(sources, VERDICT, VerdictPolicy, faults)
+    if settings:
+        faults += settings_faults(*settings, agents, rubrics)
+    if policy:
+        faults += policy_faults(*policy, tools, agents)
+    if verdict:
+        faults += verdict_faults(*verdict, tools)
+    if faults or not (settings and policy and verdict):
+        return None
+    return Catalog(
+        agents=(loaded_agents := _whole(agents)),
+        skills=(loaded_skills := _whole(skills)),
+        rubrics=(loaded_rubrics := _whole(rubrics)),
+        settings=settings[1],
+        tool_policy=policy[1],
+        verdict_policy=verdict[1],
+        digests=MappingProxyType(
+            {
+                **{f"agents/{name}.md": item.digest for name, item in loaded_agents.items()},
+                **{
+                    f"skills_catalog/{name}/SKILL.md": item.digest
+                    for name, item in loaded_skills.items()
+                },
+                **{f"rubrics/{name}.yaml": item.digest for name, item in loaded_rubrics.items()},
+                SETTINGS: digest(settings[1].model_dump()),
+                TOOLS: digest(policy[1].model_dump()),
+                VERDICT: digest(verdict[1].model_dump()),
+            }
+        ),
+    )
+
+
+Item = TypeVar("Item")
+
+
+def _whole(items: Mapping[str, Item | None]) -> Mapping[str, Item]:
+    return MappingProxyType({name: item for name, item in items.items() if item is not None})
+
+
+def _tree(sources: Sequence[Source], path: str, faults: list[ConfigError]) -> Node | None:
+    files = versions(sources, path)
+    if not files:
+        faults.append(ConfigError("is missing from every layer", path))
+        return None
+    try:
+        layers = [tree(file.data, file.shown) for file in files]
+    except ConfigError as fault:
+        faults.append(fault)
+        return None
+    node = layers[0]
+    for layer in layers[1:]:
+        node = merge(node, layer)
+    return node
+
+
+def _config(
+    sources: Sequence[Source], path: str, model: type[T], faults: list[ConfigError]
+) -> tuple[Node, T] | None:
+    node = _tree(sources, path, faults)
+    found = check(model, node, faults) if node else None
+    return (node, found) if node and found else None

@@ -1,0 +1,58 @@
+"""Names in the config that name nothing: a rule for a misspelt tool protects nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+from orchestrator.catalog.settings import Settings, ToolPolicy
+from orchestrator.catalog.verdict_policy import VerdictPolicy
+from orchestrator.catalog.yamlfile import unknown
+from orchestrator.catalog.yamltree import Node
+from orchestrator.errors import ConfigError
+
+JUDGE = "judge"
+
+
+def settings_faults(
+    node: Node, settings: Settings, agents: Collection[str], rubrics: Collection[str]
+) -> Iterator[ConfigError]:
+    """Agents and rubrics that the settings name and no file holds."""
+    yield from _strangers(node, "agent", [settings.lead], agents, "lead")
+    yield from _strangers(node, "agent", [settings.single], agents, "single")
+    yield from _strangers(node, "agent", settings.specialists, agents, "specialists")
+    yield from _strangers(node, "rubric", [settings.rubric], rubrics, "rubric")
+    for at, name in enumerate(settings.specialists):
+        if name in settings.specialists[:at]:
+            yield node.fault(f"{name!r} stands twice; name it once", "specialists", at)
+    if settings.judge and JUDGE not in agents:
+        message = f"judge is true, so agents/{JUDGE}.md is needed; add it or set judge: false"
+        yield node.fault(message, "judge")
+
+
+def policy_faults(
+    node: Node, policy: ToolPolicy, tools: Collection[str], agents: Collection[str]
+) -> Iterator[ConfigError]:
+    """Agents and tools that the tool policy names and that do not exist."""
+    for name, access in policy.agents.items():
+        yield from _strangers(node, "agent", [name], agents, "agents", name)
+        yield from _strangers(node, "tool", access.allow or (), tools, "agents", name, "allow")
+        yield from _strangers(node, "tool", access.deny, tools, "agents", name, "deny")
+    for name in policy.tools:
+        yield from _strangers(node, "tool", [name], tools, "tools", name)
+
+
+def verdict_faults(
+    node: Node, policy: VerdictPolicy, tools: Collection[str]
+) -> Iterator[ConfigError]:
+    """Tools that a required check names and that do not exist."""
+    for at, rule in enumerate(policy.required_checks):
+        yield from _strangers(node, "tool", rule.tools, tools, "required_checks", at, "tools")
+
+
+def _strangers(
+    node: Node, kind: str, names: Iterable[str], known: Collection[str], *path: str | int
+) -> Iterator[ConfigError]:
+    """A fault for each name that is not known, at its place in the list or value at ``path``."""
+    for at, name in enumerate(names):
+        if name not in known:
+            yield node.fault(unknown(kind, name, known), *path, at)

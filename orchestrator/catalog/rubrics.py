@@ -1,0 +1,174 @@
+"""Rubrics: ``rubrics/<name>.yaml``, criteria in a tree that a judge scores by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from orchestrator.catalog.fields import Count, Unit, Words
+from orchestrator.catalog.source import File
+from orchestrator.catalog.yamlfile import Strict, check, tree, unknown
+from orchestrator.catalog.yamltree import Node
+from orchestrator.engine.canonical import digest
+from orchestrator.engine.types import Criterion, Group, LevelOf, Rubric
+from orchestrator.errors import ConfigError
+
+Id = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-z0-9]+([-_.][a-z0-9]+)*$")]
+
+
+class LevelItem(Strict):
+    """A score and what earns it."""
+
+    score: Unit
+    description: Words
+
+
+class CriterionItem(Strict):
+    """One line of the rubric; a negative weight is a penalty."""
+
+    id: Id
+    kind: Literal["measured", "judged"]
+    description: Words
+    weight: float = 1.0
+    levels: tuple[LevelItem, ...] = ()
+    group: str | None = None
+    na: Literal["exclude", "zero", "full"] = "exclude"
+    abstain: Literal["exclude", "zero"] = "exclude"
+    blocker: bool = False
+    tags: tuple[Words, ...] = ()
+
+
+class GroupItem(Strict):
+    """An inner node of the tree."""
+
+    id: Id
+    description: str = ""
+    weight: float = 1.0
+    parent: str | None = None
+
+
+class RubricFile(Strict):
+    """A rubric as it stands in its file."""
+
+    name: Id
+    version: Count
+    description: Words
+    threshold: Unit
+    criteria: Annotated[tuple[CriterionItem, ...], Field(min_length=1)]
+    groups: tuple[GroupItem, ...] = ()
+    judge: Annotated[dict[str, Any], Field(default_factory=dict)]
+    provenance: Annotated[dict[str, Any], Field(default_factory=dict)]
+
+
+def load_rubric(file: File, faults: list[ConfigError]) -> Rubric | None:
+    """Read one rubric.
+
+    Returns:
+        The rubric, or None when it has a fault; then every fault is added to ``faults``.
+    """
+    try:
+        node = tree(file.data, file.shown)
+    except ConfigError as fault:
+        faults.append(fault)
+        return None
+    item = check(RubricFile, node, faults)
+    if item is None:
+        return None
+    found = [*_name_faults(file, node, item), *_tree_faults(node, item), *_score_faults(node, item)]
+    faults += found
+    return None if found else _rubric(item)
+
+
+def _rubric(item: RubricFile) -> Rubric:
+    return Rubric(
+        name=item.name,
+        version=item.version,
+        description=item.description,
+        threshold=item.threshold,
+        criteria=tuple(_criterion(criterion) for criterion in item.criteria),
+        groups=tuple(
+            Group(group.id, group.description, group.weight, group.parent) for group in item.groups
+        ),
+        judge=item.judge,
+        provenance=item.provenance,
+        digest=digest(item.model_dump()),
+    )
+
+
+def _criterion(item: CriterionItem) -> Criterion:
+    return Criterion(
+        id=item.id,
+        kind=item.kind,
+        description=item.description,
+        weight=item.weight,
+        levels=tuple(LevelOf(level.score, level.description) for level in item.levels),
+        parent=item.group,
+        na=item.na,
+        abstain=item.abstain,
+        blocker=item.blocker,
+        tags=item.tags,
+    )
+
+
+def _name_faults(file: File, node: Node, item: RubricFile) -> Iterator[ConfigError]:
+    if item.name != file.stem:
+        yield node.fault(f"the name {item.name!r} must be the file's name, {file.stem!r}", "name")
+    seen: set[str] = set()
+    ids = [("groups", at, group.id) for at, group in enumerate(item.groups)]
+    ids += [("criteria", at, criterion.id) for at, criterion in enumerate(item.criteria)]
+    for part, at, name in ids:
+        if name in seen:
+            message = f"the id {name!r} stands twice; each group and criterion needs its own"
+            yield node.fault(message, part, at, "id")
+        seen.add(name)
+
+
+def _tree_faults(node: Node, item: RubricFile) -> Iterator[ConfigError]:
+    above = {group.id: group.parent for group in item.groups}
+    used = set(above.values()) | {criterion.group for criterion in item.criteria}
+    strangers = {name for name in used if name is not None and name not in above}
+    for at, criterion in enumerate(item.criteria):
+        if criterion.group is not None and criterion.group in strangers:
+            yield node.fault(unknown("group", criterion.group, above), "criteria", at, "group")
+    for at, group in enumerate(item.groups):
+        if group.parent is not None and group.parent in strangers:
+            yield node.fault(unknown("group", group.parent, above), "groups", at, "parent")
+        if group.id not in used and not strangers:
+            message = f"the group {group.id!r} is empty; put a criterion in it or remove it"
+            yield node.fault(message, "groups", at, "id")
+        if _in_cycle(group.id, above):
+            message = f"the group {group.id!r} lies within itself; a parent must be an outer group"
+            yield node.fault(message, "groups", at, "parent")
+
+
+def _in_cycle(start: str, above: dict[str, str | None]) -> bool:
+    current = above[start]
+    for _ in above:
+        if current is None or current == start:
+            break
+        current = above.get(current)
+    return current == start
+
+
+def _score_faults(node: Node, item: RubricFile) -> Iterator[ConfigError]:
+    weights: dict[str | None, list[float]] = {}
+    for criterion in item.criteria:
+        weights.setdefault(criterion.group, []).append(criterion.weight)
+    for group in item.groups:
+        weights.setdefault(group.parent, []).append(group.weight)
+    for parent, values in weights.items():
+        if max(values) <= 0:
+            # A mean is over the positive weights, so one with none has no value.
+            where = f"in the group {parent!r}" if parent else "at the top level"
+            yield node.fault(f"no weight {where} is above 0; at least one must be", "criteria")
+    for at, criterion in enumerate(item.criteria):
+        scores = [level.score for level in criterion.levels]
+        if any(low >= high for low, high in pairwise(scores)):
+            message = f"the levels of {criterion.id!r} must rise, each score above the one before"
+            yield node.fault(message, "criteria", at, "levels")
+        if criterion.kind == "judged" and len(scores) < 2:
+            message = f"{criterion.id!r} is judged, so it needs two levels or more to choose from"
+            yield node.fault(message, "criteria", at, "id")

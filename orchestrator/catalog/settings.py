@@ -1,0 +1,181 @@
+"""Settings (``config/defaults.yaml``) and tool policy (``config/tools.yaml``)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from orchestrator.catalog.fields import Amount, Count, Unit, Words
+from orchestrator.catalog.yamlfile import Strict
+from orchestrator.engine.types import Bounds, Level
+
+LevelName = Literal["read", "write", "admin", "irreversible"]
+
+
+class RunBounds(Strict):
+    """The most one run may use, all agents together.
+
+    Attributes:
+        usd: US dollars.
+        minutes: wall time.
+    """
+
+    iterations: Count
+    tool_calls: Count
+    tokens: Count
+    usd: Amount
+    minutes: Amount
+
+
+class Stagnation(Strict):
+    """When a run counts as stuck.
+
+    Attributes:
+        same_failure: the same failure signature this many times.
+        flat_rounds: iterations in a row that raise the score by less than ``epsilon``.
+        epsilon: score, 0 to 1.
+        similarity: two outputs at least this alike count as equal, 0 to 1.
+    """
+
+    same_failure: Annotated[int, Field(ge=2)]
+    flat_rounds: Count
+    epsilon: Unit
+    similarity: Unit
+
+
+class Limits(Strict):
+    """Sizes.
+
+    Attributes:
+        max_file_bytes: a larger file is not analysed; it is a named gap.
+        max_findings_shown: in the text report; the verdict's JSON always has all.
+    """
+
+    max_file_bytes: Count
+    max_findings_shown: Count
+
+
+class Settings(Strict):
+    """What a review runs with; each key is explained in ``config/defaults.yaml``."""
+
+    provider: Words
+    pattern: Literal["team", "single"]
+    judge: bool
+    rubric: Words
+    lead: Words
+    specialists: Annotated[tuple[Words, ...], Field(min_length=1)]
+    single: Words
+    concurrency: Annotated[int, Field(ge=1, le=256)]
+    bounds: RunBounds
+    stagnation: Stagnation
+    state_dir: Words
+    limits: Limits
+    fail_on: Literal["needs_changes", "block"]
+
+    @property
+    def run_bounds(self) -> Bounds:
+        """The run's limits as the engine has them."""
+        given = self.bounds
+        return Bounds(
+            iterations=given.iterations,
+            tool_calls=given.tool_calls,
+            tokens=given.tokens,
+            usd=given.usd,
+            seconds=given.minutes * 60,
+        )
+
+
+class Environment(Strict):
+    """Where a run takes place; ``max_level`` is the most that any tool may do there."""
+
+    max_level: LevelName
+
+
+class Environments(Strict):
+    """The environments: ``ci`` has no person to ask, ``local`` has one."""
+
+    ci: Environment
+    local: Environment
+
+    @model_validator(mode="after")
+    def _no_irreversible_ci(self) -> Environments:
+        if self.ci.max_level == "irreversible":
+            raise ValueError(
+                "ci.max_level may not be irreversible, for nobody is there to approve; "
+                "allowed: read, write, admin"
+            )
+        return self
+
+
+class Access(Strict):
+    """What of its own tools an agent keeps. It only ever narrows what the agent's file lists.
+
+    Attributes:
+        allow: None keeps all.
+        deny: taken away after ``allow``.
+    """
+
+    allow: tuple[Words, ...] | None = None
+    deny: tuple[Words, ...] = ()
+
+
+class CallLimits(Strict):
+    """How often a tool may be called.
+
+    Attributes:
+        per_run, per_minute: calls of one tool, all agents together.
+        repeat: calls of one tool by one agent with the very same arguments.
+    """
+
+    per_run: Count
+    per_minute: Count
+    repeat: Count
+
+
+class ToolOverride(Strict):
+    """One tool's own limits; None leaves the default, or what the tool itself declares.
+
+    Attributes:
+        timeout: seconds.
+        max_output: characters that reach a model.
+    """
+
+    per_run: Count | None = None
+    per_minute: Count | None = None
+    timeout: Amount | None = None
+    max_output: Count | None = None
+
+
+class ToolPolicy(Strict):
+    """Who may call what, where, and how often.
+
+    Attributes:
+        sensitive: tags; a tool that carries one is refused until a person confirms the call.
+    """
+
+    environments: Environments
+    agents: dict[str, Access]
+    limits: CallLimits
+    tools: dict[str, ToolOverride]
+    sensitive: tuple[Words, ...]
+
+    def level(self, environment: Literal["ci", "local"]) -> Level:
+        """The most that a tool may do in an environment."""
+        where = self.environments.ci if environment == "ci" else self.environments.local
+        return Level[where.max_level.upper()]
+
+    def keeps(self, agent: str, tool: str) -> bool:
+        """Whether an agent keeps one of the tools that its file lists."""
+        access = self.agents.get(agent, Access())
+        return tool not in access.deny and (access.allow is None or tool in access.allow)
+
+    def per_run(self) -> dict[str, int]:
+        """Calls in a run: tool → limit, ``*`` for any other."""
+        own = {name: tool.per_run for name, tool in self.tools.items() if tool.per_run}
+        return {"*": self.limits.per_run, **own}
+
+    def per_minute(self) -> dict[str, int]:
+        """Calls in any minute: tool → limit, ``*`` for any other."""
+        own = {name: tool.per_minute for name, tool in self.tools.items() if tool.per_minute}
+        return {"*": self.limits.per_minute, **own}

@@ -1,0 +1,102 @@
+"""Skills: ``skills_catalog/<name>/SKILL.md``, the Agent Skills format with five fixed sections."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Annotated
+
+from pydantic import Field
+
+from orchestrator.catalog.source import File
+from orchestrator.catalog.yamlfile import Markdown, Strict, check, split, unknown
+from orchestrator.engine.canonical import digest
+from orchestrator.engine.playbook import SECTIONS, sections, steps
+from orchestrator.engine.types import Skill
+from orchestrator.errors import ConfigError
+
+_NAME = r"^[a-z0-9]+(-[a-z0-9]+)*$"
+_TICKED = re.compile(r"`([^`]*)`")
+
+
+class SkillHead(Strict):
+    """The six keys of the specification.
+
+    ``allowed-tools`` grants nothing: what an agent may call stands in the agent's file.
+    """
+
+    name: Annotated[str, Field(max_length=64, pattern=_NAME)]
+    description: Annotated[str, Field(min_length=1, max_length=1024)]
+    license: str = ""
+    compatibility: Annotated[str, Field(max_length=500)] = ""
+    metadata: Annotated[dict[str, str], Field(default_factory=dict)]
+    allowed_tools: Annotated[str, Field(alias="allowed-tools")] = ""
+
+
+def load_skill(file: File, tools: Collection[str], faults: list[ConfigError]) -> Skill | None:
+    """Read one skill.
+
+    Args:
+        file: a ``SKILL.md``; its folder's name is the skill's.
+        tools: names of the tools that exist.
+        faults: every fault is added here.
+
+    Returns:
+        The skill, or None when it has a fault.
+    """
+    try:
+        page = split(file.data, file.shown)
+    except ConfigError as fault:
+        faults.append(fault)
+        return None
+    found: list[ConfigError] = []
+    head = check(SkillHead, page.head, found)
+    if head is not None:
+        found += _head_faults(file, page, head, tools)
+    found += _body_faults(page, tools)
+    faults += found
+    if head is None or found:
+        return None
+    content = {"head": head.model_dump(by_alias=True), "text": page.body}
+    return Skill(head.name, head.description, page.body, digest(content))
+
+
+def _head_faults(
+    file: File, page: Markdown, head: SkillHead, tools: Collection[str]
+) -> list[ConfigError]:
+    found = []
+    if head.name != file.folder:
+        message = f"the name {head.name!r} must be the folder's name, {file.folder!r}"
+        found.append(page.head.fault(message, "name"))
+    found += [
+        page.head.fault(unknown("tool", name, tools), "allowed-tools")
+        for name in head.allowed_tools.split()
+        if name not in tools
+    ]
+    return found
+
+
+def _body_faults(page: Markdown, tools: Collection[str]) -> list[ConfigError]:
+    present = sections(page.body)
+    found = [
+        page.fault(f"the section '## {title}' is missing; required: {', '.join(SECTIONS)}", 1)
+        for title in SECTIONS
+        if title not in present
+    ]
+    items = steps(page.body)
+    if "Steps" in present and not items:
+        message = "'## Steps' has no step; number the steps, as in '1. Call ...'"
+        found.append(page.fault(message, present["Steps"][0]))
+    if items:
+        start, text = present["Steps"]
+        lines = enumerate(text.splitlines(), start + 1)
+        found += [
+            page.fault(
+                f"a step may only put tools in backticks: {unknown('tool', name, tools)}", number
+            )
+            for number, line in lines
+            if number >= items[0].line
+            for name in _TICKED.findall(line)
+            if name not in tools
+        ]
+    return found

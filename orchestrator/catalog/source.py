@@ -1,0 +1,144 @@
+"""Layers of files: what is shipped, and a repository's own ``.diffcourt/`` on top of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from orchestrator.errors import ConfigError
+from orchestrator.resources import FOLDERS, data_root
+
+OVERLAY = ".diffcourt"
+STATE_FOLDER = "state"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One layer of files.
+
+    Attributes:
+        label: what stands before a file's name in messages; empty for the shipped layer.
+        files: name relative to the layer (``agents/security.md``, forward slashes) → content.
+    """
+
+    label: str
+    files: Mapping[str, bytes]
+
+    def shown(self, path: str) -> str:
+        """A file's name as a person would look for it."""
+        return f"{self.label}/{path}" if self.label else path
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file of a layer: its name in the layer, its name in messages, and its content."""
+
+    path: str
+    shown: str
+    data: bytes
+
+    @property
+    def stem(self) -> str:
+        """The file's name without folder and suffix."""
+        return PurePosixPath(self.path).stem
+
+    @property
+    def folder(self) -> str:
+        """The name of the folder that holds the file."""
+        return PurePosixPath(self.path).parent.name
+
+
+def shipped() -> Source:
+    """The layer that comes with the package: agents, skills, rubrics and config."""
+    root = data_root()
+    found = (path for name in FOLDERS for path in sorted((root / name).rglob("*")))
+    return Source(
+        "",
+        {
+            path.relative_to(root).as_posix(): path.read_bytes()
+            for path in found
+            if path.is_file() and path.suffix in {".md", ".yaml"}
+        },
+    )
+
+
+def overlay(label: str, files: Mapping[str, bytes]) -> Source:
+    """A repository's own layer.
+
+    It is policy: it may widen what an agent may do. So its bytes must come from the base commit,
+    never from the change under review or from the working tree.
+
+    Args:
+        label: the folder's name in messages, ``.diffcourt``.
+        files: name relative to that folder → content.
+    """
+    return Source(label, dict(files))
+
+
+def latest(sources: Sequence[Source], pattern: str) -> dict[str, File]:
+    """Files that match, by name in sorted order; a later layer's file replaces an earlier one's.
+
+    Args:
+        sources: lowest layer first.
+        pattern: such as ``agents/*.md``; ``*`` stays within one folder.
+    """
+    found = {
+        path: File(path, source.shown(path), data)
+        for source in sources
+        for path, data in source.files.items()
+        if _matches(path, pattern)
+    }
+    return dict(sorted(found.items()))
+
+
+def versions(sources: Sequence[Source], path: str) -> list[File]:
+    """One file in every layer that has it, lowest layer first."""
+    return [
+        File(path, source.shown(path), source.files[path])
+        for source in sources
+        if path in source.files
+    ]
+
+
+def unread(sources: Sequence[Source]) -> Iterator[ConfigError]:
+    """A fault for each file of an overlay that nothing would read: a misspelt name is not silence.
+
+    Files beside the data folders (a README, ``.gitignore``) and the state folder are left alone.
+    """
+    config = {path for path in sources[0].files if path.startswith("config/")} if sources else set()
+    folders = {PurePosixPath(path).parent.as_posix() for path in config} - {"config"}
+    for source in sources[1:]:
+        for path in sorted(source.files):
+            allowed = _why_unread(path, source, config, folders)
+            if allowed:
+                yield ConfigError(
+                    f"nothing reads this file; allowed: {allowed}", source.shown(path)
+                )
+
+
+def _why_unread(path: str, source: Source, config: set[str], folders: set[str]) -> str:
+    """What would be allowed in place of this file, empty when the file is read."""
+    name = PurePosixPath(path)
+    top = name.parts[0]
+    if len(name.parts) == 1 or top == STATE_FOLDER:
+        return ""
+    if top == "skills_catalog":
+        # A skill's folder may hold more than its playbook, as the format's specification says.
+        has_skill = len(name.parts) > 2 and f"{top}/{name.parts[1]}/SKILL.md" in source.files
+        return "" if has_skill else f"{top}/NAME/SKILL.md"
+    if top in {"agents", "rubrics"}:
+        pattern = "agents/*.md" if top == "agents" else "rubrics/*.yaml"
+        return "" if _matches(path, pattern) else pattern.replace("*", "NAME")
+    if top != "config":
+        return ", ".join(f"{folder}/" for folder in FOLDERS)
+    in_folder = name.parent.as_posix() in folders and name.suffix == ".yaml"
+    if path in config or in_folder:
+        return ""
+    files = sorted(item for item in config if item.count("/") == 1)
+    return ", ".join([*files, *(f"{folder}/NAME.yaml" for folder in sorted(folders))])
+
+
+def _matches(path: str, pattern: str) -> bool:
+    name = PurePosixPath(path)
+    return len(name.parts) == len(PurePosixPath(pattern).parts) and name.match(pattern)

@@ -1,0 +1,66 @@
+"""The verdict policy (``config/verdict.yaml``): what findings and checks mean for the verdict."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from orchestrator.catalog.fields import Unit, Words
+from orchestrator.catalog.yamlfile import Strict
+
+Severity = Literal["critical", "high", "medium", "low", "info"]
+_ORDER: tuple[Severity, ...] = ("critical", "high", "medium", "low", "info")
+
+
+class CheckRule(Strict):
+    """A check that must have run for the verdict to be complete.
+
+    Attributes:
+        tools: all of them must have looked.
+        when: glob patterns; the check applies when a changed file matches one of them.
+    """
+
+    name: Words
+    tools: Annotated[tuple[Words, ...], Field(min_length=1)]
+    when: Annotated[tuple[Words, ...], Field(min_length=1)]
+
+
+class Exclusion(Strict):
+    """Files that are left out by policy; each is listed in the verdict with ``why``.
+
+    Attributes:
+        paths: glob patterns.
+    """
+
+    paths: Annotated[tuple[Words, ...], Field(min_length=1)]
+    why: Words
+
+
+class VerdictPolicy(Strict):
+    """From findings to an outcome.
+
+    Attributes:
+        block_at, needs_changes_at: an open finding at or above this severity decides.
+        block_confidence, needs_changes_confidence: findings below it do not decide, 0 to 1.
+    """
+
+    block_at: Severity
+    block_confidence: Unit
+    needs_changes_at: Severity
+    needs_changes_confidence: Unit
+    required_checks: tuple[CheckRule, ...]
+    exclude: tuple[Exclusion, ...]
+
+    @model_validator(mode="after")
+    def _sound(self) -> VerdictPolicy:
+        if _ORDER.index(self.block_at) > _ORDER.index(self.needs_changes_at):
+            raise ValueError(
+                f"block_at ({self.block_at}) may not be milder than "
+                f"needs_changes_at ({self.needs_changes_at}); severities: {', '.join(_ORDER)}"
+            )
+        names = [check.name for check in self.required_checks]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"required_checks names {', '.join(twice)} twice; allowed: once")
+        return self

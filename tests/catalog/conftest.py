@@ -1,0 +1,55 @@
+"""The tools and contracts that a catalog is checked against, and short ways to load one."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+
+from orchestrator.catalog.catalog import Catalog, load, problems
+from orchestrator.catalog.source import Source, overlay, shipped
+
+NAVIGATION = frozenset({"read_file", "glob", "search", "git_diff", "git_log", "git_blame"})
+PLANNING = frozenset({"change_summary", "propose_plan"})
+SECURITY = frozenset({"secrets", "invisible_characters", "ruff_security", "taint"})
+BUILD = frozenset({"zizmor", "shellcheck", "hadolint"})
+QA = frozenset({"parse_check", "conflict_markers", "ruff_bugs", "complexity", "tests_touched"})
+DOCS = frozenset({"docstrings", "links"})
+ARCHITECTURE = frozenset({"api_breakage", "import_graph"})
+TOOLS = NAVIGATION | PLANNING | SECURITY | BUILD | QA | DOCS | ARCHITECTURE
+CONTRACTS = {name: {"type": "object", "title": name} for name in ("plan", "report", "score")}
+
+
+@pytest.fixture(scope="session")
+def navigation() -> frozenset[str]:
+    """The tools for looking around, which playbooks leave to a model."""
+    return NAVIGATION
+
+
+@pytest.fixture(scope="session")
+def loaded() -> Callable[..., Catalog]:
+    """Load some layers."""
+
+    def build(*sources: Source) -> Catalog:
+        return load(sources, tools=TOOLS, contracts=CONTRACTS)
+
+    return build
+
+
+@pytest.fixture
+def with_files(loaded: Callable[..., Catalog]) -> Callable[[Mapping[str, str]], Catalog]:
+    """Load the shipped data with a repository's own files on top."""
+    return lambda files: loaded(*_layers(files))
+
+
+@pytest.fixture
+def faults_of() -> Callable[[Mapping[str, str]], list[str]]:
+    """The faults of a repository's own files, as a person reads them."""
+
+    def find(files: Mapping[str, str]) -> list[str]:
+        return [str(fault) for fault in problems(_layers(files), tools=TOOLS, contracts=CONTRACTS)]
+
+    return find
+
+
+def _layers(files: Mapping[str, str]) -> Sequence[Source]:
+    own = {name: text.encode() for name, text in files.items()}
+    return [shipped(), overlay(".diffcourt", own)]

@@ -1,0 +1,65 @@
+"""The examples in the docs run: files load on top of what is shipped, faults read as printed."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from orchestrator.catalog.settings import Settings
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = ("agents", "skills", "rubrics", "config")
+FENCE = re.compile(r"^```(\w+)(?: file=(\S+))?( broken)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def examples(page: str) -> tuple[dict[str, str], list[tuple[str, str, str]]]:
+    """The page's files, and its broken files with the fault that is printed below each."""
+    files: dict[str, str] = {}
+    broken: list[tuple[str, str, str]] = []
+    fences = FENCE.findall((DOCS / f"{page}.md").read_text("utf-8"))
+    for at, (_, name, fault, text) in enumerate(fences):
+        path = name.removeprefix(".diffcourt/")
+        if fault:
+            broken.append((path, text, fences[at + 1][3].strip()))
+        elif name:
+            assert path not in files
+            files[path] = text
+    return files, broken
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_files_of_a_page_load(page, faults_of):
+    files, _ = examples(page)
+    assert files
+    assert faults_of(files) == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_broken_example_gives_the_fault_that_is_printed(page, faults_of):
+    _, broken = examples(page)
+    assert broken
+    for path, text, printed in broken:
+        (found,) = faults_of({path: text})
+        assert found.startswith(printed.removesuffix("…"))
+
+
+def test_examples_do_what_the_pages_say(with_files):
+    agents = with_files(examples("agents")[0])
+    assert "performance" in agents.settings.specialists
+    assert [skill.name for skill in agents.agents["performance"].skills] == ["hot-paths"]
+    assert with_files(examples("rubrics")[0]).settings.rubric == "careful"
+    config = with_files(examples("config")[0])
+    assert (config.settings.bounds.minutes, config.settings.bounds.iterations) == (5, 3)
+    assert len(config.verdict_policy.required_checks) == 1
+
+
+def test_the_pages_link_to_files_that_exist():
+    for page in PAGES:
+        text = (DOCS / f"{page}.md").read_text("utf-8")
+        for target in re.findall(r"\]\(([^)#]+)\)", text):
+            assert (DOCS / target).is_file(), (page, target)
+
+
+def test_every_setting_is_in_the_shipped_file():
+    shipped = (DOCS.parent / "config" / "defaults.yaml").read_text("utf-8")
+    assert all(re.search(rf"^{name}:", shipped, re.MULTILINE) for name in Settings.model_fields)

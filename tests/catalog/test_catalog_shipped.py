@@ -1,0 +1,101 @@
+"""The data that comes with the package: it loads whole, and keeps the promises of its format."""
+
+import re
+
+import pytest
+
+from orchestrator.catalog.source import shipped
+from orchestrator.engine.playbook import steps
+from orchestrator.engine.types import Level
+from orchestrator.resources import data_root
+
+
+@pytest.fixture(scope="module")
+def catalog(loaded):
+    return loaded(shipped())
+
+
+def test_everything_shipped_loads_without_a_fault(catalog, faults_of):
+    assert faults_of({}) == []
+    team = {"lead", "security", "qa", "docs", "architecture", "judge", "generalist"}
+    assert set(catalog.agents) == team
+    assert len(catalog.skills) >= 6
+    assert set(catalog.rubrics) == {"pr-review"}
+    assert catalog.settings.provider == "offline"
+
+
+def test_every_agent_is_bounded_and_has_a_contract_and_an_escalation(catalog):
+    for spec in catalog.agents.values():
+        bounds = spec.bounds
+        limits = (bounds.turns, bounds.tool_calls, bounds.tokens, bounds.usd, bounds.seconds)
+        assert all(limit != float("inf") for limit in limits), spec.name
+        form = {"lead": "plan", "judge": "score"}.get(spec.name, "report")
+        assert spec.contract == {"type": "object", "title": form}
+        assert spec.escalation[-1] == "human", spec.name
+
+
+def test_following_the_playbooks_calls_each_of_an_agents_analysers_once(catalog, navigation):
+    for spec in catalog.agents.values():
+        called = [
+            tool for skill in spec.skills for step in steps(skill.text) for tool in step.names
+        ]
+        assert sorted(called) == sorted(set(spec.tools) - navigation), spec.name
+
+
+def test_a_playbook_fits_into_its_agents_turns(catalog):
+    for spec in catalog.agents.values():
+        acting = sum(bool(step.names) for skill in spec.skills for step in steps(skill.text))
+        assert acting < spec.bounds.turns, spec.name
+
+
+def test_each_tool_that_a_required_check_needs_is_some_specialists(catalog):
+    for names in (catalog.settings.specialists, (catalog.settings.single,)):
+        had = {tool for name in names for tool in catalog.agents[name].tools}
+        needed = {tool for rule in catalog.verdict_policy.required_checks for tool in rule.tools}
+        assert needed <= had
+
+
+def test_no_environment_allows_more_than_reading(catalog):
+    assert catalog.tool_policy.level("ci") is Level.READ
+    assert catalog.tool_policy.level("local") is Level.READ
+
+
+def test_settings_reach_the_engine_in_its_units(catalog):
+    assert catalog.settings.run_bounds.seconds == 15 * 60
+    assert catalog.tool_policy.per_run() == {"*": 100, "read_file": 300, "search": 200}
+    assert catalog.tool_policy.per_minute() == {"*": 100, "read_file": 200, "search": 120}
+
+
+def test_the_rubric_measures_now_and_declares_what_is_judged(catalog):
+    rubric = catalog.rubrics["pr-review"]
+    measured = {c.id for c in rubric.criteria if c.kind == "measured"}
+    assert measured == {
+        "files-accounted",
+        "evidence-verified",
+        "contracts-kept",
+        "required-checks-run",
+        "analysers-healthy",
+        "gaps-explained",
+    }
+    blockers = {c.id for c in rubric.criteria if c.blocker}
+    assert blockers == {"evidence-verified", "required-checks-run"}
+    judged = [c for c in rubric.criteria if c.kind == "judged"]
+    assert {"correctness-depth", "risk-focus", "actionability"} <= {c.id for c in judged}
+    assert all(c.abstain == "exclude" and len(c.levels) >= 2 for c in judged)
+
+
+def test_every_key_of_the_settings_is_explained_where_it_stands():
+    for name in ("defaults", "tools"):
+        text = (data_root() / "config" / f"{name}.yaml").read_text("utf-8")
+        keys = re.findall(r"^( *)([a-z_]+):(.*)$", text, re.MULTILINE)
+        assert len(keys) > 5
+        parents = ("limits", "tools") if name == "defaults" else ("read_file", "search", "git_diff")
+        bare = [key for _, key, rest in keys if "#" not in rest and key not in parents]
+        assert bare == []
+
+
+def test_every_item_has_a_digest(catalog):
+    items = [*catalog.agents.values(), *catalog.skills.values(), *catalog.rubrics.values()]
+    assert len(catalog.digests) == len(items) + 3
+    assert all(re.fullmatch("[0-9a-f]{64}", value) for value in catalog.digests.values())
+    assert catalog.digests["agents/lead.md"] == catalog.agents["lead"].digest

@@ -1,0 +1,188 @@
+"""Strict YAML: what is read, and the line and wording of each fault."""
+
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import Field
+
+from orchestrator.catalog import yamltree
+from orchestrator.catalog.yamlfile import Strict, read, split, tree
+from orchestrator.errors import ConfigError
+
+
+class Inner(Strict):
+    size: Annotated[int, Field(ge=1)]
+    mode: Literal["fast", "slow"] = "fast"
+
+
+class Outer(Strict):
+    name: str
+    ratio: Annotated[float, Field(ge=0, le=1)] = 1.0
+    on: bool = True
+    parts: tuple[Inner, ...] = ()
+    by_name: Annotated[dict[str, Inner], Field(alias="byName", default_factory=dict)]
+    maybe: Inner | None = None
+
+
+def fault(text: str | bytes) -> str:
+    data = text if isinstance(text, bytes) else text.encode()
+    with pytest.raises(ConfigError) as caught:
+        read(Outer, data, "x.yaml")
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_file_becomes_a_model_with_the_types_as_written():
+    found = read(
+        Outer,
+        b"name: no\nratio: 1\nparts:\n  - {size: 2, mode: slow}\nbyName: {a: {size: 3}}\n",
+        "x.yaml",
+    )
+    assert found == Outer(
+        name="no", ratio=1.0, parts=(Inner(size=2, mode="slow"),), byName={"a": Inner(size=3)}
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("2024-01-02", "2024-01-02"),
+        ("yes", "yes"),
+        ("off", "off"),
+        ("010", 10),
+        ("1_000", "1_000"),
+        ("12:30", "12:30"),
+        ("1e3", 1000.0),
+        ("-.5", -0.5),
+        ("~", None),
+        ("'5'", "5"),
+        (".inf", ".inf"),
+    ],
+)
+def test_plain_scalars_are_read_as_a_person_reads_them(text, value):
+    found = tree(f"key: {text}".encode(), "x.yaml").plain()
+    assert found == {"key": value}
+    assert type(found["key"]) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "name: x\nrato: 1\n",
+            "x.yaml:2: unknown key 'rato'; did you mean 'ratio'? allowed: byName, maybe, name, on",
+        ),
+        (
+            "name: x\nparts:\n  - size: 1\n    moed: fast\n",
+            "x.yaml:4: unknown key 'moed' in parts[0]; did you mean 'mode'? allowed: mode, size",
+        ),
+        (
+            "name: x\nbyName:\n  size:\n    size: 1\n    zzz: 1\n",
+            "x.yaml:5: unknown key 'zzz' in byName.size; allowed: mode, size",
+        ),
+        (
+            "name: x\nmaybe: {siz: 1, size: 1}\n",
+            "x.yaml:2: unknown key 'siz' in maybe; did you mean 'size'? allowed: mode, size",
+        ),
+        ("ratio: 1\n", "x.yaml:1: the key 'name' is missing; required: name"),
+        (
+            "name: x\nparts:\n  - size: 1\n  - mode: fast\n",
+            "x.yaml:4: the key 'size' is missing in parts[1]; required: size",
+        ),
+        (
+            "name: x\nparts:\n  - size: 1\n    mode: quick\n",
+            "x.yaml:4: parts[0].mode must be 'fast' or 'slow', not \"quick\"",
+        ),
+        ("name: x\nratio: 2\n", "x.yaml:2: ratio must be less than or equal to 1, not 2"),
+        ("name: x\nratio: .nan\n", 'x.yaml:2: ratio must be a number, not ".nan"'),
+        ("name: x\non: yes\n", 'x.yaml:2: on must be true or false, not "yes"'),
+        ("name: x\nparts: {a: 1}\n", 'x.yaml:2: parts must be a list, not {"a": 1}'),
+        (
+            "name: x\nparts: [{size: '1'}]\n",
+            'x.yaml:2: parts[0].size must be a whole number, not "1"',
+        ),
+        ("- name\n", 'x.yaml:1: the file must be a map of keys, not ["name"]'),
+        ("name: x\nname: y\n", "x.yaml:2: the key 'name' stands twice, first on line 1"),
+        ("a: 1\n---\nb: 2\n", "x.yaml:2: a second document begins; allowed: one per file"),
+        ("name: !!str 5\n", "x.yaml:1: the tag 'tag:yaml.org,2002:str' is not supported; "),
+        ("a: !!python/object:os.system x\n", "x.yaml:1: the tag 'tag:yaml.org,2002:python/obj"),
+        ("name: *who\n", "x.yaml:1: the alias *who names nothing above it"),
+        ("? [a]\n: 1\n", "x.yaml:1: a key must be text"),
+        ("a: &x 1\n*x : 2\n", "x.yaml:2: a key must be text"),
+        ("name: 1\n", "x.yaml:1: name must be text (quote"),
+        ("name: 'x\n", "x.yaml:2: is not valid YAML: found unexpected end of stream"),
+        ("name: [1,\n  2\nb: 3\n", "x.yaml:3: is not valid YAML: "),
+        ("name: 1e999\n", "x.yaml:1: a number that is too large"),
+        ("name: " + "9" * 5000, "x.yaml:1: a number of more than 18 digits"),
+        ("name: x\n# only\nratio: a\x07b\n", "x.yaml:3: has the control character U+0007"),
+        ('name: "a\\0b"\n', "x.yaml:1: has the character U+0000; remove it"),
+        ("", "x.yaml: is empty; fill it or delete it"),
+        (" \n\n", "x.yaml: is empty; fill it or delete it"),
+        ("# nothing yet\n", "x.yaml: is empty; fill it or delete it"),
+        (b"name: x\nratio: \xff\n", "x.yaml:2: is not UTF-8 (byte 0xff); save it as UTF-8"),
+        ("#" * 1_000_001, "x.yaml: is 1,000,001 bytes; allowed: up to 1,000,000"),
+    ],
+)
+def test_each_fault_names_its_line_and_what_is_allowed(text, message):
+    assert fault(text).startswith(message)
+
+
+def test_line_numbers_survive_windows_line_ends_and_a_byte_order_mark():
+    assert fault(b"\xef\xbb\xbfname: x\r\n\r\nrato: 1\r\n").startswith("x.yaml:3: unknown key")
+
+
+def test_an_alias_may_repeat_a_value():
+    found = tree(b"a: &one [1, 2]\nb: *one\n", "x.yaml")
+    assert found.plain() == {"a": [1, 2], "b": [1, 2]}
+    assert found.at("b").line == 2
+
+
+def test_aliases_cannot_blow_up_the_reader():
+    rows = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    rows += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
+    assert "holds too many values; allowed: 50,000" in fault("\n".join(rows))
+
+
+def test_an_alias_cannot_lie_within_itself():
+    assert "names nothing above it" in fault("a: &a [*a]\n")
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, "{a: " * 200_000, "- " * 200_000])
+def test_deep_nesting_is_a_fault_not_a_crash(text):
+    assert "is nested too deeply; allowed: 32 levels" in fault(text)
+
+
+def test_aliases_cannot_hide_depth():
+    rows = ["a0: &a0 " + "[" * 20 + "]" * 20, "a1: " + "[" * 20 + "*a0" + "]" * 20]
+    assert "is nested too deeply" in fault("\n".join(rows))
+
+
+def test_the_reader_in_pure_python_is_as_strict(monkeypatch):
+    monkeypatch.setattr(yamltree, "_LOADER", yamltree.yaml.SafeLoader)
+    assert "is nested too deeply" in fault("[" * 200_000)
+    assert fault("name: 'x\n").startswith("x.yaml:2: is not valid YAML: found unexpected end")
+    assert "stands twice" in fault("name: x\nname: y\n")
+    assert read(Outer, b"name: x\nratio: 0.5\n", "x.yaml").ratio == 0.5
+    assert fault('name: "\\ud800"\n') == "x.yaml:1: has the character U+D800; remove it"
+
+
+def test_front_matter_and_body_know_their_lines():
+    page = split(b"---\nname: x\nratio: 0\n---\n\n\nFirst\nSecond\n\n", "x.md")
+    assert page.head.at("ratio").line == 3
+    assert (page.body, page.line) == ("First\nSecond", 7)
+    assert str(page.fault("bad", 2)) == "x.md:8: bad"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name: x\n", "x.md:1: must begin with front matter"),
+        ("---\nname: x\n", "x.md:1: the front matter does not end"),
+        ("---\nname: x\nname: y\n---\nbody", "x.md:3: the key 'name' stands twice"),
+        ("---\n---\nbody", "x.md:1: is empty"),
+    ],
+)
+def test_faults_of_front_matter(text, message):
+    with pytest.raises(ConfigError) as caught:
+        split(text.encode(), "x.md")
+    assert str(caught.value).startswith(message)
