@@ -1,0 +1,69 @@
+"""What goes wrong, as one line on stderr and an exit code. Nobody is shown a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+
+from orchestrator.cli.output import discard, flush
+from orchestrator.errors import (
+    EXIT_INCOMPLETE,
+    EXIT_INTERRUPTED,
+    EXIT_USAGE,
+    DiffcourtError,
+    OutputError,
+)
+from orchestrator.report.safe import visible
+
+
+def report_faults(command: Callable[[], int]) -> int:
+    """Run a command to its exit code, whatever happens in it.
+
+    ``DIFFCOURT_DEBUG=1`` adds the traceback of an internal error.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a terminal that is not UTF-8 gets escapes, no crash
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = _run(command)
+    except DiffcourtError as fault:
+        _say(str(fault))
+        code = fault.exit_code
+    except Exception as fault:  # the last line of defence, and it fails closed
+        code = _internal(fault)
+    except (KeyboardInterrupt, BaseExceptionGroup):  # a group, when Ctrl-C fell into a task group
+        _say("interrupted; what can be continued is listed by: diffcourt runs")
+        code = EXIT_INTERRUPTED
+    return code
+
+
+def _run(command: Callable[[], int]) -> int:
+    try:
+        code = command()
+    except SystemExit as stop:  # argparse: its message is already out
+        code = stop.code if isinstance(stop.code, int) else EXIT_USAGE
+    flush(sys.stdout)
+    # What a reader that left did not take would make the interpreter change our exit code.
+    with suppress(OutputError):
+        flush(sys.stderr)
+    return code
+
+
+def _internal(fault: Exception) -> int:
+    if os.environ.get("DIFFCOURT_DEBUG") == "1":
+        traceback.print_exception(fault, file=sys.stderr)
+    _say(
+        f"internal error, please report it: {type(fault).__name__}: {fault} "
+        "(DIFFCOURT_DEBUG=1 shows where)"
+    )
+    return EXIT_INCOMPLETE
+
+
+def _say(text: str) -> None:
+    try:
+        print(f"diffcourt: {visible(text)}", file=sys.stderr, flush=True)
+    except (OSError, ValueError):
+        discard(sys.stderr)  # nobody listens; the exit code still tells

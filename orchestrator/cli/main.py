@@ -1,0 +1,93 @@
+"""The ``diffcourt`` command.
+
+A subcommand is one line in ``COMMANDS`` and a module with ``add_arguments(parser)`` and
+``run(args) -> exit code``. Only the chosen one's module is imported, since start-up counts.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from orchestrator import __version__
+
+TYPE_CHECKING = False  # importing typing alone would double the start-up time
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+    from collections.abc import Sequence
+
+    from orchestrator.cli.parsing import Parser
+
+COMMANDS = {
+    "review": ("orchestrator.cli.review", "review a change and say merge, needs changes or block"),
+    "resume": ("orchestrator.cli.resume", "go on with an interrupted review"),
+    "runs": ("orchestrator.cli.runs", "list the runs, newest first"),
+    "show": ("orchestrator.cli.show", "print a run's report and timeline"),
+    "catalog": ("orchestrator.cli.catalog", "list and check agents, skills, tools and rubrics"),
+    "schema": ("orchestrator.cli.schema", "print a published JSON Schema"),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        argv: the arguments without the program's name; the process's own when None.
+
+    Returns:
+        The exit code: 0 below ``--fail-on``, 1 at or above it, 2 wrong usage, configuration or
+        input, 3 incomplete or failed, 130 interrupted.
+    """
+    args = list(sys.argv[1:] if argv is None else argv)
+    if args == ["--version"]:
+        try:
+            print(f"diffcourt {__version__}", flush=True)
+        except OSError:
+            pass  # the long way round deals with readers that left and full disks
+        else:
+            return 0
+    from orchestrator.cli.faults import report_faults
+
+    return report_faults(lambda: _dispatch(args))
+
+
+def _dispatch(args: list[str]) -> int:
+    from importlib import import_module
+
+    # The first word is the command: no option that comes before it takes a value.
+    chosen = next((arg for arg in args if not arg.startswith("-")), "")
+    parser, subparsers = _top()
+    commands = {
+        name: subparsers.add_parser(
+            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
+        )
+        for name, (_, summary) in COMMANDS.items()
+    }
+    if chosen in COMMANDS:
+        module = import_module(COMMANDS[chosen][0])
+        module.add_arguments(commands[chosen])
+        commands[chosen].set_defaults(run=module.run)
+    if not args:
+        parser.print_help(sys.stderr)
+        return 2
+    parsed, unknown = parser.parse_known_args(args)
+    if unknown:
+        commands[chosen].error(f"unknown: {' '.join(unknown)}")
+    code: int = parsed.run(parsed)
+    return code
+
+
+def _top() -> tuple[Parser, _SubParsersAction[Parser]]:
+    from orchestrator.cli.parsing import EXIT_CODES, Parser
+
+    parser = Parser(
+        prog="diffcourt",
+        description="Review a change with analysers, agents and a judge. The verdict is computed.",
+        epilog=EXIT_CODES,
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"diffcourt {__version__}", help="print the version"
+    )
+    commands = parser.add_subparsers(
+        title="commands", metavar="COMMAND", dest="command", required=True, parser_class=Parser
+    )
+    return parser, commands

@@ -1,0 +1,69 @@
+"""What ``review`` and ``resume`` share: the options of a result, the view, the gate."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from orchestrator.cli.output import JsonTarget, emit, in_colour, width_of
+from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK
+
+if TYPE_CHECKING:
+    from orchestrator.engine.events import Observer
+    from orchestrator.review.verdict import Verdict
+
+# Mildest first, as the verdict's outcomes are; the models that define them take 90 ms to import.
+LEVELS = ("merge", "needs_changes", "block")
+
+
+def add_result_options(parser: argparse.ArgumentParser) -> None:
+    """Where the result goes and what the exit code says of it."""
+    group = parser.add_argument_group("result")
+    group.add_argument(
+        "--json", metavar="FILE", help="write the verdict as JSON; - is standard output"
+    )
+    group.add_argument(
+        "--fail-on",
+        choices=(*LEVELS, "never"),
+        default="needs_changes",
+        metavar="LEVEL",
+        help="exit 1 at this verdict or a worse one: merge, needs_changes, block, or never; "
+        "default: needs_changes",
+    )
+    group.add_argument(
+        "--quiet", action="store_true", help="no progress; with --json - no report either"
+    )
+
+
+def deliver(
+    args: argparse.Namespace, target: JsonTarget | None, work: Callable[[Observer], Verdict]
+) -> int:
+    """Do the work under a view, hand its verdict out, and turn it into the exit code.
+
+    Raises:
+        DiffcourtError: the work failed, or its result could not be written.
+    """
+    from orchestrator.report.text import render
+    from orchestrator.report.view import choose_view
+
+    with choose_view(sys.stderr, args.quiet) as view:
+        verdict = work(view)
+    if target is not None:
+        target.write(verdict.model_dump(mode="json"))
+    on_stdout = target is not None and target.to_stdout
+    if not (on_stdout and args.quiet):
+        stream = sys.stderr if on_stdout else sys.stdout
+        text = render(verdict, width=width_of(stream), colour=in_colour(stream), repo=args.repo)
+        emit(text, stream)
+    return gate(verdict, args.fail_on)
+
+
+def gate(verdict: Verdict, fail_on: str) -> int:
+    """The exit code: incomplete whatever else was found, else whether the level is reached."""
+    if verdict.status == "incomplete":
+        return EXIT_INCOMPLETE
+    if fail_on == "never" or LEVELS.index(verdict.verdict) < LEVELS.index(fail_on):
+        return EXIT_OK
+    return EXIT_GATED

@@ -1,0 +1,55 @@
+"""``diffcourt show``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orchestrator.cli.output import as_json, emit, in_colour, width_of
+from orchestrator.cli.parsing import add_json_flag, add_repo, add_run
+
+if TYPE_CHECKING:
+    from orchestrator.app.types import Shown
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
+    add_run(parser)
+    add_repo(parser)
+    add_json_flag(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the run's report, then its timeline."""
+    from orchestrator import app
+
+    shown = app.show(args.repo, args.run_id)
+    emit(_json(shown) if args.json else _text(shown, args.repo), sys.stdout)
+    return 0
+
+
+def _json(shown: Shown) -> str:
+    verdict = None if shown.verdict is None else shown.verdict.model_dump(mode="json")
+    return as_json(
+        {
+            "run": asdict(shown.info),
+            "verdict": verdict,
+            "timeline": [asdict(entry) for entry in shown.timeline],
+        }
+    )
+
+
+def _text(shown: Shown, repo: Path | None) -> str:
+    from orchestrator.report.runs import render_runs
+    from orchestrator.report.text import render
+    from orchestrator.report.timeline import render_timeline
+
+    width = width_of(sys.stdout)
+    if shown.verdict is None:
+        report = f"{render_runs([shown.info], width)}There is no verdict yet.\n"
+    else:
+        report = render(shown.verdict, width=width, colour=in_colour(sys.stdout), repo=repo)
+    return f"{report}\nTimeline\n{render_timeline(shown.timeline, width)}"

@@ -1,0 +1,140 @@
+"""The findings as text: the open ones by severity with evidence, then those that do not count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from textwrap import dedent
+
+from orchestrator.report.page import Page, clip, plural
+from orchestrator.report.safe import code_lines, file_name, sentence, visible
+from orchestrator.review.verdict import SEVERITIES, Finding, Verdict
+
+MOST_FINDINGS = 50
+MOST_OTHERS = 10
+QUOTE_LINES = 6
+# Deeper than any line of ours begins, so that wrapped text from outside never looks like one.
+_REST = " " * 8
+_STYLE = {"critical": "red", "high": "red", "medium": "yellow", "low": "blue", "info": "bold"}
+
+
+def open_findings(verdict: Verdict) -> list[Finding]:
+    """The findings that count, worst first, otherwise in the verdict's order."""
+    counted = [finding for finding in verdict.findings if finding.state == "open"]
+    return sorted(counted, key=lambda finding: SEVERITIES.index(finding.severity))
+
+
+def count_by_severity(findings: Iterable[Finding]) -> str:
+    """``1 critical, 3 low``; empty for none."""
+    counts = dict.fromkeys(SEVERITIES, 0)
+    for finding in findings:
+        counts[finding.severity] += 1
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
+
+
+def place(finding: Finding) -> str:
+    """Where it stands, as editors and terminals understand it."""
+    return f"{file_name(finding.path)}:{finding.start_line}"
+
+
+def _quote(page: Page, finding: Finding) -> list[str]:
+    if not finding.evidence.quote.strip():
+        return []
+    quoted = code_lines(finding.evidence.quote)
+    shown = dedent("\n".join(quoted[:QUOTE_LINES])).split("\n")
+    digits = len(str(finding.start_line + len(shown) - 1))
+    lines = [
+        page.paint(f"      {number:>{digits}} | ", "dim") + clip(line, page.width - digits - 9)
+        for number, line in enumerate(shown, finding.start_line)
+    ]
+    if len(quoted) > len(shown):
+        left = plural(len(quoted) - len(shown), "more line")
+        lines.append(page.paint(f"      {'':>{digits}} | ({left})", "dim"))
+    return lines
+
+
+def _source(finding: Finding) -> str:
+    """Who reported it, under which rule, and how sure."""
+    parts = [finding.id, finding.rule, *(f"CWE-{number}" for number in finding.cwe)]
+    by = ", ".join(finding.reported_by[:6])
+    if len(finding.reported_by) > 6:
+        by += f" and {len(finding.reported_by) - 6} more"
+    sure = f", confidence {finding.confidence:.2f}" if finding.confidence < 1 else ""
+    return sentence(f"[{', '.join(filter(None, parts))}] by {by or 'nobody named'}{sure}")
+
+
+def _one(page: Page, finding: Finding) -> list[str]:
+    where = place(finding)
+    first, *others = page.wrap(sentence(finding.title), first=f"  {where}  ", rest=_REST, most=4)
+    lines = ["  " + page.paint(where, "bold") + first[2 + len(where) :], *others]
+    lines += _quote(page, finding)
+    if finding.detail and sentence(finding.detail) != sentence(finding.title):
+        lines += page.wrap(sentence(finding.detail), first="      why: ", rest=_REST, most=4)
+    if finding.fix_suggestion:
+        lines += page.wrap(
+            sentence(finding.fix_suggestion), first="      fix: ", rest=_REST, most=4
+        )
+    lines += [
+        page.paint(line, "dim")
+        for line in page.wrap(_source(finding), first="      ", rest=_REST, most=3)
+    ]
+    return lines
+
+
+def findings(page: Page, verdict: Verdict) -> list[str]:
+    """Every open finding up to a cap, grouped by severity."""
+    counted = open_findings(verdict)
+    lines: list[str] = []
+    for severity in SEVERITIES:
+        group = [finding for finding in counted[:MOST_FINDINGS] if finding.severity == severity]
+        if not group:
+            continue
+        total = sum(finding.severity == severity for finding in counted)
+        lines += ["", page.heading(f"{severity.capitalize()} ({total:,})", _STYLE[severity])]
+        for number, finding in enumerate(group):
+            lines += ([""] if number else []) + _one(page, finding)
+    left = counted[MOST_FINDINGS:]
+    if left:
+        text = f"and {len(left):,} more in the JSON ({count_by_severity(left)})"
+        lines += ["", f"  {text}"]
+    return lines[1:]
+
+
+def waived(page: Page, verdict: Verdict) -> list[str]:
+    """Findings that a person has accepted: they stand, and do not count."""
+    accepted = [finding for finding in verdict.findings if finding.state == "waived"]
+    if not accepted:
+        return []
+    lines = [page.heading(f"Waived ({len(accepted):,}): these stand, and do not count")]
+    for finding in accepted[:MOST_OTHERS]:
+        text = f"{finding.severity}: {finding.title} [{finding.rule}]"
+        lines += page.wrap(sentence(text), first=f"  {place(finding)}  ", rest=_REST, most=2)
+    return lines + _more(len(accepted))
+
+
+def rejected(page: Page, verdict: Verdict) -> list[str]:
+    """What was reported and not believed, by reason."""
+    named: dict[str, list[Finding]] = {}
+    for entry in verdict.rejected:
+        named.setdefault(entry.reason, []).append(entry.finding)
+    listed = {entry.finding.id for entry in verdict.rejected}
+    for finding in verdict.findings:
+        if finding.state == "rejected" and finding.id not in listed:
+            named.setdefault("marked as rejected", []).append(finding)
+    total = sum(map(len, named.values()))
+    if not total:
+        return []
+    lines = [page.heading(f"Rejected ({total:,}): reported, and not believed")]
+    for reason, group in list(named.items())[:MOST_OTHERS]:
+        lines += page.wrap(sentence(reason), first=f"  {len(group):>4,}  ", rest=_REST, most=3)
+        lines += page.wrap(_examples(group), first=_REST, most=3)
+    return lines + _more(len(named), "reason")
+
+
+def _examples(group: Sequence[Finding]) -> str:
+    shown = ", ".join(f"{place(finding)} [{visible(finding.rule)}]" for finding in group[:2])
+    return shown + (", ..." if len(group) > 2 else "")
+
+
+def _more(total: int, noun: str = "") -> list[str]:
+    left = total - MOST_OTHERS
+    return [f"  and {left:,} more {noun + 's' if noun else 'in the JSON'}"] if left > 0 else []

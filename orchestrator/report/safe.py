@@ -1,0 +1,41 @@
+"""Text from outside, made fit to print: nothing in it can move a cursor or forge a line of ours."""
+
+from __future__ import annotations
+
+
+def visible(text: str) -> str:
+    r"""The text on one line, with every character that does not print written as an escape.
+
+    Control characters, ANSI sequences, bidi overrides, zero-width characters, line separators and
+    unusual spaces become ``\x1b``, ``\u202e`` and the like. A byte that was not UTF-8 (held as a
+    lone surrogate) becomes ``\xff``, so that the result can always be encoded.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _escaped(char) for char in text)
+
+
+def _escaped(char: str) -> str:
+    if "\udc80" <= char <= "\udcff":
+        return f"\\x{ord(char) - 0xDC00:02x}"
+    return char.encode("unicode_escape").decode("ascii")
+
+
+def sentence(text: str) -> str:
+    """Prose on one line: white space becomes single spaces, the rest is made visible."""
+    spaced = text.replace("\r\n", " ").replace("\n", " ").replace("\t", " ")
+    return visible(" ".join(filter(None, spaced.split(" "))))
+
+
+def file_name(path: str) -> str:
+    """A path as it can be printed, in double quotes when it holds anything out of the ordinary."""
+    shown = visible(path)
+    if shown != path or not path or any(char in path for char in " \"'"):
+        return '"' + shown.replace('"', '\\"') + '"'
+    return shown
+
+
+def code_lines(quote: str) -> list[str]:
+    """A quotation line by line, tabs as four columns; only a newline ends a line."""
+    lines = quote.replace("\r\n", "\n").rstrip("\n").split("\n")
+    return [visible(line.expandtabs(4)) for line in lines]

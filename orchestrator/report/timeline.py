@@ -1,0 +1,65 @@
+"""A run's journal as a timeline: what happened when, under which state and agent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+
+from orchestrator.report.page import MIN_WIDTH, Page, duration, pad
+from orchestrator.report.safe import sentence, visible
+
+if TYPE_CHECKING:
+    from orchestrator.app.types import TimelineEntry
+
+KIND_WIDTH = 12
+STEP_WIDTH = 24
+
+
+def render_timeline(records: Iterable[TimelineEntry], width: int = 80) -> str:
+    """One line per effect, by iteration and state, within these by agent; ends in a newline.
+
+    Agents work at the same time, so their entries are put next to each other; the time column still
+    says what ran in parallel.
+    """
+    page = Page(max(width, MIN_WIDTH))
+    groups: dict[str, dict[str, list[tuple[str, TimelineEntry]]]] = {}
+    for record in sorted(records, key=lambda record: record.seq):
+        round_and_state, agent, step = _place(record.key)
+        groups.setdefault(round_and_state, {}).setdefault(agent, []).append((step, record))
+    if not groups:
+        return "Nothing is recorded yet.\n"
+    every = [row for agents in groups.values() for rows in agents.values() for row in rows]
+    kinds = min(max(cell_len(visible(record.kind)) for _, record in every), KIND_WIDTH)
+    steps = min(max(cell_len(visible(step)) for step, _ in every), STEP_WIDTH)
+    lines = [f"{'#':>6} {'at':>8} {'took':>7}  what"]
+    for heading, agents in groups.items():
+        lines += ["", visible(heading)]
+        for agent, rows in agents.items():
+            if agent:
+                lines.append(f"  {visible(agent)}")
+            for step, record in rows:
+                lines += _line(page, step, record, kinds, steps)
+    return "\n".join(lines) + "\n"
+
+
+def _place(key: str) -> tuple[str, str, str]:
+    """A key such as ``2/act/security/turn3/model`` as (state with its iteration, agent, step)."""
+    parts = key.split("/")
+    heading = "the run"
+    if parts[0].isdigit():
+        heading = f"iteration {parts.pop(0)}"
+        if parts:
+            heading += f", {parts.pop(0)}"
+    agent = parts.pop(0) if len(parts) > 1 else ""
+    return heading, agent, "/".join(parts)
+
+
+def _line(page: Page, step: str, record: TimelineEntry, kinds: int, steps: int) -> list[str]:
+    took = "" if record.seconds is None else duration(record.seconds)
+    start = (
+        f"{record.seq:>6} {record.at:>7.2f}s {took:>7}  "
+        f"{pad(visible(record.kind), kinds)}  {pad(visible(step), steps)}  "
+    )
+    return page.wrap(sentence(record.summary), first=start, most=3)

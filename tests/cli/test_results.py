@@ -1,0 +1,174 @@
+"""Where a result goes, and the exit code that tells of it."""
+
+import argparse
+import json
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from orchestrator.cli.main import main
+from orchestrator.cli.outcome import LEVELS, add_result_options, deliver, gate
+from orchestrator.cli.output import JsonTarget
+from orchestrator.engine.events import Observer
+from orchestrator.errors import InputError, OutputError
+from orchestrator.review.verdict import (
+    OUTCOMES,
+    ChangeRef,
+    Outcome,
+    Provenance,
+    Score,
+    Stop,
+    Usage,
+    Verdict,
+)
+
+
+def verdict(outcome: Outcome = "merge", status: str = "complete", base: str = "a") -> Verdict:
+    return Verdict.model_validate(
+        {
+            "run_id": "r1",
+            "change": ChangeRef(base=base, head="b", files=0, added_lines=0, removed_lines=0),
+            "verdict": outcome,
+            "status": status,
+            "confidence": 1,
+            "stop": Stop(reason="done", detail="d", next_human_action="n"),
+            "score": Score(total=None, threshold=0.8, criteria=()),
+            "usage": Usage(),
+            "provenance": Provenance(version="0", provider="offline", digests={}, analysers={}),
+            **dict.fromkeys(
+                (
+                    "reasons",
+                    "findings",
+                    "rejected",
+                    "checked",
+                    "skipped",
+                    "required_checks",
+                    "next_actions",
+                    "agents",
+                    "iterations",
+                ),
+                (),
+            ),
+        }
+    )
+
+
+def test_an_unwritable_json_target_is_found_before_anything_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for target in (tmp_path / "no" / "v.json", tmp_path, tmp_path / ("n" * 300), Path("a\0b")):
+        assert main(["review", "--json", str(target), "--diff", "no such file"]) == 2
+        assert "--json: cannot write" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_write_protected_target_is_refused(tmp_path: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may write anywhere")
+    target = tmp_path / "v.json"
+    target.touch(0o444)
+    with pytest.raises(InputError, match="Permission denied"):
+        JsonTarget(str(target))
+
+
+def test_json_is_replaced_whole_and_keeps_its_mode_and_link(tmp_path: Path) -> None:
+    real, link = tmp_path / "real.json", tmp_path / "link.json"
+    real.write_text("old")
+    real.chmod(0o640)
+    link.symlink_to(real)
+    target = JsonTarget(str(link))
+    assert real.read_text() == "old"
+    target.write({"name": "\udcff é", "n": 1})
+    assert link.is_symlink()
+    assert json.loads(real.read_text("ascii")) == {"name": "\udcff é", "n": 1}
+    assert stat.S_IMODE(real.stat().st_mode) == 0o640
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.json", "real.json"]
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_scraps(tmp_path: Path) -> None:
+    path = tmp_path / "v.json"
+    path.write_text("old")
+    target = JsonTarget(str(path))
+    with pytest.raises(ValueError, match="JSON"):
+        target.write({"n": float("nan")})
+    assert [p.read_text() for p in tmp_path.iterdir()] == ["old"]
+
+
+def test_a_full_disk_is_an_error_of_its_own() -> None:
+    target = JsonTarget("/dev/full")
+    with pytest.raises(OutputError, match="No space left"):
+        target.write({})
+
+
+def test_a_named_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE, text=True) as reader:
+        JsonTarget(str(pipe)).write({"a": 1})
+        assert json.loads(reader.communicate(timeout=20)[0]) == {"a": 1}
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_the_gate_knows_every_outcome() -> None:
+    assert LEVELS == OUTCOMES
+
+
+@pytest.mark.parametrize(
+    ("outcome", "fail_on", "code"),
+    [
+        ("merge", "merge", 1),
+        ("merge", "needs_changes", 0),
+        ("needs_changes", "needs_changes", 1),
+        ("needs_changes", "block", 0),
+        ("block", "needs_changes", 1),
+        ("block", "block", 1),
+        ("block", "never", 0),
+    ],
+)
+def test_the_gate(outcome: Outcome, fail_on: str, code: int) -> None:
+    assert gate(verdict(outcome), fail_on) == code
+    assert gate(verdict(outcome, status="incomplete"), fail_on) == 3
+
+
+def result_args(*argv: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_result_options(parser)
+    return parser.parse_args(argv, argparse.Namespace(repo=None))
+
+
+def test_a_result_is_a_report_on_stdout_and_progress_on_stderr(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "v.json"
+
+    def work(observer: Observer) -> Verdict:
+        from orchestrator.engine.events import Event
+
+        observer(Event("state", 0.0, detail="act"))
+        return verdict("block", base="n\udcffme")
+
+    assert deliver(result_args("--json", str(path)), JsonTarget(str(path)), work) == 1
+    captured = capsys.readouterr()
+    assert captured.out.startswith("BLOCK")
+    assert "act" in captured.err
+    assert Verdict.model_validate(json.loads(path.read_text())) == verdict(
+        "block", base="n\udcffme"
+    )
+
+
+def test_json_on_stdout_moves_the_report_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    assert deliver(result_args("--json", "-"), JsonTarget("-"), lambda _: verdict()) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["verdict"] == "merge"
+    assert "MERGE" in captured.err
+
+
+def test_quiet_leaves_the_json_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    args = result_args("--json", "-", "--quiet")
+    assert deliver(args, JsonTarget("-"), lambda _: verdict()) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["verdict"] == "merge"
+    assert captured.err == ""

@@ -1,0 +1,178 @@
+"""Watching a run: lines for logs, a picture for terminals, and nothing left behind."""
+
+import io
+import os
+import pty
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from orchestrator.engine.events import Event
+from orchestrator.report.live import LiveView
+from orchestrator.report.plain import PlainView
+from orchestrator.report.view import SilentView, choose_view
+
+ROOT = Path(__file__).parents[2]
+
+RUN = [
+    Event("run_started", 0.0, detail="r1"),
+    Event("state", 0.1, detail="act"),
+    Event("agent_started", 0.2, agent="qa"),
+    Event("model_started", 0.2, agent="qa"),
+    Event("model_finished", 0.3, agent="qa", data={"input_tokens": 5}),
+    Event("tool_started", 0.3, agent="qa", tool="ruff"),
+    Event("tool_finished", 0.9, agent="qa", tool="ruff", detail="ok", data={"findings": 3}),
+    Event("tool_started", 0.9, agent="qa", tool="rm"),
+    Event("tool_finished", 0.9, agent="qa", tool="rm", detail="not_permitted"),
+    Event("budget", 0.9, data={"used": {"tool_calls": 2}, "limits": {"tool_calls": 40.0}}),
+    Event("agent_finished", 1.0, agent="qa", detail="ok"),
+    Event("note", 1.1, detail="the clone is shallow"),
+    Event("run_finished", 12.34, detail="done"),
+]
+
+
+def lines_of(events: list[Event]) -> list[str]:
+    stream = io.StringIO()
+    with PlainView(stream) as view:
+        for event in events:
+            view(event)
+    return stream.getvalue().splitlines()
+
+
+def test_a_log_gets_states_agents_refusals_and_notes() -> None:
+    assert lines_of(RUN) == [
+        "    0.0s  run r1",
+        "    0.1s  act",
+        "    0.2s    qa: started",
+        "    0.9s    qa: rm: not_permitted",
+        "    1.0s    qa: ok (tool calls 2, raised 3)",
+        "    1.1s  note: the clone is shallow",
+        "   12.3s  stopped: done",
+    ]
+
+
+def test_a_log_stays_short_whatever_agents_do() -> None:
+    busy = [
+        Event(kind, 1.0, agent=f"a{n % 7}", tool=f"t{n}", detail="timeout")
+        for n in range(3_000)
+        for kind in ("model_started", "model_finished", "tool_started", "tool_finished")
+    ]
+    busy += [Event("note", 1.0, detail=f"n{n}") for n in range(3_000)]
+    lines = lines_of(busy)
+    assert len(lines) <= 160
+    assert any("in the report only" in line for line in lines)
+
+
+def test_what_is_replayed_is_one_line() -> None:
+    replayed = [Event("state", 0.0, detail=f"s{n}", replayed=True) for n in range(9)]
+    lines = lines_of([*replayed, Event("state", 0.1, detail="act")])
+    assert [line.split("s  ")[1] for line in lines] == [
+        "taking over what was recorded before",
+        "act",
+    ]
+
+
+def test_a_note_cannot_forge_a_line() -> None:
+    (line,) = lines_of([Event("note", 0.0, detail="x\n    1.0s  stopped: done\x1b[2J")])
+    assert "\x1b" not in line
+
+
+def test_a_reader_that_left_does_not_end_the_review() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    stream = os.fdopen(write, "w")
+    with PlainView(stream) as view:
+        for event in RUN:
+            view(event)
+    with pytest.raises(BrokenPipeError):
+        stream.close()
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"TERM": "xterm"}, LiveView),
+        ({"TERM": "dumb"}, PlainView),
+        ({"TERM": None}, PlainView),
+        ({"TERM": "xterm", "CI": "true"}, PlainView),
+    ],
+)
+def test_the_view_fits_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str | None], expected: type
+) -> None:
+    monkeypatch.delenv("CI", raising=False)
+    for name, value in environment.items():
+        if value is None:
+            monkeypatch.delenv(name, raising=False)
+        else:
+            monkeypatch.setenv(name, value)
+    _, terminal = pty.openpty()
+    with os.fdopen(terminal, "w") as stream:
+        assert type(choose_view(stream)) is expected
+        assert type(choose_view(stream, quiet=True)) is SilentView
+    assert type(choose_view(io.StringIO())) is PlainView
+    assert type(choose_view(None)) is SilentView
+
+
+SCRIPT = """
+import sys, time
+sys.path.insert(0, {here!r})
+from test_report_views import RUN
+from orchestrator.engine.events import Event
+from orchestrator.report.view import choose_view
+with choose_view(sys.stderr) as view:
+    for event in RUN[:6]:
+        view(event)
+    time.sleep(0.3)
+    for n in range(100):
+        view(Event("agent_started", 1.0, agent=f"extra{{n}}"))
+    view(RUN[9])
+    time.sleep(0.3)
+    {ending}
+print("the report", file=sys.stderr)
+"""
+
+
+def on_a_terminal(ending: str) -> str:
+    """What a terminal of 24 lines receives from a live view."""
+    ours, theirs = pty.openpty()
+    code = SCRIPT.format(here=str(Path(__file__).parent), ending=ending)
+    environment = {k: v for k, v in os.environ.items() if k not in {"CI", "NO_COLOR"}}
+    environment |= {"TERM": "xterm", "PYTHONPATH": str(ROOT), "COLUMNS": "80", "LINES": "24"}
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], stderr=theirs, env=environment
+    ) as process:
+        os.close(theirs)
+        received = bytearray()
+        try:
+            while chunk := os.read(ours, 65536):
+                received += chunk
+        except OSError:
+            pass  # the other end is closed
+        process.wait()
+    os.close(ours)
+    return received.decode()
+
+
+@pytest.mark.parametrize(
+    ("ending", "last"),
+    [
+        ("pass", "the report"),
+        ("raise ValueError('it broke')", "it broke"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+    ],
+)
+def test_a_terminal_sees_progress_and_is_left_clean(ending: str, last: str) -> None:
+    seen = on_a_terminal(ending)
+    assert "act" in seen
+    assert "ruff" in seen
+    assert "tool calls 2 of 40" in seen
+    assert "more" in seen  # a hundred agents do not scroll a terminal of 24 lines
+    assert seen.rindex("\x1b[?25h") > seen.rindex("\x1b[?25l")  # the cursor is back
+    after = seen[seen.rindex("\x1b[?25h") :]
+    assert last in after
+    assert "tool calls 2 of 40" not in after
+    assert seen.count("findings so far") <= 20
