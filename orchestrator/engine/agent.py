@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from orchestrator.engine.canonical import digest
@@ -41,6 +41,7 @@ from orchestrator.engine.wire import (
     response_to_json,
     sections_to_json,
     tools_to_json,
+    usage_to_json,
 )
 from orchestrator.errors import BudgetExhausted, ModelError
 
@@ -108,6 +109,7 @@ async def run_agent(
         ReplayMismatch, StoreError: the run itself cannot go on.
     """
     talk, faults_of = Conversation(brief), validator(spec.contract) if spec.contract else None
+    standing = _Standing(spec, harness)
     malformed = calls = turn = 0
 
     def ended(status: AgentStatus, detail: str = "", report: Json = None) -> AgentResult:
@@ -116,7 +118,7 @@ async def run_agent(
     while turn < spec.bounds.turns:
         turn += 1
         try:
-            response = await _ask(spec, talk, harness, f"{key}/turn{turn}", account)
+            response = await _ask(standing, talk, harness, f"{key}/turn{turn}", account)
         except BudgetExhausted as spent:
             return ended("budget", str(spent))
         except ModelError as fault:
@@ -141,20 +143,41 @@ async def run_agent(
     return ended("budget", f"no report within {spec.bounds.turns:g} turns")
 
 
+class _Standing:
+    """What is the same in all of an agent's requests: put together, and digested, once."""
+
+    def __init__(self, spec: AgentSpec, harness: Harness) -> None:
+        executor, put = harness.executor, harness.journal.put
+        self.spec = spec
+        self.request = Request(
+            agent=spec.name,
+            model=harness.model_for(spec),
+            system=(
+                Section("role", spec.name, spec.prompt),
+                *(Section("skill", skill.name, skill.text) for skill in spec.skills),
+                *((Section("rules", "harness", harness.rules),) if harness.rules else ()),
+            ),
+            messages=(),
+            tools=executor.registry.shown_to(spec, executor.policy),
+            output_schema=spec.contract,
+            nonce=executor.nonce,
+        )
+        self.asked = {
+            "agent": spec.name,
+            "model": self.request.model,
+            "system": put(sections_to_json(self.request.system)),
+            "tools": put(tools_to_json(self.request.tools)),
+            "contract": put(spec.contract),
+        }
+
+
 async def _ask(
-    spec: AgentSpec, talk: Conversation, harness: Harness, key: str, account: Account
+    standing: _Standing, talk: Conversation, harness: Harness, key: str, account: Account
 ) -> Response:
     """One model call, as an effect: paid for once, and never above what is left."""
-    journal, model = harness.journal, harness.model
-    request = _assemble(spec, talk, harness)
-    asked = {
-        "agent": spec.name,
-        "model": request.model,
-        "system": journal.put(sections_to_json(request.system)),
-        "tools": journal.put(tools_to_json(request.tools)),
-        "contract": journal.put(spec.contract),
-        "conversation": talk.digest,
-    }
+    journal, model, spec = harness.journal, harness.model, standing.spec
+    request = replace(standing.request, messages=tuple(talk.messages))
+    asked = {**standing.asked, "conversation": talk.digest}
 
     async def admit() -> Reservation:
         worst = model.worst_case(request)
@@ -169,26 +192,8 @@ async def _ask(
     _tell(harness, "model_started", spec, key, replayed=replayed)
     value = await journal.effect(f"{key}/model", asked, perform, admit=admit)
     response = response_from_json(value)
-    _tell(harness, "model_finished", spec, key, asdict(response.usage), replayed=replayed)
+    _tell(harness, "model_finished", spec, key, usage_to_json(response.usage), replayed=replayed)
     return response
-
-
-def _assemble(spec: AgentSpec, talk: Conversation, harness: Harness) -> Request:
-    """Stable parts first, so that a provider can cache them; the conversation last."""
-    executor = harness.executor
-    return Request(
-        agent=spec.name,
-        model=harness.model_for(spec),
-        system=(
-            Section("role", spec.name, spec.prompt),
-            *(Section("skill", skill.name, skill.text) for skill in spec.skills),
-            *((Section("rules", "harness", harness.rules),) if harness.rules else ()),
-        ),
-        messages=tuple(talk.messages),
-        tools=executor.registry.shown_to(spec, executor.policy),
-        output_schema=spec.contract,
-        nonce=executor.nonce,
-    )
 
 
 async def _act(

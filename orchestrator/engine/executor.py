@@ -9,7 +9,6 @@ A refusal is an observation for the model and an event in the journal; the tool 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +16,7 @@ import anyio
 
 from orchestrator.engine.canonical import digest
 from orchestrator.engine.events import Event, Observer
+from orchestrator.engine.framing import frame
 from orchestrator.engine.guards import rule
 from orchestrator.engine.journal import Done, Journal
 from orchestrator.engine.limits import Account, Cost, Reservation
@@ -109,7 +109,7 @@ class Executor:
         except Refused as refusal:
             self._tell("tool_finished", agent, call, key, refusal.code, replayed=replayed)
             return ToolResult(
-                call.id, self._frame(f"refused: {refusal}"), False, key, None, refusal.code
+                call.id, frame(f"refused: {refusal}", self.nonce), False, key, None, refusal.code
             )
         if replayed:
             self._remember(agent, call)
@@ -190,11 +190,7 @@ class Executor:
         if len(text) > limit:
             text = f"{text[:limit]}\n[cut: {len(text) - limit} more characters]"
         notes = "".join(f"[guard: {warning}]\n" for warning in admitted.warnings)
-        return notes + self._frame(text)
-
-    def _frame(self, text: str) -> str:
-        """Untrusted text between marks that it cannot contain."""
-        return f"<untrusted {self.nonce}>\n{text}\n</untrusted {self.nonce}>"
+        return notes + frame(text, self.nonce)
 
     # --- small things ---------------------------------------------------------------------------
 
@@ -233,19 +229,3 @@ class Executor:
                 replayed,
             )
         )
-
-
-def unframe(content: str, nonce: str) -> str:
-    """The text inside a tool result's marks, for a program that reads observations."""
-    opening, closing = f"<untrusted {nonce}>\n", f"\n</untrusted {nonce}>"
-    start = content.find(opening)
-    end = content.rfind(closing)
-    return content[start + len(opening) : end] if 0 <= start < end else content
-
-
-def as_json(content: str, nonce: str) -> Json:
-    """An observation's JSON, or None when it is not whole JSON (cut, or prose)."""
-    try:
-        return json.loads(unframe(content, nonce))
-    except ValueError:
-        return None

@@ -116,6 +116,11 @@ class Journal:
         """Whether the effect under this key has ended."""
         return key in self._records and self._records[key].ended
 
+    def noted(self, key: str) -> Mapping[str, Json] | None:
+        """The note under a key, None when there is none."""
+        known = self._records.get(key)
+        return known.body if known is not None and known.kind == "note" else None
+
     def spent(self, prefix: str = "") -> Cost:
         """What the recorded effects under a key's prefix cost.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from orchestrator.engine.scoring import total
 from orchestrator.engine.types import Criterion, Rubric
@@ -60,7 +61,9 @@ class Scorecard:
 def judge(rubric: Rubric, marks: Mapping[str, Mark]) -> Scorecard:
     """Score a rubric. A criterion without a mark counts as not scored."""
     whole = {c.id: marks.get(c.id, _unscored(c)) for c in rubric.criteria}
-    scores = {name: "na" if m.not_applicable else m.score for name, m in whole.items()}
+    scores: dict[str, float | Literal["na"] | None] = {
+        name: "na" if mark.not_applicable else mark.score for name, mark in whole.items()
+    }
     blocked = tuple(c.id for c in rubric.criteria if c.blocker and scores[c.id] == 0)
     return Scorecard(rubric, whole, total(rubric, scores), blocked)
 

@@ -9,7 +9,7 @@ starts that might take it there.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Self
 
 from orchestrator.engine.types import Bounds
@@ -43,7 +43,8 @@ class Cost:
 
     def to_json(self) -> dict[str, float]:
         """The parts that are not zero."""
-        return {name: value for name, value in asdict(self).items() if value}
+        every = ((name, getattr(self, name)) for name in _DIMENSIONS)
+        return {name: value for name, value in every if value}
 
     @classmethod
     def from_json(cls, value: Mapping[str, float]) -> Self:

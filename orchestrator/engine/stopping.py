@@ -28,6 +28,7 @@ class Iteration:
         score: the judge's total, None when nothing could be scored.
         accepted: the judge accepts (threshold met, no blocker).
         gates: deterministic gates that do not hold, in words.
+        missing: what another iteration could get, in words.
         failures: signatures of what failed, equal for the same failure.
         evidence: ids of all evidence there is by now.
         touched: things looked at by now.
@@ -40,6 +41,7 @@ class Iteration:
     score: float | None
     accepted: bool
     gates: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
     failures: frozenset[str] = frozenset()
     evidence: frozenset[str] = frozenset()
     touched: frozenset[str] = frozenset()
@@ -85,6 +87,8 @@ def decide(history: Sequence[Iteration], policy: StopPolicy) -> Stop | None:
         return Stop("human", last.human)
     if not last.gates and last.accepted:
         return Stop("done", "every gate holds and the judge accepts the review")
+    if not last.missing:
+        return Stop("stagnation", "nothing is missing that another iteration could get")
     if stuck := _stagnation(history, policy):
         return Stop("stagnation", stuck)
     if len(history) >= policy.max_iterations:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 from orchestrator.engine.types import (
     Block,
     Json,
@@ -53,12 +51,23 @@ def message_to_json(message: Message) -> dict[str, Json]:
     return {"role": message.role, "blocks": [block_to_json(block) for block in message.blocks]}
 
 
+def usage_to_json(usage: Usage) -> dict[str, Json]:
+    """What a model call used, as JSON."""
+    return {
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+        "usd": usage.usd,
+    }
+
+
 def response_to_json(response: Response) -> dict[str, Json]:
     """A model's answer as JSON."""
     return {
         "blocks": [block_to_json(block) for block in response.blocks],
         "stop": response.stop,
-        "usage": asdict(response.usage),
+        "usage": usage_to_json(response.usage),
         "model": response.model,
     }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
     from orchestrator.review.change.types import Change, ChangedFile
@@ -57,6 +57,7 @@ class Report:
         examined: paths that were really looked at.
         gaps: path → why it could not be looked at (a parse error, too large, ...). Never silent.
         error: set when the analyser itself failed; then nothing counts as examined.
+        facts: what it learned that is no finding, as JSON.
     """
 
     tool: str
@@ -65,6 +66,7 @@ class Report:
     examined: frozenset[str] = frozenset()
     gaps: Mapping[str, str] = field(default_factory=dict)
     error: str | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

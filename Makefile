@@ -1,0 +1,40 @@
+# Two commands: `make review` and `make test`. Each sets up what it needs, in .venv.
+
+.DEFAULT_GOAL := help
+.PHONY: help review test lint bench clean
+
+REPO ?= .
+BASE ?=
+HEAD ?=
+ARGS ?=
+VENV := .venv
+BIN := $(VENV)/bin
+
+help: ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+review: $(VENV)/.installed ## review the newest commit here, or REPO=… BASE=… HEAD=…
+	@BIN=$(BIN) sh tools/review.sh '$(REPO)' '$(BASE)' '$(HEAD)' $(ARGS)
+
+test: $(VENV)/.installed-dev ## run the whole suite
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/.installed-dev ## linters, types, import contracts
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: $(VENV)/.installed-dev ## the benchmarks, as ratios from one run
+	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python $$file; done
+
+clean: ## remove what the other targets made
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+$(VENV)/.installed: pyproject.toml constraints.txt tools/setup.sh
+	@sh tools/setup.sh $(VENV) .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt tools/setup.sh
+	@sh tools/setup.sh $(VENV) '.[dev]'
+	@touch $@ $(VENV)/.installed

@@ -1,0 +1,129 @@
+"""Looking at what there is: runs, one run, the catalog."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from orchestrator.app import state
+from orchestrator.app.policy import on_disk
+from orchestrator.app.service import VERDICT
+from orchestrator.app.types import CatalogListing, RunInfo, Shown, TimelineEntry
+from orchestrator.catalog.catalog import load, problems
+from orchestrator.engine.ports import Row, RunMeta
+from orchestrator.errors import ConfigError
+from orchestrator.review.contracts import contracts
+from orchestrator.review.rules import load_rules
+from orchestrator.review.toolbox import TOOLS
+from orchestrator.review.verdict import Verdict
+from orchestrator.stores.sqlite import SqliteStore
+
+
+def runs(repo: Path | None) -> list[RunInfo]:
+    """The runs of a repository, newest first."""
+    with state.open_store(state.home(repo)) as store:
+        return anyio.run(_runs, store)
+
+
+async def _runs(store: SqliteStore) -> list[RunInfo]:
+    return [_info(run, _verdict(await store.rows(run.run_id))) for run in await store.runs()]
+
+
+def show(repo: Path | None, run_id: str) -> Shown:
+    """One run: its verdict where it has one, and its timeline.
+
+    Raises:
+        RunNotFound: there is none of that name.
+    """
+    with state.open_store(state.home(repo)) as store:
+        return anyio.run(_show, store, run_id)
+
+
+async def _show(store: SqliteStore, run_id: str) -> Shown:
+    run = state.resolve(run_id, await store.runs())
+    rows = await store.rows(run.run_id)
+    found = _verdict(rows)
+    return Shown(_info(run, found), found, timeline(rows))
+
+
+def _verdict(rows: Sequence[Row]) -> Verdict | None:
+    for row in reversed(rows):
+        if row.key == VERDICT and row.kind == "note":
+            return Verdict.model_validate(json.loads(row.body))
+    return None
+
+
+def _info(run: RunMeta, verdict: Verdict | None) -> RunInfo:
+    given = run.meta["options"]
+    if verdict:
+        what, status = f"{verdict.change.base}..{verdict.change.head}", "finished"
+    else:
+        what = given["diff_name"] or ("worktree" if given["worktree"] else given["head"] or "HEAD")
+        status = "running" if run.writer else "interrupted"
+    started = datetime.fromtimestamp(run.started, UTC).isoformat(timespec="seconds")
+    open_findings = [f for f in verdict.findings if f.state == "open"] if verdict else []
+    return RunInfo(
+        run.run_id,
+        started,
+        what,
+        status,
+        verdict.verdict if verdict else None,
+        len(open_findings) if verdict else None,
+    )
+
+
+def timeline(rows: Sequence[Row]) -> list[TimelineEntry]:
+    """What happened, from the rows: each effect once, with how long it took."""
+    begun: dict[str, float] = {}
+    found: list[TimelineEntry] = []
+    start = rows[0].at if rows else 0.0
+    for row in rows:
+        if row.kind == "data":
+            continue
+        if row.kind == "intent":
+            begun[row.key] = row.at
+            continue
+        took = row.at - begun[row.key] if row.key in begun else None
+        summary = _said(row.kind, json.loads(row.body))
+        found.append(TimelineEntry(row.seq, row.at - start, row.kind, row.key, summary, took))
+    return found
+
+
+def _said(kind: str, body: Mapping[str, Any]) -> str:
+    """A row in a few words."""
+    if "error" in body:
+        return f"{body.get('code') or body['error']}: {body['message']}"
+    if kind == "note":
+        return str(body.get("state") or body.get("decision") or body.get("verdict") or "")
+    value = body.get("value")
+    if not isinstance(value, dict):
+        return ""
+    if isinstance(data := value.get("data"), dict) and "findings" in data:
+        return f"{len(data['findings'])} findings, {len(data['examined'])} files"
+    return str(value.get("code") or value.get("status") or value.get("stop") or "")
+
+
+def catalog(repo: Path | None) -> CatalogListing:
+    """What the catalog holds here, the repository's ``.diffcourt/`` on disk included."""
+    layers = on_disk(repo or Path())
+    tools = list(TOOLS.items())
+    faults = problems(layers, tools=TOOLS.keys(), contracts=contracts())
+    try:
+        load_rules(layers)
+    except ConfigError as fault:
+        faults.append(fault)
+    if faults:
+        return CatalogListing([], [], tools, [], faults)
+    found = load(layers, tools=TOOLS.keys(), contracts=contracts())
+    return CatalogListing(
+        [(agent.name, agent.description) for agent in found.agents.values()],
+        [(skill.name, skill.description) for skill in found.skills.values()],
+        tools,
+        [(rubric.name, rubric.description) for rubric in found.rubrics.values()],
+        [],
+    )

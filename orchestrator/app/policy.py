@@ -1,0 +1,51 @@
+"""Whose rules hold: what is shipped, and the repository's ``.diffcourt/`` as it stands in base."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from orchestrator.catalog.source import Source, overlay, shipped
+from orchestrator.review.change.blobs import Blobs
+from orchestrator.review.change.contents import listing
+from orchestrator.review.change.git import Git
+from orchestrator.review.change.types import Change
+
+FOLDER = ".diffcourt"
+FOLDERS = ("agents", "skills_catalog", "rubrics", "config")
+
+
+async def sources(change: Change) -> list[Source]:
+    """The layers of a review's catalog. The change itself has no say: base is what is read."""
+    if change.policy_commit is None:
+        return [shipped()]
+    git = Git.of(change)
+    entries = await listing(git, await git.tree(change.policy_commit))
+    wanted = {
+        path.removeprefix(f"{FOLDER}/"): blob
+        for path, (mode, blob) in entries.items()
+        if mode.startswith("100") and _is_policy(path)
+    }
+    if not wanted:
+        return [shipped()]
+    async with Blobs(git) as blobs:
+        files = {path: await blobs.read(blob) for path, blob in wanted.items()}
+    return [shipped(), overlay(FOLDER, files)]
+
+
+def _is_policy(path: str) -> bool:
+    parts = path.split("/")
+    return len(parts) > 2 and parts[0] == FOLDER and parts[1] in FOLDERS
+
+
+def on_disk(root: Path) -> list[Source]:
+    """The layers as they lie in a work tree: for checking them before they are committed."""
+    folder = root / FOLDER
+    files = {
+        name: path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+        and not path.is_symlink()
+        and _is_policy(f"{FOLDER}/{(name := os.fspath(path.relative_to(folder)))}")
+    }
+    return [shipped(), overlay(FOLDER, files)] if files else [shipped()]

@@ -1,0 +1,240 @@
+"""Reviews: start one, or go on with one that was cut off."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from orchestrator.app import state
+from orchestrator.app.policy import sources
+from orchestrator.app.providers import make_model
+from orchestrator.app.types import ReviewOptions
+from orchestrator.catalog.settings import Settings
+from orchestrator.engine import machine
+from orchestrator.engine.events import Event, Observer
+from orchestrator.engine.journal import Done, Journal, open_journal
+from orchestrator.engine.limits import Account
+from orchestrator.engine.ports import SystemClock
+from orchestrator.errors import Interrupted
+from orchestrator.review.assemble import assemble
+from orchestrator.review.change import wire
+from orchestrator.review.change.intake import from_refs, from_worktree
+from orchestrator.review.change.patch import from_patch
+from orchestrator.review.change.types import Change
+from orchestrator.review.flow import FLOW
+from orchestrator.review.opening import Opening, open_case
+from orchestrator.review.verdict import Verdict
+from orchestrator.stores.sqlite import SqliteStore
+
+PATCH = "change.patch"
+VERDICT = "verdict"
+SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")
+BACKEND = "asyncio"
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One sitting of a run: what was asked, and where its things lie."""
+
+    run_id: str
+    options: ReviewOptions
+    folder: Path
+    store: SqliteStore
+
+    @property
+    def scratch(self) -> Path:
+        return state.scratch(self.folder, self.run_id)
+
+
+def review(options: ReviewOptions, observer: Observer, *, backend: str = BACKEND) -> Verdict:
+    """Review a change.
+
+    Args:
+        backend: the event loop, ``asyncio`` or ``trio``.
+
+    Raises:
+        DiffcourtError: it cannot be reviewed; says what to do.
+        Interrupted: the person stopped it; what was done is kept.
+    """
+    folder = state.home(options.repo)
+    run_id = state.new_run_id()
+    with state.open_store(folder) as store:
+        run = _Run(run_id, options, folder, store)
+        if options.diff is not None:
+            (run.scratch / PATCH).write_bytes(options.diff)
+        return _sit(run, observer, partial(_begin, run), backend)
+
+
+def resume(
+    repo: Path | None, run_id: str, observer: Observer, *, backend: str = BACKEND
+) -> Verdict:
+    """Go on with a run; one that has a verdict returns it.
+
+    Raises:
+        RunNotFound: there is none of that name.
+    """
+    folder = state.home(repo)
+    with state.open_store(folder) as store:
+        found = state.resolve(run_id, anyio.run(store.runs, backend=backend))
+        given: dict[str, Any] = {**found.meta["options"]}
+        patch = folder / "runs" / found.run_id / PATCH
+        given["diff"] = patch.read_bytes() if given.pop("has_diff") else None
+        given["repo"] = Path(given["repo"]) if given["repo"] else None
+        run = _Run(found.run_id, ReviewOptions(**given), folder, store)
+        return _sit(run, observer, _nothing, backend)
+
+
+async def _nothing() -> None:
+    """A run that is resumed is in the index already."""
+
+
+async def _begin(run: _Run) -> None:
+    given = run.options
+    document = {
+        **{name: value for name, value in asdict(given).items() if name not in {"diff", "repo"}},
+        "repo": os.fspath(given.repo.absolute()) if given.repo else None,
+        "has_diff": given.diff is not None,
+    }
+    await run.store.create(run.run_id, SystemClock().now(), {"options": document})
+
+
+def _sit(run: _Run, observer: Observer, begin: Callable[[], Any], backend: str) -> Verdict:
+    with _terminable():
+        try:
+            return anyio.run(_work, run, observer, begin, backend=backend)
+        except KeyboardInterrupt:
+            raise Interrupted(run.run_id, run.options.repo) from None
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """A CI system ends a job with SIGTERM: the same as Ctrl-C, so that nothing is left running."""
+    try:
+        before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    except ValueError:  # not the main thread: whoever runs us there deals with signals
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+async def _work(run: _Run, observer: Observer, begin: Callable[[], Any]) -> Verdict:
+    await begin()
+    holder = f"process {os.getpid()} on {socket.gethostname()}"
+    async with open_journal(run.run_id, run.store, SystemClock(), holder=holder) as journal:
+        known = journal.noted(VERDICT)
+        if known is not None:
+            return Verdict.model_validate(known)
+        observer(Event("run_started", journal.elapsed(), detail=run.run_id))
+        change = await _take_in(run, journal)
+        for note in change.notes:
+            observer(Event("note", journal.elapsed(), detail=note))
+        ticker = _Ticker(observer)
+        opening = Opening(
+            sources=await sources(change),
+            adjust=partial(_adjusted, run.options),
+            model=lambda settings: make_model(settings.provider),
+            environment="ci" if os.environ.get("CI") else "local",
+            redact=_redactor(os.environ),
+            observer=ticker,
+        )
+        async with open_case(change, journal, opening) as case:
+            ticker.account = case.budget
+            await machine.run(FLOW, case, journal, ticker)
+            verdict = assemble(case)
+        journal.note(VERDICT, verdict.model_dump(mode="json"))
+        await journal.flush()
+        observer(Event("run_finished", journal.elapsed(), detail=verdict.stop.reason))
+    return verdict
+
+
+async def _take_in(run: _Run, journal: Journal) -> Change:
+    """What is reviewed, by object id: found out once, the same at every resumption."""
+    given, repo = run.options, run.options.repo or Path()
+
+    async def perform() -> Done:
+        if given.diff is not None:
+            inside = _inside_repository(repo)
+            change = await from_patch(
+                given.diff, given.diff_name, repo if inside else None, given.base, run.scratch
+            )
+        elif given.worktree:
+            change = await from_worktree(repo, given.base, run.scratch)
+        else:
+            change = await from_refs(repo, given.base, given.head)
+        return Done(wire.to_json(change))
+
+    asked = {
+        "base": given.base,
+        "head": given.head,
+        "worktree": given.worktree,
+        "diff": hashlib.sha256(given.diff).hexdigest() if given.diff is not None else None,
+    }
+    return wire.from_json(await journal.effect("intake", asked, perform))
+
+
+def _inside_repository(start: Path) -> bool:
+    start = start.absolute()
+    return any((up / ".git").exists() for up in (start, *start.parents))
+
+
+def _adjusted(options: ReviewOptions, settings: Settings) -> Settings:
+    """The settings with what the person said on top."""
+    bounds = {
+        "iterations": options.max_iterations,
+        "tool_calls": options.max_tool_calls,
+        "minutes": options.max_minutes,
+        "usd": options.max_usd,
+    }
+    said = {name: value for name, value in bounds.items() if value is not None}
+    chosen = {"provider": options.provider, "pattern": options.pattern}
+    update: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
+    update["bounds"] = settings.bounds.model_copy(update=said)
+    return settings.model_copy(update=update)
+
+
+def _redactor(environment: Mapping[str, str]) -> Callable[[str], str]:
+    """Takes the values of our own secrets out of text."""
+    secrets = sorted(
+        {
+            value
+            for name, value in environment.items()
+            if len(value) >= 8 and any(word in name.upper() for word in SECRET_NAMES)
+        },
+        key=len,
+        reverse=True,
+    )
+
+    def redact(text: str) -> str:
+        for secret in secrets:
+            text = text.replace(secret, "[redacted]")
+        return text
+
+    return redact
+
+
+class _Ticker:
+    """Passes events on, and says after each call what of the budget is used."""
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self.account: Account | None = None
+
+    def __call__(self, event: Event) -> None:
+        self._observer(event)
+        if self.account and event.kind in {"tool_finished", "model_finished"}:
+            used = {**self.account.used.to_json(), "seconds": event.at}
+            limits = asdict(self.account.bounds)
+            self._observer(Event("budget", event.at, data={"used": used, "limits": limits}))

@@ -1,0 +1,92 @@
+"""Where runs are kept: ``.diffcourt/state/`` of the repository, which ignores itself."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from orchestrator.engine.ports import RunMeta
+from orchestrator.errors import RunNotFound, StoreError
+from orchestrator.stores.sqlite import SqliteStore
+
+STATE = Path(".diffcourt/state")
+JOURNAL = "journal.db"
+LATEST = "latest"
+
+
+def home(repo: Path | None) -> Path:
+    """The state folder of a repository, or of the current folder where there is none.
+
+    Where that cannot be written (a read-only checkout), a folder of its own under the user's state
+    home stands in for it.
+
+    Raises:
+        StoreError: neither can be written.
+    """
+    root = _top(repo or Path())
+    for folder in (root / STATE, _elsewhere(root)):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            ignore = folder / ".gitignore"
+            if not ignore.exists():
+                ignore.write_text("*\n")
+        except OSError:
+            continue
+        if os.access(folder, os.W_OK):
+            return folder
+    raise StoreError(f"no place for the run's state: make {root / STATE} writable")
+
+
+def _top(start: Path) -> Path:
+    """The repository's top folder around ``start``, or ``start`` itself."""
+    start = start.absolute()
+    return next((up for up in (start, *start.parents) if (up / ".git").exists()), start)
+
+
+def _elsewhere(root: Path) -> Path:
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state"
+    name = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
+    return Path(base) / "diffcourt" / name
+
+
+@contextmanager
+def open_store(folder: Path) -> Iterator[SqliteStore]:
+    """The journal store of a state folder."""
+    store = SqliteStore(folder / JOURNAL)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def new_run_id() -> str:
+    """Sortable by time, and not to be guessed: the run's marks are made from it."""
+    return time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + secrets.token_hex(4)
+
+
+def resolve(name: str, runs: list[RunMeta]) -> RunMeta:
+    """The run of that name: a whole id, the start of exactly one, or ``latest``.
+
+    Raises:
+        RunNotFound: none, or several.
+    """
+    if name == LATEST and runs:
+        return runs[0]
+    found = [run for run in runs if run.run_id.startswith(name)]
+    if len(found) == 1:
+        return found[0]
+    if len(found) > 1:
+        raise RunNotFound(f"{name} could be any of {len(found)} runs; say more of its name")
+    raise RunNotFound(f"there is no run {name} here; `diffcourt runs` lists them")
+
+
+def scratch(folder: Path, run_id: str) -> Path:
+    """A folder of the run's own for git objects and its patch."""
+    place = folder / "runs" / run_id
+    place.mkdir(parents=True, exist_ok=True)
+    return place

@@ -1,0 +1,27 @@
+"""Marks around text that we do not trust: whoever wrote it cannot know the run's nonce."""
+
+from __future__ import annotations
+
+import json
+
+from orchestrator.engine.types import Json
+
+
+def frame(text: str, nonce: str) -> str:
+    """Put text between marks that it cannot contain."""
+    return f"<untrusted {nonce}>\n{text}\n</untrusted {nonce}>"
+
+
+def unframe(content: str, nonce: str) -> str:
+    """The text between the marks; all of it where there are none."""
+    opening, closing = f"<untrusted {nonce}>\n", f"\n</untrusted {nonce}>"
+    start, end = content.find(opening), content.rfind(closing)
+    return content[start + len(opening) : end] if 0 <= start < end else content
+
+
+def as_json(content: str, nonce: str) -> Json:
+    """The framed JSON, or None where it is not whole JSON (cut, or prose)."""
+    try:
+        return json.loads(unframe(content, nonce))
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,109 @@
+"""Checks that look at both sides at once; they run in a worker process, like all of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from orchestrator import __version__
+from orchestrator.errors import SandboxError
+from orchestrator.review.analysis import Needs, Raw, Report, Side
+from orchestrator.review.change.types import Change, ChangedFile
+from orchestrator.review.session import Session
+from orchestrator.sandbox.worker import WorkerPool
+
+SECONDS = 100.0
+
+
+class CompareCheck:
+    """A check module with ``KIND = "compare"`` as a ``ChangeAnalyser``.
+
+    Args:
+        name: the tool's name in the rule table.
+        module: the check's module below ``orchestrator.review.checks``.
+        patterns: file names it wants.
+        whole_tree: every file of those names is put on disk, not only the changed ones.
+    """
+
+    needs: Needs = "tree"
+
+    def __init__(
+        self,
+        name: str,
+        module: str,
+        patterns: Sequence[str],
+        *,
+        pool: WorkerPool,
+        session: Session,
+        whole_tree: bool = False,
+    ) -> None:
+        self.name, self._module, self._patterns = name, module, tuple(patterns)
+        self._pool, self._session, self._whole_tree = pool, session, whole_tree
+
+    def wants(self, path: str) -> bool:
+        """By name."""
+        name = path.rsplit("/", 1)[-1]
+        return any(fnmatchcase(name, pattern) for pattern in self._patterns)
+
+    async def run(
+        self, change: Change, base: Side, head: Side, files: Sequence[ChangedFile]
+    ) -> Report:
+        """Run the check; see ``ChangeAnalyser``."""
+        if not files:
+            return Report(self.name, __version__)
+        trees = {side: list(await self._session.contents.paths(side)) for side in ("base", "head")}
+        if self._whole_tree:
+            for side, paths in trees.items():
+                await self._session.side(side, [path for path in paths if self.wants(path)])
+        job = {
+            "base_root": str(base.root),
+            "head_root": str(head.root),
+            "base_tree": trees["base"],
+            "head_tree": trees["head"],
+            "files": [_as_job(file) for file in files],
+        }
+        try:
+            reply = await self._pool.call(
+                f"orchestrator.review.checks.{self._module}:run", job, seconds=SECONDS
+            )
+        except SandboxError as fault:
+            return Report(self.name, __version__, error=str(fault))
+        return _as_report(self.name, reply)
+
+
+def _as_job(file: ChangedFile) -> dict[str, Any]:
+    return {
+        "path": file.path,
+        "old_path": file.old_path,
+        "status": file.status,
+        "added": list(file.added),
+        "removed": list(file.removed),
+    }
+
+
+def _as_report(name: str, reply: dict[str, Any]) -> Report:
+    findings = tuple(
+        Raw(
+            tool=name,
+            code=item["code"],
+            path=item["path"],
+            line=item["line"],
+            end_line=item["end_line"],
+            message=item["message"],
+            key=item.get("key"),
+            scope=item.get("scope"),
+            detail=item.get("detail", ""),
+            redact=tuple(item.get("redact", ())),
+            confidence=item.get("confidence", 1.0),
+        )
+        for item in reply["findings"]
+    )
+    return Report(
+        name,
+        __version__,
+        findings,
+        frozenset(reply["examined"]),
+        reply["gaps"],
+        facts=reply.get("facts", {}),
+    )

@@ -1,0 +1,243 @@
+"""The last step: from a finished case to the verdict document, and its digest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from orchestrator import __version__
+from orchestrator.engine.agent import AgentResult
+from orchestrator.engine.canonical import digest
+from orchestrator.engine.judge import Scorecard
+from orchestrator.engine.limits import Cost
+from orchestrator.engine.stopping import Stop as EngineStop
+from orchestrator.engine.types import Bounds
+from orchestrator.review.case import Case
+from orchestrator.review.contracts import SpecialistReport
+from orchestrator.review.decision import decide
+from orchestrator.review.synthesis import severity_counts
+from orchestrator.review.verdict import (
+    AgentReport,
+    ChangeRef,
+    CriterionScore,
+    Finding,
+    Iteration,
+    Outcome,
+    Provenance,
+    Score,
+    Stop,
+    Usage,
+    Verdict,
+)
+
+VOLATILE = ("run_id", "usage", "artifacts", "digest")
+VOLATILE_PROVENANCE = ("journal_head", "journal_length")
+LISTED_ACTIONS = 10
+
+
+def assemble(case: Case) -> Verdict:
+    """The verdict of a case that has stopped."""
+    stop, synthesis = case.stop, case.synthesis
+    assert stop is not None
+    gaps = [skip for skip in synthesis.skipped if skip.gap]
+    checks_ok = all(check.status in {"passed", "not_applicable"} for check in case.checks)
+    complete = not gaps and checks_ok and stop.reason == "done"
+    outcome, reasons = decide(synthesis.findings, case.catalog.verdict_policy, complete=complete)
+    looked = sum(len(checked.by) for checked in synthesis.checked)
+    total = case.scorecard.total if case.scorecard and case.scorecard.total is not None else 1.0
+    change = case.session.change
+    verdict = Verdict(
+        run_id=case.journal.run_id,
+        change=ChangeRef(
+            base=change.base,
+            head=change.head,
+            files=len(change.files),
+            added_lines=sum(len(file.added) for file in change.files),
+            removed_lines=sum(len(file.removed) for file in change.files),
+            notes=change.notes,
+        ),
+        verdict=outcome,
+        status="complete" if complete else "incomplete",
+        # How far the verdict can be relied on: the review's score, less what was not looked at.
+        confidence=round(total * (looked / (looked + len(gaps)) if looked + len(gaps) else 1), 3),
+        reasons=reasons,
+        stop=Stop(
+            reason=stop.reason,
+            detail=stop.detail,
+            uncertain=case.history[-1].uncertain if case.history else (),
+            next_human_action=_next_human_action(case, stop, outcome, complete=complete),
+        ),
+        score=_score(case.scorecard, case.rubric.threshold),
+        findings=synthesis.findings,
+        rejected=synthesis.rejected,
+        checked=synthesis.checked,
+        skipped=synthesis.skipped,
+        required_checks=tuple(case.checks),
+        next_actions=_next_actions(synthesis.findings),
+        agents=_agents(case),
+        iterations=_iterations(case),
+        usage=_usage(case),
+        provenance=_provenance(case),
+        summary=_summary(case),
+    )
+    return verdict.model_copy(update={"digest": digest_of(verdict)})
+
+
+def digest_of(verdict: Verdict) -> str:
+    """SHA-256 of the document without what differs between equal reviews."""
+    document: dict[str, Any] = verdict.model_dump(mode="json")
+    for name in VOLATILE:
+        del document[name]
+    for name in VOLATILE_PROVENANCE:
+        del document["provenance"][name]
+    return digest(document)
+
+
+def _score(card: Scorecard | None, threshold: float) -> Score:
+    if card is None:
+        return Score(total=None, threshold=threshold, criteria=())
+    return Score(
+        total=None if card.total is None else round(card.total, 4),
+        threshold=threshold,
+        criteria=tuple(
+            CriterionScore(
+                id=criterion.id,
+                kind=criterion.kind,
+                weight=criterion.weight,
+                score=card.marks[criterion.id].score,
+                why=card.marks[criterion.id].why,
+                missing=card.marks[criterion.id].missing,
+            )
+            for criterion in card.rubric.criteria
+        ),
+    )
+
+
+def _next_human_action(case: Case, stop: EngineStop, outcome: Outcome, *, complete: bool) -> str:
+    if stop.reason == "human":
+        return f"Answer this, then review again: {stop.detail}"
+    if stop.reason == "budget":
+        return "Review again with a higher limit (--max-...), or review the rest by hand."
+    gaps = [skip for skip in case.synthesis.skipped if skip.gap]
+    if gaps and not complete:
+        first = gaps[0]
+        return f"Look by hand at what was not reviewed; first {first.path}: {first.why}"
+    if outcome == "merge":
+        return "Merge it if you agree; nothing found stands against it."
+    first_finding = case.synthesis.findings[0] if case.synthesis.findings else None
+    if first_finding is None:
+        return "See the reasons, then review again."
+    where = f"{first_finding.path}:{first_finding.start_line}"
+    return f"Start with {first_finding.id} at {where}: {first_finding.title}"
+
+
+def _next_actions(findings: tuple[Finding, ...]) -> tuple[str, ...]:
+    return tuple(
+        f"{finding.id} {finding.path}:{finding.start_line}: {finding.fix_suggestion}"
+        for finding in findings[:LISTED_ACTIONS]
+        if finding.fix_suggestion
+    )
+
+
+def _agents(case: Case) -> tuple[AgentReport, ...]:
+    """The lead's and every specialist's report, by iteration."""
+    found: list[AgentReport] = []
+    plans = case.journal.outcomes()
+    for entry in case.rounds:
+        if planned := plans.get(f"{entry.number}/plan"):
+            found.append(_agent(case, entry.number, AgentResult(**planned)))
+        found += [
+            _agent(case, entry.number, work.result)
+            for work in case.team()
+            if work.iteration == entry.number
+        ]
+    return tuple(found)
+
+
+def _agent(case: Case, iteration: int, result: AgentResult) -> AgentReport:
+    report = result.report if isinstance(result.report, dict) else {}
+    said = SpecialistReport.model_validate(report) if "findings" in report else SpecialistReport()
+    ids = [case.synthesis.ids.get(claim.fingerprint) for claim in said.findings]
+    gaps = [f"{gap.tool} {gap.path}: {gap.why}".strip() for gap in said.gaps]
+    return AgentReport(
+        agent=result.agent,
+        iteration=iteration,
+        status=result.status,
+        summary=report.get("summary", "") or result.detail,
+        findings=tuple(dict.fromkeys(name for name in ids if name)),
+        checked=len(said.checked),
+        gaps=tuple(gaps),
+        turns=result.turns,
+        tool_calls=result.tool_calls,
+    )
+
+
+def _iterations(case: Case) -> tuple[Iteration, ...]:
+    found: list[Iteration] = []
+    seen: frozenset[str] = frozenset()
+    touched: frozenset[str] = frozenset()
+    for entry, facts in zip(case.rounds, case.history, strict=True):
+        found.append(
+            Iteration(
+                number=entry.number,
+                score=None if facts.score is None else round(facts.score, 4),
+                new_findings=len(facts.evidence - seen),
+                new_evidence=len(facts.touched - touched),
+                gaps=len(facts.uncertain),
+                decision=entry.decision,
+            )
+        )
+        seen, touched = seen | facts.evidence, touched | facts.touched
+    return tuple(found)
+
+
+def _usage(case: Case) -> Usage:
+    journal = case.journal
+    spent: Cost = journal.spent()
+    tokens = [value["usage"] for key, value in journal.outcomes().items() if key.endswith("/model")]
+    bounds: Bounds = case.budget.bounds
+    limits = {
+        name: value
+        for name in ("iterations", "tool_calls", "tokens", "usd", "seconds")
+        if (value := float(getattr(bounds, name))) != float("inf")
+    }
+    return Usage(
+        iterations=len(case.rounds),
+        model_calls=int(spent.turns),
+        tool_calls=int(spent.tool_calls),
+        input_tokens=sum(used["input_tokens"] for used in tokens),
+        output_tokens=sum(used["output_tokens"] for used in tokens),
+        cached_tokens=sum(used["cached_tokens"] for used in tokens),
+        usd=spent.usd,
+        seconds=round(journal.elapsed(), 3),
+        limits=limits,
+    )
+
+
+def _provenance(case: Case) -> Provenance:
+    journal = case.journal
+    models = {value["model"] for key, value in journal.outcomes().items() if key.endswith("/model")}
+    return Provenance(
+        version=__version__,
+        provider=case.harness.model.name,
+        models=tuple(sorted(models)),
+        policy_commit=case.session.change.policy_commit,
+        digests={**case.catalog.digests, "config/rules": case.session.rules.digest},
+        analysers={
+            call.data["tool"]: call.data["version"]
+            for call in case.calls()
+            if call.data.get("version")
+        },
+        journal_head=journal.log.head,
+        journal_length=journal.log.length,
+    )
+
+
+def _summary(case: Case) -> str:
+    counts = severity_counts(case.synthesis.findings)
+    said = ", ".join(f"{count} {severity}" for severity, count in counts.items() if count)
+    files = len(case.session.change.files)
+    gaps = sum(skip.gap for skip in case.synthesis.skipped)
+    parts = [f"{files} changed {'file' if files == 1 else 'files'}", said or "no findings"]
+    if gaps:
+        parts.append(f"{gaps} {'gap' if gaps == 1 else 'gaps'}")
+    return "; ".join(parts) + "."

@@ -1,0 +1,78 @@
+"""One review in progress: what the handlers of the flow share and fill in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from orchestrator.catalog.catalog import Catalog
+from orchestrator.catalog.settings import Settings
+from orchestrator.engine.agent import Harness
+from orchestrator.engine.journal import Journal
+from orchestrator.engine.judge import Scorecard
+from orchestrator.engine.limits import Account
+from orchestrator.engine.stopping import Iteration, Stop
+from orchestrator.engine.team import Task
+from orchestrator.engine.types import Rubric
+from orchestrator.review.contracts import Plan
+from orchestrator.review.ledger import Call, Work, calls, work
+from orchestrator.review.session import Session
+from orchestrator.review.synthesis import Synthesis
+from orchestrator.review.toolbox import ANALYSERS
+from orchestrator.review.tools.planning import Focus
+from orchestrator.review.verdict import RequiredCheck
+
+
+@dataclass
+class Round:
+    """One iteration."""
+
+    number: int
+    plan: Plan = field(default_factory=lambda: Plan(tasks=[]))
+    tasks: list[Task] = field(default_factory=list)
+    decision: str = ""
+
+
+@dataclass
+class Case:
+    """Everything of one review.
+
+    Attributes:
+        budget: the whole run's account.
+        focus: what the present iteration looks at; shared with the lead's tools.
+    """
+
+    session: Session
+    catalog: Catalog
+    settings: Settings
+    harness: Harness
+    budget: Account
+    focus: Focus
+    rounds: list[Round] = field(default_factory=list)
+    history: list[Iteration] = field(default_factory=list)
+    checks: list[RequiredCheck] = field(default_factory=list)
+    synthesis: Synthesis = field(default_factory=lambda: Synthesis((), (), (), (), {}))
+    scorecard: Scorecard | None = None
+    stop: Stop | None = None
+
+    @property
+    def journal(self) -> Journal:
+        """The run's journal."""
+        return self.harness.journal
+
+    @property
+    def round(self) -> Round:
+        """The present iteration."""
+        return self.rounds[-1]
+
+    @property
+    def rubric(self) -> Rubric:
+        """What the judge scores by."""
+        return self.catalog.rubrics[self.settings.rubric]
+
+    def calls(self) -> list[Call]:
+        """What the analysers showed, over all iterations."""
+        return calls(self.journal, ANALYSERS.keys())
+
+    def team(self) -> list[Work]:
+        """What the specialists came to, over all iterations."""
+        return work(self.journal)

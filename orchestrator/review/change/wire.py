@@ -1,0 +1,41 @@
+"""A change as JSON and back, for the journal: a resumed run sees the very same change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from orchestrator.review.change.types import Change, ChangedFile
+
+
+def to_json(change: Change) -> dict[str, Any]:
+    """A change as JSON; runs of line numbers are kept as ``[first, last]``."""
+    document = asdict(change)
+    for file in document["files"]:
+        for name in ("added", "removed"):
+            file[name] = _ranges(file[name])
+    return document
+
+
+def from_json(document: Mapping[str, Any]) -> Change:
+    """The inverse of ``to_json``."""
+    files = tuple(
+        ChangedFile(**{**file, **{name: _numbers(file[name]) for name in ("added", "removed")}})
+        for file in document["files"]
+    )
+    return Change(**{**document, "files": files, "notes": tuple(document["notes"])})
+
+
+def _ranges(numbers: Iterable[int]) -> list[list[int]]:
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and found[-1][1] == number - 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return found
+
+
+def _numbers(ranges: Iterable[tuple[int, int]]) -> tuple[int, ...]:
+    return tuple(number for first, last in ranges for number in range(first, last + 1))

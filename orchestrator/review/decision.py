@@ -1,0 +1,111 @@
+"""The verdict is computed here: findings, gaps and checks in, an outcome and its reasons out.
+
+No model's words reach this module; what it takes is what code has verified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from pathspec import PathSpec, Pattern
+
+from orchestrator.catalog.verdict_policy import CheckRule, VerdictPolicy
+from orchestrator.review.change.types import Change
+from orchestrator.review.verdict import SEVERITIES, Finding, Outcome, RequiredCheck, Severity
+
+
+def excluded(change: Change, policy: VerdictPolicy) -> dict[str, str]:
+    """The changed files that the policy leaves out: path → why."""
+    return {
+        file.path: exclusion.why
+        for file in change.files
+        for exclusion in reversed(policy.exclude)
+        if any(matches(file.path, pattern) for pattern in exclusion.paths)
+    }
+
+
+@lru_cache(maxsize=512)
+def _glob(pattern: str) -> PathSpec[Pattern]:
+    return PathSpec.from_lines("gitignore", [pattern])
+
+
+def matches(path: str, pattern: str) -> bool:
+    """Whether a glob of the policy speaks of a path, as ``.gitignore`` would read it."""
+    return _glob(pattern).match_file(path)
+
+
+def required(rules: Iterable[CheckRule], paths: Sequence[str]) -> list[CheckRule]:
+    """The checks that the policy requires of these files."""
+    return [
+        rule
+        for rule in rules
+        if any(matches(path, pattern) for path in paths for pattern in rule.when)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolHealth:
+    """How a tool fared, over all its calls.
+
+    Attributes:
+        error: its last error, empty when the last call was well.
+        gaps: paths it could not look at.
+    """
+
+    error: str
+    gaps: frozenset[str]
+
+
+def check(rule: CheckRule, applies: bool, tools: Mapping[str, ToolHealth]) -> RequiredCheck:
+    """Whether a required check has run."""
+    if not applies:
+        return RequiredCheck(name=rule.name, status="not_applicable")
+    silent = [name for name in rule.tools if name not in tools]
+    if silent:
+        return RequiredCheck(
+            name=rule.name, status="not_run", detail=f"{', '.join(silent)} did not run"
+        )
+    broken = [f"{name}: {tools[name].error}" for name in rule.tools if tools[name].error]
+    missed = sorted(frozenset[str]().union(*(tools[name].gaps for name in rule.tools)))
+    if broken or missed:
+        seen = "; ".join([*broken, *(f"could not look at {path}" for path in missed[:3])])
+        more = f" and {len(missed) - 3} more" if len(missed) > 3 else ""
+        return RequiredCheck(name=rule.name, status="failed", detail=seen + more)
+    return RequiredCheck(name=rule.name, status="passed", detail=", ".join(rule.tools))
+
+
+def decide(
+    findings: Sequence[Finding], policy: VerdictPolicy, *, complete: bool
+) -> tuple[Outcome, tuple[str, ...]]:
+    """The outcome, and the rules of the policy that decided."""
+    open_ones = [finding for finding in findings if finding.state == "open"]
+    blocking = _at(open_ones, policy.block_at, policy.block_confidence)
+    asking = _at(open_ones, policy.needs_changes_at, policy.needs_changes_confidence)
+    if blocking:
+        return "block", (f"{_count(blocking)} at or above {policy.block_at}",)
+    reasons: list[str] = []
+    if asking:
+        reasons.append(f"{_count(asking)} at or above {policy.needs_changes_at}")
+    if not complete:
+        reasons.append("the review is incomplete, and incomplete is never merge")
+    if reasons:
+        return "needs_changes", tuple(reasons)
+    return "merge", (f"no open finding at or above {policy.needs_changes_at}",)
+
+
+def _at(findings: Iterable[Finding], severity: Severity, confidence: float) -> list[Finding]:
+    order = {name: position for position, name in enumerate(SEVERITIES)}
+    return [
+        finding
+        for finding in findings
+        if order[finding.severity] <= order[severity] and finding.confidence >= confidence
+    ]
+
+
+def _count(findings: Sequence[Finding]) -> str:
+    ids = ", ".join(finding.id for finding in findings[:5])
+    more = f" and {len(findings) - 5} more" if len(findings) > 5 else ""
+    noun = "finding" if len(findings) == 1 else "findings"
+    return f"{len(findings)} {noun} ({ids}{more})"

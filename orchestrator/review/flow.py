@@ -1,0 +1,171 @@
+"""The review as a state machine. This is the main loop of the product; ``engine.machine`` runs it.
+
+    Intake → Plan → Triage → Act → Synthesize → Evaluate → Iterate (→ Plan) or an end
+
+Each handler does one thing and says where to go. What a handler learns from outside goes through the
+journal, so that running the flow again over a journal takes the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from orchestrator.engine.judge import Scorecard, judge
+from orchestrator.engine.machine import Flow, State
+from orchestrator.engine.stopping import Iteration, Stop, StopPolicy, decide
+from orchestrator.engine.team import Task, run_task, run_team
+from orchestrator.review import planning
+from orchestrator.review.case import Case, Round
+from orchestrator.review.decision import check, required
+from orchestrator.review.ledger import failures, health
+from orchestrator.review.measure import measure
+from orchestrator.review.synthesis import synthesise
+
+ENDS = {
+    "done": "Done",
+    "budget": "StopBudget",
+    "stagnation": "StopStagnation",
+    "human": "StopHuman",
+}
+
+
+async def intake(case: Case) -> str:
+    """Look at what the change is. An empty one needs no review."""
+    if case.session.change.files:
+        return "Plan"
+    case.stop = Stop("done", "the change is empty; there is nothing to review")
+    return "Done"
+
+
+async def plan(case: Case) -> str:
+    """Have the lead plan, and hold its plan against the change: no file may be left out unsaid."""
+    case.focus.number += 1
+    case.rounds.append(Round(case.focus.number))
+    if case.settings.pattern == "single":
+        case.round.plan = planning.everything_to(case, case.settings.single)
+        return "Triage"
+    lead = case.catalog.agents[case.settings.lead]
+    task = Task(lead, planning.lead_brief(case), f"{case.focus.number}/plan")
+    case.round.plan = planning.read(case, await run_task(task, case.harness, case.budget))
+    return "Triage"
+
+
+async def triage(case: Case) -> str:
+    """Bound the work: at most one task per specialist, over files that can be looked at."""
+    case.round.tasks = planning.tasks(case)
+    return "Act"
+
+
+async def act(case: Case) -> str:
+    """Send the specialists out, side by side."""
+    await run_team(
+        case.round.tasks, case.harness, case.budget, concurrency=case.settings.concurrency
+    )
+    return "Synthesize"
+
+
+async def synthesize(case: Case) -> str:
+    """Bring together what all iterations so far have shown."""
+    case.synthesis = await synthesise(case.session, case.calls(), case.team())
+    return "Evaluate"
+
+
+async def evaluate(case: Case) -> str:
+    """Score the review, and decide whether another round would gain anything."""
+    calls, team = case.calls(), case.team()
+    paths = planning.reviewable(case)
+    rules, tools = case.catalog.verdict_policy.required_checks, health(calls)
+    applicable = required(rules, paths)
+    case.checks = [check(rule, rule in applicable, tools) for rule in rules]
+    everything = [file.path for file in case.session.change.files]
+    scored = judge(case.rubric, measure(case.synthesis, everything, case.checks, calls, team))
+    case.scorecard = scored
+    failed = failures(calls, team)
+    case.history.append(_iteration(case, scored, failed))
+    stop = decide(case.history, _policy(case))
+    case.round.decision = f"{stop.reason}: {stop.detail}" if stop else "iterate"
+    case.journal.note(f"{case.round.number}/evaluate", {"decision": case.round.decision})
+    if stop is not None:
+        case.stop = stop
+        return ENDS[stop.reason]
+    case.focus.retry = planning.retry(case, failed)
+    return "Iterate"
+
+
+async def iterate(case: Case) -> str:
+    """Go round again, for what is missing only; ``focus`` says what that is."""
+    return "Plan"
+
+
+FLOW: Flow[Case] = Flow.of(
+    "Intake",
+    [
+        State("Intake", intake, ("Plan", "Done")),
+        State("Plan", plan, ("Triage",)),
+        State("Triage", triage, ("Act",)),
+        State("Act", act, ("Synthesize",)),
+        State("Synthesize", synthesize, ("Evaluate",)),
+        State("Evaluate", evaluate, ("Iterate", *ENDS.values())),
+        State("Iterate", iterate, ("Plan",)),
+        *(State[Case](end) for end in ENDS.values()),
+    ],
+)
+
+
+def _iteration(case: Case, scored: Scorecard, failed: Mapping[str, str]) -> Iteration:
+    """This round as the facts that the stop rules speak of."""
+    synthesis = case.synthesis
+    signatures = tuple(f"{name}: {why}" for name, why in sorted(failed.items()))
+    summaries = [
+        str(entry.result.report.get("summary", ""))
+        for entry in case.team()
+        if entry.iteration == case.round.number and isinstance(entry.result.report, dict)
+    ]
+    return Iteration(
+        score=scored.total,
+        accepted=scored.accepted,
+        gates=signatures,
+        missing=signatures,
+        failures=frozenset(signatures),
+        evidence=frozenset(finding.fingerprint for finding in synthesis.findings),
+        touched=frozenset(f"{by}:{c.path}" for c in synthesis.checked for by in c.by),
+        uncertain=tuple(f"{s.tool} {s.path}: {s.why}" for s in synthesis.skipped if s.gap),
+        output="\n".join(summaries),
+        budget=_budget_met(case),
+        human=_human_needed(case),
+    )
+
+
+def _budget_met(case: Case) -> str:
+    """The limit that this round ran into, or empty."""
+    for entry in case.team():
+        if entry.iteration == case.round.number and entry.result.status == "budget":
+            return entry.result.detail
+    for code, reason in case.journal.refusals(f"{case.round.number}/").values():
+        if code == "budget_exhausted":
+            return reason
+    return ""
+
+
+def _human_needed(case: Case) -> str:
+    """What only a person can settle, or empty."""
+    for question in case.round.plan.open_questions:
+        if question.blocking:
+            return question.question
+    needed = {tool for rule in case.catalog.verdict_policy.required_checks for tool in rule.tools}
+    for key, (code, reason) in case.journal.refusals().items():
+        tool = key.rsplit("/", 1)[-1]
+        if code == "approval_required" or (code == "not_permitted" and tool in needed):
+            return reason
+    return ""
+
+
+def _policy(case: Case) -> StopPolicy:
+    given = case.settings.stagnation
+    return StopPolicy(
+        max_iterations=int(case.budget.bounds.iterations),
+        same_failure=given.same_failure,
+        epsilon=given.epsilon,
+        flat_rounds=given.flat_rounds,
+        similarity=given.similarity,
+    )

@@ -1,0 +1,130 @@
+"""Opening a case: from a change and a policy to everything that the flow needs."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from orchestrator.catalog.catalog import Catalog, load
+from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.source import Source
+from orchestrator.engine.agent import Harness
+from orchestrator.engine.canonical import digest
+from orchestrator.engine.events import Observer
+from orchestrator.engine.executor import Executor
+from orchestrator.engine.guards import RateGuard, RepetitionGuard, SensitiveGuard
+from orchestrator.engine.journal import Journal
+from orchestrator.engine.limits import Account
+from orchestrator.engine.ports import Model
+from orchestrator.engine.tools import Registry, ToolPolicy
+from orchestrator.engine.types import Bounds
+from orchestrator.review.case import Case
+from orchestrator.review.change.types import Change
+from orchestrator.review.contracts import contracts
+from orchestrator.review.decision import excluded, required
+from orchestrator.review.planning import RULES
+from orchestrator.review.rules import load_rules
+from orchestrator.review.session import open_session
+from orchestrator.review.toolbox import TOOLS, Ground, build
+from orchestrator.review.tools.planning import Focus
+from orchestrator.sandbox.worker import WorkerPool
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """What the application brings to a case.
+
+    Attributes:
+        sources: layers of the catalog, lowest first.
+        adjust: applies what the person said on the command line to the settings.
+        model: makes the model that the settings name.
+        environment: ``ci`` or ``local``: which column of the tool policy holds.
+        redact: takes our own secrets out of text.
+    """
+
+    sources: Sequence[Source]
+    adjust: Callable[[Settings], Settings]
+    model: Callable[[Settings], Model]
+    environment: str
+    redact: Callable[[str], str]
+    observer: Observer
+
+
+def read_catalog(sources: Sequence[Source]) -> Catalog:
+    """The catalog, checked against the tools and contracts that a review has.
+
+    Raises:
+        ConfigError: the first fault.
+    """
+    return load(sources, tools=TOOLS.keys(), contracts=contracts())
+
+
+@asynccontextmanager
+async def open_case(change: Change, journal: Journal, opening: Opening) -> AsyncIterator[Case]:
+    """Everything the flow needs, closed and removed at the end.
+
+    Raises:
+        ConfigError: a fault in the catalog.
+        ReplayMismatch: the catalog is not the one the run began with.
+    """
+    catalog = read_catalog(opening.sources)
+    rules = load_rules(opening.sources)
+    journal.note("intake/catalog", {**catalog.digests, "config/rules": rules.digest})
+    settings = opening.adjust(catalog.settings)
+    left_out = excluded(change, catalog.verdict_policy)
+    cores = len(os.sched_getaffinity(0))
+    async with (
+        WorkerPool(cores) as pool,
+        open_session(change, rules, left_out, cores=cores) as session,
+    ):
+        await pool.warm()
+        focus = Focus()
+        paths = [file.path for file in change.files if not session.left_out(file)]
+        checks = [rule.name for rule in required(catalog.verdict_policy.required_checks, paths)]
+        ground = Ground(session, pool, settings.specialists, focus, checks)
+        tools = build(ground, catalog.tool_policy)
+        harness = Harness(
+            opening.model(settings),
+            _executor(Registry(tools), catalog, journal, opening),
+            journal,
+            opening.observer,
+            RULES,
+        )
+        yield Case(session, catalog, settings, harness, _budget(settings, journal), focus)
+
+
+def _executor(registry: Registry, catalog: Catalog, journal: Journal, opening: Opening) -> Executor:
+    given = catalog.tool_policy
+    policy = ToolPolicy(
+        environment=opening.environment,
+        max_level=given.level("ci" if opening.environment == "ci" else "local"),
+        allow={
+            name: frozenset(access.allow)
+            for name, access in given.agents.items()
+            if access.allow is not None
+        },
+        deny={name: frozenset(access.deny) for name, access in given.agents.items()},
+    )
+    guards = (
+        RateGuard(given.per_run(), given.per_minute(), time.monotonic),
+        RepetitionGuard(given.limits.repeat),
+        SensitiveGuard(frozenset(given.sensitive)),
+    )
+    return Executor(
+        registry,
+        policy,
+        journal,
+        guards=guards,
+        redact=opening.redact,
+        # Whoever wrote the change cannot know the run's id, so cannot forge the marks.
+        nonce=digest(["nonce", journal.run_id])[:12],
+        observer=opening.observer,
+    )
+
+
+def _budget(settings: Settings, journal: Journal) -> Account:
+    bounds: Bounds = settings.run_bounds
+    return Account("the run", bounds, used=journal.spent(), elapsed=journal.elapsed)

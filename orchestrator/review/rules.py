@@ -1,0 +1,129 @@
+"""The rule table: what a tool's code means here, and how much it matters.
+
+One table, in ``config/rules/*.yaml``, a file per category. A code that no rule names is off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from orchestrator.catalog.catalog import read_all
+from orchestrator.catalog.source import Source
+from orchestrator.engine.canonical import digest
+from orchestrator.errors import ConfigError
+from orchestrator.review.verdict import Severity
+
+FOLDER = "config/rules"
+TEST_NAMES = (
+    "test_*",
+    "*_test.*",
+    "*.test.*",
+    "*.spec.*",
+    "conftest.py",
+    "*Test.java",
+    "*_spec.rb",
+)
+TEST_FOLDERS = frozenset({"tests", "test", "testing", "__tests__", "spec", "testdata", "fixtures"})
+
+
+class Example(BaseModel):
+    """A pair that differs by one thing."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    bad: str
+    good: str
+
+
+class Rule(BaseModel):
+    """One rule.
+
+    Attributes:
+        codes: ``tool:code`` pairs that it stands for (``from`` in the file).
+        not_in: kinds of file it does not speak of; ``tests`` is the one there is.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: Annotated[str, Field(pattern=r"^[a-z]+\.[a-z0-9-]+$")]
+    title: str
+    severity: Severity
+    cwe: tuple[int, ...] = ()
+    codes: Annotated[tuple[str, ...], Field(alias="from", min_length=1)]
+    why: str
+    fix: str
+    example: Example | None = None
+    not_in: tuple[Literal["tests"], ...] = ()
+
+    @property
+    def category(self) -> str:
+        """``security``, ``qa``, ``docs`` or ``architecture``."""
+        return self.id.split(".", 1)[0]
+
+
+class RuleFile(BaseModel):
+    """One file of the table."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    rules: tuple[Rule, ...]
+
+
+def is_test(path: str) -> bool:
+    """Whether a file is a test, by its name and the folders it lies in."""
+    *folders, name = path.split("/")
+    return not TEST_FOLDERS.isdisjoint(folders) or any(
+        fnmatchcase(name, pattern) for pattern in TEST_NAMES
+    )
+
+
+class RuleTable:
+    """All rules, by id and by code."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self.rules = {rule.id: rule for rule in rules}
+        self._by_code = {code: rule for rule in self.rules.values() for code in rule.codes}
+
+    def of(self, tool: str, code: str) -> Rule | None:
+        """The rule that a tool's code stands for, None when it is off."""
+        return self._by_code.get(f"{tool}:{code}")
+
+    def codes(self, tool: str, category: str | None = None) -> frozenset[str]:
+        """A tool's codes that are on, all of them or one category's."""
+        return frozenset(
+            name.split(":", 1)[1]
+            for name, rule in self._by_code.items()
+            if name.startswith(f"{tool}:") and category in {None, rule.category}
+        )
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the whole table."""
+        return digest([rule.model_dump() for _, rule in sorted(self.rules.items())])
+
+
+def load_rules(sources: Sequence[Source]) -> RuleTable:
+    """Read the table of all layers.
+
+    Raises:
+        ConfigError: a fault in a file, an id or a code that stands twice.
+    """
+    rules: dict[str, Rule] = {}
+    owner: dict[str, str] = {}
+    for file in read_all(sources, FOLDER, RuleFile):
+        for rule in file.rules:
+            if rule.id in rules:
+                raise ConfigError(f"the rule {rule.id} stands twice; ids are unique", FOLDER)
+            rules[rule.id] = rule
+            for code in rule.codes:
+                if code in owner:
+                    raise ConfigError(
+                        f"{code} belongs to both {owner[code]} and {rule.id}; give it one", FOLDER
+                    )
+                owner[code] = rule.id
+    return RuleTable(rules.values())

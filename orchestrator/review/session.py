@@ -1,0 +1,128 @@
+"""One review's ground: the change, its contents, its files on disk, and the rule table.
+
+Everything here can be made again from the change alone, so nothing of it is journaled.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from orchestrator.review.analysis import Side
+from orchestrator.review.change.contents import Contents, decode
+from orchestrator.review.change.git import Git
+from orchestrator.review.change.types import Change, ChangedFile
+from orchestrator.review.rules import RuleTable
+
+SideName = str
+SIDES = ("base", "head")
+
+
+@dataclass
+class Session:
+    """What the tools of a review share.
+
+    Attributes:
+        root: a folder outside any repository, gone when the review ends.
+        excluded: path → why, for files that the policy leaves out.
+        slots: how many programs may run at once.
+    """
+
+    change: Change
+    rules: RuleTable
+    git: Git
+    contents: Contents
+    root: Path
+    excluded: Mapping[str, str]
+    slots: anyio.CapacityLimiter
+
+    def __post_init__(self) -> None:
+        self._locks = {name: anyio.Lock() for name in SIDES}
+        self._written: dict[SideName, dict[str, str | None]] = {name: {} for name in SIDES}
+
+    @cached_property
+    def files(self) -> Mapping[str, ChangedFile]:
+        """The changed files by path."""
+        return {file.path: file for file in self.change.files}
+
+    @cached_property
+    def added(self) -> Callable[[str], frozenset[int]]:
+        """Path in head → the lines that the change adds."""
+        lines = {file.path: frozenset(file.added) for file in self.change.files}
+        return partial(_lookup, lines)
+
+    def left_out(self, file: ChangedFile) -> str | None:
+        """Why no tool looks into a file, None when they do."""
+        return file.skip or self.excluded.get(file.path)
+
+    async def side(self, name: SideName, paths: Sequence[str]) -> tuple[Side, dict[str, str]]:
+        """A side with the given paths of it on disk.
+
+        Returns:
+            The side, and path → why for what could not be written.
+        """
+        async with self._locks[name]:
+            written = self._written[name]
+            wanted = [path for path in paths if path not in written]
+            if wanted:
+                blobs = await self._blobs(name, wanted)
+                failed = await self.contents.export(name, blobs, self.root / name)  # type: ignore[arg-type]
+                written.update({path: failed.get(path) for path in wanted})
+            self_root = self.root / name
+            return Side(name, self_root), {p: why for p in paths if (why := written[p])}  # type: ignore[arg-type]
+
+    async def _blobs(self, name: SideName, paths: Sequence[str]) -> dict[str, str]:
+        known = {
+            path: blob
+            for file in self.change.files
+            for path, blob in (
+                ((file.old_path or file.path), file.old_blob)
+                if name == "base"
+                else (file.path, file.new_blob),
+            )
+            if blob
+        }
+        if all(path in known for path in paths):
+            return {path: known[path] for path in paths}
+        tree = await self.contents.paths(name)  # type: ignore[arg-type]
+        return {path: tree[path][1] for path in paths if path in tree}
+
+    def read(self, side: Side, path: str) -> list[str]:
+        """The lines of an exported file; empty when it does not stand there."""
+        try:
+            data = (side.root / path).read_bytes()
+        except OSError:
+            return []
+        return decode(data).split("\n")
+
+
+def _lookup(lines: Mapping[str, frozenset[int]], path: str) -> frozenset[int]:
+    return lines.get(path, frozenset())
+
+
+@asynccontextmanager
+async def open_session(
+    change: Change, rules: RuleTable, excluded: Mapping[str, str], *, cores: int
+) -> AsyncIterator[Session]:
+    """Open the ground of a review; what it writes is removed at the end."""
+    with tempfile.TemporaryDirectory(prefix="diffcourt-", ignore_cleanup_errors=True) as folder:
+        root = Path(folder)
+        for name in SIDES:
+            (root / name).mkdir()
+        async with Contents(change) as contents:
+            yield Session(
+                change,
+                rules,
+                Git.of(change),
+                contents,
+                root,
+                excluded,
+                anyio.CapacityLimiter(cores),
+            )

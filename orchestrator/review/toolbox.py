@@ -1,0 +1,182 @@
+"""Which tools a review has: one table from a tool's name to what stands behind it.
+
+A new analyser is a module in ``analysers/`` or ``checks/``, a line here, its rules in
+``config/rules/``, and its name in the agents and playbooks that use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from orchestrator.catalog.settings import ToolPolicy
+from orchestrator.engine.ports import Tool
+from orchestrator.review.analysers.checks import Check
+from orchestrator.review.analysers.compare import CompareCheck
+from orchestrator.review.analysers.hadolint import Hadolint
+from orchestrator.review.analysers.ruff import Ruff
+from orchestrator.review.analysers.shellcheck import ShellCheck
+from orchestrator.review.analysers.zizmor import Zizmor
+from orchestrator.review.analysis import ChangeAnalyser, Needs, SideAnalyser
+from orchestrator.review.session import Session
+from orchestrator.review.tools.analysis import ChangeTool, SideTool
+from orchestrator.review.tools.navigation import SPECS as NAVIGATION
+from orchestrator.review.tools.navigation import Navigation
+from orchestrator.review.tools.planning import ChangeSummary, Focus, ProposePlan
+from orchestrator.sandbox.worker import WorkerPool
+
+ANY = ("*",)
+PYTHON = ("*.py", "*.pyi")
+DATA = (*PYTHON, "*.json", "*.jsonc", "*.yaml", "*.yml", "*.toml")
+PROSE = ("*.md", "*.markdown", "*.rst")
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What tools are made from.
+
+    Attributes:
+        focus: which iteration this is; the flow moves it on.
+        required: names of the checks that the policy requires of this change.
+    """
+
+    session: Session
+    pool: WorkerPool
+    specialists: Sequence[str]
+    focus: Focus
+    required: Sequence[str]
+
+    def codes(self, analyser: str, category: str | None = None) -> frozenset[str]:
+        """The codes of an analyser that the rule table turns on."""
+        return self.session.rules.codes(analyser, category)
+
+
+@dataclass(frozen=True, slots=True)
+class OfSide:
+    """An analyser that looks at each side on its own; the difference is what is new."""
+
+    description: str
+    make: Callable[[Ground], SideAnalyser]
+
+
+@dataclass(frozen=True, slots=True)
+class OfChange:
+    """An analyser that looks at both sides at once."""
+
+    description: str
+    make: Callable[[Ground], ChangeAnalyser]
+
+
+def _check(name: str, module: str, patterns: Sequence[str], needs: Needs, about: str) -> OfSide:
+    function = f"orchestrator.review.checks.{module}:run"
+    return OfSide(
+        about,
+        lambda ground: Check(name, function, patterns, needs, ground.pool, ground.codes(name)),
+    )
+
+
+def _compare(
+    name: str, patterns: Sequence[str], about: str, *, whole_tree: bool = False
+) -> OfChange:
+    return OfChange(
+        about,
+        lambda ground: CompareCheck(
+            name, name, patterns, pool=ground.pool, session=ground.session, whole_tree=whole_tree
+        ),
+    )
+
+
+ANALYSERS: Mapping[str, OfSide | OfChange] = {
+    # security
+    "secrets": _check(
+        "secrets", "secrets", ANY, "lines", "Secrets in the open, by kind and by file format."
+    ),
+    "invisible_characters": _check(
+        "invisible_characters",
+        "invisible",
+        ANY,
+        "lines",
+        "Invisible and bidirectional characters, and text that addresses a reviewing model.",
+    ),
+    "ruff_security": OfSide(
+        "Security rules over Python files.",
+        lambda ground: Ruff(ground.codes("ruff", "security")),
+    ),
+    "zizmor": OfSide(
+        "Hazards in GitHub workflows and actions.",
+        lambda ground: Zizmor(ground.codes("zizmor")),
+    ),
+    "shellcheck": OfSide(
+        "Defects and hazards in shell scripts.",
+        lambda ground: ShellCheck(ground.codes("shellcheck")),
+    ),
+    "hadolint": OfSide(
+        "Hazards in Dockerfiles.", lambda ground: Hadolint(ground.codes("hadolint"))
+    ),
+    # qa
+    "parse_check": _check(
+        "parse_check", "parsing", DATA, "file", "Python, JSON, YAML and TOML that does not parse."
+    ),
+    "conflict_markers": _check(
+        "conflict_markers", "conflict", ANY, "lines", "Merge conflicts that were committed."
+    ),
+    "ruff_bugs": OfSide(
+        "Rules about bugs over Python files.", lambda ground: Ruff(ground.codes("ruff", "qa"))
+    ),
+    "complexity": _compare("complexity", PYTHON, "Functions that became hard to follow."),
+    "tests_touched": _compare(
+        "tests_touched", ANY, "Tests removed or weakened, and source changed with no test."
+    ),
+    # docs
+    "docstrings": _compare(
+        "docstrings", PYTHON, "Missing docstrings, and ones that name parameters that are gone."
+    ),
+    "links": _check(
+        "links", "links", PROSE, "tree", "Relative links and anchors that lead nowhere."
+    ),
+    # architecture
+    "api_breakage": _compare("api_breakage", PYTHON, "Public Python API that the change breaks."),
+    "import_graph": _compare(
+        "import_graph",
+        PYTHON,
+        "Import cycles brought in, coupling, and what the change reaches.",
+        whole_tree=True,
+    ),
+}
+
+OTHERS: Mapping[str, str] = {
+    tool.name: tool.description for tool in (ChangeSummary.spec, ProposePlan.spec, *NAVIGATION)
+}
+
+TOOLS: Mapping[str, str] = {
+    **{name: entry.description for name, entry in ANALYSERS.items()},
+    **OTHERS,
+}
+"""Every tool: name → description."""
+
+
+def build(ground: Ground, policy: ToolPolicy) -> list[Tool]:
+    """All tools over one session, with the limits that the tool policy gives them."""
+    session = ground.session
+    tools: list[Tool] = [_analyser(name, entry, ground) for name, entry in ANALYSERS.items()]
+    tools += Navigation(session).tools()
+    tools += [
+        ChangeSummary(session),
+        ProposePlan(session, ground.specialists, ground.focus, ground.required),
+    ]
+    for tool in tools:
+        own = policy.tools.get(tool.spec.name)
+        if own is not None:
+            spec = tool.spec
+            tool.spec = replace(
+                spec,
+                timeout=own.timeout or spec.timeout,
+                max_output=own.max_output or spec.max_output,
+            )
+    return tools
+
+
+def _analyser(name: str, entry: OfSide | OfChange, ground: Ground) -> Tool:
+    if isinstance(entry, OfSide):
+        return SideTool(name, entry.description, entry.make(ground), ground.session)
+    return ChangeTool(name, entry.description, entry.make(ground), ground.session)

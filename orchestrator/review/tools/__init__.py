@@ -1,0 +1,1 @@
+"""The agents' hands and eyes."""

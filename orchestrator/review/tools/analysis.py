@@ -1,0 +1,176 @@
+"""An analyser as a tool: run it on what was asked for, keep what is new, say what was not looked at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from orchestrator.engine.ports import CallContext
+from orchestrator.engine.tasks import task_group
+from orchestrator.engine.types import Json, Observation, ToolSpec
+from orchestrator.errors import SandboxError
+from orchestrator.review.analysis import ChangeAnalyser, Needs, Report, SideAnalyser
+from orchestrator.review.change.types import ChangedFile
+from orchestrator.review.evidence import Found, as_reported, brought_in
+from orchestrator.review.session import Session
+
+SHOWN_FINDINGS = 60
+REPORTED = (
+    "path", "start_line", "end_line", "quote", "title", "severity", "detail", "category",
+    "confidence", "rule", "fingerprint", "fix_suggestion",
+)  # fmt: skip
+PATHS_SCHEMA: Mapping[str, Json] = {
+    "type": "object",
+    "properties": {
+        "paths": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "changed files to look at; left out: all of them",
+        }
+    },
+    "additionalProperties": False,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What an analyser is given, and what it cannot be given."""
+
+    files: list[ChangedFile] = field(default_factory=list)
+    gaps: dict[str, str] = field(default_factory=dict)
+
+
+def select(session: Session, wanted: Sequence[str] | None, needs: Needs, by: Any) -> _Scope:
+    """The files that an analyser can look at, of those that were asked for.
+
+    Args:
+        by: whatever has ``wants(path)``.
+    """
+    scope = _Scope()
+    for path in session.files if wanted is None else dict.fromkeys(wanted):
+        file = session.files.get(path)
+        if file is None:
+            scope.gaps[path] = "not a changed file"
+        elif session.left_out(file) or not (by.wants(path) or by.wants(file.old_path or path)):
+            continue
+        elif needs == "tree" and not session.change.has_tree:
+            scope.gaps[path] = "needs the whole tree, and only a patch is known"
+        elif needs == "file" and not file.whole:
+            scope.gaps[path] = "needs the whole file, and only the patch's hunks are known"
+        else:
+            scope.files.append(file)
+    return scope
+
+
+def as_observation(report: Report, found: Found, gaps: Mapping[str, str]) -> Observation:
+    """A report for a model (bounded, short) and for code (all of it)."""
+    shown = [{key: item[key] for key in REPORTED} for item in found.findings[:SHOWN_FINDINGS]]
+    left = len(found.findings) - len(shown)
+    summary = f"{report.tool}: {len(found.findings)} new in {len(report.examined)} files"
+    content: dict[str, Json] = {
+        "summary": summary + (f", {left} of them not shown here" if left else ""),
+        "findings": shown,
+        "checked": sorted(report.examined),
+        "gaps": [{"path": p, "tool": report.tool, "why": why} for p, why in sorted(gaps.items())],
+    }
+    if report.error:
+        content = {"error": report.error}
+    if report.facts:
+        content["facts"] = dict(report.facts)
+    data = {
+        "tool": report.tool,
+        "version": report.version,
+        "findings": found.findings,
+        "rejected": found.rejected,
+        "examined": sorted(report.examined),
+        "gaps": dict(gaps),
+        "error": report.error,
+        "facts": dict(report.facts),
+    }
+    return Observation(json.dumps(content), data, ok=report.error is None)
+
+
+class SideTool:
+    """A tool over an analyser of one side: it runs on both, and the difference is what is new."""
+
+    def __init__(
+        self, name: str, description: str, analyser: SideAnalyser, session: Session
+    ) -> None:
+        self.spec = ToolSpec(name, description, PATHS_SCHEMA, timeout=120)
+        self._analyser, self._session = analyser, session
+
+    async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
+        """Analyse the asked-for files; see ``as_observation``."""
+        analyser, session = self._analyser, self._session
+        scope = select(session, arguments.get("paths"), analyser.needs, analyser)
+        head_paths = [file.path for file in scope.files if file.status != "deleted"]
+        base_paths = [
+            file.old_path or file.path for file in scope.files if file.old_blob is not None
+        ]
+        base_side, _ = await session.side("base", base_paths)
+        head_side, unwritten = await session.side("head", head_paths)
+        reports: dict[str, Report] = {}
+
+        async def look(name: str, paths: list[str]) -> None:
+            side = base_side if name == "base" else head_side
+            wanted = [path for path in paths if analyser.wants(path)]
+            async with session.slots:
+                reports[name] = await _guarded(analyser, side, wanted)
+
+        async with task_group() as group:
+            group.start_soon(look, "base", base_paths)
+            group.start_soon(look, "head", [path for path in head_paths if path not in unwritten])
+        base, head = reports["base"], reports["head"]
+        # Where base could not be read there is nothing to compare with: only added lines count.
+        blind = frozenset(f.path for f in scope.files if (f.old_path or f.path) in base.gaps)
+        found = brought_in(session, base, head, (base_side, head_side), blind=blind)
+        gaps = {**scope.gaps, **unwritten, **head.gaps}
+        deleted = frozenset(file.path for file in scope.files if file.status == "deleted")
+        whole = Report(
+            head.tool,
+            head.version,
+            examined=frozenset() if head.error or base.error else head.examined | deleted,
+            error=head.error or base.error,
+        )
+        return as_observation(whole, found, gaps)
+
+
+async def _guarded(analyser: SideAnalyser, side: Any, paths: list[str]) -> Report:
+    try:
+        return await analyser.run(side, paths)
+    except SandboxError as fault:
+        return Report(analyser.name, "", error=str(fault))
+
+
+class ChangeTool:
+    """A tool over an analyser that looks at both sides itself."""
+
+    def __init__(
+        self, name: str, description: str, analyser: ChangeAnalyser, session: Session
+    ) -> None:
+        self.spec = ToolSpec(name, description, PATHS_SCHEMA, timeout=120)
+        self._analyser, self._session = analyser, session
+
+    async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
+        """Analyse the asked-for files; see ``as_observation``."""
+        analyser, session = self._analyser, self._session
+        scope = select(session, arguments.get("paths"), analyser.needs, analyser)
+        old = [file.old_path or file.path for file in scope.files if file.old_blob]
+        base, _ = await session.side("base", old)
+        head, unwritten = await session.side("head", [f.path for f in scope.files if f.new_blob])
+        files = [file for file in scope.files if file.path not in unwritten]
+        try:
+            async with session.slots:
+                report = await analyser.run(session.change, base, head, files)
+        except SandboxError as fault:
+            report = Report(analyser.name, "", error=str(fault))
+        cited = {raw.path for raw in report.findings}
+        head, _ = await session.side("head", sorted(cited & set(await _tree(session))))
+        found = as_reported(session, report, head)
+        return as_observation(report, found, {**scope.gaps, **unwritten, **report.gaps})
+
+
+async def _tree(session: Session) -> Sequence[str]:
+    return list(await session.contents.paths("head"))
