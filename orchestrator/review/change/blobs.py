@@ -1,0 +1,155 @@
+"""Contents of a repository by object id, through one long-lived ``git cat-file --batch``."""
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from types import TracebackType
+
+import anyio
+from anyio.abc import Process
+from anyio.streams.buffered import BufferedByteReceiveStream
+
+from orchestrator.errors import InputError, SandboxError
+from orchestrator.review.change.git import LIMITS, OID, Git
+from orchestrator.sandbox.process import kill_group, start
+
+MAX_BLOB = 64 << 20  # bytes that are ever held of one file
+
+_WINDOW = 128  # requests sent ahead; they fit a pipe, so that sending never waits for reading
+_SECONDS = 60.0
+
+_BROKEN = (
+    OSError,
+    SandboxError,
+    TimeoutError,
+    anyio.BrokenResourceError,
+    anyio.ClosedResourceError,
+    anyio.DelimiterNotFound,
+    anyio.IncompleteRead,
+)
+
+
+@contextmanager
+def _readable(blob: str) -> Iterator[None]:
+    try:
+        yield
+    except _BROKEN as broken:
+        raise InputError(f"git could not read {blob[:12]}: {broken!r:.120}") from None
+
+
+def _missing(blob: str) -> InputError:
+    return InputError(f"the contents of {blob[:12]} are not in this clone; fetch it in full")
+
+
+class Blobs:
+    """Reads blobs; safe for concurrent callers, and its process ends with it.
+
+    A read that is cancelled or fails ends the process: what it still had to say is nobody's answer.
+    The next read starts another.
+    """
+
+    def __init__(self, git: Git) -> None:
+        self._git = git
+        self._lock = anyio.Lock()
+        self._process: Process | None = None
+        self._answers: BufferedByteReceiveStream | None = None
+
+    async def __aenter__(self) -> "Blobs":
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._end()
+
+    async def read(self, blob: str) -> bytes:
+        """The bytes of one blob.
+
+        Raises:
+            InputError: there is no such blob here, or it is larger than ``MAX_BLOB``.
+        """
+        got: list[bytes] = []
+
+        async def keep(_: str, data: bytes) -> None:
+            got.append(data)
+
+        await self.each([blob], keep)
+        return got[0]
+
+    async def each(
+        self, blobs: Sequence[str], consume: Callable[[str, bytes], Awaitable[None]]
+    ) -> None:
+        """Hand every blob to ``consume``, in order, one in memory at a time.
+
+        Args:
+            blobs: object ids.
+            consume: called with the id and the bytes; it must not read from the same store.
+
+        Raises:
+            InputError: as for :meth:`read`.
+        """
+        for blob in blobs:
+            if not OID.fullmatch(blob):
+                raise InputError(f"{blob!r:.80} is no object id")
+        rest = iter(blobs)
+        async with self._lock:
+            try:
+                while window := list(islice(rest, _WINDOW)):
+                    with _readable(window[0]):
+                        await self._ask(window)
+                    for blob in window:
+                        with _readable(blob):
+                            data = await self._answer(blob)
+                        await consume(blob, data)
+            except BaseException:
+                await self._end()
+                raise
+
+    async def _ask(self, window: Sequence[str]) -> None:
+        if self._process is None:
+            argv = self._git.command("cat-file", "--batch")
+            self._process = await start(
+                argv, cwd=self._git.cwd, env=self._git.environment(), limits=LIMITS
+            )
+            assert self._process.stdout is not None
+            self._answers = BufferedByteReceiveStream(self._process.stdout)
+        assert self._process.stdin is not None
+        await self._process.stdin.send("".join(f"{blob}\n" for blob in window).encode())
+
+    async def _answer(self, blob: str) -> bytes:
+        assert self._answers is not None
+        with anyio.fail_after(_SECONDS):
+            header = (await self._answers.receive_until(b"\n", 512)).split()
+            if header[1:2] != [b"blob"]:
+                raise _missing(blob)
+            size = int(header[2])
+            if size > MAX_BLOB:
+                raise InputError(f"{blob[:12]} holds {size} bytes, more than {MAX_BLOB}")
+            return (await self._answers.receive_exactly(size + 1))[:-1]
+
+    async def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            with anyio.CancelScope(shield=True):
+                kill_group(process)
+                await process.aclose()
+
+
+async def sizes(git: Git, blobs: Sequence[str]) -> dict[str, int]:
+    """How many bytes each blob holds; nothing is read.
+
+    Raises:
+        InputError: one of them is not in this clone.
+    """
+    asked = "".join(f"{blob}\n" for blob in blobs).encode()
+    told = await git.run("cat-file", "--batch-check=%(objecttype) %(objectsize)", stdin=asked)
+    found: dict[str, int] = {}
+    for blob, line in zip(blobs, told.splitlines(), strict=True):
+        kind, _, size = line.partition(b" ")
+        if kind != b"blob":
+            raise _missing(blob)
+        found[blob] = int(size)
+    return found

@@ -1,0 +1,143 @@
+"""What the two sides of a change hold: bytes, text, listings, and files on disk for analysers."""
+
+import codecs
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Literal
+
+import anyio
+from anyio import to_thread
+
+from orchestrator.errors import StoreError
+from orchestrator.review.change.blobs import Blobs
+from orchestrator.review.change.export import unsafe, write_all
+from orchestrator.review.change.git import Git
+from orchestrator.review.change.types import Change
+
+SideName = Literal["base", "head"]
+
+_FILES_AT_ONCE = 256
+_BYTES_AT_ONCE = 8 << 20
+
+
+def decode(data: bytes) -> str:
+    """The text of a file: UTF-16 with a byte order mark, else UTF-8 with ``surrogateescape``.
+
+    A byte order mark is left out. Line ends are kept as they are.
+    """
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return data.decode("utf-16", "replace")
+    return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
+
+
+async def listing(git: Git, tree: str) -> dict[str, tuple[str, str]]:
+    """Every entry of a tree, submodules and links included: path → (mode, object id)."""
+    told = await git.run("ls-tree", "-r", "-z", "--full-tree", tree)
+    entries: dict[str, tuple[str, str]] = {}
+    for record in told.split(b"\0"):
+        about, tab, path = record.partition(b"\t")
+        if tab:
+            mode, _, oid = about.decode().split(" ")
+            entries[os.fsdecode(path)] = (mode, oid)
+    return entries
+
+
+class Contents:
+    """Reads both sides of a change; use it as an async context manager.
+
+    Safe for concurrent callers. Its one git process ends with it.
+    """
+
+    def __init__(self, change: Change) -> None:
+        self._git = Git.of(change)
+        self._blobs = Blobs(self._git)
+        self._trees: dict[SideName, str] = {"base": change.base_tree, "head": change.head_tree}
+        self._listings: dict[SideName, dict[str, tuple[str, str]]] = {}
+        self._listing = anyio.Lock()
+
+    async def __aenter__(self) -> "Contents":
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._blobs.__aexit__(kind, value, trace)
+
+    async def read(self, blob: str) -> bytes:
+        """The bytes of one blob.
+
+        Raises:
+            InputError: there is no such blob here, or it is larger than 64 MiB.
+        """
+        return await self._blobs.read(blob)
+
+    async def text(self, blob: str) -> str:
+        """The text of one blob, as :func:`decode` reads it.
+
+        Raises:
+            InputError: as for :meth:`read`.
+        """
+        return decode(await self.read(blob))
+
+    async def paths(self, side: SideName) -> dict[str, tuple[str, str]]:
+        """Every entry of a side's tree: path → (mode, object id). Read once; do not alter it."""
+        async with self._listing:
+            if side not in self._listings:
+                self._listings[side] = await listing(self._git, self._trees[side])
+            return self._listings[side]
+
+    async def export(
+        self, side: SideName, entries: Mapping[str, str], root: Path
+    ) -> dict[str, str]:
+        """Write files of one side below ``root``, as regular files with mode 0644.
+
+        Args:
+            side: whose files these are; an entry that is a link or submodule there is not written.
+            entries: path → blob id.
+            root: a directory of ours, made when it is not there; no link below it is followed.
+
+        Returns:
+            Path → why it could not be written.
+
+        Raises:
+            InputError: a blob cannot be read.
+            StoreError: the disk is full, or ``root`` cannot be used.
+        """
+        listed = await self.paths(side)
+        refused: dict[str, str] = {}
+        wanted: dict[str, list[str]] = {}
+        for path in sorted(entries):
+            why = unsafe(path)
+            if why is None and not listed.get(path, ("100644",))[0].startswith("100"):
+                why = "it is no regular file"
+            if why:
+                refused[path] = why
+            else:
+                wanted.setdefault(entries[path], []).append(path)
+        pending: list[tuple[str, bytes]] = []
+        held = 0
+
+        async def flush() -> None:
+            nonlocal held
+            try:
+                refused.update(await to_thread.run_sync(write_all, root, list(pending)))
+            except OSError as fault:
+                raise StoreError(f"{root} cannot be written: {fault.strerror}") from None
+            pending.clear()
+            held = 0
+
+        async def keep(blob: str, data: bytes) -> None:
+            nonlocal held
+            pending.extend((path, data) for path in wanted[blob])
+            held += len(data)
+            if len(pending) >= _FILES_AT_ONCE or held >= _BYTES_AT_ONCE:
+                await flush()
+
+        await self._blobs.each(list(wanted), keep)
+        await flush()
+        return refused

@@ -1,0 +1,217 @@
+"""The files between two trees: how each changed, its kind, and the numbers of the changed lines."""
+
+import io
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+from orchestrator.errors import InputError
+from orchestrator.review.change.blobs import Blobs, sizes
+from orchestrator.review.change.classify import (
+    LINK,
+    SUBMODULE,
+    Look,
+    Policy,
+    classify,
+    look,
+    vendored_directory,
+)
+from orchestrator.review.change.export import unsafe
+from orchestrator.review.change.git import LARGE, LIMITS, PLAIN_DIFF, Git, short
+from orchestrator.review.change.types import ChangedFile, Status
+
+Lines = tuple[tuple[int, ...], tuple[int, ...]]  # added, removed
+
+# Above this many candidates on a side git tells renames by equal content only, and does not fail.
+RENAME_LIMIT = "-l400"
+
+_DIFF_AT_ONCE = 64 << 20  # bytes of diff that are held at once
+
+_STATUS: Mapping[str, Status] = {"A": "added", "D": "deleted", "M": "modified", "R": "renamed"}
+_HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_INDEX = re.compile(rb"index ([0-9a-f]+)\.\.([0-9a-f]+)(?: [0-7]+)?\n")
+
+
+async def changed_files(git: Git, base_tree: str, head_tree: str) -> tuple[ChangedFile, ...]:
+    """Every file that differs between two trees, sorted by path.
+
+    Raises:
+        InputError: an object is missing from this clone, or a name leads out of the tree.
+    """
+    told = await git.run(
+        "diff-tree", "-r", "-z", "--raw", "--no-abbrev", "-M", RENAME_LIMIT, *PLAIN_DIFF,
+        base_tree, head_tree,
+    )  # fmt: skip
+    files = sorted(_raw(told), key=lambda file: file.path)
+    for path in (path for file in files for path in (file.path, file.old_path) if path):
+        if why := unsafe(path):
+            raise InputError(f"{short(path, 80)} is no name that git would check out: {why}")
+    files, looks = await describe(git, base_tree, files)
+    pairs = await _numbers(git, base_tree, head_tree, files, looks)
+    return tuple(_numbered(file, looks, pairs) for file in files)
+
+
+def _raw(told: bytes) -> Iterator[ChangedFile]:
+    fields = iter(told.split(b"\0"))
+    for about in fields:
+        if not about:
+            return
+        old_mode, new_mode, old, new, letter = about.decode()[1:].split(" ")
+        first = os.fsdecode(next(fields))
+        path = os.fsdecode(next(fields)) if letter[0] in "RC" else first
+        gone, fresh = letter == "D", letter == "A"
+        status: Status = "type" if letter == "T" else _STATUS.get(letter[0], "modified")
+        if status == "modified" and old == new:
+            status = "mode"
+        yield ChangedFile(
+            path=path,
+            status=status,
+            old_path=None if fresh else first,
+            old_mode=None if fresh else old_mode,
+            new_mode=None if gone else new_mode,
+            old_blob=None if fresh else old,
+            new_blob=None if gone else new,
+        )
+
+
+async def describe(
+    git: Git, base_tree: str, files: Sequence[ChangedFile]
+) -> tuple[list[ChangedFile], dict[str, Look]]:
+    """Kind, size and skip of every file, and what their blobs are like.
+
+    Raises:
+        InputError: a blob is missing from this clone.
+    """
+    wanted = {
+        blob: None
+        for file in files
+        for mode, blob in ((file.old_mode, file.old_blob), (file.new_mode, file.new_blob))
+        if blob and mode != SUBMODULE
+    }
+    looks = {blob: Look(size) for blob, size in (await sizes(git, list(wanted))).items()}
+
+    async def keep(blob: str, data: bytes) -> None:
+        looks[blob] = look(data)
+
+    async with Blobs(git) as blobs:
+        await blobs.each([blob for blob, seen in looks.items() if seen.size <= LARGE], keep)
+    policy = await _policy(git, base_tree, files)
+    return [classify(file, looks, policy) for file in files], looks
+
+
+async def _policy(git: Git, base_tree: str, files: Sequence[ChangedFile]) -> Policy:
+    paths = sorted({path for file in files for path in (file.path, file.old_path) if path})
+    above = sorted({str(parent) for path in paths for parent in PurePosixPath(path).parents})
+    attributes = ["/".join(p for p in (d, ".gitattributes") if p != ".") for d in above]
+    vendored = sorted({d for path in paths if (d := vendored_directory(path))})
+    stand = await _stand(git, base_tree, [*attributes, *vendored])
+    rules = {path: oid for path in attributes if (oid := stand.get(path, ("", ""))[1])}
+    marked = await _generated(git, rules, paths) if rules else {}
+    return Policy(marked, frozenset(d for d in vendored if stand.get(d, ("",))[0] == "tree"))
+
+
+async def _stand(git: Git, tree: str, paths: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """Path → (type, object id), for those of the paths that stand in a tree."""
+    asked = [path for path in paths if "\n" not in path]  # one request a line; such a name is rare
+    stdin = b"".join(b"%s:%s\n" % (tree.encode(), os.fsencode(path)) for path in asked)
+    told = await git.run("cat-file", "--batch-check=%(objecttype) %(objectname)", stdin=stdin)
+    found: dict[str, tuple[str, str]] = {}
+    for path, line in zip(asked, told.split(b"\n"), strict=False):
+        kind, _, oid = line.decode("utf-8", "replace").partition(" ")
+        if kind in {"blob", "tree"}:
+            found[path] = (kind, oid)
+    return found
+
+
+async def _generated(git: Git, rules: Mapping[str, str], paths: Iterable[str]) -> dict[str, bool]:
+    """What ``.gitattributes`` files say of ``linguist-generated``: path → set or unset."""
+    with tempfile.TemporaryDirectory() as folder:
+        # The work tree is the empty folder: only the index, which is base, has a say.
+        indexed = replace(git, index=Path(folder) / "index", work_tree=Path(folder))
+        entries = "".join(f"100644 {oid}\t{path}\0" for path, oid in rules.items())
+        await indexed.run("update-index", "-z", "--index-info", stdin=os.fsencode(entries))
+        asked = os.fsencode("".join(f"{path}\0" for path in paths))
+        told = await indexed.run(
+            "check-attr", "--cached", "-z", "--stdin", "linguist-generated", stdin=asked
+        )
+    fields = told.split(b"\0")
+    values = zip(fields[0::3], fields[2::3], strict=False)
+    known = {b"set": True, b"true": True, b"unset": False, b"false": False}
+    return {os.fsdecode(path): known[value] for path, value in values if value in known}
+
+
+def _is_text(blob: str | None, mode: str | None, looks: Mapping[str, Look]) -> bool:
+    seen = looks.get(blob or "")
+    regular = mode not in {LINK, SUBMODULE}
+    return regular and seen is not None and not seen.binary and seen.size <= LARGE
+
+
+async def _numbers(
+    git: Git, base: str, head: str, files: Sequence[ChangedFile], looks: Mapping[str, Look]
+) -> dict[tuple[str, str], Lines]:
+    """Changed lines by pair of blobs: a pair needs no file name, and names can hold anything."""
+    wanted = {
+        (file.old_blob, file.new_blob)
+        for file in files
+        if file.old_blob
+        and file.new_blob
+        and file.old_blob != file.new_blob
+        and _is_text(file.old_blob, file.old_mode, looks)
+        and _is_text(file.new_blob, file.new_mode, looks)
+    }
+    if not wanted:
+        return {}
+    flags = ("-U0", "--full-index", *PLAIN_DIFF)
+    try:
+        told = await git.run(
+            "diff-tree", "-r", "-p", "-M", RENAME_LIMIT, "--diff-filter=MR", *flags, base, head,
+            limits=replace(LIMITS, output=_DIFF_AT_ONCE),
+        )  # fmt: skip
+    except InputError:
+        told = b""  # one by one, then: together they are too much to hold
+    pairs = dict(_hunks(told))
+    # Attributes of this clone may call a text binary; asked for as text it has lines all the same.
+    for old, new in sorted(wanted - pairs.keys()):
+        pairs.update(_hunks(await git.run("diff", "--text", *flags, old, new)))
+    return pairs
+
+
+def _hunks(told: bytes) -> Iterator[tuple[tuple[str, str], Lines]]:
+    """Read a ``-U0`` diff; every line of contents starts with ``+``, ``-`` or a backslash."""
+    pair: tuple[str, str] | None = None
+    added: list[int] = []
+    removed: list[int] = []
+    for line in io.BytesIO(told):
+        if line[:1] in b"+-\\":
+            continue
+        if hunk := _HUNK.match(line):
+            old, olds, new, news = (int(n) if n else 1 for n in hunk.groups())
+            removed.extend(range(old, old + olds))
+            added.extend(range(new, new + news))
+        elif line.startswith(b"diff --git "):
+            if pair and (added or removed):
+                yield pair, (tuple(added), tuple(removed))
+            pair, added, removed = None, [], []
+        elif index := _INDEX.match(line):
+            pair = (index[1].decode(), index[2].decode())
+    if pair and (added or removed):
+        yield pair, (tuple(added), tuple(removed))
+
+
+def _numbered(
+    file: ChangedFile, looks: Mapping[str, Look], pairs: Mapping[tuple[str, str], Lines]
+) -> ChangedFile:
+    if file.old_blob == file.new_blob:
+        return file
+    known = pairs.get((file.old_blob or "", file.new_blob or ""))
+    if known:
+        return replace(file, added=known[0], removed=known[1])
+    added = removed = 0
+    if _is_text(file.new_blob, file.new_mode, looks):
+        added = looks[file.new_blob or ""].lines
+    if _is_text(file.old_blob, file.old_mode, looks):
+        removed = looks[file.old_blob or ""].lines
+    return replace(file, added=tuple(range(1, added + 1)), removed=tuple(range(1, removed + 1)))

@@ -1,0 +1,319 @@
+"""The one way this package calls git: nothing of a repository's configuration is ever executed.
+
+A checkout under review may have been prepared by someone else: its configuration can name hooks,
+file system monitors, filters, text converters, signature checkers and remote helpers. Every call
+goes through :class:`Git`, which turns all of them off and reads contents by object id only.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from orchestrator.errors import DiffcourtError, InputError, SandboxError, StoreError
+from orchestrator.review.change.types import Change
+from orchestrator.sandbox.process import SAFE_PATH, Completed, Limits, run
+
+# Before 2.31 git reads no configuration from the environment, so filters could not be turned off.
+MINIMUM = (2, 31)
+
+# git maps whole packs, so its address space says nothing; large trees may print long listings.
+LIMITS = Limits(seconds=120, memory=0, output=512 << 20, file_size=0)
+
+LARGE = 5 << 20  # bytes; git neither diffs a larger file nor holds it whole
+
+_CONFIG = (
+    ("attr.tree", ""),  # from 2.43 a bare repository would take attributes from HEAD
+    ("core.bigFileThreshold", str(LARGE)),
+    ("core.fsmonitor", "false"),
+    ("core.hooksPath", "/dev/null"),
+    ("core.ignoreStat", "false"),
+    ("core.pager", "cat"),
+    ("core.quotePath", "false"),
+    ("core.safecrlf", "false"),  # a mixed line end is the reviewers' affair, not a fatal error
+    ("core.splitIndex", "false"),
+    ("core.untrackedCache", "false"),
+    ("core.warnAmbiguousRefs", "true"),
+    ("diff.external", ""),
+    ("gpg.program", "false"),
+    ("log.showSignature", "false"),
+    ("protocol.allow", "never"),
+    ("safe.directory", "*"),
+    ("submodule.recurse", "false"),
+)
+
+_ENVIRONMENT = {
+    "GIT_ALLOW_PROTOCOL": "none",  # unlike protocol.allow, no repository can override this one
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_GRAFT_FILE": "/dev/null",
+    "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+
+OID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+# No index and no work tree: attributes of the checkout (the change's own) must not steer a diff.
+_NO_INDEX = "/nonexistent/index"
+
+PLAIN_DIFF = (
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    "--no-relative",
+    "--src-prefix=a/",
+    "--dst-prefix=b/",
+    "--submodule=short",
+    "--ignore-submodules=none",
+    "--diff-algorithm=histogram",
+    "--indent-heuristic",
+    "--inter-hunk-context=0",
+)
+
+
+def short(text: str, width: int = 200) -> str:
+    """The text on one line, with nothing in it that a terminal would act on."""
+    flat = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return flat if len(flat) <= width else f"{flat[: width - 1]}…"
+
+
+def absolute(path: Path) -> Path:
+    """The path from the root, links in it kept."""
+    return Path(os.path.abspath(path))
+
+
+def is_directory(path: Path) -> bool:
+    """Whether it is a directory that can be looked at."""
+    return path.is_dir()
+
+
+def program() -> str:
+    """Absolute path of git, found on the absolute entries of PATH only.
+
+    Raises:
+        InputError: there is none.
+    """
+    entries = os.environ.get("PATH", SAFE_PATH).split(os.pathsep)
+    found = shutil.which("git", path=os.pathsep.join(e for e in entries if os.path.isabs(e)))
+    if found is None:
+        raise InputError("git is not installed or not on PATH; install git 2.31 or later")
+    return found
+
+
+def _why(stderr: bytes) -> str:
+    lines = [line for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
+    told = [line for line in lines if line.startswith(("fatal: ", "error: "))]
+    line = (told or lines or ["it gave no reason"])[0]
+    return short(line.removeprefix("fatal: ").removeprefix("error: "))
+
+
+def fault(what: str, completed: Completed, hint: str = "") -> DiffcourtError:
+    """The one clear line for a git call that failed.
+
+    Args:
+        what: what was being done, ``git diff-tree``.
+        completed: how it ended.
+        hint: what to do about it.
+    """
+    if re.search(rb"No space left on device|Disk quota exceeded", completed.stderr):
+        return StoreError(f"the disk is full ({what}); free some space and run again")
+    return InputError(f"{what} failed: {_why(completed.stderr)}{hint}")
+
+
+async def _execute(
+    argv: list[str], cwd: Path, env: Mapping[str, str], stdin: bytes, limits: Limits
+) -> Completed:
+    try:
+        return await run(argv, cwd=cwd, env=env, stdin=stdin, limits=limits)
+    except SandboxError as broken:
+        raise InputError(f"this repository could not be read: {broken}") from None
+
+
+def _can_be_passed(argument: str) -> bool:
+    try:
+        return b"\0" not in os.fsencode(argument)
+    except UnicodeEncodeError:
+        return False
+
+
+def _options() -> list[str]:
+    pairs = [word for key, value in _CONFIG for word in ("-c", f"{key}={value}")]
+    return ["--no-pager", "--no-optional-locks", "--no-replace-objects", *pairs]
+
+
+@dataclass(frozen=True, slots=True)
+class Git:
+    """A repository's git, without its configuration's programs.
+
+    Attributes:
+        git_dir: its git directory, absolute.
+        work_tree: the checkout, only for the calls that read it; None everywhere else.
+        object_dir: where new objects are written; it names the repository's own as an alternate.
+        index: the index file in use; none is read when None.
+        drivers: configuration keys that are emptied for calls that could run a filter.
+    """
+
+    git_dir: Path
+    work_tree: Path | None = None
+    object_dir: Path | None = None
+    index: Path | None = None
+    drivers: tuple[str, ...] = field(default=(), repr=False)
+
+    @classmethod
+    async def open(cls, repo: Path) -> "Git":
+        """Find the repository that holds a directory.
+
+        Raises:
+            InputError: no such directory, no repository there, no git, or one too old.
+        """
+        place = absolute(repo)
+        if not is_directory(place):
+            raise InputError(f"{short(str(repo))} is no directory; name a checkout with --repo")
+        git = program()
+        version = await _execute([git, "version"], place, {}, b"", LIMITS)
+        told = re.search(rb"(\d+)\.(\d+)", version.stdout)
+        if version.code or not told:
+            raise InputError(f"{git} does not work; install git 2.31 or later")
+        if (int(told[1]), int(told[2])) < MINIMUM:
+            raise InputError(f"git {told[0].decode()} is too old; install git 2.31 or later")
+        argv = [git, *_options(), "rev-parse", "--absolute-git-dir"]
+        found = await _execute(argv, place, _ENVIRONMENT, b"", LIMITS)
+        if found.code:
+            hint = "" if b"not a git repository" in found.stderr else f" ({_why(found.stderr)})"
+            raise InputError(f"{short(str(repo))} is not a git repository{hint}")
+        return cls(Path(os.fsdecode(found.stdout.removesuffix(b"\n"))))
+
+    @classmethod
+    def of(cls, change: Change) -> "Git":
+        """The git that reads a change's objects."""
+        extra = Path(change.object_dir) if change.object_dir else None
+        return cls(Path(change.git_dir), object_dir=extra)
+
+    def command(self, *arguments: str) -> list[str]:
+        """The argv of one call."""
+        return [program(), *_options(), f"--git-dir={self.git_dir}", *arguments]
+
+    def environment(self) -> dict[str, str]:
+        """The variables of one call; nothing of ours is inherited."""
+        env = {**_ENVIRONMENT, "GIT_INDEX_FILE": str(self.index or _NO_INDEX)}
+        if self.work_tree:
+            env["GIT_WORK_TREE"] = str(self.work_tree)
+        else:
+            env["GIT_IMPLICIT_WORK_TREE"] = "0"
+        if self.object_dir:
+            env["GIT_OBJECT_DIRECTORY"] = str(self.object_dir)
+        env["GIT_CONFIG_COUNT"] = str(len(self.drivers))
+        for number, key in enumerate(self.drivers):
+            env[f"GIT_CONFIG_KEY_{number}"] = key
+            env[f"GIT_CONFIG_VALUE_{number}"] = "false" if key.endswith(".required") else ""
+        return env
+
+    @property
+    def cwd(self) -> Path:
+        """Where calls run; in the git directory there is no ``.gitattributes`` of the change."""
+        return self.work_tree or self.git_dir
+
+    async def attempt(
+        self, *arguments: str, stdin: bytes = b"", limits: Limits = LIMITS
+    ) -> Completed:
+        """Run git; the exit code is the caller's to judge.
+
+        Raises:
+            InputError: it could not be run, or broke a limit.
+        """
+        if not all(_can_be_passed(argument) for argument in arguments):
+            raise InputError("a name that holds a NUL, or no bytes at all, cannot be looked up")
+        argv = self.command(*arguments)
+        return await _execute(argv, self.cwd, self.environment(), stdin, limits)
+
+    async def run(self, *arguments: str, stdin: bytes = b"", limits: Limits = LIMITS) -> bytes:
+        """Run git and return what it printed.
+
+        Raises:
+            InputError: it failed, with git's own reason on one line.
+            StoreError: the disk is full.
+        """
+        completed = await self.attempt(*arguments, stdin=stdin, limits=limits)
+        if completed.code:
+            raise fault(f"git {arguments[0]}", completed)
+        return completed.stdout
+
+    async def line(self, *arguments: str) -> str:
+        """Run git and return the one line it printed."""
+        return os.fsdecode((await self.run(*arguments)).removesuffix(b"\n"))
+
+    async def commit(self, ref: str) -> str:
+        """The commit id that a person's name for a commit stands for.
+
+        Raises:
+            InputError: it is unknown, ambiguous, no commit, or looks like an option.
+        """
+        shown = short(repr(ref), 80)
+        if not ref or ref.startswith("-"):
+            raise InputError(f"{shown} is no name of a commit; give a branch, tag or commit id")
+        found = await self.attempt("rev-parse", "--verify", ref)
+        if b"is ambiguous" in found.stderr:
+            raise InputError(
+                f"{shown} is ambiguous; name it in full: refs/heads/…, refs/tags/… or a commit id"
+            )
+        oid = found.stdout.decode("utf-8", "replace").strip()
+        if found.code or not OID.fullmatch(oid):
+            raise InputError(await self._unknown(ref, shown))
+        peeled = await self.attempt("rev-parse", "--verify", "--quiet", f"{oid}^{{commit}}")
+        if peeled.code:
+            if (await self.attempt("cat-file", "-e", oid)).code:
+                raise InputError(await self._unknown(ref, shown))
+            raise InputError(f"{shown} is no commit; give a branch, tag or commit id")
+        return peeled.stdout.decode().strip()
+
+    async def _unknown(self, ref: str, shown: str) -> str:
+        if ref == "HEAD":
+            return "this repository has no commit yet; commit something, or use --worktree"
+        if ".." in ref:
+            return f"{shown} is no single commit; give the two sides as --base and --head"
+        if await self.is_shallow():
+            return f"{shown} is not in this shallow clone; git fetch it first"
+        return f"{shown} is unknown here; git branch --all and git tag list what there is"
+
+    async def is_shallow(self) -> bool:
+        """Whether the clone's history was cut off."""
+        return await self.line("rev-parse", "--is-shallow-repository") == "true"
+
+    async def tree(self, commit: str) -> str:
+        """The tree id of a commit id."""
+        return await self.line("rev-parse", "--verify", f"{commit}^{{tree}}")
+
+    async def empty_tree(self) -> str:
+        """The id of the tree without files, in this repository's hash."""
+        return await self.line("hash-object", "-t", "tree", "--stdin")
+
+    async def merge_base(self, one: str, other: str) -> str | None:
+        """The best common ancestor of two commit ids, None when they share no history here."""
+        found = await self.attempt("merge-base", one, other)
+        return found.stdout.decode().strip() or None
+
+    async def checkout(self, repo: Path) -> "Git":
+        """The same repository with its work tree, and with every filter driver emptied.
+
+        Args:
+            repo: a directory inside the work tree.
+
+        Raises:
+            InputError: it has no work tree.
+        """
+        argv = [program(), *_options(), "rev-parse", "--show-toplevel"]
+        found = await _execute(argv, absolute(repo), _ENVIRONMENT, b"", LIMITS)
+        if found.code:
+            raise InputError(f"{short(str(repo))} is not in a work tree; name two commits instead")
+        root = Path(os.fsdecode(found.stdout.removesuffix(b"\n")))
+        listed = await self.attempt("config", "--null", "--name-only", "--get-regexp", r"^filter\.")
+        names = {os.fsdecode(key).rpartition(".")[0] for key in listed.stdout.split(b"\0") if key}
+        ends = ("clean", "smudge", "process", "required")
+        drivers = tuple(f"{name}.{end}" for name in sorted(names) for end in ends)
+        return replace(self, work_tree=root, drivers=drivers)

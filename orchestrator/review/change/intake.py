@@ -1,0 +1,189 @@
+"""From what a person names to a :class:`Change`: two commits, or a commit and the work tree."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from orchestrator.review.change.files import changed_files
+from orchestrator.review.change.git import OID, Git
+from orchestrator.review.change.types import Change, ChangedFile
+from orchestrator.review.change.worktree import is_dirty, snapshot
+
+_DEFAULTS = (
+    "refs/remotes/origin/HEAD",
+    "refs/heads/main",
+    "refs/heads/master",
+    "refs/remotes/origin/main",
+    "refs/remotes/origin/master",
+)
+
+
+def _brief(name: str) -> str:
+    return name[:12] if OID.fullmatch(name) else name
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """The side that a change starts from.
+
+    Attributes:
+        commit: None for the empty tree.
+        tree: tree id.
+        notes: why it is this one, where a person would not expect it.
+    """
+
+    commit: str | None
+    tree: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """What a person would call it."""
+        return self.commit or "empty tree"
+
+
+async def _nothing(git: Git, why: str) -> Base:
+    return Base(None, await git.empty_tree(), (f"{why}; the whole tree is reviewed as one change",))
+
+
+async def _parent(git: Git, head: str, why: str) -> Base:
+    """The commit before head, as far as this clone knows one."""
+    found = await git.attempt("rev-parse", "--verify", "--quiet", f"{head}^1")
+    if found.code == 0:
+        parent = found.stdout.decode().strip()
+        return Base(parent, await git.tree(parent), (why,) if why else ())
+    if await git.is_shallow():
+        return await _nothing(git, f"this clone holds no parent of {head[:12]}")
+    return await _nothing(git, f"{head[:12]} is the first commit")
+
+
+async def _default_branch(git: Git) -> tuple[str, str] | None:
+    told = await git.run("for-each-ref", "--format=%(refname) %(objectname)", *_DEFAULTS)
+    found = dict(line.split(" ", 1) for line in told.decode("utf-8", "replace").splitlines())
+    for ref in _DEFAULTS:
+        if ref in found:
+            return ref.removeprefix("refs/heads/").removeprefix("refs/remotes/"), found[ref]
+    return None
+
+
+async def _default_base(git: Git, head: str) -> Base:
+    default = await _default_branch(git)
+    if default is None:
+        return await _parent(git, head, "there is no default branch; the newest commit is reviewed")
+    name, tip = default
+    base = await git.merge_base(tip, head)
+    if base == head:
+        return await _parent(
+            git, head, f"{head[:12]} is on {name} already; that one commit is reviewed"
+        )
+    if base:
+        return Base(base, await git.tree(base))
+    if await git.is_shallow():
+        return await _nothing(git, f"this clone holds no merge base of {head[:12]} and {name}")
+    return await _parent(
+        git, head, f"{head[:12]} shares no history with {name}; the newest commit is reviewed"
+    )
+
+
+async def _named_base(git: Git, base: str, head: str) -> Base:
+    named = await git.commit(base)
+    common = await git.merge_base(named, head)
+    if common:
+        return Base(common, await git.tree(common))
+    where = "in this shallow clone" if await git.is_shallow() else "at all"
+    why = f"{named[:12]} and {head[:12]} have no common commit {where}; they are compared directly"
+    return Base(named, await git.tree(named), (why,))
+
+
+async def between(
+    git: Git,
+    base: Base,
+    head: str,
+    head_tree: str,
+    *,
+    notes: tuple[str, ...] = (),
+    unseen: tuple[ChangedFile, ...] = (),
+) -> Change:
+    """The change from a base to a tree that stands in the store of ``git``.
+
+    Args:
+        git: its ``object_dir`` is the change's.
+        base: the side to start from.
+        head: what a person would call the other side.
+        head_tree: tree id.
+        notes: further sentences for a person.
+        unseen: files that changed as well, though the trees do not show it.
+    """
+    found = await changed_files(git, base.tree, head_tree)
+    files = tuple(sorted((*found, *unseen), key=lambda file: file.path))
+    empty = () if files else (f"nothing differs between {_brief(base.name)} and {_brief(head)}",)
+    return Change(
+        base=base.name,
+        head=head,
+        base_tree=base.tree,
+        head_tree=head_tree,
+        git_dir=str(git.git_dir),
+        object_dir=str(git.object_dir) if git.object_dir else None,
+        policy_commit=base.commit,
+        files=files,
+        notes=(*base.notes, *notes, *empty),
+    )
+
+
+async def from_refs(repo: Path, base: str | None, head: str | None) -> Change:
+    """The change between two commits.
+
+    Args:
+        repo: a directory inside the repository.
+        base: a commit's name; the change starts at its merge base with head, as a pull request's
+            does. None: the default branch, or the commit before head when head is on that already.
+        head: a commit's name, None for HEAD.
+
+    Raises:
+        InputError: no repository, or a name that is unknown, ambiguous or no commit.
+    """
+    git = await Git.open(repo)
+    tip = await git.commit("HEAD" if head is None else head)
+    start = await (_default_base(git, tip) if base is None else _named_base(git, base, tip))
+    notes: tuple[str, ...] = ()
+    if head is None and await is_dirty(git, repo, tip):
+        notes = (
+            "the work tree has changes that are not committed; they are not reviewed (--worktree)",
+        )
+    return await between(git, start, tip, await git.tree(tip), notes=notes)
+
+
+async def named_or_head(git: Git, base: str | None) -> Base:
+    """The base of a change that is no commit yet: the commit named, else HEAD.
+
+    Raises:
+        InputError: the name is unknown, ambiguous or no commit.
+    """
+    if base is not None:
+        commit = await git.commit(base)
+        return Base(commit, await git.tree(commit))
+    found = await git.attempt("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    if found.code:
+        return await _nothing(git, "this repository has no commit yet")
+    commit = found.stdout.decode().strip()
+    return Base(commit, await git.tree(commit))
+
+
+async def from_worktree(repo: Path, base: str | None, scratch: Path) -> Change:
+    """The change between a commit and the work tree: staged, unstaged and new files alike.
+
+    Args:
+        repo: a directory inside the work tree.
+        base: a commit's name, taken by its merge base with HEAD; None for HEAD.
+        scratch: a directory of this run's own; new objects and an index are written there. The
+            repository's own index and objects are left alone.
+
+    Raises:
+        InputError: no repository, a bare one, an unusable name, or files that cannot be read.
+        StoreError: the disk is full.
+    """
+    git = await Git.open(repo)
+    start = await named_or_head(git, None)
+    if base is not None and start.commit:
+        start = await _named_base(git, base, start.commit)
+    store, tree, notes = await snapshot(git, repo, scratch)
+    return await between(store, start, "worktree", tree, notes=notes)

@@ -1,0 +1,147 @@
+"""A tree object of the work tree, made without touching the repository's index or objects."""
+
+import os
+import shutil
+import stat
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from anyio import to_thread
+
+from orchestrator.errors import InputError, StoreError
+from orchestrator.review.change.export import make_directory
+from orchestrator.review.change.git import Git, absolute, fault, short
+
+_STATE = b".diffcourt/state/"
+_SUBMODULE = b"160000"
+_NULL = "0" * 40  # of any length: an entry of mode 0 is removed, whatever its id
+
+
+async def extra_store(git: Git, scratch: Path) -> Git:
+    """The same repository, with new objects and an index written below ``scratch``.
+
+    Raises:
+        StoreError: ``scratch`` cannot be written.
+    """
+    own = Path(await git.line("rev-parse", "--path-format=absolute", "--git-path", "objects"))
+    objects = absolute(scratch) / "objects"
+    quoted = str(own).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    await to_thread.run_sync(_write_alternates, objects, os.fsencode(f'"{quoted}"\n'))
+    return replace(git, object_dir=objects, index=objects.parent / "index")
+
+
+def _write_alternates(objects: Path, line: bytes) -> None:
+    make_directory(objects / "info")
+    try:
+        (objects / "info" / "alternates").write_bytes(line)
+    except OSError as refused:
+        raise StoreError(f"{objects} cannot be written: {refused.strerror}") from None
+
+
+def _copy_index(source: Path, target: Path) -> None:
+    """Copy with its time: git compares that with the files' times to tell what may have changed."""
+    target.unlink(missing_ok=True)
+    try:
+        shutil.copy2(source, target)
+    except FileNotFoundError:
+        return  # nothing was ever added
+    except OSError as refused:
+        raise StoreError(f"{target} cannot be written: {refused.strerror}") from None
+
+
+async def is_dirty(git: Git, repo: Path, commit: str) -> bool:
+    """Whether tracked files differ from a commit; False as well when there is no work tree."""
+    try:
+        git = await git.checkout(repo)
+    except InputError:
+        return False
+    with tempfile.TemporaryDirectory() as folder:
+        git = replace(git, index=Path(folder) / "index")
+        await to_thread.run_sync(_copy_index, git.git_dir / "index", Path(folder) / "index")
+        fresh = await git.attempt("update-index", "--ignore-submodules", "--refresh")
+        if fresh.code:
+            return True
+        staged = await git.attempt(
+            "diff-index", "--cached", "--quiet", "--no-ext-diff", "--no-textconv", commit, "--"
+        )
+    return staged.code == 1
+
+
+async def _touched(git: Git) -> dict[bytes, bytes]:
+    """Tracked files that look different on disk: path → the mode on disk, ``000000`` when gone."""
+    told = await git.run(
+        "diff-files", "-z", "--raw", "--no-ext-diff", "--no-textconv", "--no-renames",
+        "--ignore-submodules=dirty",
+    )  # fmt: skip
+    fields = told.split(b"\0")
+    touched: dict[bytes, bytes] = {}
+    for about, path in zip(fields[0::2], fields[1::2], strict=False):
+        mode, letter = about.split(b" ")[1], about[-1:]
+        touched[path] = b"000000" if letter == b"D" else mode
+    return touched
+
+
+async def snapshot(git: Git, repo: Path, scratch: Path) -> tuple[Git, str, tuple[str, ...]]:
+    """Write the work tree as a tree object below ``scratch``.
+
+    Args:
+        git: the repository.
+        repo: a directory inside its work tree.
+        scratch: a directory of this run's own.
+
+    Returns:
+        The git that reads the tree, its id, and sentences on what is not in it.
+
+    Raises:
+        InputError: no work tree, or one that changed meanwhile or cannot be read.
+        StoreError: the disk is full.
+    """
+    store = await extra_store(git, scratch)
+    work = await store.checkout(repo)
+    assert work.index is not None
+    await to_thread.run_sync(_copy_index, git.git_dir / "index", work.index)
+    touched = await _touched(work)
+    listed = await work.run("ls-files", "--others", "--exclude-standard", "-z")
+    new = [path for path in listed.split(b"\0") if path and not path.startswith(_STATE)]
+    gone, fresh, notes = await to_thread.run_sync(_sort, work.cwd, touched, new)
+    if gone:
+        removed = b"".join(b"0 %s\t%s\0" % (_NULL.encode(), path) for path in gone)
+        await work.run("update-index", "-z", "--index-info", stdin=removed)
+    if fresh:
+        paths = b"".join(path + b"\0" for path in fresh)
+        await _add(work, paths)
+    tree = (await work.run("write-tree", "--missing-ok")).decode().strip()
+    return replace(store, index=None), tree, tuple(notes)
+
+
+async def _add(work: Git, paths: bytes) -> None:
+    done = await work.attempt("update-index", "--add", "--replace", "-z", "--stdin", stdin=paths)
+    if done.code:
+        hint = "; make it readable, or run again when nothing writes there"
+        raise fault("reading the work tree", done, hint)
+
+
+def _sort(
+    root: Path, touched: dict[bytes, bytes], new: list[bytes]
+) -> tuple[list[bytes], list[bytes], list[str]]:
+    """Part the paths into those to drop and those to add; what is neither is told of."""
+    gone, fresh, notes = [], [], []
+    for path in [*touched, *new]:
+        shown = short(os.fsdecode(path))
+        if path.endswith(b"/"):
+            notes.append(f"{shown} is a repository of its own and not part of this change")
+            continue
+        try:
+            mode = os.lstat(os.path.join(os.fsencode(root), path)).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            gone.append(path)
+            continue
+        if touched.get(path) == b"000000":
+            gone.append(path)
+        elif stat.S_ISREG(mode) or stat.S_ISLNK(mode) or touched.get(path) == _SUBMODULE:
+            fresh.append(path)
+        else:
+            gone.append(path)
+            notes.append(f"{shown} is neither a file nor a link; it counts as deleted")
+    return gone, fresh, notes

@@ -1,0 +1,332 @@
+"""Every kind of changed file: its status, its kind, its lines, and why it is skipped."""
+
+import os
+import time
+
+import pytest
+
+from orchestrator.errors import InputError
+from orchestrator.review.change.classify import LOCK_FILES
+from orchestrator.review.change.contents import Contents, decode
+from orchestrator.review.change.intake import from_refs
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def review(repo):
+    """Commit one state, then another; give the changed files by path."""
+
+    async def run(before, after=None, alter=None):
+        repo.commit({"unchanged": "x\n", **before})
+        if alter:
+            alter()
+        repo.commit(after or {})
+        change = await from_refs(repo.root, None, None)
+        return {file.path: file for file in change.files}
+
+    return run
+
+
+async def test_lines_of_every_sort_of_edit(review):
+    before = "".join(f"line {n}\n" for n in range(1, 21))
+    after = before.replace("line 3\n", "").replace("line 10\n", "ten\nten and a half\n") + "end"
+    files = await review(
+        {"m.txt": before, "gone.txt": "1\n2\n3", "empty.txt": "", "fill.txt": "", "drain.txt": "x\n"},
+        {"m.txt": after, "new.txt": "1\n2", "fill.txt": "a\n", "drain.txt": "", "nothing.txt": ""},
+    )
+    assert files["m.txt"].removed == (3, 10)
+    assert files["m.txt"].added == (9, 10, 21)
+    assert (files["new.txt"].status, files["new.txt"].added) == ("added", (1, 2))
+    assert files["new.txt"].old_path is files["new.txt"].old_blob is None
+    assert (files["fill.txt"].added, files["fill.txt"].removed) == ((1,), ())
+    assert (files["drain.txt"].added, files["drain.txt"].removed) == ((), (1,))
+    assert (files["nothing.txt"].added, files["nothing.txt"].skip) == ((), None)
+    assert files["m.txt"].size == len(after)
+
+
+async def test_a_deleted_file(review, repo):
+    files = await review({"gone.py": "1\n2\n3"}, alter=lambda: (repo.root / "gone.py").unlink())
+    gone = files["gone.py"]
+    assert (gone.status, gone.removed, gone.added) == ("deleted", (1, 2, 3), ())
+    assert (gone.path, gone.old_path, gone.new_blob, gone.new_mode) == (
+        "gone.py", "gone.py", None, None,
+    )  # fmt: skip
+
+
+async def test_only_the_line_end_at_the_end_of_the_file(review):
+    files = await review({"a": "1\n2", "b": "1\n2\n"}, {"a": "1\n2\n", "b": "1\n2"})
+    assert (files["a"].added, files["a"].removed) == ((2,), (2,))
+    assert (files["b"].added, files["b"].removed) == ((2,), (2,))
+
+
+async def test_contents_that_look_like_a_diff(review):
+    text = "diff --git a/x b/x\nindex 1234567..89abcde\n@@ -1,5 +1,9 @@\n--- a/x\n+++ b/x\n"
+    files = await review({"p.diff": text, "q": "\n\n"}, {"p.diff": text * 2, "q": "\n@@ -1 +1 @@\n"})
+    assert files["p.diff"].added == (6, 7, 8, 9, 10)
+    assert files["q"].added == (2,)
+
+
+async def test_renames_with_and_without_edits(review, repo):
+    text = "".join(f"line {n}\n" for n in range(30))
+
+    def move():
+        (repo.root / "dir").mkdir()
+        (repo.root / "a.py").rename(repo.root / "dir" / "a.py")
+        (repo.root / "b.py").rename(repo.root / "c.py")
+
+    files = await review({"a.py": text, "b.py": text[10:]}, {"c.py": text[10:] + "new\n"}, move)
+    pure, edited = files["dir/a.py"], files["c.py"]
+    assert (pure.status, pure.old_path, pure.added, pure.skip) == ("renamed", "a.py", (), None)
+    assert (edited.status, edited.old_path) == ("renamed", "b.py")
+    assert len(edited.added) == 1
+    assert set(files) == {"dir/a.py", "c.py"}
+
+
+async def test_modes_and_types(review, repo):
+    def alter():
+        (repo.root / "run.sh").chmod(0o755)
+        (repo.root / "both.sh").chmod(0o755)
+        for name in ("to_link", "from_link"):
+            (repo.root / name).unlink()
+        (repo.root / "to_link").symlink_to("elsewhere\nodd")
+        (repo.root / "new_link").symlink_to("/etc/passwd")
+
+    repo.root.joinpath("from_link").symlink_to("x")
+    repo.commit()
+    files = await review(
+        {"run.sh": "x\n", "both.sh": "x\n", "to_link": "1\n2\n"},
+        {"from_link": "1\n2\n", "both.sh": "y\n"},
+        alter,
+    )
+    mode = files["run.sh"]
+    assert (mode.status, mode.old_mode, mode.new_mode) == ("mode", "100644", "100755")
+    assert (mode.added, mode.removed, mode.skip) == ((), (), None)
+    assert (files["both.sh"].status, files["both.sh"].added) == ("modified", (1,))
+    to_link = files["to_link"]
+    assert (to_link.status, to_link.kind, to_link.removed, to_link.added) == (
+        "type", "symlink", (1, 2), (),
+    )  # fmt: skip
+    assert to_link.skip == "symbolic link to elsewhere\\nodd"
+    assert files["new_link"].skip == "symbolic link to /etc/passwd"
+    back = files["from_link"]
+    assert (back.status, back.kind, back.added, back.removed, back.skip) == (
+        "type", "text", (1, 2), (), None,
+    )  # fmt: skip
+
+
+async def test_submodules(repo, make_repo, tmp_path):
+    inner = make_repo(tmp_path / "inner")
+    first = inner.commit({"f": "1\n"})
+    second = inner.commit({"f": "2\n"})
+    repo.git("update-index", "--add", "--cacheinfo", f"160000,{first},lib")
+    repo.git("update-index", "--add", "--cacheinfo", f"160000,{first},gone")
+    repo.git("commit", "-qm", "x")
+    repo.git("update-index", "--add", "--cacheinfo", f"160000,{second},lib")
+    repo.git("update-index", "--add", "--cacheinfo", f"160000,{second},new")
+    repo.git("update-index", "--force-remove", "gone")
+    repo.git("commit", "-qm", "x")
+    change = await from_refs(repo.root, None, None)
+    files = {file.path: file for file in change.files}
+    assert {file.kind for file in change.files} == {"submodule"}
+    assert files["lib"].skip == f"submodule {first[:12]}..{second[:12]}"
+    assert files["lib"].old_blob == first
+    assert files["new"].skip == f"submodule ..{second[:12]}"
+    assert files["gone"].skip == f"submodule {first[:12]}.."
+
+
+ODD_NAMES = [
+    b"with space.py",
+    b'quo"te.py',
+    b"apo'strophe.py",
+    b"new\nline.py",
+    b"tab\tname.py",
+    b"back\\slash.py",
+    "ünïcödé-文.py".encode(),
+    b"latin-\xe9.py",
+    b"-dash.py",
+    b":(glob)*.py",
+    b"trailing .py",
+    b"\x01control.py",
+    b"=>.py",
+    b"carriage\rreturn.py",
+]
+
+
+async def test_names_of_every_sort(repo, tmp_path):
+    for name in ODD_NAMES:
+        repo.write(name, "a\nb\n")
+    repo.commit({".gitattributes": "*.py text\n", "d\nir/x.py": "1\n"})
+    for name in ODD_NAMES:
+        repo.write(name, b"a\n" + name.replace(b"\n", b"") + b"\nb\n")
+    repo.commit({"d\nir/x.py": "2\n"})
+    change = await from_refs(repo.root, None, None)
+    files = {os.fsencode(file.path): file for file in change.files}
+    assert set(files) == {*ODD_NAMES, b"d\nir/x.py"}
+    for name in ODD_NAMES:
+        assert (files[name].added, files[name].removed, files[name].skip) == ((2,), (), None)
+    async with Contents(change) as contents:
+        entries = {file.path: file.new_blob for file in change.files}
+        assert await contents.export("head", entries, tmp_path / "out") == {}
+    for name in ODD_NAMES:
+        written = (tmp_path / "out" / os.fsdecode(name)).read_bytes()
+        assert written == b"a\n" + name.replace(b"\n", b"") + b"\nb\n"
+
+
+async def test_line_ends_and_encodings(review):
+    files = await review(
+        {"crlf.py": b"a\r\nb\r\n", "cr.txt": b"a\rb\rc\n", "latin.py": b"# caf\xe9\n"},
+        {"crlf.py": b"a\r\nx\r\nb\r\n", "cr.txt": b"a\rb\rd\n", "latin.py": b"# caf\xe9!\n"},
+    )
+    assert files["crlf.py"].added == (2,)
+    assert files["cr.txt"].added == (1,)
+    assert (files["latin.py"].kind, files["latin.py"].added) == ("text", (1,))
+
+
+async def test_binary_files(review):
+    zero = b"\x7fELF\0\0\1" * 50
+    files = await review(
+        {"b.bin": zero, "was_text.py": "a = 1\n", "was_binary.py": zero},
+        {
+            "b.bin": zero + b"\1",
+            "was_text.py": b"a = 1\n\0",
+            "was_binary.py": "a = 1\nb = 2\n",
+            "new.png": b"\x89PNG\r\n\x1a\n\0\0",
+            "noise": bytes(range(1, 9)) * 100 + b"\xff\xfe\xfd",
+            "wide.ps1": "Write-Host 上\n".encode("utf-16"),
+            "late.py": b"#" * 8100 + b"\0\n",
+            "controls.py": "# \x01\x02\x03\x04\x05\x06\na = 1\n",
+        },
+    )
+    assert (files["b.bin"].kind, files["b.bin"].skip) == ("binary", "binary")
+    assert files["b.bin"].added == ()
+    assert files["was_text.py"].skip == "binary, although it was text in base"
+    assert files["was_text.py"].removed == (1,)
+    assert (files["was_binary.py"].kind, files["was_binary.py"].added) == ("text", (1, 2))
+    assert files["new.png"].skip == files["noise"].skip == "binary"
+    assert files["wide.ps1"].skip.startswith("binary: UTF-16 text")
+    assert files["late.py"].kind == "text"
+    assert (files["controls.py"].kind, files["controls.py"].skip) == ("text", None)
+
+
+async def test_lock_files_keep_their_line_numbers(review):
+    before = "".join(f"package-{n} 1.0 sha256:{n:064x}\n" for n in range(30_000))
+    after = before.replace(" 1.0 ", " 2.0 ", 100)
+    files = await review({"poetry.lock": before}, {"poetry.lock": after, "sub/go.sum": "x\n"})
+    assert files["poetry.lock"].skip == files["sub/go.sum"].skip == "lock file"
+    assert files["poetry.lock"].added == tuple(range(1, 101))
+    assert {"package-lock.json", "uv.lock", "Cargo.lock", "yarn.lock"} <= LOCK_FILES
+
+
+async def test_generated_counts_only_when_base_says_so(review):
+    header = "# Code generated by protoc. DO NOT EDIT.\n"
+    long_line = "x" * 600 + "\n"
+    files = await review(
+        {
+            ".gitattributes": "*.gen.py linguist-generated\nhand_*.py -linguist-generated\n",
+            "sub/.gitattributes": "special.py linguist-generated=true\n",
+            "pb.py": header + "a = 1\n",
+            "late.py": "a\n" * 20 + header,
+            "hand_pb.py": header,
+            "claims.py": "a = 1\n",
+            "x.gen.py": "a\n",
+            "sub/special.py": "a\n",
+        },
+        {
+            ".gitattributes": "*.py linguist-generated\n",
+            "pb.py": header + "a = 2\n",
+            "late.py": "a\n" * 20 + header + "b\n",
+            "hand_pb.py": header + "b\n",
+            "claims.py": "# @generated\na = 1\nimport evil\n",
+            "new_pb.py": header,
+            "x.gen.py": "b\n",
+            "sub/special.py": "b\n",
+            "lib.min.js": long_line,
+            "fake.min.js": "eval(1)\n",
+        },
+    )
+    assert files["pb.py"].skip == "generated: its header says so, in base as well"
+    assert files["x.gen.py"].skip == "generated: so marked in .gitattributes of base"
+    assert files["sub/special.py"].skip == "generated: so marked in .gitattributes of base"
+    assert files["lib.min.js"].skip == "generated: minified"
+    for name in ("claims.py", "new_pb.py", "late.py", "hand_pb.py", "fake.min.js", ".gitattributes"):
+        assert files[name].skip is None, name
+
+
+async def test_vendored_counts_only_when_it_stood_in_base(review):
+    files = await review(
+        {"vendor/a.go": "a\n", "web/node_modules/x/i.js": "a\n", "third_party": "a file\n"},
+        {
+            "vendor/b.go": "b\n",
+            "web/node_modules/x/i.js": "b\n",
+            "node_modules/y/i.js": "b\n",
+            "src/vendor/z.go": "b\n",
+            "vendor.py": "b\n",
+        },
+    )
+    assert files["vendor/b.go"].skip == "vendored: vendor/ stood in base as well"
+    assert files["web/node_modules/x/i.js"].skip.startswith("vendored: web/node_modules/")
+    for name in ("node_modules/y/i.js", "src/vendor/z.go", "vendor.py"):
+        assert files[name].skip is None, name
+
+
+async def test_a_generated_file_of_50_mb(review, tmp_path):
+    line = b'{"key": "0123456789012345678901234567890123456789"},\n'
+    big = line * (50_000_000 // len(line))
+    started = time.perf_counter()
+    files = await review(
+        {"grown.json": b"{}\n", "shrunk.json": big}, {"grown.json": big, "shrunk.json": b"{}\n"}
+    )
+    assert time.perf_counter() - started < 20  # most of it is the commit itself
+    grown = files["grown.json"]
+    assert grown.skip == "too large: 50.0 MB, and files above 5.2 MB are not read"
+    assert (grown.kind, grown.added, grown.removed) == ("text", (), (1,))
+    assert grown.size == len(big)
+    assert (files["shrunk.json"].skip, files["shrunk.json"].added) == (None, (1,))
+
+
+async def test_750_files_take_less_than_2_seconds(repo):
+    lines = [f"value_{n} = {n}\n" for n in range(200)]
+    for n in range(750):
+        repo.write(f"pkg{n % 25}/mod_{n}.py", f"# {n}\n" + "".join(lines))
+    repo.commit()
+    lines[7] = "changed = True\n"
+    for n in range(750):
+        repo.write(f"pkg{n % 25}/mod_{n}.py", f"# {n}\n" + "".join(lines))
+    repo.commit()
+    started = time.perf_counter()
+    change = await from_refs(repo.root, None, None)
+    assert time.perf_counter() - started < 2
+    assert len(change.files) == 750
+    assert {file.added for file in change.files} == {(9,)}
+
+
+async def test_more_renames_than_git_cares_to_match(repo):
+    for n in range(450):
+        repo.write(f"old/{n}.py", f"# {n}\n" + f"x = {n}\n" * 20)
+    repo.commit()
+    for n in range(450):
+        (repo.root / f"old/{n}.py").unlink()
+        repo.write(f"new/moved_{n}.py", f"# {n}\n" + f"x = {n}\n" * 20 + "y\n")
+    repo.commit()
+    change = await from_refs(repo.root, None, None)
+    assert len(change.files) == 900
+    assert {file.status for file in change.files} == {"added", "deleted"}
+
+
+async def test_a_blob_that_is_missing_is_one_clear_line(repo):
+    repo.commit({"a": "a\n"})
+    repo.commit({"a": "b\n"})
+    blob = repo.oid("HEAD:a")
+    path = repo.root / ".git" / "objects" / blob[:2] / blob[2:]
+    path.chmod(0o600)
+    path.unlink()
+    with pytest.raises(InputError, match="not in this clone; fetch it in full"):
+        await from_refs(repo.root, None, None)
+
+
+def test_text_of_a_file():
+    assert decode(b"a\r\nb\xe9") == "a\r\nb\udce9"
+    assert decode("\ufeffü".encode()) == "ü"
+    assert decode("ü\n".encode("utf-16")) == "ü\n"
+    assert decode(b"\xfe\xff\x00a") == "a"

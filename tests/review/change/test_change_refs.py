@@ -1,0 +1,319 @@
+"""What a person names becomes the two commits they mean."""
+
+import hashlib
+import os
+import shutil
+import stat
+from pathlib import Path
+
+import pytest
+
+from orchestrator.errors import InputError
+from orchestrator.review.change.git import Git
+from orchestrator.review.change.intake import from_refs
+
+pytestmark = pytest.mark.anyio
+
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory, make_repo):
+    """main: a, b (main only); topic from a: t1, t2."""
+    repo = make_repo(tmp_path_factory.mktemp("template"))
+    repo.commit({"a.py": "a = 1\n"})
+    repo.git("checkout", "--quiet", "-b", "topic")
+    repo.commit({"t.py": "t = 1\n"})
+    repo.commit({"t.py": "t = 2\n"})
+    repo.git("checkout", "--quiet", "main")
+    repo.commit({"b.py": "b = 1\n"})
+    repo.git("checkout", "--quiet", "topic")
+    return repo
+
+
+@pytest.fixture
+def branched(template, tmp_path):
+    return template.copy(tmp_path / "repo")
+
+
+def paths(change):
+    return [file.path for file in change.files]
+
+
+async def test_a_branch_is_compared_with_its_merge_base(branched):
+    change = await from_refs(branched.root, None, None)
+    assert change.head == branched.oid("topic")
+    assert change.base == change.policy_commit == branched.oid("main~1")
+    assert change.base_tree == branched.oid("main~1^{tree}")
+    assert paths(change) == ["t.py"]
+    assert change.notes == ()
+    assert change.object_dir is None
+
+
+async def test_a_directory_inside_the_checkout_will_do(branched):
+    branched.write("sub/dir/x", "")
+    change = await from_refs(branched.root / "sub" / "dir", None, None)
+    assert paths(change) == ["t.py"]
+
+
+async def test_a_named_base_is_used_by_its_merge_base(branched):
+    change = await from_refs(branched.root, "main", "topic")
+    assert change.base == branched.oid("main~1")
+    assert paths(change) == ["t.py"]
+
+
+async def test_origin_head_is_the_default_branch(branched, tmp_path):
+    branched.git("branch", "-m", "main", "trunk")
+    branched.git("checkout", "--quiet", "trunk")
+    clone = branched.clone(tmp_path / "clone")
+    clone.git("checkout", "--quiet", "-b", "work", "origin/topic")
+    change = await from_refs(clone.root, None, None)
+    assert change.base == branched.oid("trunk~1")
+
+
+async def test_the_tip_of_the_default_branch_is_reviewed_as_one_commit(branched):
+    change = await from_refs(branched.root, None, "main")
+    assert change.base == branched.oid("main~1")
+    assert paths(change) == ["b.py"]
+    assert "is on main already" in change.notes[0]
+
+
+async def test_without_a_default_branch_the_newest_commit_is_reviewed(branched):
+    branched.git("branch", "-D", "main")
+    change = await from_refs(branched.root, None, None)
+    assert change.base == branched.oid("topic~1")
+    assert "no default branch" in change.notes[0]
+
+
+async def test_unrelated_histories_are_compared_directly_when_named(branched):
+    branched.git("checkout", "--quiet", "--orphan", "island")
+    branched.git("rm", "-rfq", ".")
+    branched.commit({"i.py": "i = 1\n"})
+    change = await from_refs(branched.root, "main", "island")
+    assert change.base == branched.oid("main")
+    assert paths(change) == ["a.py", "b.py", "i.py"]
+    assert "have no common commit at all" in change.notes[0]
+    alone = await from_refs(branched.root, None, "island")
+    assert paths(alone) == ["i.py"]
+    assert alone.base_tree == EMPTY_TREE
+
+
+async def test_the_first_commit_is_the_whole_tree(repo):
+    first = repo.commit({"a.py": "a = 1\nb = 2\n"})
+    change = await from_refs(repo.root, None, None)
+    assert change.base == "empty tree"
+    assert change.base_tree == EMPTY_TREE
+    assert change.policy_commit is None
+    assert change.files[0].added == (1, 2)
+    assert change.notes == (
+        f"{first[:12]} is the first commit; the whole tree is reviewed as one change",
+    )
+
+
+async def test_a_clone_without_a_parent_says_so(branched, tmp_path):
+    branched.git("checkout", "--quiet", "main")
+    clone = branched.clone(tmp_path / "shallow", "--depth=1")
+    change = await from_refs(clone.root, None, None)
+    head = branched.oid("main")
+    assert change.base_tree == EMPTY_TREE
+    assert paths(change) == ["a.py", "b.py"]
+    assert change.notes == (
+        f"this clone holds no parent of {head[:12]}; the whole tree is reviewed as one change",
+    )
+
+
+async def test_a_clone_without_a_merge_base_says_so(branched, tmp_path):
+    clone = branched.clone(tmp_path / "shallow", "--depth=1", "--no-single-branch")
+    clone.git("checkout", "--quiet", "-B", "topic", "origin/topic")
+    clone.git("remote", "set-head", "origin", "main")
+    change = await from_refs(clone.root, None, None)
+    assert change.base_tree == EMPTY_TREE
+    assert "this clone holds no merge base of" in change.notes[0]
+    direct = await from_refs(clone.root, "origin/main", None)
+    assert paths(direct) == ["b.py", "t.py"]
+    assert "in this shallow clone; they are compared directly" in direct.notes[0]
+
+
+async def test_a_depth_of_two_is_enough_for_the_newest_commit(branched, tmp_path):
+    branched.git("checkout", "--quiet", "main")
+    clone = branched.clone(tmp_path / "shallow", "--depth=2")
+    change = await from_refs(clone.root, None, None)
+    assert paths(change) == ["b.py"]
+
+
+async def test_an_empty_diff_is_a_change_with_a_note(branched):
+    change = await from_refs(branched.root, "topic", "topic")
+    assert change.files == ()
+    assert change.base_tree == change.head_tree
+    assert change.notes[0].startswith("nothing differs between ")
+
+
+async def test_uncommitted_changes_are_told_of(branched):
+    branched.write("t.py", "t = 3\n")
+    change = await from_refs(branched.root, None, None)
+    assert any("--worktree" in note for note in change.notes)
+    branched.git("add", "t.py")
+    staged = await from_refs(branched.root, None, None)
+    assert any("--worktree" in note for note in staged.notes)
+
+
+async def test_a_touched_file_is_no_uncommitted_change(branched):
+    os.utime(branched.root / "t.py", (1_000_000_000, 1_000_000_000))
+    branched.write("untracked.txt", "x")
+    index = (branched.root / ".git" / "index").read_bytes()
+    change = await from_refs(branched.root, None, None)
+    assert change.notes == ()
+    assert (branched.root / ".git" / "index").read_bytes() == index
+
+
+async def test_a_detached_head_and_a_linked_work_tree(branched, tmp_path):
+    branched.git("worktree", "add", "--quiet", "--detach", str(tmp_path / "linked"), "topic")
+    change = await from_refs(tmp_path / "linked", None, None)
+    assert change.head == branched.oid("topic")
+    assert paths(change) == ["t.py"]
+
+
+async def test_a_bare_repository(branched, tmp_path):
+    bare = branched.clone(tmp_path / "bare.git", "--bare")
+    change = await from_refs(bare.root, "main", "topic")
+    assert paths(change) == ["t.py"]
+
+
+async def test_a_repository_in_sha256(tmp_path, repo):
+    root = tmp_path / "wide"
+    root.mkdir()
+    wide = type(repo)(root)
+    wide.git("init", "--quiet", "--initial-branch=main", "--object-format=sha256")
+    wide.commit({"a.py": "a = 1\n"})
+    wide.commit({"a.py": "a = 2\n", "vendor/x": "v\n", ".gitattributes": "*.py text\n"})
+    change = await from_refs(root, None, None)
+    assert len(change.base_tree) == 64
+    assert [(f.path, f.added) for f in change.files][1] == ("a.py", (1,))
+    first = await from_refs(root, None, "HEAD~1")
+    assert paths(first) == ["a.py"]
+
+
+@pytest.mark.parametrize(
+    ("ref", "told"),
+    [
+        ("nowhere", "unknown here"),
+        ("-h", "no name of a commit"),
+        ("--output=x", "no name of a commit"),
+        ("", "no name of a commit"),
+        ("a\0b", "NUL"),
+        ("\ud800", "cannot be looked up"),
+        ("main..topic", "no single commit"),
+        ("main...topic", "no single commit"),
+        ("^main", "unknown here"),
+        ("HEAD:t.py", "is no commit;"),
+        ("HEAD^{tree}", "is no commit;"),
+        ("HEAD~99", "unknown here"),
+        ("line\nbreak", "unknown here"),
+        ("twice", "ambiguous"),
+    ],
+)
+async def test_a_ref_that_cannot_be_used_is_one_clear_line(branched, ref, told):
+    branched.git("branch", "twice")
+    branched.git("tag", "twice", "main")
+    for base, head in ((ref, None), (None, ref)):
+        with pytest.raises(InputError, match=told) as caught:
+            await from_refs(branched.root, base, head)
+        assert "\n" not in str(caught.value)
+
+
+async def test_a_short_id_that_is_ambiguous(branched):
+    known: dict[str, bytes] = {}
+    for number in range(100_000):
+        data = b"%d" % number
+        start = hashlib.sha1(b"blob %d\0%s" % (len(data), data)).hexdigest()[:4]
+        if start in known:
+            break
+        known[start] = data
+    for blob in (data, known[start]):
+        branched.git("hash-object", "-w", "--stdin", stdin=blob)
+    with pytest.raises(InputError, match="is ambiguous; name it in full"):
+        await from_refs(branched.root, None, start)
+
+
+async def test_an_unknown_ref_in_a_shallow_clone_says_what_to_do(branched, tmp_path):
+    clone = branched.clone(tmp_path / "shallow", "--depth=1")
+    with pytest.raises(InputError, match="not in this shallow clone; git fetch it first"):
+        await from_refs(clone.root, branched.oid("main~1"), None)
+
+
+async def test_no_repository_no_directory_no_commit(tmp_path, repo):
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    with pytest.raises(InputError, match="is not a git repository$"):
+        await from_refs(plain, None, None)
+    with pytest.raises(InputError, match="is no directory"):
+        await from_refs(tmp_path / "absent", None, None)
+    file = tmp_path / "file\nname"
+    file.write_text("")
+    with pytest.raises(InputError, match="is no directory") as caught:
+        await from_refs(file, None, None)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match="no commit yet"):
+        await from_refs(repo.root, None, None)
+
+
+async def test_git_is_missing(repo, monkeypatch, tmp_path):
+    repo.commit({"a": "a"})
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError, match="git is not installed or not on PATH"):
+        await from_refs(repo.root, None, None)
+
+
+async def test_git_is_not_taken_from_the_current_directory(repo, monkeypatch, tmp_path):
+    repo.commit({"a": "a"})
+    fake = repo.write("git", f"#!/bin/sh\ntouch {tmp_path}/canary\n")
+    fake.chmod(fake.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.chdir(repo.root)
+    monkeypatch.setenv("PATH", f".:{os.environ['PATH']}")
+    await from_refs(repo.root, None, None)
+    assert not (tmp_path / "canary").exists()
+
+
+async def test_an_old_git_is_refused(repo, monkeypatch, tmp_path):
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    fake = folder / "git"
+    fake.write_text("#!/bin/sh\necho git version 2.17.1\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+    with pytest.raises(InputError, match=r"git 2\.17 is too old; install git 2\.31 or later"):
+        await from_refs(repo.root, None, None)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+async def test_a_checkout_of_another_user(branched):
+    for path in [branched.root, *branched.root.rglob("*")]:
+        os.lchown(path, 12345, 12345)
+    assert paths(await from_refs(branched.root, None, None)) == ["t.py"]
+
+
+async def test_a_broken_repository_is_one_clear_line(branched):
+    shutil.rmtree(branched.root / ".git" / "objects")
+    (branched.root / ".git" / "objects").mkdir()
+    with pytest.raises(InputError) as caught:
+        await from_refs(branched.root, None, None)
+    assert "\n" not in str(caught.value)
+
+
+async def test_nothing_of_the_environment_reaches_git(branched, monkeypatch, tmp_path):
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(tmp_path / "index"))
+    change = await from_refs(branched.root, None, None)
+    assert Path(change.git_dir) == branched.root / ".git"
+
+
+async def test_replacements_of_objects_are_not_believed(branched):
+    branched.git("replace", branched.oid("topic"), branched.oid("main"))
+    change = await from_refs(branched.root, None, "topic")
+    assert paths(change) == ["t.py"]
+
+
+async def test_what_was_said_twice_is_the_same_change(branched):
+    one = await from_refs(branched.root, None, None)
+    assert await from_refs(branched.root, None, None) == one
+    assert Git.of(one).git_dir == branched.root / ".git"

@@ -1,0 +1,312 @@
+"""The work tree as one side of a change, with the repository left as it was."""
+
+import errno
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from orchestrator.errors import InputError, StoreError
+from orchestrator.review.change import history
+from orchestrator.review.change.contents import Contents
+from orchestrator.review.change.export import Folder
+from orchestrator.review.change.intake import from_worktree
+
+pytestmark = pytest.mark.anyio
+
+
+def photograph(root: Path) -> dict[str, str]:
+    """Every file of a git directory and a digest of what it holds."""
+    return {
+        str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in root.rglob("*")
+        if path.is_file()
+    }
+
+
+def known(change):
+    return {file.path: file for file in change.files}
+
+
+@pytest.fixture
+def full(repo):
+    repo.write("run.sh", "#!/bin/sh\n")
+    repo.commit(
+        {
+            ".gitignore": "*.log\nbuild/\n",
+            "staged.py": "a = 1\n",
+            "unstaged.py": "a = 1\n",
+            "both.py": "a = 1\n",
+            "deleted.py": "a = 1\n",
+            "unlinked.py": "a = 1\n",
+            "touched.py": "a = 1\n",
+            "dir/inner.py": "a = 1\n",
+            "becomes_dir": "x\n",
+            "kept.py": "k\n",
+        }
+    )
+    repo.write("staged.py", "a = 2\n")
+    repo.write("both.py", "a = 2\n")
+    repo.git("add", "staged.py", "both.py")
+    repo.write("both.py", "a = 3\n")
+    repo.write("unstaged.py", "a = 2\n")
+    repo.git("rm", "-q", "deleted.py")
+    (repo.root / "unlinked.py").unlink()
+    os.utime(repo.root / "touched.py", (1_000_000_000, 1_000_000_000))
+    (repo.root / "run.sh").chmod(0o755)
+    (repo.root / "dir" / "inner.py").unlink()
+    (repo.root / "dir").rmdir()
+    (repo.root / "dir").symlink_to("elsewhere")
+    (repo.root / "becomes_dir").unlink()
+    repo.write("becomes_dir/file.py", "x\n")
+    repo.write("new file.py", "n\n")
+    repo.write("note.log", "ignored\n")
+    repo.write("build/out.py", "ignored\n")
+    repo.write(".diffcourt/state/journal.db", "ours\n")
+    repo.write(".diffcourt/config.yaml", "theirs: 1\n")
+    return repo
+
+
+async def test_every_sort_of_change_and_nothing_touched(full, tmp_path):
+    before = photograph(full.root / ".git")
+    change = await from_worktree(full.root, None, tmp_path / "scratch")
+    assert photograph(full.root / ".git") == before
+    files = known(change)
+    assert {path: file.status for path, file in files.items()} == {
+        ".diffcourt/config.yaml": "added",
+        "becomes_dir/file.py": "renamed",
+        "both.py": "modified",
+        "deleted.py": "deleted",
+        "dir": "added",
+        "dir/inner.py": "deleted",
+        "new file.py": "added",
+        "run.sh": "mode",
+        "staged.py": "modified",
+        "unlinked.py": "deleted",
+        "unstaged.py": "modified",
+    }
+    assert files["dir"].kind == "symlink"
+    assert (change.head, change.base) == ("worktree", full.oid("HEAD"))
+    assert change.policy_commit == full.oid("HEAD")
+    assert change.notes == ()
+    async with Contents(change) as contents:
+        assert await contents.text(files["both.py"].new_blob) == "a = 3\n"
+        listed = await contents.paths("head")
+        assert listed["kept.py"] == (await contents.paths("base"))["kept.py"]
+
+
+async def test_it_is_the_tree_that_git_add_would_make(full, tmp_path):
+    change = await from_worktree(full.root, None, tmp_path / "scratch")
+    full.git("add", "--all", "--", ".", ":!.diffcourt/state")
+    assert change.head_tree == full.git("write-tree").decode().strip()
+
+
+async def test_resumed_in_another_process_it_reads_the_same(full, tmp_path):
+    one = await from_worktree(full.root, None, tmp_path / "one")
+    two = await from_worktree(full.root, None, tmp_path / "two")
+    assert one.head_tree == two.head_tree
+    assert one.files == two.files
+    again = await from_worktree(full.root, None, tmp_path / "one")
+    assert again == one
+
+
+async def test_a_clean_work_tree_is_an_empty_change(repo, tmp_path):
+    repo.commit({"a.py": "a\n"})
+    change = await from_worktree(repo.root, None, tmp_path / "scratch")
+    assert change.files == ()
+    assert change.notes[0].endswith("and worktree")
+
+
+async def test_a_named_base_includes_the_commits_since(repo, tmp_path):
+    repo.commit({"a.py": "a\n"})
+    repo.git("checkout", "-q", "-b", "topic")
+    repo.commit({"b.py": "b\n"})
+    repo.write("c.py", "c\n")
+    change = await from_worktree(repo.root, "main", tmp_path / "scratch")
+    assert set(known(change)) == {"b.py", "c.py"}
+    assert change.policy_commit == repo.oid("main")
+
+
+async def test_before_the_first_commit(repo, tmp_path):
+    repo.write("a.py", "a\n")
+    repo.write("b.py", "b\n")
+    repo.git("add", "a.py")
+    change = await from_worktree(repo.root, None, tmp_path / "scratch")
+    assert set(known(change)) == {"a.py", "b.py"}
+    assert change.policy_commit is None
+    assert "no commit yet" in change.notes[0]
+
+
+async def test_line_ends_are_converted_as_git_would(repo, tmp_path):
+    repo.write("old_crlf.txt", b"a\r\nb\r\n")
+    repo.commit({"unix.txt": "a\nb\n", ".gitattributes": "*.bat text eol=crlf\n"})
+    repo.git("config", "core.autocrlf", "true")
+    repo.git("config", "core.safecrlf", "true")
+    repo.write("unix.txt", b"a\r\nb\r\nc\r\n")
+    repo.write("old_crlf.txt", b"a\r\nb\r\nc\r\n")
+    repo.write("new.txt", b"a\r\n")
+    repo.write("run.bat", b"a\r\n")
+    repo.write("mixed.txt", b"a\r\nb\n")
+    change = await from_worktree(repo.root, None, tmp_path / "scratch")
+    files = known(change)
+    assert files["unix.txt"].added == (3,)
+    assert files["old_crlf.txt"].added == (3,)
+    async with Contents(change) as contents:
+        assert await contents.read(files["new.txt"].new_blob) == b"a\n"
+        assert await contents.read(files["run.bat"].new_blob) == b"a\n"
+        assert await contents.read(files["old_crlf.txt"].new_blob) == b"a\r\nb\r\nc\r\n"
+
+
+async def test_an_unfinished_merge(repo, tmp_path):
+    repo.commit({"a.py": "a = 0\n", "d.py": "d = 0\n"})
+    repo.git("checkout", "-q", "-b", "topic")
+    repo.commit({"a.py": "a = 1\n", "d.py": "d = 1\n"})
+    repo.git("checkout", "-q", "main")
+    (repo.root / "d.py").unlink()
+    repo.commit({"a.py": "a = 2\n"})
+    repo.git("merge", "topic", check=False)
+    (repo.root / "d.py").unlink()
+    change = await from_worktree(repo.root, None, tmp_path / "scratch")
+    assert set(known(change)) == {"a.py"}
+    async with Contents(change) as contents:
+        assert "<<<<<<< HEAD" in await contents.text(known(change)["a.py"].new_blob)
+
+
+async def test_submodules_at_another_commit(repo, make_repo, tmp_path):
+    inner = make_repo(repo.root / "lib")
+    first = inner.commit({"f": "1\n"})
+    repo.commit()
+    second = inner.commit({"f": "2\n"})
+    inner.write("f", "dirty\n")
+    change = await from_worktree(repo.root, None, tmp_path / "scratch")
+    assert [file.skip for file in change.files] == [f"submodule {first[:12]}..{second[:12]}"]
+
+
+async def test_a_repository_inside_is_told_of(repo, make_repo, tmp_path):
+    repo.commit({"a": "a\n"})
+    make_repo(repo.root / "inner").commit({"f": "1\n"})
+    change = await from_worktree(repo.root, None, tmp_path / "scratch")
+    assert change.files == ()
+    assert "inner/ is a repository of its own" in " ".join(change.notes)
+
+
+async def test_a_pipe_in_place_of_a_file_does_not_hang(repo, tmp_path):
+    repo.commit({"a.py": "a\n", "b.py": "b\n"})
+    (repo.root / "a.py").unlink()
+    os.mkfifo(repo.root / "a.py")
+    os.mkfifo(repo.root / "new")
+    change = await from_worktree(repo.root, None, tmp_path / "scratch")
+    assert [(f.path, f.status) for f in change.files] == [("a.py", "deleted")]
+    assert "a.py is neither a file nor a link" in change.notes[0]
+
+
+async def test_flags_of_the_index_are_kept(repo, tmp_path):
+    repo.commit({"skipped.py": "a\n", "assumed.py": "a\n", "meant.py": "a\n"})
+    repo.git("update-index", "--skip-worktree", "skipped.py")
+    repo.git("update-index", "--assume-unchanged", "assumed.py")
+    (repo.root / "skipped.py").unlink()
+    repo.write("assumed.py", "local\n")
+    repo.write("intended.py", "i\n")
+    repo.git("add", "--intent-to-add", "intended.py")
+    change = await from_worktree(repo.root, None, tmp_path / "scratch")
+    assert {p: f.status for p, f in known(change).items()} == {"intended.py": "added"}
+    assert known(change)["intended.py"].added == (1,)
+
+
+async def test_a_change_within_the_index_files_own_second_is_seen(repo, tmp_path):
+    target = repo.write("a.py", "a = 1\n")
+    repo.commit()
+    when = os.stat(repo.root / ".git" / "index").st_mtime_ns
+    target.write_bytes(b"a = 2\n")  # the same size, and no newer than the index
+    os.utime(target, ns=(when, when))
+    change = await from_worktree(repo.root, None, tmp_path / "scratch")
+    assert set(known(change)) == {"a.py"}
+
+
+async def test_a_split_index_and_a_linked_work_tree(repo, tmp_path):
+    repo.commit({"a.py": "a\n", "b.py": "b\n"})
+    repo.git("update-index", "--split-index")
+    repo.write("a.py", "a2\n")
+    assert set(known(await from_worktree(repo.root, None, tmp_path / "s1"))) == {"a.py"}
+    repo.git("worktree", "add", "-q", str(tmp_path / "linked"), "-b", "linked")
+    (tmp_path / "linked" / "b.py").write_text("b2\n")
+    change = await from_worktree(tmp_path / "linked", None, tmp_path / "s2")
+    assert set(known(change)) == {"b.py"}
+
+
+async def test_odd_places(make_repo, tmp_path):
+    odd = make_repo(tmp_path / 'a:b"c\nd e')
+    odd.commit({"a.py": "a\n"})
+    odd.write(b"n\nl \xe9.py", "x\n")
+    change = await from_worktree(odd.root, None, tmp_path / 's:x"y z')
+    assert [os.fsencode(f.path) for f in change.files] == [b"n\nl \xe9.py"]
+    async with Contents(change) as contents:
+        assert await contents.text(change.files[0].new_blob) == "x\n"
+        assert len(await contents.paths("head")) == 2
+
+
+async def test_a_bare_repository_has_no_work_tree(repo, tmp_path):
+    repo.commit({"a": "a"})
+    bare = repo.clone(tmp_path / "bare.git", "--bare")
+    for place in (bare.root, repo.root / ".git"):
+        with pytest.raises(InputError, match="not in a work tree; name two commits"):
+            await from_worktree(place, None, tmp_path / "scratch")
+
+
+async def test_a_scratch_that_cannot_be_written(repo, tmp_path):
+    repo.commit({"a": "a"})
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot be written: Not a directory"):
+        await from_worktree(repo.root, None, tmp_path / "file" / "scratch")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+async def test_a_file_that_cannot_be_read(repo, tmp_path):
+    repo.commit({"a": "a"})
+    repo.write("b", "b").chmod(0)
+    with pytest.raises(InputError, match="make it readable"):
+        await from_worktree(repo.root, None, tmp_path / "scratch")
+
+
+async def test_history_of_what_is_not_committed(repo, tmp_path):
+    repo.commit({"a.py": "a = 1\n"})
+    repo.write("a.py", "a = 1\nb = 2\n")
+    before = photograph(repo.root / ".git")
+    change = await from_worktree(repo.root, None, tmp_path / "scratch")
+    lines = (await history.blame(change, "a.py", 1, 2)).splitlines()
+    assert "(Ann " in lines[0]
+    assert "2024-05-06 1) a = 1" in lines[0]
+    assert "not committed" in lines[1]
+    told = (await history.log(change, "a.py")).splitlines()
+    assert [line.split(": ")[1] for line in told] == ["not committed yet", "a commit"]
+    assert photograph(repo.root / ".git") == before
+
+
+def test_a_full_disk_is_told_of(tmp_path, monkeypatch):
+    folder = Folder(tmp_path / "out")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fchmod", full)
+    with pytest.raises(StoreError, match="the disk is full"):
+        folder.write("a", b"x")
+    folder.close()
+
+
+async def test_git_on_a_full_disk_is_told_of(repo, tmp_path, monkeypatch):
+    repo.commit({"a": "a"})
+    repo.write("a", "b")
+    fake = tmp_path / "bin" / "git"
+    fake.parent.mkdir()
+    real = next(p for d in os.environ["PATH"].split(":") if (p := Path(d) / "git").exists())
+    fake.write_text(
+        "#!/bin/sh\n"
+        'case "$*" in *update-index*) echo "error: No space left on device" >&2; exit 128;; esac\n'
+        f'exec {real} "$@"\n'
+    )
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
+    with pytest.raises(StoreError, match="the disk is full"):
+        await from_worktree(repo.root, None, tmp_path / "scratch")
