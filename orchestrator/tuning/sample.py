@@ -51,13 +51,18 @@ def free_nodes(rubric: Rubric) -> tuple[str, ...]:
         if lines or len(groups) != 1:
             break
         parent = groups[0]
-    weight = {n.id: n.weight for n in (*rubric.groups, *rubric.criteria)}
+    weight = _weights(rubric)
     return tuple(n for n in (*lines, *groups) if weight[n] != 0.0)
+
+
+def _weights(rubric: Rubric) -> dict[str, float]:
+    groups = {g.id: g.weight for g in rubric.groups}
+    return groups | {c.id: c.weight for c in rubric.criteria}
 
 
 def weights_of(rubric: Rubric, nodes: tuple[str, ...]) -> Floats:
     """(p,) weights of nodes, in their order."""
-    weight = {n.id: n.weight for n in (*rubric.groups, *rubric.criteria)}
+    weight = _weights(rubric)
     return np.array([weight[n] for n in nodes], dtype=np.float64)
 
 

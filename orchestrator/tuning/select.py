@@ -5,6 +5,8 @@ cross-validation and the refits of the intervals all come from it, so that what 
 is shipped.
 """
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,7 +19,7 @@ MIN_ITEMS, MIN_RARER = 60, 20
 ISOTONIC_FROM = 500
 """Items from which a threshold and a calibration no longer need a sigmoid."""
 INNER_FOLDS = 5
-_CHUNK = 256
+_CHUNK = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +147,11 @@ def tune_many(sample: Sample, plan: Plan, weights: Floats, rng: np.random.Genera
         One rule a replicate.
     """
     d = fit.design(sample.rows(), sample.y, sample.levels)
-    parts = [
-        _tune_chunk(sample, plan, d, weights[i : i + _CHUNK], rng)
-        for i in range(0, weights.shape[0], _CHUNK)
-    ]
+    chunks = [weights[i : i + _CHUNK] for i in range(0, weights.shape[0], _CHUNK)]
+    # Each chunk has its own stream of numbers, so the result does not depend on who is first.
+    streams = rng.spawn(len(chunks))
+    with ThreadPoolExecutor(max_workers=min(len(chunks), os.cpu_count() or 1)) as pool:
+        parts = list(pool.map(lambda c, g: _tune_chunk(sample, plan, d, c, g), chunks, streams))
     return Rules(*(np.concatenate(p) for p in zip(*parts, strict=True)))
 
 
