@@ -2,15 +2,16 @@
 
 Standard errors come from leaving out one group at a time (the jackknife), quantiles from
 Student's t with one degree less than there are groups, and kappa is put on Fisher's scale first.
-In simulations with 12 to 250 groups these cover 94 to 96% where 95 is claimed; the plain
-percentile bootstrap covers less.
+For a rule that was not fitted this covers 94 to 97% where 95 is claimed, with 12 groups as with
+250.
 
 For a *fitted* rule the decisions are out of fold, so that no item is judged by a rule that saw
 its group. Averaging them over repeated splits makes the estimate steadier than what is shipped,
-which is one rule from one fit. The variance is therefore that of a single split's decisions,
-averaged over the splits, and not the (smaller) variance of the averaged decisions: the difference
-between the two is what refitting adds. Resampling the averaged out-of-fold decisions leaves it
-out and covers too little.
+which is one rule from one fit. So there are two variances: that of the averaged decisions, which
+leaves out what refitting adds and covers too little (88 to 93% in simulations of noisy labels),
+and that of one split's decisions, which counts it in full and covers too much where old and new
+rule are much alike. The truth lies between; the mean of the two covers 94 to 98% over gain, no
+gain and pure noise. The benchmark prints the coverage.
 """
 
 import math
@@ -124,17 +125,23 @@ def compare(
     less = without_each(group, weight)
     was, now = float(aim.of(before, y, weight)), float(aim.of(after, y, weight).mean())
     was_less = aim.of(before, y, less)
-    now_less = [aim.of(split, y, less) for split in after]
+    now_less = np.stack([aim.of(split, y, less) for split in after])
     groups = less.shape[0]
     shape = plain_interval if aim.by_cost else kappa_interval
-    variance = float(np.mean([jackknife(v - was_less) for v in now_less]))
+    variance = _of_splits(now_less - was_less)
     return Compared(
         before=shape(was, jackknife(was_less), groups),
-        after=shape(now, float(np.mean([jackknife(v) for v in now_less])), groups),
+        after=shape(now, _of_splits(now_less), groups),
         delta=plain_interval(now - was, variance, groups),
         se=math.sqrt(variance),
         groups=groups,
     )
+
+
+def _of_splits(values: Floats) -> float:
+    """Variance of a fitted rule's value from (splits, groups) values without each group."""
+    apart = float(np.mean([jackknife(split) for split in values]))
+    return (apart + jackknife(values.mean(axis=0))) / 2.0
 
 
 def of_statistic(
