@@ -10,13 +10,13 @@ import numpy as np
 from orchestrator.engine.types import Json, Rubric
 from orchestrator.errors import InputError
 from orchestrator.tuning import rule
+from orchestrator.tuning.flips import accepts
 from orchestrator.tuning.intervals import Compared, compare, number
 from orchestrator.tuning.items import Item
 from orchestrator.tuning.labels import Label
 from orchestrator.tuning.provenance import group_marks, labels_digest
 from orchestrator.tuning.rubric_file import rule_digest
 from orchestrator.tuning.sample import Labelled
-from orchestrator.tuning.tune import accepts
 
 FORMAT = 1
 

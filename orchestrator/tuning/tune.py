@@ -6,36 +6,37 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from orchestrator.engine.scoring import blocked_by, total
-from orchestrator.engine.types import Json, Rubric
+from orchestrator.engine.types import Rubric
 from orchestrator.tuning import agreement, carry, rule, validate
 from orchestrator.tuning.advise import Advice, advise
 from orchestrator.tuning.calibrate import Calibration, calibrate
 from orchestrator.tuning.criteria import Criterion, examine
 from orchestrator.tuning.fit import Bools, Floats
+from orchestrator.tuning.flips import Flip, flips
 from orchestrator.tuning.intervals import Compared, compare, number, t_quantile
 from orchestrator.tuning.items import Item
 from orchestrator.tuning.sample import Labelled, refuse_unfit
 from orchestrator.tuning.select import Plan, Rules, Sample, plan_for, tune_many
 
 SEED = 20260101
+STEPS = 20
+
+
+Table = tuple[tuple[float, float], tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Flip:
-    """A decision that the new rubric turns around.
+class Spread:
+    """Labelled items by total, in equal steps from 0 to 1.
 
     Attributes:
-        before, after: totals; None where nothing counted.
-        label: what people said, empty where nobody did.
+        accepted, rejected: items in each step, by what people say.
     """
 
-    id: str
-    url: str
-    accepted_before: bool
-    before: float | None
-    after: float | None
-    label: str
+    name: str
+    threshold: float
+    accepted: tuple[float, ...]
+    rejected: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,8 @@ class Outcome:
         reliability: calibration curve of held-out probabilities, and its error.
         needed: labelled items at which the gain, if it is what it looks like, would be proven.
         flips: of all items, labelled or not.
+        spread: totals by label, before and after.
+        tables: confusion before and after, held out; rows what people say, reject first.
     """
 
     proven: bool
@@ -74,6 +77,8 @@ class Outcome:
     needed: int | None = None
     flips: tuple[Flip, ...] = ()
     items: int = 0
+    spread: tuple[Spread, ...] = ()
+    tables: tuple[Table, Table] | None = None
 
 
 def tune(
@@ -131,7 +136,32 @@ def tune(
         needed=_needed(sample, compared),
         flips=tuple(flips(rubric, new, items, labels_by_item(data))),
         items=len({i.id for i in items}),
+        spread=(
+            _spread("before", sample, sample.w0, rubric.threshold),
+            _spread("after", sample, chosen.w[0], new.threshold),
+        ),
+        tables=(_table(sample, was[None, :]), _table(sample, apart.accept)),
     )
+
+
+def _spread(name: str, sample: Sample, w: Floats, threshold: float) -> Spread:
+    t = np.clip(rule.totals(sample.x, w[None, :], sample.blocked)[0], 0.0, 1.0)
+    step = np.minimum((t * STEPS).astype(np.int64), STEPS - 1)
+    yes, no = (
+        np.bincount(step[side], weights=sample.weight[side], minlength=STEPS)
+        for side in (sample.accept, ~sample.accept)
+    )
+    return Spread(name, threshold, tuple(yes.tolist()), tuple(no.tolist()))
+
+
+def _table(sample: Sample, said: Bools) -> Table:
+    """Confusion counts, mean over splits."""
+    y, w = sample.accept, sample.weight
+    cell = [
+        [float((w * ((y == a) & (said == b))).sum(axis=1).mean()) for b in (False, True)]
+        for a in (False, True)
+    ]
+    return (cell[0][0], cell[0][1]), (cell[1][0], cell[1][1])
 
 
 def decide(sample: Sample, w: Floats, threshold: float) -> Bools:
@@ -243,19 +273,3 @@ def labels_by_item(data: Labelled) -> dict[str, str]:
         said = {int(v) for v in words[:, i] if v >= 0}
         out[item.id] = "disputed" if len(said) > 1 else ("accept" if 1 in said else "reject")
     return out
-
-
-def accepts(rubric: Rubric, scores: Mapping[str, Json]) -> tuple[bool, float | None]:
-    """The rubric's decision on one item, and its total."""
-    value = total(rubric, scores)
-    return value is not None and value >= rubric.threshold and not blocked_by(rubric, scores), value
-
-
-def flips(old: Rubric, new: Rubric, items: list[Item], labels: Mapping[str, str]) -> list[Flip]:
-    """Decisions that differ, each item once, in the items' order."""
-    out = []
-    for item in {i.id: i for i in reversed(items) if not i.repeat}.values():
-        (was, before), (now, after) = accepts(old, item.scores), accepts(new, item.scores)
-        if was != now:
-            out.append(Flip(item.id, item.url, was, before, after, labels.get(item.id, "")))
-    return out[::-1]
