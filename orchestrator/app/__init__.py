@@ -1,7 +1,7 @@
 """Wiring: the one place that chooses providers and stores. Each function blocks until it is done.
 
-Nothing is imported before it is called: a screen that only needs the plain data of ``app.types`` does
-not pay for the rest.
+Nothing is imported before it is called: a screen that only needs the plain data of ``app.types``
+does not pay for the rest.
 """
 
 from __future__ import annotations

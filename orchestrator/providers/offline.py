@@ -1,9 +1,9 @@
 """The offline provider: a model that needs no key because it follows the playbooks to the letter.
 
-It reads the same request as any model: the skills' text, the brief, the tools it is shown. Each turn
-it takes the next step and proposes the calls that the step names; when no step is left it reports what
-the observations say under the names that its output contract asks for. It knows nothing of reviews,
-sees nothing that a model would not see, and its calls pass the same executor.
+It reads the same request as any model: the skills' text, the brief, the tools it is shown. Each
+turn it takes the next step and proposes the calls that the step names; when no step is left it
+reports what the observations say under the names that its output contract asks for. It knows
+nothing of reviews, sees nothing that a model would not see, and its calls pass the same executor.
 """
 
 from __future__ import annotations

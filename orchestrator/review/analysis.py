@@ -27,8 +27,8 @@ class Raw:
         path: in the side it speaks of.
         line, end_line: 1-based, inclusive.
         message: one sentence, no trailing full stop needed; secrets already redacted.
-        key: identity that replaces the line's text in the fingerprint (a symbol's name, for rules about
-            a whole function or file), else None.
+        key: identity that replaces the line's text in the fingerprint (a symbol's name, for rules
+            about a whole function or file), else None.
         scope: dotted name of the enclosing function or class where the tool knows it, else None
             (it is then worked out from the file).
         detail: further text for a person.
@@ -88,7 +88,7 @@ class SideAnalyser(Protocol):
     needs: Needs
 
     def wants(self, path: str) -> bool:
-        """Whether this analyser reads files of this name (by name only; content is its own affair)."""
+        """Whether this analyser reads files of this name; content is its own affair."""
 
     async def run(self, side: Side, paths: Sequence[str]) -> Report:
         """Analyse the given paths below ``side.root``."""

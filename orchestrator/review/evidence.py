@@ -1,4 +1,4 @@
-"""From what a tool said to findings that can be shown: placed, compared with base, quoted, redacted."""
+"""From what a tool said to what can be shown: placed, compared with base, quoted, redacted."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
     Intake → Plan → Triage → Act → Synthesize → Evaluate → Iterate (→ Plan) or an end
 
-Each handler does one thing and says where to go. What a handler learns from outside goes through the
-journal, so that running the flow again over a journal takes the same way.
+Each handler does one thing and says where to go. What a handler learns from outside goes through
+the journal, so that running the flow again over a journal takes the same way.
 """
 
 from __future__ import annotations

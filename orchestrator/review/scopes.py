@@ -1,7 +1,7 @@
 """Which lines of a file belong to which function, class or heading: a finding's surroundings.
 
-Python is read exactly; elsewhere a definition-like line above, less indented, is near enough: scopes
-only tell apart findings whose text is equal.
+Python is read exactly; elsewhere a definition-like line above, less indented, is near enough:
+scopes only tell apart findings whose text is equal.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """From evidence and claims to the findings, files and gaps of a verdict. All of it is plain code.
 
-Marked, not dropped: what does not count keeps its place in ``rejected`` or ``skipped``, with a reason.
+Marked, not dropped: what does not count keeps its place in ``rejected`` or ``skipped``, with a
+reason.
 """
 
 from __future__ import annotations

@@ -14,14 +14,15 @@ class ChangedFile:
     """One file of a change.
 
     Attributes:
-        path: its path in head (in base when it was deleted); forward slashes, never absolute. A name
-            that is not UTF-8 is held with ``surrogateescape``.
+        path: its path in head (in base when it was deleted); forward slashes, never absolute. A
+            name that is not UTF-8 is held with ``surrogateescape``.
         old_path: its path in base, None when it was added.
         added: 1-based line numbers in head that the change adds or alters.
         removed: 1-based line numbers in base that the change removes or alters.
-        whole: both sides are fully known. False for a file of a patch without a repository, of which
-            only the hunks are known: its sides are padded with empty lines so that numbers are right.
-        skip: why no analyser looks at it (``binary``, ``generated: ...``, ``lock file``, ...), else None.
+        whole: both sides are fully known. False for a file of a patch without a repository, of
+            which only the hunks are known: its sides are padded with empty lines so that numbers
+            are right.
+        skip: why no analyser looks at it (``binary``, ``lock file``, ...), else None.
         old_blob, new_blob: object ids, None on the side where it does not exist.
     """
 
@@ -45,7 +46,7 @@ class Change:
     """What is reviewed. Everything is named by object id, so a resumed run sees the same bytes.
 
     Attributes:
-        base, head: what a person would call the two sides (a commit id, ``worktree``, a patch's name).
+        base, head: what a person would call the two sides (a commit id, ``worktree``, a patch).
         base_tree, head_tree: tree object ids; every content is read from these.
         git_dir: the repository that holds the objects (or an extra store with alternates).
         object_dir: an extra object directory written for this run (worktree or patch), or None.

@@ -1,4 +1,4 @@
-"""An analyser as a tool: run it on what was asked for, keep what is new, say what was not looked at."""
+"""An analyser as a tool: run it, keep what is new, say what was not looked at."""
 
 from __future__ import annotations
 

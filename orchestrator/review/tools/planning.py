@@ -1,7 +1,7 @@
 """The lead's tools: facts about the change, and the scopes that follow from them.
 
-The proposed plan is plain code over file names. A lead that reasons may plan otherwise; what it leaves
-out is found out and added when the plan is read.
+The proposed plan is plain code over file names. A lead that reasons may plan otherwise; what it
+leaves out is found out and added when the plan is read.
 """
 
 from __future__ import annotations
