@@ -8,7 +8,8 @@ from typing import Any
 
 from orchestrator.review.analysis import Raw, Report, Side
 from orchestrator.review.novelty import Placed, new_findings, normalise, numbered
-from orchestrator.review.rules import Rule, RuleTable, is_test
+from orchestrator.review.places import stands_in
+from orchestrator.review.rules import Rule, RuleTable
 from orchestrator.review.scopes import Scopes
 from orchestrator.review.session import Session
 
@@ -86,7 +87,7 @@ class Found:
 
 def _place(rules: RuleTable, raw: Raw, files: _Reader) -> Placed | None:
     rule = rules.of(raw.tool, raw.code)
-    if rule is None or ("tests" in rule.not_in and is_test(raw.path)):
+    if rule is None or stands_in(raw.path, rule.not_in):
         return None
     file = files[raw.path]
     text = raw.key if raw.key is not None else normalise(file.lines[raw.line - 1 : raw.end_line])

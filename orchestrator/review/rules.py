@@ -6,9 +6,8 @@ One table, in ``config/rules/*.yaml``, a file per category. A code that no rule 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -16,6 +15,7 @@ from orchestrator.catalog.catalog import read_all
 from orchestrator.catalog.source import Source
 from orchestrator.engine.canonical import digest
 from orchestrator.errors import ConfigError
+from orchestrator.review.places import Place
 from orchestrator.review.verdict import Severity
 
 FOLDER = "config/rules"
@@ -44,8 +44,9 @@ class Rule(BaseModel):
     """One rule.
 
     Attributes:
-        codes: ``tool:code`` pairs that it stands for (``from`` in the file).
-        not_in: kinds of file it does not speak of; ``tests`` is the one there is.
+        codes: ``tool:code`` pairs that it stands for (``from`` in the file); ``tool:*`` stands for
+            the codes that no other rule names.
+        not_in: kinds of file it does not speak of.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -58,7 +59,7 @@ class Rule(BaseModel):
     why: str
     fix: str
     example: Example | None = None
-    not_in: tuple[Literal["tests"], ...] = ()
+    not_in: tuple[Place, ...] = ()
 
     @property
     def category(self) -> str:
@@ -74,14 +75,6 @@ class RuleFile(BaseModel):
     rules: tuple[Rule, ...]
 
 
-def is_test(path: str) -> bool:
-    """Whether a file is a test, by its name and the folders it lies in."""
-    *folders, name = path.split("/")
-    return not TEST_FOLDERS.isdisjoint(folders) or any(
-        fnmatchcase(name, pattern) for pattern in TEST_NAMES
-    )
-
-
 class RuleTable:
     """All rules, by id and by code."""
 
@@ -91,7 +84,7 @@ class RuleTable:
 
     def of(self, tool: str, code: str) -> Rule | None:
         """The rule that a tool's code stands for, None when it is off."""
-        return self._by_code.get(f"{tool}:{code}")
+        return self._by_code.get(f"{tool}:{code}") or self._by_code.get(f"{tool}:*")
 
     def codes(self, tool: str, category: str | None = None) -> frozenset[str]:
         """A tool's codes that are on, all of them or one category's."""

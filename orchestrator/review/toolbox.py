@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from orchestrator.catalog.settings import ToolPolicy
 from orchestrator.engine.ports import Tool
+from orchestrator.resources import data_root
 from orchestrator.review.analysers.checks import Check
 from orchestrator.review.analysers.compare import CompareCheck
 from orchestrator.review.analysers.hadolint import Hadolint
@@ -67,11 +69,34 @@ class OfChange:
     make: Callable[[Ground], ChangeAnalyser]
 
 
-def _check(name: str, module: str, patterns: Sequence[str], needs: Needs, about: str) -> OfSide:
-    function = f"orchestrator.review.checks.{module}:run"
+def _check(
+    name: str,
+    module: str,
+    patterns: Sequence[str],
+    needs: Needs,
+    about: str,
+    *,
+    tree: Literal["nothing", "names", "files"] = "nothing",
+) -> OfSide:
     return OfSide(
         about,
-        lambda ground: Check(name, function, patterns, needs, ground.pool, ground.codes(name)),
+        lambda ground: Check(
+            name, module, patterns, needs, pool=ground.pool, session=ground.session, tree=tree
+        ),
+    )
+
+
+def _taint(ground: Ground) -> SideAnalyser:
+    knowledge = sorted(str(file) for file in (data_root() / "config/taint").glob("*.yaml"))
+    return Check(
+        "taint",
+        "taint",
+        PYTHON,
+        "tree",
+        pool=ground.pool,
+        session=ground.session,
+        tree="files",
+        extra={"knowledge": knowledge},
     )
 
 
@@ -102,6 +127,7 @@ ANALYSERS: Mapping[str, OfSide | OfChange] = {
         "Security rules over Python files.",
         lambda ground: Ruff(ground.codes("ruff", "security")),
     ),
+    "taint": OfSide("Values followed from where they enter to where they do harm.", _taint),
     "zizmor": OfSide(
         "Hazards in GitHub workflows and actions.",
         lambda ground: Zizmor(ground.codes("zizmor")),
@@ -132,7 +158,12 @@ ANALYSERS: Mapping[str, OfSide | OfChange] = {
         "docstrings", PYTHON, "Missing docstrings, and ones that name parameters that are gone."
     ),
     "links": _check(
-        "links", "links", PROSE, "tree", "Relative links and anchors that lead nowhere."
+        "links",
+        "links",
+        PROSE,
+        "tree",
+        "Relative links and anchors that lead nowhere.",
+        tree="names",
     ),
     # architecture
     "api_breakage": _compare("api_breakage", PYTHON, "Public Python API that the change breaks."),

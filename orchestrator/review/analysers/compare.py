@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 from typing import Any
 
 from orchestrator import __version__
 from orchestrator.errors import SandboxError
-from orchestrator.review.analysis import Needs, Raw, Report, Side
+from orchestrator.review.analysers.checks import PACKAGE, named, raws
+from orchestrator.review.analysis import Needs, Report, Side
 from orchestrator.review.change.types import Change, ChangedFile
 from orchestrator.review.session import Session
 from orchestrator.sandbox.worker import WorkerPool
@@ -43,8 +43,7 @@ class CompareCheck:
 
     def wants(self, path: str) -> bool:
         """By name."""
-        name = path.rsplit("/", 1)[-1]
-        return any(fnmatchcase(name, pattern) for pattern in self._patterns)
+        return named(path, self._patterns)
 
     async def run(
         self, change: Change, base: Side, head: Side, files: Sequence[ChangedFile]
@@ -65,7 +64,7 @@ class CompareCheck:
         }
         try:
             reply = await self._pool.call(
-                f"orchestrator.review.checks.{self._module}:run", job, seconds=SECONDS
+                f"{PACKAGE}.{self._module}:run", job, seconds=SECONDS
             )
         except SandboxError as fault:
             return Report(self.name, __version__, error=str(fault))
@@ -83,26 +82,10 @@ def _as_job(file: ChangedFile) -> dict[str, Any]:
 
 
 def _as_report(name: str, reply: dict[str, Any]) -> Report:
-    findings = tuple(
-        Raw(
-            tool=name,
-            code=item["code"],
-            path=item["path"],
-            line=item["line"],
-            end_line=item["end_line"],
-            message=item["message"],
-            key=item.get("key"),
-            scope=item.get("scope"),
-            detail=item.get("detail", ""),
-            redact=tuple(item.get("redact", ())),
-            confidence=item.get("confidence", 1.0),
-        )
-        for item in reply["findings"]
-    )
     return Report(
         name,
         __version__,
-        findings,
+        raws(name, reply),
         frozenset(reply["examined"]),
         reply["gaps"],
         facts=reply.get("facts", {}),

@@ -10,8 +10,9 @@ from orchestrator.review.change.git import Git, absolute, fault, short
 from orchestrator.review.change.intake import between, named_or_head
 from orchestrator.review.change.patch_names import strip_level
 from orchestrator.review.change.patch_store import NO_CONTENTS, PatchFile, change_of, resolve
+from orchestrator.review.change.patch_types import FilePatch
 from orchestrator.review.change.types import Change, ChangedFile
-from orchestrator.review.change.unified import FilePatch, Reader
+from orchestrator.review.change.unified import Reader
 from orchestrator.review.change.worktree import extra_store
 
 

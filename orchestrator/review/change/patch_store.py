@@ -12,8 +12,8 @@ from orchestrator.review.change.export import make_directory, unsafe
 from orchestrator.review.change.files import describe
 from orchestrator.review.change.git import Git, absolute, short
 from orchestrator.review.change.patch_names import quote, strip, unquote
+from orchestrator.review.change.patch_types import FilePatch, Hunk
 from orchestrator.review.change.types import Change, ChangedFile, Status
-from orchestrator.review.change.unified import FilePatch, Hunk
 
 NO_CONTENTS = "binary: the patch says that it differs and holds no contents"
 
@@ -202,8 +202,8 @@ def _changed(
         old_path=old,
         old_mode=file.old_mode,
         new_mode=file.new_mode,
-        added=_numbers(patch.hunks, True),
-        removed=_numbers(patch.hunks, False),
+        added=() if file.new_mode in {LINK, SUBMODULE} else _numbers(patch.hunks, True),
+        removed=() if file.old_mode in {LINK, SUBMODULE} else _numbers(patch.hunks, False),
         whole=file.status in {"added", "deleted", "type"} and not patch.binary,
     )
     if patch.binary:

@@ -7,12 +7,12 @@ between files.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import NoReturn
 
 from orchestrator.errors import InputError
 from orchestrator.review.change.git import short
 from orchestrator.review.change.patch_names import Names, in_header, in_opening
+from orchestrator.review.change.patch_types import FilePatch, Hunk
 
 MAX_LINE = 1_000_000  # larger line numbers are nobody's source code
 
@@ -26,6 +26,7 @@ _EXTENDED = re.compile(
     rb"(old mode|new mode|deleted file mode|new file mode|copy from|copy to|rename from|rename to"
     rb"|similarity index|dissimilarity index|index) (.+)"
 )
+_NEVER = re.compile(rb"\t(?:1970-01-01|1969-12-31) ")
 _BINARY = re.compile(rb"Binary files (.+) and (.+) differ")
 _BASE85 = re.compile(rb"[A-Za-z][0-9A-Za-z!#$%&()*+;<=>?@^_`{|}~-]+")
 _REFUSED = (
@@ -43,52 +44,6 @@ _EMPTY = (
     b"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
     b"473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813",
 )
-
-
-@dataclass(slots=True)
-class Hunk:
-    """Lines that belong together.
-
-    Attributes:
-        line: 1-based line of its header in the patch.
-        old_start, old_count, new_start, new_count: as its header says.
-        lines: marker (``b" "``, ``b"-"`` or ``b"+"``) and contents with their line end.
-        end: 1-based line after its last one.
-    """
-
-    line: int
-    old_start: int
-    old_count: int
-    new_start: int
-    new_count: int
-    lines: list[tuple[bytes, bytes]] = field(default_factory=list)
-    end: int = 0
-
-
-@dataclass(slots=True)
-class FilePatch:
-    """What a patch says of one file.
-
-    Attributes:
-        line: 1-based line in the patch at which it begins.
-        end: 1-based line after its last one.
-        names: as they stand in the patch, prefix included.
-        created, deleted: it has no old, or no new side.
-        header: git's extended header lines, key → value.
-        binary: it holds a binary patch, or says only that two binary files differ.
-        has_data: False when it says only that binary files differ.
-        hunks: in order.
-    """
-
-    line: int
-    end: int = 0
-    names: Names = (None, None)
-    created: bool = False
-    deleted: bool = False
-    header: dict[str, bytes] = field(default_factory=dict)
-    binary: bool = False
-    has_data: bool = True
-    hunks: list[Hunk] = field(default_factory=list)
 
 
 class Reader:
@@ -134,6 +89,8 @@ class Reader:
             if not preamble and not _BETWEEN.fullmatch(line):
                 self._fail(f"a line that belongs to no hunk: {short(repr(line)[1:], 60)}")
             self._at += 1
+        if not (self._whole or preamble):
+            self._fail(f"the last line has no end; {_CUT}", len(self.lines) - 1)
         if not found:
             self._fail("no diff in here; make one with git diff or diff -ruN", first)
 
@@ -162,11 +119,11 @@ class Reader:
 
     def _plain_file(self) -> FilePatch:
         file = FilePatch(self._at + 1)
+        # With -N a file that is not there has its would-be name and the time zero.
+        never = [_NEVER.search(self._header(ahead)) is not None for ahead in (0, 1)]
         self._named_hunks(file)
-        first = file.hunks[0]
-        # With -N a file that is not there has its would-be name.
-        file.created = file.names[0] is None or (first.old_start, first.old_count) == (0, 0)
-        file.deleted = file.names[1] is None or (first.new_start, first.new_count) == (0, 0)
+        file.created = file.names[0] is None or never[0]
+        file.deleted = file.names[1] is None or never[1]
         self._check_sides(file)
         return file
 
@@ -222,8 +179,18 @@ class Reader:
             self._fail("its header and its names do not agree on which side exists", at)
         if opening is None and not file.hunks and "rename to" not in says and "copy to" not in says:
             self._fail("its names cannot be told apart", at)
-        if file.hunks or file.binary:
-            return
+        if not (file.hunks or file.binary):
+            self._check_hollow(file)
+
+    def _check_hollow(self, file: FilePatch) -> None:
+        """A file without hunks must be one whose contents did not change, or are empty."""
+        says = file.header
+        if not (file.created or file.deleted or {"old mode", "rename to", "copy to"} & says.keys()):
+            self._fail(f"a file header that says nothing; {_CUT}")
+        if says.get("similarity index", b"100%") != b"100%" or (
+            (file.created or file.deleted) and "index" not in says and self._at >= len(self.lines)
+        ):
+            self._fail(f"a file header without a hunk; {_CUT}")
         blobs = says.get("index", b"").split(b" ")[0].split(b"..")
         filled = [blob for blob in blobs if blob.strip(b"0")]
         nothing = all(any(empty.startswith(blob) for empty in _EMPTY) for blob in filled)

@@ -28,8 +28,8 @@ _TEST_NAMES = re.compile(
     re.IGNORECASE,
 )
 _DOCUMENTS = re.compile(
-    r"(?:^|/)docs?/|\.(?:md|markdown|mdx|rst|adoc|txt|tex|html?|po|pot|ipynb|changes?)$"
-    r"|(?:^|/)(?:readme|changelog|changes|news|history|license)[^/]*$",
+    r"(?:^|/)docs?/|\.(?:md|markdown|mdx|rst|adoc|tex|po|pot)$"
+    r"|(?:^|/)(?:readme|changelog|changes|news|history|license|copying)[^/]*$",
     re.IGNORECASE,
 )
 
@@ -81,7 +81,7 @@ class Source:
     @property
     def suffix(self) -> str:
         """The name's ending in lower case, with its dot; empty when it has none."""
-        return os.path.splitext(self.name)[1]  # noqa: PTH122 - a name with surrogates, not a path
+        return os.path.splitext(self.name)[1]
 
     @property
     def is_test(self) -> bool:
@@ -101,7 +101,7 @@ def read(root: str, path: str) -> bytes:
         Gap: it is not there, too large, or cannot be read.
     """
     try:
-        with open(os.path.join(root, path), "rb") as file:  # noqa: PTH118, PTH123
+        with open(os.path.join(root, path), "rb") as file:
             data = file.read(LARGEST + 1)
     except OSError as fault:
         raise Gap(f"could not be read: {fault.strerror}") from None

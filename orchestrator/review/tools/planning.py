@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.review.change.types import ChangedFile
-from orchestrator.review.rules import is_test
+from orchestrator.review.places import is_test
 from orchestrator.review.session import Session
 
 NOTHING: Mapping[str, Json] = {"type": "object", "properties": {}, "additionalProperties": False}

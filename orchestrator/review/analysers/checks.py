@@ -1,0 +1,110 @@
+"""Checks that look at one side at a time; they run in a worker process, like all of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+from orchestrator import __version__
+from orchestrator.errors import SandboxError
+from orchestrator.review.analysis import Needs, Raw, Report, Side
+from orchestrator.review.session import Session
+from orchestrator.sandbox.worker import WorkerPool
+
+PACKAGE = "orchestrator.review.checks"
+SECONDS = 60.0
+BATCH = 200
+"""Files per call: one that breaks its parser takes no more than its batch down, and is then found."""
+
+
+def raws(tool: str, reply: Mapping[str, Any]) -> tuple[Raw, ...]:
+    """A check's findings as the terms that all analysers share."""
+    return tuple(
+        Raw(
+            tool=tool,
+            code=item["code"],
+            path=item["path"],
+            line=item["line"],
+            end_line=item["end_line"],
+            message=item["message"],
+            key=item.get("key"),
+            scope=item.get("scope"),
+            detail=item.get("detail", ""),
+            redact=tuple(item.get("redact", ())),
+            confidence=item.get("confidence", 1.0),
+        )
+        for item in reply["findings"]
+    )
+
+
+def named(path: str, patterns: Sequence[str]) -> bool:
+    """Whether a file's name matches one of the patterns."""
+    name = path.rsplit("/", 1)[-1]
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+class Check:
+    """A check module as a ``SideAnalyser``.
+
+    Args:
+        name: the analyser's name in the rule table.
+        module: the check's module below ``orchestrator.review.checks``.
+        patterns: file names it wants.
+        tree: what it is told of the rest of the side: nothing, the names of all files, or that all
+            files it wants are on disk as well.
+        extra: further parts of its job.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        module: str,
+        patterns: Sequence[str],
+        needs: Needs,
+        *,
+        pool: WorkerPool,
+        session: Session,
+        tree: Literal["nothing", "names", "files"] = "nothing",
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.name, self.needs = name, needs
+        self._function, self._patterns = f"{PACKAGE}.{module}:run", tuple(patterns)
+        self._pool, self._session = pool, session
+        self._tree, self._extra = tree, dict(extra or {})
+
+    def wants(self, path: str) -> bool:
+        """By name."""
+        return named(path, self._patterns)
+
+    async def run(self, side: Side, paths: Sequence[str]) -> Report:
+        """Run the check over the paths; a file that breaks it is a gap, the others go on."""
+        job = {"root": str(side.root), **self._extra}
+        if paths and self._tree != "nothing":
+            names = list(await self._session.contents.paths(side.name))
+            if self._tree == "files":
+                names = [name for name in names if self.wants(name)]
+                await self._session.side(side.name, names)
+            job["tree"] = names
+        findings: list[Raw] = []
+        examined: set[str] = set()
+        gaps: dict[str, str] = {}
+        waiting = [list(paths[at : at + BATCH]) for at in range(0, len(paths), BATCH)]
+        while waiting:
+            batch = waiting.pop()
+            try:
+                reply = await self._pool.call(
+                    self._function, {**job, "paths": batch}, seconds=SECONDS
+                )
+            except SandboxError as fault:
+                if len(batch) == 1:
+                    gaps[batch[0]] = str(fault)
+                else:
+                    middle = len(batch) // 2
+                    waiting += [batch[:middle], batch[middle:]]
+                continue
+            findings += raws(self.name, reply)
+            examined.update(reply["examined"])
+            gaps.update(reply["gaps"])
+        ordered = sorted(findings, key=lambda raw: (raw.path, raw.line, raw.code))
+        return Report(self.name, __version__, tuple(ordered), frozenset(examined), gaps)

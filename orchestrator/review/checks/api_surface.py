@@ -1,0 +1,187 @@
+"""What of a module is public, as griffe's model of it: names, signatures, classes. Nothing is run."""
+
+from __future__ import annotations
+
+import ast
+import logging
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import griffe
+
+from orchestrator.review.checks.python_source import (
+    Definition,
+    Source,
+    definitions,
+    dotted_name,
+    keeps_signature,
+)
+
+_DEPRECATED = re.compile(r"deprecat", re.IGNORECASE)
+_NOT_API_CALLS = frozenset({"TypeVar", "ParamSpec", "TypeVarTuple", "getLogger", "get_logger"})
+_PLAIN_BASES = frozenset({"ABC", "Generic", "Protocol", "object"})
+
+
+class Surface:
+    """One module as its users see it.
+
+    Args:
+        dotted: the module's name.
+        exposed: for a private module, the names that public packages take from it, each with the
+            dotted name users know; None for a public module.
+    """
+
+    def __init__(
+        self, source: Source, dotted: str, exposed: Mapping[str, str] | None = None
+    ) -> None:
+        self.source, self.dotted, self._exposed = source, dotted, exposed
+        # One segment, so that griffe finds the module's own classes as bases in the collection.
+        self._name = dotted.replace(".", "/") or "module"
+        self.module = _visit(self._name, source)
+        self._nodes: dict[str, list[Definition]] = {}
+        for one in definitions(source.tree):
+            self._nodes.setdefault(one.dotted, []).append(one)
+        self._mark_public()
+
+    @property
+    def first_line(self) -> int:
+        """The first line with text, 0 for an empty file."""
+        return next((at for at, line in enumerate(self.source.lines, 1) if line.strip()), 0)
+
+    @property
+    def serves_unknown_names(self) -> bool:
+        """Names may come from a module ``__getattr__`` or from a star import."""
+        return "__getattr__" in self.module.members or any(
+            name.endswith("/*") for name in self.module.members
+        )
+
+    def inner(self, griffe_path: str) -> str:
+        """The dotted name below the module of something griffe names."""
+        return griffe_path[len(self._name) + 1 :]
+
+    def known_as(self, inner: str) -> str:
+        """The full dotted name that users write."""
+        first, _, rest = inner.partition(".")
+        known = (self._exposed or {}).get(first) or f"{self.dotted}.{first}"
+        return f"{known}.{rest}" if rest else known
+
+    def node(self, inner: str) -> Definition | None:
+        """The one definition of a name; None when there are several, or it is conditional."""
+        found = self._nodes.get(inner, [])
+        return found[0] if len(found) == 1 and not found[0].conditional else None
+
+    def fixed_signature(self, inner: str) -> bool:
+        """A function that stands once and whose callers see its parameters as written."""
+        one = self.node(inner)
+        return (
+            one is not None
+            and not isinstance(one.node, ast.ClassDef)
+            and keeps_signature(one.node)
+            and "/".join(inner.split(".")) not in self._overloaded
+        )
+
+    def deprecated(self, inner: str) -> bool:
+        """Whether a name, or what encloses it, was said to go."""
+        parts = inner.split(".")
+        names = [".".join(parts[:end]) for end in range(1, len(parts) + 1)]
+        if any(_DEPRECATED.search(text) for name in names for text in self._said(name)):
+            return True
+        module_says = ast.get_docstring(self.source.tree, clean=False) or ""
+        return ".. deprecated" in module_says or any(
+            isinstance(one, ast.Expr) and _DEPRECATED.search(ast.dump(one))
+            for one in self.source.tree.body[1:]
+        )
+
+    def _said(self, name: str) -> Iterator[str]:
+        """The text in which a function or class, or an assignment, can say it is deprecated."""
+        for one in self._nodes.get(name, ()):
+            node = one.node
+            if isinstance(node, ast.ClassDef):
+                yield ast.get_docstring(node, clean=False) or ""
+                yield from (ast.dump(each) for each in node.decorator_list)
+                yield from self._said(f"{name}.__init__")
+            else:
+                yield "\n".join(self.source.lines[node.lineno - 1 : node.end_lineno])
+                yield from (ast.dump(each) for each in node.decorator_list)
+
+    @property
+    def _overloaded(self) -> frozenset[str]:
+        return frozenset(
+            "/".join(dotted.split("."))
+            for dotted, several in self._nodes.items()
+            if len(several) > 1
+        )
+
+    def _mark_public(self) -> None:
+        """Say of each member whether users may rely on it; griffe looks here first."""
+        listed = self.module.exports
+        all_names = None if listed is None else {one for one in listed if isinstance(one, str)}
+        bound_once = _unconditional(self.source.tree)
+        reexported = _reexported(self.source)
+        for name, member in self.module.members.items():
+            if self._exposed is not None:
+                member.public = name in self._exposed
+            elif all_names is not None:
+                member.public = name in all_names
+            elif name.startswith("_") or _says_nothing(member):
+                member.public = False
+            else:
+                member.public = name in reexported if member.is_alias else name in bound_once
+
+
+def _visit(name: str, source: Source) -> griffe.Module:
+    logging.getLogger("griffe").setLevel(logging.CRITICAL)
+    collection = griffe.ModulesCollection()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module = griffe.visit(
+            name, Path(source.path), source.text, modules_collection=collection
+        )
+    collection[name] = module
+    return module
+
+
+def _says_nothing(member: griffe.Object | griffe.Alias) -> bool:
+    """Loggers and type variables of a module are nobody's business."""
+    if member.is_alias or not member.is_attribute:
+        return False
+    value = getattr(member, "value", None)
+    called = str(getattr(value, "function", "")).rpartition(".")[2]
+    return called in _NOT_API_CALLS
+
+
+def _unconditional(tree: ast.Module) -> frozenset[str]:
+    """Names that the module always binds, by definition or assignment."""
+    found: set[str] = set()
+    for one in tree.body:
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(one.name)
+        elif isinstance(one, ast.Assign):
+            found |= {to.id for to in one.targets if isinstance(to, ast.Name)}
+        elif isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
+            found.add(one.target.id)
+    return frozenset(found)
+
+
+def _reexported(source: Source) -> frozenset[str]:
+    """Imported names that are meant for users: ``x as x``, and a package's own in ``__init__``."""
+    package = source.path.rpartition("/")[2].startswith("__init__.")
+    return frozenset(
+        each.asname or each.name
+        for one in source.tree.body
+        if isinstance(one, ast.ImportFrom)
+        for each in one.names
+        if (each.asname == each.name or (package and one.level > 0))
+        and not (each.asname or each.name).startswith("_")
+    )
+
+
+def bases_known(node: ast.ClassDef, local: Mapping[str, object]) -> bool:
+    """Whether all that a class inherits stands in its own module."""
+    for base in node.bases:
+        name = dotted_name(base.value if isinstance(base, ast.Subscript) else base)
+        if name.rpartition(".")[2] not in _PLAIN_BASES and name not in local:
+            return False
+    return True

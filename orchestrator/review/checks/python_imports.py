@@ -1,0 +1,191 @@
+"""Which file of a tree an import reaches, and the imports of a file: exact ones and quick ones.
+
+Files, not dotted names, are the nodes: the same file can be reached under several names (``src/``
+layouts, namespace packages, several projects in one tree), but it is one module.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import PurePosixPath
+
+_SUFFIXES = (".py", "/__init__.py", ".pyi", "/__init__.pyi")
+_SOURCE_DIRECTORIES = ("src", "lib", "python")
+_QUICK = re.compile(
+    r"^(?P<indent>[ \t]*)(?:"
+    r"from[ \t]+(?P<dots>\.*)[ \t]*(?P<module>[\w.]*)[ \t]+import\b"
+    r"[ \t]*(?P<names>\([^)]*\)|(?:[^\n;\\]|\\\n)*)"
+    r"|import[ \t]+(?P<plain>(?:[^\n;\\]|\\\n)+))",
+    re.MULTILINE,
+)
+_COMMENT = re.compile(r"#[^\n]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One import statement.
+
+    Attributes:
+        module: what stands after ``from``, or the imported module itself.
+        names: what a ``from`` import takes; empty for a plain import.
+        level: number of leading dots.
+        line: where it stands, 0 when it was found quickly.
+        indented: it stands in a block; only said of those found quickly.
+    """
+
+    module: str
+    names: tuple[str, ...] = ()
+    level: int = 0
+    line: int = 0
+    indented: bool = False
+
+
+class ModuleIndex:
+    """Finds the file behind an import in one tree.
+
+    Args:
+        tree: all paths of the tree; only Python files count.
+    """
+
+    def __init__(self, tree: Iterable[str]) -> None:
+        self.files = frozenset(path for path in tree if path.endswith((".py", ".pyi")))
+        self.packages = frozenset(
+            _parent(path) for path in self.files if _name(path) in {"__init__.py", "__init__.pyi"}
+        )
+        self._roots_of_name: dict[str, list[str]] = {}
+        for package in sorted(self.packages):
+            if package and _parent(package) not in self.packages:
+                self._roots_of_name.setdefault(_name(package), []).append(_parent(package))
+        self._find_cached = cache(self._find)
+        self.package_root = cache(self._package_root)
+
+    def dotted(self, path: str) -> str:
+        """The module's name as imported from its package's root."""
+        root = self.package_root(_parent(path))
+        inner = PurePosixPath(path[len(root) + 1 :] if root else path).with_suffix("")
+        parts = (
+            inner.parts[:-1] if inner.name == "__init__" and len(inner.parts) > 1 else inner.parts
+        )
+        return ".".join(parts)
+
+    def resolve(self, importer: str, module: str, level: int = 0) -> str | None:
+        """The file that ``module`` names when ``importer`` imports it, None when it is not ours."""
+        if level == 0:
+            return self._find_cached(self.package_root(_parent(importer)), module)
+        folder = _parent(importer)
+        for _ in range(level - 1):
+            if not folder:
+                return None
+            folder = _parent(folder)
+        return self._at(folder, module)
+
+    def targets(self, importer: str, statement: Import) -> Iterator[str]:
+        """The files that a statement imports by name; parent packages do not count."""
+        found = self.resolve(importer, statement.module, statement.level)
+        if not statement.names:
+            if found and found != importer:
+                yield found
+            return
+        for name in statement.names:
+            inner = f"{statement.module}.{name}" if statement.module else name
+            target = self.resolve(importer, inner, statement.level) if name != "*" else None
+            if (target or found) not in {None, importer}:
+                yield str(target or found)
+
+    def _package_root(self, folder: str) -> str:
+        """The directory from which names in a folder's files count; empty for the tree's top.
+
+        A folder without an ``__init__`` inside a package is a part of that package.
+        """
+        while folder and (folder in self.packages or _parent(folder) in self.packages):
+            folder = _parent(folder)
+        return folder
+
+    def _find(self, own_root: str, module: str) -> str | None:
+        first = module.partition(".")[0]
+        for root in self._roots(own_root, first):
+            if found := self._at(root, module):
+                return found
+        return None
+
+    def _roots(self, root: str, first: str) -> Iterator[str]:
+        """Where a top-level name may stand: from the importer's own root up, then elsewhere."""
+        yield root
+        if first in sys.stdlib_module_names and first != "test":
+            return
+        while root:
+            root = _parent(root)
+            yield root
+        yield from _SOURCE_DIRECTORIES
+        yield from self._roots_of_name.get(first, ())
+
+    def _at(self, root: str, module: str) -> str | None:
+        stem = "/".join(part for part in (root, *module.split(".")) if part)
+        return next((stem + end for end in _SUFFIXES if stem + end in self.files), None)
+
+
+def exact_imports(tree: ast.Module) -> list[Import]:
+    """The imports that run when the module is imported, in the order of the text.
+
+    Those in functions, for type checkers only, or for use as a script do not.
+    """
+    found: list[Import] = []
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Import):
+            found += [Import(one.name, line=node.lineno) for one in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = tuple(one.name for one in node.names)
+            found.append(Import(node.module or "", names, node.level, node.lineno))
+        elif isinstance(node, ast.If):
+            body, orelse = _guarded(node.test)
+            waiting += [*(node.body if body else ()), *(node.orelse if orelse else ())]
+        elif not isinstance(node, ast.expr | ast.FunctionDef | ast.AsyncFunctionDef):
+            waiting += ast.iter_child_nodes(node)
+    return sorted(found, key=lambda one: one.line)
+
+
+def _guarded(test: ast.expr) -> tuple[bool, bool]:
+    """Whether the two branches of an ``if`` run when the module is imported."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        body, orelse = _guarded(test.operand)
+        return orelse, body
+    if isinstance(test, ast.Name | ast.Attribute):
+        name = test.id if isinstance(test, ast.Name) else test.attr
+        return (False, True) if name == "TYPE_CHECKING" else (True, True)
+    if isinstance(test, ast.Compare) and isinstance(test.left, ast.Name):
+        return test.left.id != "__name__", True
+    return True, True
+
+
+def quick_imports(text: str) -> Iterator[Import]:
+    """The imports of a file by pattern, without parsing: more than there are, hardly ever fewer."""
+    for match in _QUICK.finditer(text):
+        indented = bool(match["indent"])
+        if match["plain"] is not None:
+            yield from (Import(name, indented=indented) for name in _listed(match["plain"]))
+        elif names := tuple(_listed(match["names"])):
+            yield Import(match["module"], names, len(match["dots"]), indented=indented)
+
+
+def _listed(text: str) -> Iterator[str]:
+    """The names of ``a.b as c, d`` or of its form in brackets."""
+    bare = _COMMENT.sub("", text).strip("() \t\r\n").replace("\\\n", " ")
+    for part in bare.split(","):
+        words = part.split()
+        if words and words[0].replace(".", "").replace("*", "x").isidentifier():
+            yield words[0]
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]

@@ -1,0 +1,50 @@
+"""A text in which costly patterns are only tried on the lines that hold one of their words."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Iterator
+from functools import cached_property
+
+_ASCII_LOWER = {ord(c): ord(c.lower()) for c in string.ascii_uppercase}
+
+
+class Searched:
+    """A text with ``\\n`` for line ends, made ready for many searches."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @cached_property
+    def lower(self) -> str:
+        """The text in lower case, with every offset as it was."""
+        lower = self.text.lower()
+        return lower if len(lower) == len(self.text) else self.text.translate(_ASCII_LOWER)
+
+    def lines_with(self, words: tuple[str, ...]) -> Iterator[tuple[int, int]]:
+        """Spans of the lines that hold one of some words, these in lower case."""
+        starts: set[int] = set()
+        for word in words:
+            at = self.lower.find(word)
+            while at >= 0:
+                starts.add(self.text.rfind("\n", 0, at) + 1)
+                end = self.text.find("\n", at)
+                at = self.lower.find(word, end) if end >= 0 else -1
+        for start in sorted(starts):
+            end = self.text.find("\n", start)
+            yield start, end if end >= 0 else len(self.text)
+
+    def matches(
+        self, words: tuple[str, ...], *patterns: re.Pattern[str]
+    ) -> Iterator[re.Match[str]]:
+        """All matches of some patterns in the lines that hold one of some words."""
+        for span in self.lines_with(words):
+            for pattern in patterns:
+                yield from pattern.finditer(self.text, *span)
+
+
+def value_of(match: re.Match[str]) -> tuple[str, int, int]:
+    """The text of whichever of the groups ``a``, ``b`` and ``c`` took part, and its span."""
+    group = next(name for name in "abc" if match.groupdict().get(name) is not None)
+    return match[group], *match.span(group)

@@ -1,0 +1,180 @@
+"""Is this text a secret, or does it only stand where one would?
+
+Three questions, from lenient to strict. A file made to hold credentials may hold any value but a
+template; a settings file may hold any value but the words that everybody writes; ordinary code must
+show something that looks chosen or generated.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from typing import NamedTuple
+
+
+class Hit(NamedTuple):
+    """A secret found in a text.
+
+    Attributes:
+        code: the finding's code.
+        what: what it is, for people.
+        start, end: the secret itself, as offsets in the text.
+        key: identity of the secret where the text of its line does not tell it apart, else None.
+        confidence: 0 to 1.
+    """
+
+    code: str
+    what: str
+    start: int
+    end: int
+    key: str | None = None
+    confidence: float = 1.0
+
+
+# Filled in elsewhere: a variable, a format field, a call, a reference to another store of secrets.
+_TEMPLATE = re.compile(
+    r"^\$\w|\$[{(]|\{\{|\}\}|\{%|<%|^\{[^}]*\}$|\{[\w.!:]*\}|%\(\w+\)s|%[sdr](?!\w)|^%\w+%$|^@\w+@$"
+    r"|^<[^>]*>$|^\[[^\]]*\]$|#\{|\*{3}|•{3}|\.{3}|…"
+    r"|^(?:process\.env|os\.environ|os\.getenv|env|getenv|config|settings|secrets?|vars?|self"
+    r"|data|local|module|aws_\w+|random_\w+)[.(\[]"
+    r"|^(?:null|none|nil|true|false|undefined|yes|no|on|off|default|empty|unset|required"
+    r"|optional|string|str|bytes|object|any|void|prompt|keyring|inherit|disabled|enabled)$"
+    r"|^(?:vault|op|arn|ssm|sops|env|file|keychain|secretsmanager|ref|gcpkms)(?::|\+)",
+    re.IGNORECASE,
+)
+
+# Meant to be replaced, or meant to be seen.
+_EXAMPLE = re.compile(
+    r"change[-_ ]?(?:me|it|this)|replace|your[-_. ]|^your|put[-_ ]your|insert[-_ ]|placeholder"
+    r"|example|redacted|x{4}|^x{3}$|to[-_]?do\b|fix[-_]?me|here$|obfuscated|masked|^[*.x_-]+$"
+    r"|not[-_]?(?:a|the|real|secure)|\bdummy|sample|\bfake|\bmock|lorem|^foo|foobar|bar$|\bsome[-_]",
+    re.IGNORECASE,
+)
+
+# In a random token nobody finds these; ``example`` and its like are in the list above.
+_MADE_UP = re.compile(
+    r"example|sample|dummy|placeholder|redacted|your[-_]|change.?me|replace|insert|foobar|deadbeef"
+    r"|(.)\1{5}|x{4}|01234567|12345678|23456789|87654321|abcdefg|bcdefgh|qwerty|(?:abc){3}"
+    r"|(?:123){3}|(?:1234){2}|fake|not.?real|a1b2c3",
+    re.IGNORECASE,
+)
+
+# What everybody writes where a password goes.
+_PLAIN = frozenset(
+    """
+    123 1234 12345 123456 1234567 12345678 123456789 1234567890 abc abc123 abc1234 abcd
+    admin admin123 administrator anonymous api-key api_key apikey auth bar baz changeit
+    changeme correct credentials default demo developer django example example123 foo foobar
+    ftp guest hello hunter2 incorrect invalid key letmein login me minioadmin mongo
+    my-password my-secret my-token mypass mypassword mysecret mysql mytoken name new newpass
+    newpassword nobody nopass nopassword nothing old oldpassword oracle p4ssw0rd p@ss
+    p@ssw0rd p@ssword pass pass1 pass12 pass123 pass1234 passphrase passw0rd passwd password
+    password! password1 password1! password12 password123 password1234 password1234!
+    password2 password3 passwort postgres postgresql private public pw pwd qwerty rabbitmq
+    redis root s3cr3t s3cret secret secret1 secret12 secret123 secret1234 secret2 secret_key
+    secretkey secretpassword sekret sesame supersecret test test1 test12 test123 test1234
+    test2 tester testing testpass testpass1 testpass123 testpassword testuser token token1
+    token123 unknown user user1 user123 username value welcome welcome1 wordpress wrong
+    wrongpass wrongpassword xxx yes
+    """.split()  # noqa: SIM905 - a list of words reads best as text
+)
+
+# All that keeps a value in a credentials file from being one.
+_STAND_IN = re.compile(
+    r"^(?:<.*>|\[.*\]|x{3,}|\*+|-+|\.+|change[-_]?me|your.*|.*[-_ ](?:here|phrase)|null|none|true"
+    r"|false|\$\w+|%\w+%|@\w+@|.*(?:\$\{|\$\(|\{\{|<%).*)$",
+    re.IGNORECASE,
+)
+
+_TOKEN = re.compile(r"[A-Za-z0-9+/=_.~%-]{16,512}")
+_HEX = re.compile(r"[0-9a-f]+|[0-9A-F]+")
+_UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
+_WORDY = re.compile(r"[A-Za-z]+\d{0,3}|[A-Z]?[a-z]+(?:[A-Z][a-z]+)*\d{0,2}|\d{1,4}|v\d+", re.ASCII)
+# A path, a URL, a message, a piece of code: what is never typed into a password field.
+_NOT_A_PASSWORD = re.compile(
+    r"\s|^[/.~]|://|[:=,;({\[]$|^[({\[]|\\[nrtux]|\(\)|::|->|=>|^--?\w|^[#.]\w+$|\w/\w+/\w|</|^%"
+    r"|\w=\w+&"
+)
+
+
+def entropy(text: str) -> float:
+    """Shannon entropy in bits per character."""
+    if not text:
+        return 0.0
+    return -sum(n / len(text) * math.log2(n / len(text)) for n in Counter(text).values())
+
+
+def is_template(value: str) -> bool:
+    """Whether something else fills this in at run time."""
+    return bool(_TEMPLATE.search(value))
+
+
+def is_made_up(token: str) -> bool:
+    """Whether a token of a service's own shape is plainly there to show the shape."""
+    return bool(_MADE_UP.search(token)) or not any(c.isdigit() for c in token)
+
+
+def reads_as_example(value: str) -> bool:
+    """Whether its own words say that it is to be replaced, or only to be seen."""
+    return bool(_EXAMPLE.search(value))
+
+
+def is_entered(value: str) -> bool:
+    """For a file that holds nothing but credentials: any value that is not to be filled in."""
+    return len(value) >= 3 and not _STAND_IN.search(value)
+
+
+def is_set(value: str) -> bool:
+    """For a settings file: any value but a template, a stand-in and what everybody writes."""
+    return (
+        len(value) >= 5
+        and not is_template(value)
+        and not _EXAMPLE.search(value)
+        and (value.lower() not in _PLAIN or any(c.isdigit() for c in value))
+        and not _NOT_A_PASSWORD.search(value)
+    )
+
+
+def looks_chosen(value: str) -> bool:
+    """For a password in ordinary code: it mixes kinds of characters and is not a name."""
+    if not 6 <= len(value) <= 128 or not value.isascii() or value.lower() in _PLAIN:
+        return False
+    if is_template(value) or _EXAMPLE.search(value) or _NOT_A_PASSWORD.search(value):
+        return False
+    if _UUID.fullmatch(value):
+        return False
+    parts = [part for part in re.split(r"[-_./:\\ ]+", value) if part]
+    if len(parts) > 1 and all(_WORDY.fullmatch(part) for part in parts):
+        return False
+    letter, digit = any(c.isalpha() for c in value), any(c.isdigit() for c in value)
+    symbol = any(c in "!@#$%^&*+~?=" for c in value[:-1]) and not value.endswith(("?", ":"))
+    return letter and (digit or symbol) and len(set(value)) >= 5
+
+
+def _is_noise(value: str) -> bool:
+    """Whether it is a long run of letters, digits and signs without order, as generators make."""
+    signs = sum(not c.isalnum() for c in value)
+    return (
+        30 <= len(value) <= 128
+        and not any(c.isspace() for c in value)
+        and signs >= 4
+        and any(c.isdigit() for c in value)
+        and entropy(value) >= 4.3
+        and not re.search(r"[A-Za-z]{12}|[)\]};,]$|\\\\|https?:|[\w.]+\(\w*\)", value)
+    )
+
+
+def looks_generated(value: str) -> bool:
+    """For a key or token in ordinary code: long, mixed, and not put together from words."""
+    if is_template(value) or is_made_up(value):
+        return False
+    if not _TOKEN.fullmatch(value):
+        return _is_noise(value)
+    if _UUID.fullmatch(value) or _NOT_A_PASSWORD.search(value) or _EXAMPLE.search(value):
+        return False
+    core = max(re.split(r"[-_.~%]+", value), key=len)
+    digits = sum(c.isdigit() for c in core)
+    if len(core) < 12 or digits < 2 or digits == len(core) or _WORDY.fullmatch(core):
+        return False
+    return entropy(value) >= (3.0 if _HEX.fullmatch(value) else 3.4)

@@ -1,0 +1,121 @@
+"""Which functions are worth running on their own: those in which something from outside begins."""
+
+import ast
+import bisect
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from orchestrator.review.checks.taint.knowledge import Knowledge
+from orchestrator.review.checks.taint.project import Module
+
+_WORD: Final = re.compile(r"[A-Za-z_]\w*")
+Definition = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A function definition with the lines it covers, decorators included."""
+
+    node: Definition
+    first: int
+    last: int
+    parents: tuple[Definition, ...]
+
+
+def spans(module: Module) -> list[Span]:
+    """All function definitions of a module, outer ones first."""
+    return list(_spans(module.tree.body, ()))
+
+
+def _spans(body: Iterable[ast.stmt], parents: tuple[Definition, ...]) -> Iterator[Span]:
+    for statement in body:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+            first = min([statement.lineno, *(one.lineno for one in statement.decorator_list)])
+            yield Span(statement, first, statement.end_lineno or statement.lineno, parents)
+            yield from _spans(statement.body, (*parents, statement))
+        else:
+            for inner in _inner_bodies(statement):
+                yield from _spans(inner, parents)
+
+
+def _inner_bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+    for name in ("body", "orelse", "finalbody"):
+        inner = getattr(statement, name, None)
+        if isinstance(inner, list):
+            yield inner
+    for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+        yield part.body
+
+
+class Hints:
+    """The words of a module's text near which something from outside may begin.
+
+    A word counts only in modules that import the library it belongs to.
+    """
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        self._free: set[str] = set()
+        self._of: dict[str, set[str]] = {}
+        tops: dict[str, set[str]] = {}
+        for name, canonical in knowledge.types.items():
+            tops.setdefault(canonical.partition(".")[0], set()).add(name.partition(".")[0])
+        names = {
+            *knowledge.sources.names(), *knowledge.checks.names(), *knowledge.routes.names()
+        }  # fmt: skip
+        for name in names:
+            words = _WORD.findall(name)
+            top = name.partition(".")[0]
+            if top in {"?", "builtins"}:
+                self._free.update(words[-1:])
+            for package in {top, *tops.get(top, ())}:
+                self._of.setdefault(package, set()).add(words[-1])
+        for parameter in knowledge.parameters:
+            self._of.setdefault(parameter.imports, set()).add(parameter.name)
+        self._patterns: dict[frozenset[str], re.Pattern[str] | None] = {}
+
+    def lines(self, module: Module) -> list[int]:
+        """The lines of a module on which such words stand, in order."""
+        used = frozenset(module.packages & self._of.keys())
+        if used not in self._patterns:
+            words = self._free.union(*(self._of[package] for package in used))
+            joined = "|".join(sorted(words))
+            self._patterns[used] = re.compile(rf"\b(?:{joined})\b") if words else None
+        pattern = self._patterns[used]
+        return [] if pattern is None else lines_with(module.text, pattern)
+
+
+def lines_with(text: str, pattern: re.Pattern[str]) -> list[int]:
+    """The 1-based lines on which a pattern is found."""
+    starts = [0, *(match.end() for match in re.finditer("\n", text))]
+    return sorted({bisect.bisect_right(starts, match.start()) for match in pattern.finditer(text)})
+
+
+def holding(found: list[Span], lines: list[int]) -> list[Span]:
+    """The functions that hold one of the lines, the innermost for each, and what encloses them."""
+    chosen: dict[Definition, Span] = {}
+    by_node = {span.node: span for span in found}
+    for span in found:
+        start = bisect.bisect_left(lines, span.first)
+        if start < len(lines) and lines[start] <= span.last:
+            for parent in span.parents:
+                chosen.setdefault(parent, by_node[parent])
+            chosen.setdefault(span.node, span)
+    return sorted(chosen.values(), key=lambda span: span.first)
+
+
+def covers(found: list[Span], lines: list[int]) -> bool:
+    """Whether every one of the lines stands in some function."""
+    end = 0
+    bounds: list[tuple[int, int]] = []
+    for span in found:
+        if span.first > end:
+            bounds.append((span.first, span.last))
+            end = span.last
+    starts = [first for first, _ in bounds]
+    for line in lines:
+        place = bisect.bisect_right(starts, line) - 1
+        if place < 0 or line > bounds[place][1]:
+            return False
+    return True
