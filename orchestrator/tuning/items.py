@@ -69,6 +69,15 @@ def read_items(paths: Iterable[Path], scale: tuple[float, float] = (0.0, 1.0)) -
     return items
 
 
+def of_verdict(doc: dict[str, Any]) -> Item:
+    """A run's verdict document as an item, grouped by the head that was reviewed.
+
+    Raises:
+        InputError: it is no verdict document.
+    """
+    return _item(_verdict_row(doc, "a run"), "a run", (0.0, 1.0))
+
+
 def _no_duplicates(items: list[Item]) -> None:
     seen: dict[tuple[str, str, int], Item] = {}
     first: dict[str, Item] = {}

@@ -1,0 +1,135 @@
+"""The ``rubric`` commands that look at items and labels."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from orchestrator.cli.output import JsonTarget, as_json, emit, in_colour, width_of
+from orchestrator.cli.rubric_args import load, plain, rubric_path
+from orchestrator.errors import EXIT_GATED, EXIT_OK, InputError
+
+if TYPE_CHECKING:
+    from orchestrator.tuning.rule import Aim
+
+
+def score(args: argparse.Namespace, out: TextIO) -> int:
+    """Print each item's decision and total."""
+    from orchestrator.cli.rubric_args import need_numpy
+    from orchestrator.report.safe import visible
+
+    need_numpy()
+    from orchestrator.tuning.flips import accepts
+    from orchestrator.tuning.items import read_items
+    from orchestrator.tuning.rubric_file import read_rubric
+    from orchestrator.tuning.sample import check_scored
+
+    rubric = read_rubric(rubric_path(args.rubric))
+    items = read_items(args.items, args.scale)
+    check_scored(rubric, items)
+    for item in items:
+        ok, total = accepts(rubric, item.scores)
+        row = {"id": item.id, "repeat": item.repeat, "accept": ok, "total": total}
+        shown = "  n/a " if total is None else f"{total:.4f}"
+        word = "accept" if ok else "reject"
+        line = json.dumps(row) if args.json else f"{word}  {shown}  {visible(item.id)}"
+        emit(line + "\n", out)
+    return EXIT_OK
+
+
+def evaluate(args: argparse.Namespace, out: TextIO) -> int:
+    """Print agreement with people."""
+    target = JsonTarget(args.json) if args.json else None
+    read = load(args)
+    from orchestrator.report.tuning_text import render_evaluation
+    from orchestrator.tuning.evaluate import evaluate as measure
+    from orchestrator.tuning.provenance import labels_digest
+
+    found = measure(read.rubric, read.data, read.items, labels_digest(read.labels))
+    if target is None or not target.to_stdout:
+        emit(render_evaluation(found, width_of(out), in_colour(out)), out)
+    if target is not None:
+        target.write(plain(found))
+    return EXIT_OK
+
+
+def _aim(args: argparse.Namespace) -> Aim:
+    from orchestrator.tuning.rule import Aim
+
+    merge, block = args.cost_false_merge, args.cost_false_block
+    if merge is None and block is None:
+        return Aim()
+    if merge is None or block is None:
+        raise InputError("give both --cost-false-merge and --cost-false-block, or neither")
+    return Aim(merge, block)
+
+
+def tune(args: argparse.Namespace, out: TextIO) -> int:
+    """Tune; write a new rubric only when the gain is proven."""
+    target = JsonTarget(args.json) if args.json else None
+    read = load(args)
+    from orchestrator.report.tuning_text import render_outcome
+    from orchestrator.tuning import tune as tuning
+    from orchestrator.tuning.provenance import stamp
+    from orchestrator.tuning.rubric_file import write_rubric
+
+    path = args.out or _next(rubric_path(args.rubric), read.rubric.version + 1)
+    if not args.out and path.exists():
+        raise InputError(f"{path}: is there already; name another file with --out")
+    seed = tuning.SEED if args.seed is None else args.seed
+    if seed < 0:
+        raise InputError(f"--seed must not be negative, and is {seed}")
+    found = tuning.tune(read.rubric, read.data, read.items, _aim(args), seed, args.refits)
+    if target is None or not target.to_stdout:
+        emit(render_outcome(found, width_of(out), in_colour(out)), out)
+    if args.report:
+        _page(args.report, found, f"Tuning of {read.rubric.name}")
+    if target is not None:
+        target.write(plain(found))
+    if not found.proven:
+        return EXIT_GATED
+    write_rubric(path, stamp(path.stem, read.rubric, read.data, read.labels, found))
+    if target is None or not target.to_stdout:
+        emit(f"\nwrote {path}\n", out)
+    return EXIT_OK
+
+
+def _next(path: Path, version: int) -> Path:
+    """``NAME-vN.yaml`` beside the old rubric; the number replaces an earlier one."""
+    stem, _, tail = path.stem.rpartition("-v")
+    base = stem if stem and tail.isdigit() else path.stem
+    return path.with_name(f"{base}-v{version}{path.suffix}")
+
+
+def _page(path: Path, found: object, title: str) -> None:
+    from orchestrator.report.tuning_page import render_page
+    from orchestrator.tuning.tune import Outcome
+
+    assert isinstance(found, Outcome)
+    try:
+        path.write_text(render_page(found, title), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def gate(args: argparse.Namespace, out: TextIO) -> int:
+    """Freeze a set, or hold the rubric to a frozen one; exit 1 when agreement dropped."""
+    read = load(args)
+    from orchestrator.tuning import gate as gating
+
+    if args.freeze:
+        doc = gating.freeze(read.rubric, read.data, read.labels)
+        try:
+            args.baseline.write_text(as_json(doc), encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"{args.baseline}: cannot be written: {error.strerror}") from None
+        emit(f"wrote {args.baseline}: {len(read.data.items)} decisions\n", out)
+        return EXIT_OK
+    baseline = gating.read_baseline(args.baseline)
+    found = gating.check(read.rubric, read.data, read.labels, baseline)
+    emit(found.line() + "\n", out)
+    if found.seen:
+        emit(f"{found.seen} groups of the frozen set were used to tune this rubric\n", out)
+    return EXIT_OK if found.passed else EXIT_GATED
