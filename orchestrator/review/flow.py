@@ -107,7 +107,7 @@ FLOW: Flow[Case] = Flow.of(
         State("Synthesize", synthesize, ("Evaluate",)),
         State("Evaluate", evaluate, ("Iterate", *ENDS.values())),
         State("Iterate", iterate, ("Plan",)),
-        *(State[Case](end) for end in ENDS.values()),
+        *(State(end) for end in ENDS.values()),
     ],
 )
 
