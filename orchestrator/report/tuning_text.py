@@ -43,6 +43,9 @@ def render_evaluation(found: Evaluation, width: int = 80, colour: bool = False) 
     lines += page.facts([plural(n, noun) for n, noun in counts], first="  ")
     for line in found.stale:
         lines += page.wrap(f"stale: {line}", first="  ")
+    if found.seen:
+        seen = "tuned on items of these groups, so what follows flatters it; its held-out figures"
+        lines += page.wrap(f"{seen} are in diffcourt rubric show", first="  ")
     ceiling = found.human
     lines += ["", page.heading("Agreement                     rubric and people    people")]
     for name, mine, theirs in (

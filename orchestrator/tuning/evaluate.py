@@ -22,6 +22,7 @@ from orchestrator.tuning.intervals import (
 from orchestrator.tuning.items import Item
 from orchestrator.tuning.labels import OUTCOMES
 from orchestrator.tuning.noise import Repeats, length_sway, repeat_noise
+from orchestrator.tuning.provenance import seen_groups
 from orchestrator.tuning.rubric_file import stale
 from orchestrator.tuning.sample import Labelled
 
@@ -42,6 +43,7 @@ class Evaluation:
             where there is one.
         trivial: kappa of policies that look at nothing or at little.
         sway: rank correlation of total and text length within a label.
+        seen: the rubric was tuned on items of these groups, so this flatters it.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Evaluation:
     repeats: Repeats | None
     sway: float | None
     stale: tuple[str, ...]
+    seen: bool
 
 
 def evaluate(rubric: Rubric, data: Labelled, items: list[Item], labels: str) -> Evaluation:
@@ -106,6 +109,7 @@ def evaluate(rubric: Rubric, data: Labelled, items: list[Item], labels: str) -> 
         repeats=repeat_noise(rubric, items),
         sway=_sway(data, t),
         stale=tuple(stale(rubric, labels)),
+        seen=bool(seen_groups(rubric, data.items)),
     )
 
 

@@ -12,9 +12,8 @@ from orchestrator.errors import InputError
 from orchestrator.tuning import rule
 from orchestrator.tuning.flips import accepts
 from orchestrator.tuning.intervals import Compared, compare, number
-from orchestrator.tuning.items import Item
 from orchestrator.tuning.labels import Label
-from orchestrator.tuning.provenance import group_marks, labels_digest
+from orchestrator.tuning.provenance import labels_digest, seen_groups
 from orchestrator.tuning.rubric_file import rule_digest
 from orchestrator.tuning.sample import Labelled
 
@@ -100,11 +99,5 @@ def check(
         passed=not compared.delta.high < 0.0,
         compared=compared,
         changed=tuple(i.id for i in data.items if now[i.id] != decisions[i.id]),
-        seen=_seen(rubric, data.items),
+        seen=seen_groups(rubric, data.items),
     )
-
-
-def _seen(rubric: Rubric, items: tuple[Item, ...]) -> int:
-    tuned = rubric.provenance.get("tuned")
-    marks = tuned.get("groups", []) if isinstance(tuned, dict) else []
-    return len(set(marks) & set(group_marks(items)))

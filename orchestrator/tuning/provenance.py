@@ -36,6 +36,13 @@ def group_marks(items: Iterable[Item]) -> list[str]:
     return sorted(hashlib.sha256(name.encode()).hexdigest()[:10] for name in names)
 
 
+def seen_groups(rubric: Rubric, items: Iterable[Item]) -> int:
+    """How many of the items' groups the rubric was tuned on."""
+    tuned = rubric.provenance.get("tuned")
+    marks = tuned.get("groups", []) if isinstance(tuned, dict) else []
+    return len(set(marks) & set(group_marks(items)))
+
+
 def stamp(name: str, old: Rubric, data: Labelled, labels: list[Label], outcome: Outcome) -> Rubric:
     """The candidate as it is to be written: next version, with its provenance.
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from orchestrator.tuning import rule
+from orchestrator.tuning.calibrate import calibrate
 from orchestrator.tuning.fit import Bools, Floats, Ints
 from orchestrator.tuning.select import Plan, Rules, Sample, group_folds, tune_many
 
@@ -38,17 +39,17 @@ def cross_validate(
     rules = tune_many(sample, plan, sample.weight * ~held, rng)
     said = rules.accepts(sample) & held
     accept = said.reshape(repeats, folds, -1).any(axis=1)
-    return OutOfFold(accept, _probabilities(sample, rules, held[:folds]), rules)
+    return OutOfFold(accept, _probabilities(sample, plan, rules, held[:folds]), rules)
 
 
-def _probabilities(sample: Sample, rules: Rules, held: Bools) -> Floats:
-    """(n,) sigmoid calibration of each fold's totals on its own training part."""
-    k = held.shape[0]
-    t = rule.totals(sample.x, rules.w[:k], sample.blocked)
-    train = sample.weight * ~held * ~sample.blocked
-    p = rule.sigmoid(t, rule.platt(t, sample.accept, train))
-    p[:, sample.blocked] = 0.0
-    out: Floats = (p * held).sum(axis=0)
+def _probabilities(sample: Sample, plan: Plan, rules: Rules, held: Bools) -> Floats:
+    """(n,) each fold's totals through a calibration fitted on its own training part."""
+    t = rule.totals(sample.x, rules.w[: held.shape[0]], sample.blocked)
+    out = np.zeros(sample.y.size)
+    for total, test in zip(t, held, strict=True):
+        train = ~test
+        fitted = calibrate(total[train], sample.accept[train], sample.weight[train], plan.isotonic)
+        out[test] = fitted.probability(total[test])
     return out
 
 

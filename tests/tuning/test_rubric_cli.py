@@ -1,0 +1,364 @@
+"""The rubric and label commands as people run them."""
+
+import argparse
+import io
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from labelsets import rows, rubric_of
+
+from orchestrator.cli import label, rubric
+from orchestrator.cli.label import Session
+from orchestrator.cli.parsing import Parser
+from orchestrator.errors import DiffcourtError, InputError
+from orchestrator.tuning.items import read_items
+from orchestrator.tuning.labels import read_labels
+from orchestrator.tuning.rubric_file import read_rubric, write_rubric
+
+Save = Callable[..., Path]
+
+
+def parse(module: object, *argv: object) -> argparse.Namespace:
+    parser = Parser(prog="diffcourt x")
+    module.add_arguments(parser)  # type: ignore[attr-defined]
+    return parser.parse_args([str(a) for a in argv])
+
+
+def run(*argv: object) -> int:
+    return rubric.run(parse(rubric, *argv))
+
+
+def test_a_real_gain_is_written_with_its_provenance(
+    save: Save, house: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items, page = save(rows(300)), tmp_path / "page.html"
+    code = run(
+        "tune", house, items, "--refits", 60, "--report", page, "--json", tmp_path / "o.json"
+    )
+    out = capsys.readouterr().out
+    assert code == 0
+    assert "GAIN PROVEN" in out
+    assert re.search(r"\d+ of 300 decisions change", out)
+    new = read_rubric(tmp_path / "house-v2.yaml")
+    weights = [c.weight for c in new.criteria]
+    assert weights[0] > weights[1] > max(weights[2:])
+    assert new.version == 2
+    tuned = new.provenance["tuned"]
+    assert {"labels", "criteria", "judge", "seed", "method", "held_out"} <= set(tuned)
+    assert json.loads((tmp_path / "o.json").read_text())["proven"] is True
+    assert read_rubric(house).version == 1
+
+
+def test_same_inputs_give_the_same_bytes(save: Save, house: Path, tmp_path: Path) -> None:
+    items = save(rows(120))
+    one, two = tmp_path / "one", tmp_path / "two"
+    for folder in (one, two):
+        folder.mkdir()
+        page, doc = folder / "page.html", folder / "o.json"
+        args = ("--refits", 30, "--report", page, "--json", doc, "--out", folder / "new.yaml")
+        run("tune", house, items, *args)
+    for path in one.iterdir():
+        assert path.read_bytes() == (two / path.name).read_bytes(), path.name
+
+
+def test_noise_proves_nothing_and_writes_nothing(
+    save: Save, house: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run("tune", house, save(rows(200, (0.0,) * 4)), "--refits", 30)
+    assert code == 1
+    assert "no gain is proven" in " ".join(capsys.readouterr().out.split())
+    assert [p.name for p in tmp_path.glob("*.yaml")] == ["house.yaml"]
+
+
+def test_a_cost_at_which_rejecting_all_is_cheaper(
+    save: Save, house: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = save(rows(200, (0.6, 0.2, 0.0, 0.0)))
+    costs = ("--cost-false-merge", 100, "--cost-false-block", 1)
+    assert run("tune", house, items, "--refits", 30, *costs) == 1
+    assert "rejecting everything is cheaper" in " ".join(capsys.readouterr().out.split())
+    assert not (tmp_path / "house-v2.yaml").exists()
+
+
+def test_costs_move_the_threshold(save: Save, house: Path, tmp_path: Path) -> None:
+    items = save(rows(300))
+    found = []
+    for merge, block in ((5, 1), (1, 5)):
+        out = tmp_path / f"c{merge}.yaml"
+        costs = ("--cost-false-merge", merge, "--cost-false-block", block)
+        run(
+            "tune",
+            house,
+            items,
+            "--refits",
+            30,
+            *costs,
+            "--json",
+            tmp_path / "o.json",
+            "--out",
+            out,
+        )
+        found.append(json.loads((tmp_path / "o.json").read_text())["threshold"][1])
+    assert found[0] > found[1]
+
+
+def test_raters_who_contradict_each_other(
+    save: Save, house: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = rows(80)
+    turn = {"accept": "reject", "reject": "accept"}
+    other = [
+        {**r, "rater": "bo", "label": turn[str(r["label"])] if i % 2 else r["label"]}
+        for i, r in enumerate(items)
+    ]
+    assert run("tune", house, save(items + other), "--refits", 30) == 1
+    assert "disagree with each other" in capsys.readouterr().out
+
+
+def test_raters_who_share_no_item_but_pull_in_opposite_directions(
+    save: Save, house: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    turn = {"accept": "reject", "reject": "accept"}
+    items = rows(160)
+    for r in items[80:]:
+        r |= {"rater": "bo", "label": turn[str(r["label"])]}
+    assert run("tune", house, save(items), "--refits", 30) == 1
+    assert "contradict each other" in capsys.readouterr().out
+
+
+def test_a_gain_that_does_not_carry_over_to_later_items(
+    save: Save, house: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Early on only 'a' counts; later the old weights are right and 'a' alone misleads.
+    early = rows(400, (8.0, 0.0, 0.0, 0.0), seed=3)
+    late = rows(160, (-1.0, 3.0, 3.0, 3.0), seed=4)
+    for r in late:
+        r |= {"id": f"l{r['id']}", "group": f"l{r['group']}"}
+    assert run("tune", house, save(early + late), "--refits", 30) == 1
+    assert "does not carry over" in " ".join(capsys.readouterr().out.split())
+
+
+BAD: list[tuple[str, Callable[[list[dict]], object], str]] = [
+    ("one class", lambda r: [x.update(label="accept") for x in r], "all 80 labels accept"),
+    ("constant", lambda r: [x["scores"].update(b=0.5) for x in r], "'b' has the same score"),
+    ("missing", lambda r: r[7]["scores"].pop("c"), "has no score for 'c'"),
+    ("duplicate", lambda r: r.append(dict(r[3])), "'i3' by rater 'ana' stands twice"),
+    ("nan", lambda r: r[5]["scores"].update(a=float("nan")), "not a number"),
+    ("out of range", lambda r: r[5]["scores"].update(a=3.2), "--scale"),
+    ("text", lambda r: r[5]["scores"].update(a="good"), "allowed: a number"),
+    ("ten", lambda r: r.__delitem__(slice(10, None)), "10 labelled items are too few"),
+    ("label", lambda r: r[2].update(label="fine"), "the label is 'fine'"),
+    ("no id", lambda r: r[2].pop("id"), "needs an 'id'"),
+    ("one group", lambda r: [x.update(group="g") for x in r], "1 groups"),
+]
+
+
+@pytest.mark.parametrize(("name", "spoil", "message"), BAD, ids=[b[0] for b in BAD])
+def test_bad_input_is_one_clear_line_and_no_rubric(
+    name: str,
+    spoil: Callable[[list[dict]], object],
+    message: str,
+    save: Save,
+    house: Path,
+    tmp_path: Path,
+) -> None:
+    items = rows(80)
+    spoil(items)
+    with pytest.raises(DiffcourtError) as caught:
+        run("tune", house, save(items))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 2
+    assert [p.name for p in tmp_path.glob("*.yaml")] == ["house.yaml"]
+
+
+def test_contradicting_labels_from_one_rater(save: Save, house: Path, tmp_path: Path) -> None:
+    items = save(rows(80))
+    labels = tmp_path / "labels.jsonl"
+    said = [{"item": f"i{i}", "rater": "ana", "label": "accept"} for i in (0, 1, 0)]
+    said[2]["label"] = "reject"
+    labels.write_text("".join(json.dumps(x) + "\n" for x in said))
+    with pytest.raises(InputError, match="both accept and reject"):
+        run("tune", house, items, "--labels", labels)
+
+
+def test_a_group_in_two_files(save: Save, house: Path) -> None:
+    items = rows(80)
+    one, two = save(items[:41], "one.jsonl"), save(items[41:], "two.jsonl")
+    with pytest.raises(InputError, match="the group 'g20' also stands in"):
+        run("tune", house, one, two)
+
+
+def test_a_rubric_with_no_free_weight(save: Save, tmp_path: Path) -> None:
+    path = tmp_path / "one.yaml"
+    write_rubric(path, replace(rubric_of(("a",)), name="one"))
+    with pytest.raises(InputError, match="no free weight"):
+        run("tune", path, save(rows(80)))
+
+
+def test_eval_names_the_ceiling_and_what_is_stale(
+    save: Save, house: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = rows(120)
+    second = [{**r, "rater": "bo"} for r in items[:40]]
+    path = save(items + second)
+    assert run("tune", house, path, "--refits", 30) in {0, 1}
+    write_rubric(tmp_path / "house-v2.yaml", _renamed(tmp_path, house, path))
+    capsys.readouterr()
+    assert run("eval", tmp_path / "house-v2.yaml", path) == 0
+    out = capsys.readouterr().out
+    assert "rater against rater on 40 items: kappa 1.00" in " ".join(out.split())
+    assert "flatters" in out
+    text = (tmp_path / "house-v2.yaml").read_text().replace("what a means", "something else")
+    (tmp_path / "house-v2.yaml").write_text(text)
+    assert run("check", tmp_path / "house-v2.yaml") == 0
+    assert "stale: the criteria's text has changed" in capsys.readouterr().out
+
+
+def _renamed(tmp_path: Path, house: Path, items: Path):  # type: ignore[no-untyped-def]
+    """A tuned rubric, whether or not this sample happens to prove it."""
+    from orchestrator.cli.rubric_args import load
+    from orchestrator.tuning.provenance import stamp
+    from orchestrator.tuning.rule import Aim
+    from orchestrator.tuning.tune import tune
+
+    read = load(parse(rubric, "eval", house, items))
+    found = tune(read.rubric, read.data, read.items, Aim(), refits=20)
+    return stamp("house-v2", read.rubric, read.data, read.labels, found)
+
+
+def test_a_gate_fails_on_a_worse_rubric_and_passes_on_the_same(
+    save: Save, house: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items, base = save(rows(200, (3.0, 3.0, 3.0, 3.0))), tmp_path / "base.json"
+    assert run("gate", house, items, "--baseline", base, "--freeze") == 0
+    assert run("gate", house, items, "--baseline", base) == 0
+    worse = tmp_path / "worse.yaml"
+    write_rubric(worse, replace(rubric_of(threshold=0.75), name="worse"))
+    assert run("gate", worse, items, "--baseline", base) == 1
+    assert "gate failed: kappa" in capsys.readouterr().out
+    changed = rows(200, (3.0, 3.0, 3.0, 3.0))
+    changed[0]["label"] = "reject" if changed[0]["label"] == "accept" else "accept"
+    with pytest.raises(InputError, match="labels have changed"):
+        run("gate", house, save(changed, "changed.jsonl"), "--baseline", base)
+
+
+class _Page(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+
+def test_the_page_fetches_nothing_and_escapes_what_comes_from_outside(
+    save: Save, house: Path, tmp_path: Path
+) -> None:
+    items = rows(150)
+    for r in items:
+        r |= {"id": f"<script>{r['id']}", "url": "javascript:alert(1)"}
+    items[0]["url"] = "https://example.org/pr/1"
+    page = tmp_path / "page.html"
+    run("tune", house, save(items), "--refits", 30, "--report", page)
+    text = page.read_text(encoding="utf-8")
+    found = _Page()
+    found.feed(text)
+    tags = {tag for tag, _ in found.tags}
+    assert {"svg", "table", "figure"} <= tags
+    assert not tags & {"script", "img", "link", "iframe"}
+    links = [a.get("href") or "" for _, a in found.tags if "href" in a]
+    assert all(x.startswith("https://example.org") for x in links)
+    assert "prefers-color-scheme:dark" in text
+    assert 'name="viewport"' in text
+    assert "decisions change" in text
+
+
+def test_new_and_show_and_diff(
+    save: Save, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = tmp_path / "made.yaml"
+    assert run("new", save(rows(5)), "--out", made) == 0
+    assert run("check", made) == 0
+    assert run("show", made) == 0
+    out = capsys.readouterr().out
+    assert "accepts at 0.5" in out
+    assert "1  a (judged)" in out
+    assert run("diff", made, made) == 0
+    write_rubric(tmp_path / "other.yaml", replace(rubric_of(threshold=0.4), name="other"))
+    assert run("diff", made, tmp_path / "other.yaml") == 1
+    assert "threshold: 0.5 → 0.4" in capsys.readouterr().out
+
+
+def test_score_says_accept_or_reject(
+    save: Save, house: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = [{"id": "x", "scores": dict.fromkeys("abcd", 0.9)},
+             {"id": "y", "scores": {"a": 0.1, "b": None, "c": "na", "d": 0.2}}]  # fmt: skip
+    assert run("score", house, save(items), "--json") == 0
+    x, y = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert (x["accept"], x["total"]) == (True, pytest.approx(0.9))
+    assert (y["accept"], y["total"]) == (False, pytest.approx(0.15))
+
+
+def sit(tmp_path: Path, items: Path, typed: str, *more: object) -> str:
+    args = parse(label, items, "--rater", "ana", "--labels", tmp_path / "labels.jsonl", *more)
+    known = read_labels([args.labels]) if args.labels.exists() else []
+    done = {x.item for x in known if x.rater == "ana"}
+    todo = [i for i in read_items([items]) if i.id not in done]
+    out = io.StringIO()
+    Session(args, todo, known, io.StringIO(typed), out).go()
+    return out.getvalue()
+
+
+def test_a_sitting_can_go_back_skip_and_be_resumed(save: Save, tmp_path: Path) -> None:
+    items = save(rows(5))
+    sit(tmp_path, items, "a\nr\n<\na\ns\n#odd one\nr\nq\n")
+    found = read_labels([tmp_path / "labels.jsonl"])
+    assert [(x.item, x.label, x.note) for x in found] == [
+        ("i0", "accept", ""), ("i1", "accept", ""), ("i3", "reject", "odd one"),
+    ]  # fmt: skip
+    out = sit(tmp_path, items, "a\n")
+    assert "1 of 2: i2" in out
+    assert "0.5" not in out.split("accept")[0]
+    assert len(read_labels([tmp_path / "labels.jsonl"])) == 4
+
+
+def test_the_score_is_hidden_unless_asked_for(save: Save, tmp_path: Path, house: Path) -> None:
+    items = save([{"id": "x", "scores": {"a": 0.123}, "text": "hello\x1b[2J"}])
+    blind = sit(tmp_path, items, "q\n")
+    assert "0.123" not in blind
+    assert "\x1b" not in blind
+    assert "0.123" in sit(tmp_path, items, "q\n", "--rubric", house, "--show-score")
+
+
+def test_criteria_are_asked_one_by_one(save: Save, tmp_path: Path, house: Path) -> None:
+    items = save(rows(1))
+    sit(tmp_path, items, "4\n5\n\nx\n2\n\n", "--rubric", house, "--criteria", "--answers", "1-5")
+    (found,) = read_labels([tmp_path / "labels.jsonl"])
+    assert (found.label, found.criteria) == (4.0, {"a": 5.0, "c": 2.0})
+
+
+def test_next_proposes_items_near_the_line_and_spreads_over_groups(
+    save: Save, house: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = save(rows(60, size=10))
+    args = parse(
+        label, items, "--rater", "ana", "--rubric", house, "--next", "6", "--list",
+        "--labels", tmp_path / "labels.jsonl",
+    )  # fmt: skip
+    assert label.run(args) == 0
+    names = capsys.readouterr().out.split()
+    assert len({int(n[1:]) // 10 for n in names}) == 6
+    scores = {i.id: sum(i.scores.values()) / 4 for i in read_items([items])}  # type: ignore[arg-type]
+    assert all(abs(scores[n] - 0.5) < 0.12 for n in names)
+
+
+def test_the_label_command_needs_something_to_label(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nothing to label"):
+        label.run(parse(label, "--rater", "ana", "--labels", tmp_path / "x.jsonl"))
