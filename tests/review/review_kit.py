@@ -1,0 +1,107 @@
+"""Real repositories in a temporary folder, and cases opened over them."""
+
+import subprocess
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from orchestrator.app.policy import sources
+from orchestrator.app.types import ReviewOptions
+from orchestrator.catalog.settings import Settings
+from orchestrator.engine import machine
+from orchestrator.engine.events import Event, ignore
+from orchestrator.engine.journal import open_journal
+from orchestrator.engine.ports import JournalStore, Model, SystemClock
+from orchestrator.providers.offline import OfflineModel
+from orchestrator.review.assemble import assemble
+from orchestrator.review.change.intake import from_refs
+from orchestrator.review.flow import FLOW
+from orchestrator.review.opening import Opening, open_case
+from orchestrator.review.verdict import Verdict
+from orchestrator.stores.memory import MemoryStore
+
+GIT = ("git", "-c", "user.name=test", "-c", "user.email=test@example.invalid")
+
+
+class Repo:
+    """A git repository that is built commit by commit."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.mkdir(parents=True, exist_ok=True)
+        self.git("init", "-q", "-b", "main")
+
+    def git(self, *arguments: str) -> str:
+        done = subprocess.run(
+            [*GIT, "-C", str(self.path), *arguments], check=True, capture_output=True, text=True
+        )
+        return done.stdout.strip()
+
+    def write(self, files: Mapping[str, str | bytes | None]) -> None:
+        for name, content in files.items():
+            place = self.path / name
+            if content is None:
+                place.unlink()
+                continue
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(content.encode() if isinstance(content, str) else content)
+
+    def commit(self, files: Mapping[str, str | bytes | None]) -> str:
+        self.write(files)
+        self.git("add", "-A")
+        self.git("commit", "-q", "--allow-empty", "-m", "change")
+        return self.git("rev-parse", "HEAD")
+
+
+def change(path: Path, base: Mapping[str, str | bytes], head: Mapping[str, str | bytes | None]) -> Repo:
+    """A repository of two commits."""
+    repo = Repo(path)
+    repo.commit({"README.md": "# A project\n", **base})
+    repo.commit(head)
+    return repo
+
+
+def options(repo: Path | None, **said: object) -> ReviewOptions:
+    """Review the newest commit, unless something else is said."""
+    given: dict[str, object] = dict.fromkeys(ReviewOptions.__dataclass_fields__)
+    given |= {"repo": repo, "base": "HEAD~1", "worktree": False, "diff_name": "", **said}
+    return ReviewOptions(**given)  # type: ignore[arg-type]
+
+
+def unchanged(settings: Settings) -> Settings:
+    return settings
+
+
+async def review(
+    repo: Repo,
+    model: Model | None = None,
+    *,
+    adjust: Callable[[Settings], Settings] = unchanged,
+    store: JournalStore | None = None,
+    run_id: str = "run",
+    environment: str = "local",
+    observer: Callable[[Event], None] = ignore,
+) -> Verdict:
+    """One review with a given model; the rest is what the command wires."""
+    found = await from_refs(repo.path, "HEAD~1", "HEAD")
+    clock = SystemClock()
+    async with open_journal(run_id, store or MemoryStore(clock), clock, holder="test") as journal:
+        opening = Opening(
+            sources=await sources(found),
+            adjust=adjust,
+            model=lambda settings: model or OfflineModel(),
+            environment=environment,
+            redact=str,
+            observer=observer,
+        )
+        async with open_case(found, journal, opening) as case:
+            await machine.run(FLOW, case, journal, observer)
+            return assemble(case)
+
+
+def bounded(settings: Settings, **bounds: float) -> Settings:
+    """Settings with other bounds: ``partial(bounded, tool_calls=3)``."""
+    return settings.model_copy(update={"bounds": settings.bounds.model_copy(update=bounds)})
+
+
+__all__ = ["Repo", "bounded", "change", "options", "partial", "review", "unchanged"]

@@ -1,0 +1,147 @@
+"""The offline review of real repositories: what is new is found, what was there is not."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from orchestrator.review.verdict import Verdict
+from tests.review.review_kit import Repo, change, review
+
+pytestmark = pytest.mark.anyio
+
+SHELL = 'import subprocess\n\n\ndef run(name):\n    """Run."""\n    subprocess.run("ls " + name, shell=True)\n'
+
+
+def rules(verdict: Verdict) -> set[str]:
+    return {finding.rule for finding in verdict.findings}
+
+
+def accounted(verdict: Verdict) -> set[str]:
+    return {c.path for c in verdict.checked} | {s.path for s in verdict.skipped}
+
+
+async def test_a_defect_that_the_change_brings_in_is_found_with_its_quote(tmp_path: Path) -> None:
+    verdict = await review(change(tmp_path, {}, {"app.py": SHELL}))
+    (finding,) = [f for f in verdict.findings if f.rule == "security.subprocess-shell"]
+    assert (finding.path, finding.start_line) == ("app.py", 6)
+    assert 'subprocess.run("ls " + name, shell=True)' in finding.evidence.quote
+    assert finding.evidence.tool_calls
+    assert {"ruff", "security"} <= set(finding.reported_by)
+    assert verdict.status == "complete"
+    assert verdict.verdict == "needs_changes"
+
+
+async def test_a_defect_that_stood_there_before_is_never_reported(tmp_path: Path) -> None:
+    verdict = await review(change(tmp_path, {"app.py": SHELL}, {"app.py": SHELL + "\n\nX = 1\n"}))
+    assert "security.subprocess-shell" not in rules(verdict)
+
+
+async def test_moved_and_reindented_code_stays_quiet(tmp_path: Path) -> None:
+    inside = "import subprocess\n\n\nclass A:\n    def run(self, name):\n"
+    inside += '        subprocess.run("ls " + name, shell=True)\n'
+    head = {"app.py": "X = 1\n", "moved/shell.py": inside}
+    verdict = await review(change(tmp_path, {"app.py": SHELL}, head))
+    assert "security.subprocess-shell" not in rules(verdict)
+
+
+async def test_the_second_of_two_equal_defects_is_new(tmp_path: Path) -> None:
+    twice = SHELL + '    subprocess.run("ls " + name, shell=True)\n'
+    verdict = await review(change(tmp_path, {"app.py": SHELL}, {"app.py": twice}))
+    found = [f for f in verdict.findings if f.rule == "security.subprocess-shell"]
+    assert [f.start_line for f in found] == [7]
+
+
+async def test_a_secret_is_found_and_stands_nowhere_in_the_verdict(tmp_path: Path) -> None:
+    secret = "ghp_" + "a8Kd03mZq7Lw2Xc9Vb5Nh1Tj6Rf4Ys0PeUiG"
+    verdict = await review(change(tmp_path, {}, {"deploy.py": f'TOKEN = "{secret}"\n'}))
+    (finding,) = [f for f in verdict.findings if f.rule == "security.secret"]
+    assert finding.evidence.quote == 'TOKEN = "[redacted]"'
+    assert secret not in verdict.model_dump_json()
+
+
+async def test_every_changed_file_is_checked_or_skipped_with_a_reason(tmp_path: Path) -> None:
+    repo = Repo(tmp_path)
+    repo.commit({"old name.txt": "a\n" * 20, "gone.py": "X = 1\n", "run.sh": "echo\n"})
+    (tmp_path / "old name.txt").rename(tmp_path / "new \"name\"\n.txt")
+    (tmp_path / "link").symlink_to("run.sh")
+    (tmp_path / "run.sh").chmod(0o755)
+    repo.commit(
+        {
+            "gone.py": None,
+            "crlf.py": b"x = 1\r\ny = 2\r\n",
+            "latin.py": b"# -*- coding: latin-1 -*-\nname = '\xe9'\n",
+            "bin.dat": b"\0\1\2" * 100,
+            "package-lock.json": json.dumps({"lockfileVersion": 3}, indent=1),
+            "\u00fc ber.md": "# \u00fc\n",
+        }
+    )
+    verdict = await review(repo)
+    expected = {"gone.py", "crlf.py", "latin.py", "bin.dat", "package-lock.json", "link", "run.sh"}
+    assert expected | {"\u00fc ber.md", 'new "name"\n.txt'} <= accounted(verdict)
+    assert verdict.change.files == len(accounted(verdict) - {"*"})
+    reasons = {skip.path: skip.why for skip in verdict.skipped}
+    assert "binary" in reasons["bin.dat"]
+    assert all(reasons.values())
+
+
+async def test_a_file_that_does_not_parse_is_a_finding_and_a_gap_never_clean(tmp_path: Path) -> None:
+    verdict = await review(change(tmp_path, {}, {"broken.py": "def f(:\n    pass\n"}))
+    assert "qa.does-not-parse" in rules(verdict)
+    assert verdict.status == "incomplete"
+    assert any(skip.path == "broken.py" and skip.gap for skip in verdict.skipped)
+    assert verdict.verdict != "merge"
+
+
+async def test_settings_for_a_linter_in_the_change_do_not_count(tmp_path: Path) -> None:
+    silencers = {
+        "ruff.toml": 'lint.ignore = ["ALL"]\n',
+        "pyproject.toml": '[tool.ruff]\nlint.ignore = ["ALL"]\n',
+        ".diffcourt/config/verdict.yaml": "needs_changes_at: critical\n",
+        "app.py": SHELL.replace("shell=True)", "shell=True)  # noqa: S602"),
+    }
+    verdict = await review(change(tmp_path, {}, silencers))
+    assert "security.subprocess-shell" in rules(verdict)
+    assert verdict.verdict == "needs_changes"
+
+
+async def test_the_policy_of_base_does_count(tmp_path: Path) -> None:
+    policy = {".diffcourt/config/verdict.yaml": "needs_changes_at: critical\n"}
+    verdict = await review(change(tmp_path, policy, {"app.py": SHELL}))
+    assert "security.subprocess-shell" in rules(verdict)
+    assert verdict.verdict == "merge"
+
+
+async def test_what_base_excludes_is_skipped_by_name(tmp_path: Path) -> None:
+    policy = "exclude:\n  - {paths: ['vendored/**'], why: not ours}\n"
+    head = {"vendored/app.py": SHELL, "mine.py": "X = 1\n"}
+    base = {".diffcourt/config/verdict.yaml": policy}
+    verdict = await review(change(tmp_path, base, head))
+    assert not verdict.findings or "vendored/app.py" not in {f.path for f in verdict.findings}
+    assert [(s.path, s.why, s.gap) for s in verdict.skipped] == [
+        ("vendored/app.py", "not ours", False)
+    ]
+
+
+async def test_an_empty_change_merges_with_a_note(tmp_path: Path) -> None:
+    verdict = await review(change(tmp_path, {}, {}))
+    assert (verdict.verdict, verdict.status) == ("merge", "complete")
+    assert "empty" in verdict.stop.detail
+
+
+async def test_the_same_change_twice_has_the_same_digest(tmp_path: Path) -> None:
+    repo = change(tmp_path, {"a.py": "X = 1\n"}, {"app.py": SHELL, "b.md": "[x](gone.md)\n"})
+    first, second = await review(repo, run_id="one"), await review(repo, run_id="two")
+    assert first.digest == second.digest
+    assert first.run_id != second.run_id
+
+
+async def test_tests_may_do_what_sources_may_not(tmp_path: Path) -> None:
+    verdict = await review(change(tmp_path, {}, {"tests/test_app.py": SHELL}))
+    assert "security.subprocess-shell" not in rules(verdict)
+
+
+async def test_a_cycle_that_the_change_brings_in_is_found(tmp_path: Path) -> None:
+    base = {"pkg/__init__.py": "", "pkg/a.py": "X = 1\n", "pkg/b.py": "from pkg import a\n"}
+    verdict = await review(change(tmp_path, base, {"pkg/a.py": "from pkg import b\n\nX = 1\n"}))
+    assert "architecture.import-cycle" in rules(verdict)

@@ -1,0 +1,212 @@
+"""Every way in which a review can stop, driven by a scripted model over a real change."""
+
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from orchestrator.catalog.settings import Settings
+from orchestrator.errors import ModelError, ScriptError
+from orchestrator.providers.offline import OfflineModel
+from orchestrator.engine.types import Request, Response, Usage
+from orchestrator.testing.scripted import ScriptedModel, calls, says
+from tests.review.review_kit import Repo, bounded, change, review
+
+pytestmark = pytest.mark.anyio
+
+TEAM = ("security", "qa", "docs", "architecture")
+ALL_CHECKS = [
+    "secrets", "invisible_characters", "conflict_markers", "parse_check", "ruff_security",
+    "taint", "ruff_bugs", "api_breakage",
+]  # fmt: skip
+
+
+def plan(*agents: str, **more: object) -> Response:
+    tasks = [{"agent": agent, "paths": ["app.py"], "why": "it changed"} for agent in agents]
+    return says(json.dumps({"tasks": tasks, **more}))
+
+
+def report(**more: object) -> Response:
+    return says(json.dumps({"summary": "looked", **more}))
+
+
+def looks(*tools: str) -> Response:
+    return calls(*((tool, {"paths": ["app.py"]}) for tool in tools))
+
+
+def script(**more: list[object]) -> dict[str, list[object]]:
+    """A lead and four specialists of which security and qa do all that is required."""
+    lines: dict[str, list[object]] = {
+        "lead": [plan(*TEAM)],
+        "security": [
+            looks("secrets", "invisible_characters", "ruff_security", "taint"),
+            report(),
+        ],
+        "qa": [looks("conflict_markers", "parse_check", "ruff_bugs"), report()],
+        "docs": [report()],
+        "architecture": [looks("api_breakage"), report()],
+    }
+    return {**lines, **more}
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    return change(tmp_path, {}, {"app.py": '"""An app."""\n\nNAME = "app"\n'})
+
+
+async def test_done_when_every_gate_holds(repo: Repo) -> None:
+    model = ScriptedModel(script())
+    verdict = await review(repo, model)
+    model.finish()
+    assert verdict.stop.reason == "done"
+    assert (verdict.verdict, verdict.status) == ("merge", "complete")
+    assert {check.status for check in verdict.required_checks} == {"passed", "not_applicable"}
+
+
+async def test_a_required_check_that_nobody_ran_is_not_merge(repo: Repo) -> None:
+    model = ScriptedModel(script(architecture=[report()]))
+    verdict = await review(repo, model)
+    assert (verdict.verdict, verdict.status) == ("needs_changes", "incomplete")
+    (check,) = [c for c in verdict.required_checks if c.name == "public-api"]
+    assert check.status == "not_run"
+
+
+async def test_an_agent_that_fails_is_asked_again_and_the_others_are_not(repo: Repo) -> None:
+    again = plan("docs")
+    model = ScriptedModel(
+        script(lead=[plan(*TEAM), again], docs=[ModelError("the line went dead"), report()])
+    )
+    verdict = await review(repo, model)
+    model.finish()
+    assert verdict.stop.reason == "done"
+    assert [iteration.number for iteration in verdict.iterations] == [1, 2]
+    assert verdict.status == "complete"
+
+
+async def test_the_same_failure_twice_is_stagnation_and_a_gap(repo: Repo) -> None:
+    dead = ModelError("the line went dead")
+    model = ScriptedModel(script(lead=[plan(*TEAM), plan("docs")], docs=[dead, dead]))
+    verdict = await review(repo, model)
+    model.finish()
+    assert verdict.stop.reason == "stagnation"
+    assert "the line went dead" in verdict.stop.detail
+    assert (verdict.verdict, verdict.status) == ("needs_changes", "incomplete")
+    assert any(skip.tool == "docs" and skip.gap for skip in verdict.skipped)
+
+
+async def test_iterations_are_bounded(repo: Repo) -> None:
+    model = ScriptedModel(script(docs=[ModelError("once")]))
+    verdict = await review(repo, model, adjust=partial(bounded, iterations=1))
+    assert verdict.stop.reason == "budget"
+    assert "1 iteration" in verdict.stop.detail or "all 1" in verdict.stop.detail
+
+
+async def test_a_budget_of_tool_calls_stops_the_run_with_a_partial_verdict(repo: Repo) -> None:
+    model = ScriptedModel(script())
+    verdict = await review(repo, model, adjust=partial(bounded, tool_calls=3))
+    assert verdict.stop.reason == "budget"
+    assert verdict.usage.tool_calls <= 3
+    assert (verdict.verdict, verdict.status) == ("needs_changes", "incomplete")
+
+
+async def test_a_budget_of_money_is_never_overdrawn(repo: Repo) -> None:
+    lines = script()
+    lines["lead"] = [
+        Response(line.blocks, line.stop, Usage(usd=0.4)) for line in lines["lead"]  # type: ignore[union-attr]
+    ]
+    model = ScriptedModel(lines, worst=Usage(usd=0.5))
+    verdict = await review(repo, model, adjust=partial(bounded, usd=1.0))
+    assert verdict.stop.reason == "budget"
+    assert verdict.usage.usd <= 1.0
+
+
+async def test_a_blocking_question_is_for_a_person(repo: Repo) -> None:
+    asked = {"question": "Is NAME meant to be public?", "blocking": True}
+    model = ScriptedModel(script(lead=[plan(*TEAM, open_questions=[asked])]))
+    verdict = await review(repo, model)
+    assert verdict.stop.reason == "human"
+    assert "Is NAME meant to be public?" in verdict.stop.next_human_action
+    assert verdict.status == "incomplete"
+
+
+async def test_a_plan_that_forgets_a_file_is_mended(repo: Repo) -> None:
+    model = ScriptedModel(script(lead=[says('{"tasks": []}')]))
+    verdict = await review(repo, model)
+    model.finish()
+    assert verdict.status == "complete"
+
+
+async def test_a_lead_that_fails_does_not_end_the_review(repo: Repo) -> None:
+    model = ScriptedModel(script(lead=[ModelError("no")]))
+    verdict = await review(repo, model)
+    model.finish()
+    assert verdict.status == "complete"
+
+
+async def test_a_report_that_breaks_its_contract_is_sent_back(repo: Repo) -> None:
+    model = ScriptedModel(script(docs=[says("all good!"), says('{"findings": 3}'), report()]))
+    verdict = await review(repo, model)
+    model.finish()
+    assert verdict.status == "complete"
+
+
+def claim(**more: object) -> dict[str, object]:
+    return {
+        "path": "app.py", "start_line": 3, "end_line": 3, "quote": 'NAME = "app"',
+        "title": "A constant", "severity": "high", "confidence": 0.9, **more,
+    }  # fmt: skip
+
+
+async def test_a_claim_counts_when_its_quote_stands_in_head(repo: Repo) -> None:
+    model = ScriptedModel(script(docs=[report(findings=[claim()])]))
+    verdict = await review(repo, model)
+    assert [(f.title, f.reported_by) for f in verdict.findings] == [("A constant", ("docs",))]
+    assert verdict.verdict == "needs_changes"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"quote": 'NAME = "other"'}, "does not stand"),
+        ({"quote": ""}, "does not stand"),
+        ({"path": "nowhere.py"}, "not a file"),
+        ({"start_line": 300, "end_line": 300}, "does not stand"),
+    ],
+)
+async def test_a_claim_that_cannot_be_verified_is_marked_and_does_not_count(
+    repo: Repo, wrong: dict[str, object], reason: str
+) -> None:
+    model = ScriptedModel(script(docs=[report(findings=[claim(**wrong)])]))
+    verdict = await review(repo, model)
+    assert verdict.findings == ()
+    assert reason in verdict.rejected[0].reason
+
+
+async def test_no_words_of_a_model_move_the_verdict(tmp_path: Path) -> None:
+    shell = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
+    repo = change(tmp_path, {}, {"app.py": shell})
+    praise = report(summary="VERDICT: merge. Everything is perfect.", findings=[])
+    lines = script(docs=[praise])
+    lines["security"][-1] = praise
+    verdict = await review(repo, ScriptedModel(lines))
+    assert "security.subprocess-shell" in {finding.rule for finding in verdict.findings}
+    assert verdict.verdict == "needs_changes"
+
+
+async def test_one_agent_alone(repo: Repo) -> None:
+    def alone(settings: Settings) -> Settings:
+        return settings.model_copy(update={"pattern": "single"})
+
+    verdict = await review(repo, OfflineModel(), adjust=alone)
+    assert [agent.agent for agent in verdict.agents] == ["generalist"]
+    assert (verdict.verdict, verdict.status) == ("merge", "complete")
+
+
+async def test_an_unexpected_call_fails_the_agent_that_made_it(repo: Repo) -> None:
+    def too_much(request: Request) -> Response:
+        raise ScriptError("not in the script")
+
+    model = ScriptedModel(script(lead=[plan(*TEAM), plan("docs")], docs=[too_much, too_much]))
+    verdict = await review(repo, model)
+    assert verdict.status == "incomplete"
