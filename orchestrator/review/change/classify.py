@@ -10,7 +10,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from orchestrator.review.change.git import LARGE, short
+from orchestrator.review.change.git import short
+from orchestrator.review.change.neutral import LARGE
 from orchestrator.review.change.types import ChangedFile, Kind
 
 LINK, SUBMODULE = "120000", "160000"

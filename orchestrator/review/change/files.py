@@ -20,7 +20,8 @@ from orchestrator.review.change.classify import (
     vendored_directory,
 )
 from orchestrator.review.change.export import unsafe
-from orchestrator.review.change.git import LARGE, LIMITS, PLAIN_DIFF, Git, short
+from orchestrator.review.change.git import LIMITS, PLAIN_DIFF, Git, short
+from orchestrator.review.change.neutral import LARGE
 from orchestrator.review.change.types import ChangedFile, Status
 
 Lines = tuple[tuple[int, ...], tuple[int, ...]]  # added, removed

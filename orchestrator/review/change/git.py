@@ -7,60 +7,25 @@ goes through :class:`Git`, which turns all of them off and reads contents by obj
 
 import os
 import re
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from orchestrator.errors import DiffcourtError, InputError, SandboxError, StoreError
+from orchestrator.review.change.neutral import (
+    ENVIRONMENT,
+    MINIMUM,
+    NO_INDEX,
+    options,
+    program,
+)
 from orchestrator.review.change.types import Change
-from orchestrator.sandbox.process import SAFE_PATH, Completed, Limits, run
-
-# Before 2.31 git reads no configuration from the environment, so filters could not be turned off.
-MINIMUM = (2, 31)
+from orchestrator.sandbox.process import Completed, Limits, run
 
 # git maps whole packs, so its address space says nothing; large trees may print long listings.
 LIMITS = Limits(seconds=120, memory=0, output=512 << 20, file_size=0)
 
-LARGE = 5 << 20  # bytes; git neither diffs a larger file nor holds it whole
-
-_CONFIG = (
-    ("attr.tree", ""),  # from 2.43 a bare repository would take attributes from HEAD
-    ("core.bigFileThreshold", str(LARGE)),
-    ("core.fsmonitor", "false"),
-    ("core.hooksPath", "/dev/null"),
-    ("core.ignoreStat", "false"),
-    ("core.pager", "cat"),
-    ("core.quotePath", "false"),
-    ("core.safecrlf", "false"),  # a mixed line end is the reviewers' affair, not a fatal error
-    ("core.splitIndex", "false"),
-    ("core.untrackedCache", "false"),
-    ("core.warnAmbiguousRefs", "true"),
-    ("diff.external", ""),
-    ("gpg.program", "false"),
-    ("log.showSignature", "false"),
-    ("protocol.allow", "never"),
-    ("safe.directory", "*"),
-    ("submodule.recurse", "false"),
-)
-
-_ENVIRONMENT = {
-    "GIT_ALLOW_PROTOCOL": "none",  # unlike protocol.allow, no repository can override this one
-    "GIT_ATTR_NOSYSTEM": "1",
-    "GIT_CONFIG_GLOBAL": "/dev/null",
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_GRAFT_FILE": "/dev/null",
-    "GIT_LITERAL_PATHSPECS": "1",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_NO_REPLACE_OBJECTS": "1",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_TERMINAL_PROMPT": "0",
-}
-
 OID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-
-# No index and no work tree: attributes of the checkout (the change's own) must not steer a diff.
-_NO_INDEX = "/nonexistent/index"
 
 PLAIN_DIFF = (
     "--no-ext-diff",
@@ -91,19 +56,6 @@ def absolute(path: Path) -> Path:
 def is_directory(path: Path) -> bool:
     """Whether it is a directory that can be looked at."""
     return path.is_dir()
-
-
-def program() -> str:
-    """Absolute path of git, found on the absolute entries of PATH only.
-
-    Raises:
-        InputError: there is none.
-    """
-    entries = os.environ.get("PATH", SAFE_PATH).split(os.pathsep)
-    found = shutil.which("git", path=os.pathsep.join(e for e in entries if os.path.isabs(e)))
-    if found is None:
-        raise InputError("git is not installed or not on PATH; install git 2.31 or later")
-    return found
 
 
 def _why(stderr: bytes) -> str:
@@ -142,11 +94,6 @@ def _can_be_passed(argument: str) -> bool:
         return False
 
 
-def _options() -> list[str]:
-    pairs = [word for key, value in _CONFIG for word in ("-c", f"{key}={value}")]
-    return ["--no-pager", "--no-optional-locks", "--no-replace-objects", *pairs]
-
-
 @dataclass(frozen=True, slots=True)
 class Git:
     """A repository's git, without its configuration's programs.
@@ -182,8 +129,8 @@ class Git:
             raise InputError(f"{git} does not work; install git 2.31 or later")
         if (int(told[1]), int(told[2])) < MINIMUM:
             raise InputError(f"git {told[0].decode()} is too old; install git 2.31 or later")
-        argv = [git, *_options(), "rev-parse", "--absolute-git-dir"]
-        found = await _execute(argv, place, _ENVIRONMENT, b"", LIMITS)
+        argv = [git, *options(), "rev-parse", "--absolute-git-dir"]
+        found = await _execute(argv, place, ENVIRONMENT, b"", LIMITS)
         if found.code:
             hint = "" if b"not a git repository" in found.stderr else f" ({_why(found.stderr)})"
             raise InputError(f"{short(str(repo))} is not a git repository{hint}")
@@ -197,11 +144,11 @@ class Git:
 
     def command(self, *arguments: str) -> list[str]:
         """The argv of one call."""
-        return [program(), *_options(), f"--git-dir={self.git_dir}", *arguments]
+        return [program(), *options(), f"--git-dir={self.git_dir}", *arguments]
 
     def environment(self) -> dict[str, str]:
         """The variables of one call; nothing of ours is inherited."""
-        env = {**_ENVIRONMENT, "GIT_INDEX_FILE": str(self.index or _NO_INDEX)}
+        env = {**ENVIRONMENT, "GIT_INDEX_FILE": str(self.index or NO_INDEX)}
         if self.work_tree:
             env["GIT_WORK_TREE"] = str(self.work_tree)
         else:
@@ -307,8 +254,8 @@ class Git:
         Raises:
             InputError: it has no work tree.
         """
-        argv = [program(), *_options(), "rev-parse", "--show-toplevel"]
-        found = await _execute(argv, absolute(repo), _ENVIRONMENT, b"", LIMITS)
+        argv = [program(), *options(), "rev-parse", "--show-toplevel"]
+        found = await _execute(argv, absolute(repo), ENVIRONMENT, b"", LIMITS)
         if found.code:
             raise InputError(f"{short(str(repo))} is not in a work tree; name two commits instead")
         root = Path(os.fsdecode(found.stdout.removesuffix(b"\n")))

@@ -32,7 +32,13 @@ async def test_lines_of_every_sort_of_edit(review):
     before = "".join(f"line {n}\n" for n in range(1, 21))
     after = before.replace("line 3\n", "").replace("line 10\n", "ten\nten and a half\n") + "end"
     files = await review(
-        {"m.txt": before, "gone.txt": "1\n2\n3", "empty.txt": "", "fill.txt": "", "drain.txt": "x\n"},
+        {
+            "m.txt": before,
+            "gone.txt": "1\n2\n3",
+            "empty.txt": "",
+            "fill.txt": "",
+            "drain.txt": "x\n",
+        },
         {"m.txt": after, "new.txt": "1\n2", "fill.txt": "a\n", "drain.txt": "", "nothing.txt": ""},
     )
     assert files["m.txt"].removed == (3, 10)
@@ -46,7 +52,7 @@ async def test_lines_of_every_sort_of_edit(review):
 
 
 async def test_a_deleted_file(review, repo):
-    files = await review({"gone.py": "1\n2\n3"}, alter=lambda: (repo.root / "gone.py").unlink())
+    files = await review({"gone.py": "1\n2\n3"}, alter=(repo.root / "gone.py").unlink)
     gone = files["gone.py"]
     assert (gone.status, gone.removed, gone.added) == ("deleted", (1, 2, 3), ())
     assert (gone.path, gone.old_path, gone.new_blob, gone.new_mode) == (
@@ -62,7 +68,9 @@ async def test_only_the_line_end_at_the_end_of_the_file(review):
 
 async def test_contents_that_look_like_a_diff(review):
     text = "diff --git a/x b/x\nindex 1234567..89abcde\n@@ -1,5 +1,9 @@\n--- a/x\n+++ b/x\n"
-    files = await review({"p.diff": text, "q": "\n\n"}, {"p.diff": text * 2, "q": "\n@@ -1 +1 @@\n"})
+    files = await review(
+        {"p.diff": text, "q": "\n\n"}, {"p.diff": text * 2, "q": "\n@@ -1 +1 @@\n"}
+    )
     assert files["p.diff"].added == (6, 7, 8, 9, 10)
     assert files["q"].added == (2,)
 
@@ -249,7 +257,14 @@ async def test_generated_counts_only_when_base_says_so(review):
     assert files["x.gen.py"].skip == "generated: so marked in .gitattributes of base"
     assert files["sub/special.py"].skip == "generated: so marked in .gitattributes of base"
     assert files["lib.min.js"].skip == "generated: minified"
-    for name in ("claims.py", "new_pb.py", "late.py", "hand_pb.py", "fake.min.js", ".gitattributes"):
+    for name in (
+        "claims.py",
+        "new_pb.py",
+        "late.py",
+        "hand_pb.py",
+        "fake.min.js",
+        ".gitattributes",
+    ):
         assert files[name].skip is None, name
 
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 def trapped(repo, tmp_path):
     """A repository in which every way of naming a program names one that leaves a file behind."""
     trap = tmp_path / "trap"
-    trap.write_text(f"#!/bin/sh\necho \"$0 $@\" >> {tmp_path}/canary\ncat 2>/dev/null\nexit 0\n")
+    trap.write_text(f'#!/bin/sh\necho "$0 $@" >> {tmp_path}/canary\ncat 2>/dev/null\nexit 0\n')
     trap.chmod(0o755)
     repo.commit(
         {
@@ -34,7 +34,7 @@ def trapped(repo, tmp_path):
     hooks.mkdir(exist_ok=True)
     for hook in ("post-index-change", "reference-transaction", "pre-commit", "fsmonitor-watchman"):
         (hooks / hook).symlink_to(trap)
-    extra = repo.write(".git/extra", f"[filter \"proc\"]\n\tprocess = {trap}\n\trequired = true\n")
+    extra = repo.write(".git/extra", f'[filter "proc"]\n\tprocess = {trap}\n\trequired = true\n')
     for key, value in {
         "core.fsmonitor": str(trap),
         "core.hooksPath": str(hooks),
@@ -68,7 +68,9 @@ def trapped(repo, tmp_path):
     }.items():
         repo.git("config", "--add", key, value)
     signed = repo.git("cat-file", "commit", "HEAD").replace(
-        b"\n\n", b"\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----\n\n", 1
+        b"\n\n",
+        b"\ngpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----\n\n",
+        1,
     )
     oid = repo.git("hash-object", "-t", "commit", "-w", "--stdin", stdin=signed).decode().strip()
     repo.write(".git/refs/heads/main", f"{oid}\n")
@@ -134,7 +136,7 @@ async def test_a_submodule_of_the_checkout_runs_nothing(repo, make_repo, tmp_pat
     for key in ("filter.inner.clean", "core.fsmonitor", "diff.external"):
         inner.git("config", key, str(trap))
     change = await from_worktree(repo.root, None, tmp_path / "scratch")
-    assert [f.kind for f in change.files ] == ["submodule"]
+    assert [f.kind for f in change.files] == ["submodule"]
     assert not (tmp_path / "canary").exists()
 
 
@@ -238,7 +240,9 @@ async def test_an_export_follows_no_link(repo, tmp_path):
     assert not (root / "g.py").is_symlink()
 
 
-@pytest.mark.parametrize("name", ["../x", ".git/config", "a/../../x", "/etc/passwd", ".GIT/hooks/x"])
+@pytest.mark.parametrize(
+    "name", ["../x", ".git/config", "a/../../x", "/etc/passwd", ".GIT/hooks/x"]
+)
 @pytest.mark.parametrize("with_repo", [True, False])
 async def test_a_patch_that_leads_out_is_refused(repo, tmp_path, name, with_repo):
     repo.commit({"a.py": "a\n"})

@@ -244,7 +244,7 @@ async def test_an_unknown_ref_in_a_shallow_clone_says_what_to_do(branched, tmp_p
 async def test_no_repository_no_directory_no_commit(tmp_path, repo):
     plain = tmp_path / "plain"
     plain.mkdir()
-    with pytest.raises(InputError, match="is not a git repository$"):
+    with pytest.raises(InputError, match=r"is not a git repository$"):
         await from_refs(plain, None, None)
     with pytest.raises(InputError, match="is no directory"):
         await from_refs(tmp_path / "absent", None, None)
