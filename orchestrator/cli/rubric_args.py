@@ -117,8 +117,12 @@ def need_numpy() -> None:
     Raises:
         InputError: it is not.
     """
+    import os
     from importlib.util import find_spec
 
+    # Fits run in threads of their own; a matrix library's threads beside them only get in the way.
+    # It reads this once, when it is loaded.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if find_spec("numpy") is None:
         raise InputError("tuning needs numpy; install it: pip install 'diffcourt[tune]'")
 

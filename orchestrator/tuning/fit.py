@@ -16,7 +16,7 @@ weightings of the same items at once, because resampling needs thousands of fits
 Python would take minutes.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -185,6 +185,12 @@ def _feasible(d: Design, b: Floats, step: Floats) -> Floats:
     return new
 
 
+def rows_of(d: Design, items: Bools) -> Design:
+    """The rows of some items, (n,) true; what has no weight need not be computed."""
+    keep = items[d.item]
+    return replace(d, rows=d.rows[keep], sign=d.sign[keep], item=d.item[keep], pairs=d.pairs[keep])
+
+
 def tied(d: Design) -> Design:
     """The same sample with one column, the sum: what is fitted at ``lam = inf``."""
     rows = np.concatenate(
@@ -222,7 +228,7 @@ def losses(d: Design, b: Floats, items: int) -> Floats:
         items: n.
 
     Returns:
-        (r, n), nats.
+        (r, n), nats; 0 for items that the design has no rows of.
     """
     logit = np.clip((b @ d.rows.T) * d.sign, -_LIMIT, _LIMIT)
     rows = np.log1p(np.exp(-logit))
@@ -232,5 +238,7 @@ def losses(d: Design, b: Floats, items: int) -> Floats:
     out[:, d.item[~below]] += rows[:, ~below]
     if d.cuts > 1:
         gap = np.maximum(np.diff(b[:, : d.cuts], axis=1), 1e-9)
-        out -= np.log(-np.expm1(-gap)) @ d.middle[:, 1:].T
+        there = np.zeros(items)
+        there[d.item] = 1.0
+        out -= (np.log(-np.expm1(-gap)) @ d.middle[:, 1:].T) * there
     return out

@@ -199,10 +199,12 @@ def choose(
     for k in range(plan.inner):
         held = fold == k
         train = weights * ~held
-        train[train.sum(axis=1) <= 0.0] = sample.weight
-        bs = fit.path(d, train, plan.lambdas, tol=1e-3)
+        # A resample that lies in one fold alone learns nothing here; an even weight stands in.
+        train[train.sum(axis=1) <= 0.0] = sample.weight * ~held
+        bs = fit.path(fit.rows_of(d, ~held), train, plan.lambdas, tol=1e-3)
+        test = fit.rows_of(d, held)
         for j, b in enumerate(bs):
-            loss[j] += fit.losses(d, b, n) * held
+            loss[j] += fit.losses(test, b, n)
     names, at = np.unique(sample.group, return_inverse=True)
     units = np.zeros((n, names.size))
     units[np.arange(n), at] = 1.0

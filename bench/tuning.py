@@ -1,0 +1,272 @@
+"""The figures of rubric tuning: what it gains, whether its intervals hold, how long it takes.
+
+    python bench/tuning.py --data ../shared/data [--simulations 200] [--only crscore,speed]
+
+Every random choice has a fixed seed, so two runs print the same figures (times aside).
+"""
+
+# The number of threads is read when numpy is loaded; the command sets it likewise.
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import argparse
+import json
+import re
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from orchestrator.engine.types import Criterion, Rubric
+from orchestrator.tuning import agreement, rule, validate
+from orchestrator.tuning.calibrate import calibrate
+from orchestrator.tuning.intervals import Compared, compare
+from orchestrator.tuning.items import Item
+from orchestrator.tuning.labels import labels_in, scale_of
+from orchestrator.tuning.sample import build
+from orchestrator.tuning.select import Sample, plan_for, tune_many
+from orchestrator.tuning.tune import decide, tune
+
+AIM = rule.Aim()
+HEDGE = r"\b(should|could|would|better|consider|instead|suggest|recommend)\b"
+REASON = r"\b(because|since|so that|to avoid|otherwise|for better|to ensure|which|in case)\b"
+CODE = r"`[^`]+`|\b\w+_\w+\b|\b\w+\(\)|\b[a-z]+[A-Z]\w*|'[^' ]+'"
+
+
+def measures(text: str) -> dict[str, float]:
+    """Plain measures of a review comment, each from 0 to 1, higher meant to be better."""
+    words = re.findall(r"[A-Za-z_']+", text)
+    lower = {w.lower() for w in words}
+    return {
+        "length": min(1.0, len(words) / 40),
+        "names-code": min(1.0, len(re.findall(CODE, text)) / 3),
+        "states": float("?" not in text),
+        "suggests": float(bool(re.search(HEDGE, text, re.IGNORECASE))),
+        "not-terse": float(len(words) >= 8),
+        "repeats-words": 1.0 - (len(lower) / len(words) if words else 0.0),
+        "gives-reason": float(bool(re.search(REASON, text, re.IGNORECASE))),
+    }
+
+
+def crscore(data: Path) -> tuple[Rubric, list[Item]]:
+    """The CRScore items under a rubric of ten equal weights."""
+    items = []
+    path = data / "labels" / "crscore-python.jsonl"
+    for line in path.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        scores = row["machine"] | measures(row["review"])
+        human = {"relevance": row["human"]["relevance"]}
+        items.append(Item(row["id"], row["group"], scores, human=human, rater=row["rater"]))
+    names = items[0].scores
+    lines = tuple(Criterion(n, "measured", n) for n in names)
+    return Rubric("crscore", 1, "Ten criteria, equal weights.", 0.5, lines), items
+
+
+def sample_of(rubric: Rubric, items: list[Item]) -> Sample:
+    """Items as arrays, with what stands in their rows as labels."""
+    labels = labels_in(items, None)
+    return build(rubric, items, labels, scale_of(labels, 3.0)).sample
+
+
+def some(s: Sample, rows: np.ndarray) -> Sample:
+    """Some rows of a sample."""
+    return replace(
+        s, x=s.x[rows], y=s.y[rows], group=s.group[rows], weight=s.weight[rows],
+        blocked=s.blocked[rows], item=s.item[rows],
+    )  # fmt: skip
+
+
+def gain(data: Path, _: int) -> None:
+    s = sample_of(*crscore(data))
+    plan = plan_for(s, AIM)
+    rng = np.random.default_rng(1)
+    tuned = validate.cross_validate(s, plan, rng)
+    only = validate.cross_validate(s, replace(plan, weights=False), rng)
+    old = decide(s, s.w0, 0.5)
+    c = compare(AIM, old, tuned.accept, s.accept, s.weight, s.group)
+    t = AIM.of(only.accept, s.accept, s.weight).mean()
+    print(
+        f"CRScore, {s.items:.0f} labels, held out by diff: kappa {c.after.shown(3)}; "
+        f"tuned threshold on equal weights {t:.3f}; threshold .5 {c.before.value:.3f}"
+    )
+    error = agreement.ece(agreement.reliability(tuned.p, s.accept))
+    print(f"  calibration error, out of fold: {error:.3f}")
+
+
+def curve(data: Path, _: int) -> None:
+    s = sample_of(*crscore(data))
+    draws = 200
+    found: dict[str, list[float]] = {}
+    for seed in range(draws):
+        rng = np.random.default_rng(seed)
+        order = rng.permutation(np.unique(s.group).size)
+        pool = np.isin(s.group, order[: order.size // 2])
+        rows = rng.permutation(np.flatnonzero(pool))
+        test = some(s, np.flatnonzero(~pool))
+        for n in (30, 120, 250):
+            train = some(s, rows[:n])
+            plan = plan_for(train, AIM)
+            reference = replace(plan, weights=False, isotonic=True)
+            rules = tune_many(train, plan, train.weight[None, :], rng)
+            simple = tune_many(train, reference, train.weight[None, :], rng)
+            for name, r in (("tuned", rules), ("threshold", simple)):
+                value = AIM.of(r.accepts(test)[0], test.accept, test.weight)
+                found.setdefault(f"{name} {n}", []).append(float(value))
+            t = rule.totals(train.x, rules.w, train.blocked)[0]
+            cal = calibrate(t, train.accept, train.weight, plan.isotonic)
+            p = cal.probability(rule.totals(test.x, rules.w, test.blocked)[0])
+            found.setdefault(f"ece {n}", []).append(
+                agreement.ece(agreement.reliability(p, test.accept))
+            )
+            chance = rng.random(p.size) < p
+            found.setdefault(f"floor {n}", []).append(
+                agreement.ece(agreement.reliability(p, chance))
+            )
+    print(f"CRScore learning curve, {draws} draws, the other half of the diffs held out")
+    for n in (30, 120, 250):
+        k, t = np.array(found[f"tuned {n}"]), np.array(found[f"threshold {n}"])
+        print(
+            f"  {n} labels: kappa {k.mean():.3f}, worst 5% {np.quantile(k, 0.05):.3f}; "
+            f"empirical threshold only {t.mean():.3f}; calibration error "
+            f"{np.mean(found[f'ece {n}']):.3f} (a perfect one measures "
+            f"{np.mean(found[f'floor {n}']):.3f} on so few held-out items)"
+        )
+
+
+SCENES: dict[str, tuple[list[float], float]] = {
+    "gain": ([0, 0.2, 0.5, 1, 2, 3], 0.55),
+    "no gain": ([0.8] * 6, 0.5),
+    "threshold off": ([0.8] * 6, 0.62),
+    "noise": ([0.0] * 6, 0.5),
+}
+
+
+def draw(rng: np.random.Generator, n: int, scene: str, size: int) -> Sample:
+    """Items in groups that share scores and labels beyond the scores."""
+    beta, centre = SCENES[scene]
+    groups = -(-n // size)
+    g = np.repeat(np.arange(groups), size)[:n]
+    latent = rng.normal(size=(n, 6)) * 0.8 + rng.normal(size=n)[:, None] * 0.6
+    x = 1 / (1 + np.exp(-latent - rng.normal(size=groups)[g][:, None] * 0.5))
+    logit = 2.4 * (x - centre) @ np.array(beta) + rng.normal(size=groups)[g] * 0.5
+    y = (rng.random(n) < 1 / (1 + np.exp(-logit))).astype(np.int64)
+    one = np.ones(n)
+    return Sample(x, np.ones(6), y, 2, 1, g, one, np.zeros(n, dtype=bool), np.arange(n))
+
+
+def claimed(c: Compared) -> bool:
+    """Whether held-out figures alone would have a new rubric written."""
+    return c.delta.low > 0 and c.after.low > 0
+
+
+def coverage(_: Path, times: int) -> None:
+    print(
+        f"Coverage of nominal 95% intervals, {times} label sets a line (95% ± "
+        f"{196 * (0.95 * 0.05 / times) ** 0.5:.1f} by chance)"
+    )
+    for n in (60, 120, 250):
+        kept: dict[str, list[float]] = {}
+        for scene in SCENES:
+            big = draw(np.random.default_rng(99), 20_000, scene, 3)
+            base = AIM.of(decide(big, big.w0, 0.5), big.accept, big.weight)
+            hit = np.array([_covers(n, scene, seed, big, float(base)) for seed in range(times)])
+            share = hit.mean(axis=0)
+            for name, value in zip(("fixed", "kappa", "delta", "claim", "ece"), share, strict=True):
+                kept.setdefault(name, []).append(float(value))
+            print(
+                f"  n={n:<4}{scene:<14} kappa of a fixed rubric {share[0]:.3f}  of a tuned one "
+                f"{share[1]:.3f}  change in kappa {share[2]:.3f}  'improved' claimed "
+                f"{share[3]:.3f}  calibration error {share[4]:.3f}"
+            )
+        mean = {k: float(np.mean(v)) for k, v in kept.items()}
+        print(
+            f"  n={n:<4}all            kappa of a fixed rubric {mean['fixed']:.3f}  of a tuned "
+            f"one {mean['kappa']:.3f}  change in kappa {mean['delta']:.3f}"
+        )
+
+
+def _covers(n: int, scene: str, seed: int, big: Sample, base: float) -> list[float]:
+    rng = np.random.default_rng([seed, n])
+    s = draw(rng, n, scene, 3)
+    plan = plan_for(s, AIM)
+    full = tune_many(s, plan, s.weight[None, :], rng)
+    truth = float(AIM.of(full.accepts(big)[0], big.accept, big.weight))
+    apart = validate.cross_validate(s, plan, rng)
+    c = compare(AIM, decide(s, s.w0, 0.5), apart.accept, s.accept, s.weight, s.group)
+    cal = calibrate(rule.totals(s.x, full.w, s.blocked)[0], s.accept, s.weight, plan.isotonic)
+    p = cal.probability(rule.totals(big.x, full.w, big.blocked)[0])
+    return [
+        c.before.low <= base <= c.before.high,
+        c.after.low <= truth <= c.after.high,
+        c.delta.low <= truth - base <= c.delta.high,
+        claimed(c),
+        agreement.ece(agreement.reliability(p, big.accept)),
+    ]
+
+
+def permuted(data: Path, times: int) -> None:
+    s = sample_of(*crscore(data))
+    claims = {120: 0, 250: 0, 882: 0}
+    for seed in range(times):
+        rng = np.random.default_rng(seed)
+        for n in claims:
+            rows = rng.permutation(s.y.size)[:n]
+            part = some(s, rows)
+            part = replace(part, y=rng.permutation(part.y))
+            apart = validate.cross_validate(part, plan_for(part, AIM), rng)
+            old = decide(part, part.w0, 0.5)
+            c = compare(AIM, old, apart.accept, part.accept, part.weight, part.group)
+            claims[n] += claimed(c)
+    for n, k in claims.items():
+        print(
+            f"Permuted CRScore labels, {n}: 'improved' claimed in {k} of {times} ({k / times:.1%})"
+        )
+
+
+def speed(_: Path, __: int) -> None:
+    rng = np.random.default_rng(5)
+    x = rng.random((500, 10))
+    y = rng.random(500) < 1 / (1 + np.exp(-3 * (x - 0.5) @ np.linspace(0, 2, 10)))
+    items = [
+        Item(f"i{i}", f"g{i // 3}", {f"c{j}": float(v) for j, v in enumerate(row)},
+             human={"label": "accept" if ok else "reject"}, rater="a")
+        for i, (row, ok) in enumerate(zip(x, y, strict=True))
+    ]  # fmt: skip
+    rubric = Rubric("s", 1, "d", 0.5, tuple(Criterion(f"c{j}", "measured", "d") for j in range(10)))
+    labels = labels_in(items, None)
+    data = build(rubric, items, labels, scale_of(labels, None))
+    plan = plan_for(data.sample, AIM)
+    start = time.perf_counter()
+    validate.cross_validate(data.sample, plan, rng)
+    nested = time.perf_counter()
+    validate.refit(data.sample, plan, rng)
+    refits = time.perf_counter()
+    tune(rubric, data, items, AIM)
+    end = time.perf_counter()
+    print(
+        f"500 labels x 10 criteria: 5x5 nested CV {nested - start:.2f} s, 1,000 refits "
+        f"{refits - nested:.2f} s, together {refits - start:.2f} s; a whole tuning "
+        f"{end - refits:.2f} s"
+    )
+
+
+PARTS: dict[str, Callable[[Path, int], None]] = {
+    "crscore": gain, "curve": curve, "permuted": permuted, "speed": speed, "coverage": coverage,
+}  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help="the folder with labels/")
+    parser.add_argument("--simulations", type=int, default=200, help="label sets a scene")
+    parser.add_argument("--only", default=",".join(PARTS), help="parts, with commas")
+    args = parser.parse_args()
+    for name in args.only.split(","):
+        PARTS[name](args.data, args.simulations)
+
+
+if __name__ == "__main__":
+    main()
