@@ -25,7 +25,7 @@ from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.journal import Done, Journal, open_journal
 from orchestrator.engine.limits import Account
 from orchestrator.engine.ports import SystemClock
-from orchestrator.errors import Interrupted
+from orchestrator.errors import InputError, Interrupted
 from orchestrator.review.assemble import assemble
 from orchestrator.review.change import wire
 from orchestrator.review.change.intake import from_refs, from_worktree
@@ -66,6 +66,13 @@ def review(options: ReviewOptions, observer: Observer, *, backend: str = BACKEND
         DiffcourtError: it cannot be reviewed; says what to do.
         Interrupted: the person stopped it; what was done is kept.
     """
+    if options.provider is not None:
+        make_model(options.provider)
+    if options.diff is None and not state.inside_repository(options.repo or Path()):
+        raise InputError(
+            f"{options.repo or '.'} is not a git repository; name one with --repo, or a patch "
+            "with --diff"
+        )
     folder = state.home(options.repo)
     run_id = state.new_run_id()
     with state.open_store(folder) as store:
@@ -112,6 +119,11 @@ def _sit(run: _Run, observer: Observer, begin: Callable[[], Any], backend: str) 
     with _terminable():
         try:
             return anyio.run(_work, run, observer, begin, backend=backend)
+        except InputError:
+            # Nothing was taken in, so there is nothing to go on with.
+            anyio.run(run.store.forget, run.run_id, backend=backend)
+            state.forget_scratch(run.folder, run.run_id)
+            raise
         except KeyboardInterrupt:
             raise Interrupted(run.run_id, run.options.repo) from None
 
@@ -166,9 +178,9 @@ async def _take_in(run: _Run, journal: Journal) -> Change:
 
     async def perform() -> Done:
         if given.diff is not None:
-            inside = _inside_repository(repo)
+            inside = repo if state.inside_repository(repo) else None
             change = await from_patch(
-                given.diff, given.diff_name, repo if inside else None, given.base, run.scratch
+                given.diff, given.diff_name, inside, given.base, run.scratch
             )
         elif given.worktree:
             change = await from_worktree(repo, given.base, run.scratch)
@@ -183,11 +195,6 @@ async def _take_in(run: _Run, journal: Journal) -> Change:
         "diff": hashlib.sha256(given.diff).hexdigest() if given.diff is not None else None,
     }
     return wire.from_json(await journal.effect("intake", asked, perform))
-
-
-def _inside_repository(start: Path) -> bool:
-    start = start.absolute()
-    return any((up / ".git").exists() for up in (start, *start.parents))
 
 
 def _adjusted(options: ReviewOptions, settings: Settings) -> Settings:

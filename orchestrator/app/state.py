@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,6 +41,12 @@ def home(repo: Path | None) -> Path:
         if os.access(folder, os.W_OK):
             return folder
     raise StoreError(f"no place for the run's state: make {root / STATE} writable")
+
+
+def inside_repository(start: Path) -> bool:
+    """Whether a folder lies in a git repository."""
+    start = start.absolute()
+    return any((up / ".git").exists() for up in (start, *start.parents))
 
 
 def _top(start: Path) -> Path:
@@ -83,6 +90,11 @@ def resolve(name: str, runs: list[RunMeta]) -> RunMeta:
     if len(found) > 1:
         raise RunNotFound(f"{name} could be any of {len(found)} runs; say more of its name")
     raise RunNotFound(f"there is no run {name} here; `diffcourt runs` lists them")
+
+
+def forget_scratch(folder: Path, run_id: str) -> None:
+    """Remove a run's own folder."""
+    shutil.rmtree(folder / "runs" / run_id, ignore_errors=True)
 
 
 def scratch(folder: Path, run_id: str) -> Path:

@@ -61,12 +61,17 @@ class Ruling:
 
 @dataclass(frozen=True, slots=True)
 class GuardedCall:
-    """A call as a guard sees it: already known to be registered, permitted and well-formed."""
+    """A call as a guard sees it: already known to be registered, permitted and well-formed.
+
+    Attributes:
+        replayed: it comes out of the journal: it happened, at another time.
+    """
 
     agent: str
     tool: ToolSpec
     arguments: Mapping[str, Json]
     fingerprint: str
+    replayed: bool = False
 
 
 class Guard(Protocol):
@@ -171,6 +176,9 @@ class RunIndex(Protocol):
 
     async def runs(self) -> list[RunMeta]:
         """All runs, newest first."""
+
+    async def forget(self, run_id: str) -> None:
+        """Remove a run and its rows."""
 
 
 class SystemClock:

@@ -5,8 +5,8 @@
 3. stagnation: going on would not help.
 4. human: only a person can go on.
 
-A person is asked for before stagnation is claimed: a run that waits for someone is not going in
-circles.
+Where a person is needed, that is said before anything is claimed done or stagnant: a run that waits
+for someone is neither.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class Iteration:
         evidence: ids of all evidence there is by now.
         touched: things looked at by now.
         uncertain: open questions and gaps, in words.
+        gaps: how many things could not be looked at.
         output: the agents' reports as text, to see whether they only repeat themselves.
         budget: the limit that was met, in words, or empty.
         human: what only a person can settle, in words, or empty.
@@ -46,6 +47,7 @@ class Iteration:
     evidence: frozenset[str] = frozenset()
     touched: frozenset[str] = frozenset()
     uncertain: tuple[str, ...] = ()
+    gaps: int = 0
     output: str = ""
     budget: str = ""
     human: str = ""
@@ -86,7 +88,7 @@ def decide(history: Sequence[Iteration], policy: StopPolicy) -> Stop | None:
     if last.human:
         return Stop("human", last.human)
     if not last.gates and last.accepted:
-        return Stop("done", "every gate holds and the judge accepts the review")
+        return Stop("done", "nothing is left to get, and the judge accepts the review")
     if not last.missing:
         return Stop("stagnation", "nothing is missing that another iteration could get")
     if stuck := _stagnation(history, policy):
@@ -105,7 +107,7 @@ def _stagnation(history: Sequence[Iteration], policy: StopPolicy) -> str:
     before, last = history[-2], history[-1]
     gained = _gain(before, last)
     new = (last.evidence - before.evidence) or (last.touched - before.touched)
-    settled = len(last.uncertain) < len(before.uncertain)
+    settled = (last.gaps, len(last.uncertain)) < (before.gaps, len(before.uncertain))
     if not new and not settled and gained < policy.epsilon:
         return "the last iteration found no evidence, settled nothing and did not raise the score"
     recent = history[-policy.flat_rounds - 1 :]

@@ -182,7 +182,7 @@ def _iterations(case: Case) -> tuple[Iteration, ...]:
                 score=None if facts.score is None else round(facts.score, 4),
                 new_findings=len(facts.evidence - seen),
                 new_evidence=len(facts.touched - touched),
-                gaps=len(facts.uncertain),
+                gaps=facts.gaps,
                 decision=entry.decision,
             )
         )
@@ -197,7 +197,7 @@ def _usage(case: Case) -> Usage:
     bounds: Bounds = case.budget.bounds
     limits = {
         name: value
-        for name in ("iterations", "tool_calls", "tokens", "usd", "seconds")
+        for name in ("iterations", "seconds", "tokens", "tool_calls", "usd")
         if (value := float(getattr(bounds, name))) != float("inf")
     }
     return Usage(
@@ -221,15 +221,22 @@ def _provenance(case: Case) -> Provenance:
         provider=case.harness.model.name,
         models=tuple(sorted(models)),
         policy_commit=case.session.change.policy_commit,
-        digests={**case.catalog.digests, "config/rules": case.session.rules.digest},
-        analysers={
-            call.data["tool"]: call.data["version"]
-            for call in case.calls()
-            if call.data.get("version")
-        },
+        digests=_sorted({**case.catalog.digests, "config/rules": case.session.rules.digest}),
+        analysers=_sorted(
+            {
+                call.data["tool"]: call.data["version"]
+                for call in case.calls()
+                if call.data.get("version")
+            }
+        ),
         journal_head=journal.log.head,
         journal_length=journal.log.length,
     )
+
+
+def _sorted(table: dict[str, str]) -> dict[str, str]:
+    """By key, as the journal keeps it: a verdict read back has the same bytes."""
+    return dict(sorted(table.items()))
 
 
 def _summary(case: Case) -> str:

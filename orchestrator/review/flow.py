@@ -8,6 +8,7 @@ the journal, so that running the flow again over a journal takes the same way.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from orchestrator.engine.judge import Scorecard, judge
@@ -19,7 +20,7 @@ from orchestrator.review.case import Case, Round
 from orchestrator.review.decision import check, required
 from orchestrator.review.ledger import failures, health
 from orchestrator.review.measure import measure
-from orchestrator.review.synthesis import synthesise
+from orchestrator.review.synthesis import Synthesis, synthesise
 
 ENDS = {
     "done": "Done",
@@ -129,10 +130,20 @@ def _iteration(case: Case, scored: Scorecard, failed: Mapping[str, str]) -> Iter
         failures=frozenset(signatures),
         evidence=frozenset(finding.fingerprint for finding in synthesis.findings),
         touched=frozenset(f"{by}:{c.path}" for c in synthesis.checked for by in c.by),
-        uncertain=tuple(f"{s.tool} {s.path}: {s.why}" for s in synthesis.skipped if s.gap),
+        uncertain=_uncertain(synthesis),
+        gaps=sum(skip.gap for skip in synthesis.skipped),
         output="\n".join(summaries),
         budget=_budget_met(case),
         human=_human_needed(case),
+    )
+
+
+def _uncertain(synthesis: Synthesis) -> tuple[str, ...]:
+    """What was not looked at, a line per tool and reason."""
+    found = Counter((skip.tool, skip.why) for skip in synthesis.skipped if skip.gap)
+    return tuple(
+        f"{tool or 'no tool'} did not look at {count} {'part' if count == 1 else 'parts'}: {why}"
+        for (tool, why), count in found.items()
     )
 
 

@@ -27,6 +27,11 @@ class MemoryStore:
         """All runs, newest first."""
         return sorted(self._index.values(), key=lambda run: run.started, reverse=True)
 
+    async def forget(self, run_id: str) -> None:
+        """Remove a run and its rows."""
+        for table in (self._index, self._rows, self._leases, self._fences):
+            table.pop(run_id, None)  # type: ignore[attr-defined]
+
     async def acquire(self, run_id: str, holder: str, ttl: float) -> int:
         """Become the one writer."""
         other, until = self._leases.get(run_id, ("", 0.0))

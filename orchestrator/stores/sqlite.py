@@ -118,6 +118,16 @@ class SqliteStore:
 
         return await self._in_thread(work)
 
+    async def forget(self, run_id: str) -> None:
+        """Remove a run and its rows."""
+
+        def work() -> None:
+            with self._transaction() as db:
+                db.execute("DELETE FROM journal WHERE run = ?", (run_id,))
+                db.execute("DELETE FROM runs WHERE run = ?", (run_id,))
+
+        await self._in_thread(work)
+
     async def acquire(self, run_id: str, holder: str, ttl: float) -> int:
         """Become the run's one writer; see ``JournalStore``."""
 

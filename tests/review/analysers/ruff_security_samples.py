@@ -44,6 +44,10 @@ SAMPLES: dict[str, tuple[str, str]] = {
         "from Crypto.Hash import MD5\n" + within("return MD5.new(x)", "def sign_token(x):"),
         "from Crypto.Hash import MD5\n" + within("return MD5.new(x)"),
     ),
+    "S307": (
+        "def f(text):\n    return eval(text)\n",
+        "import ast\n\n\ndef f(text):\n    return ast.literal_eval(text)\n",
+    ),
     "S506": (
         "import yaml\nyaml.load('a', Loader=yaml.Loader)\n",
         "import yaml\nyaml.safe_load('a')\n",

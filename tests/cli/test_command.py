@@ -1,0 +1,179 @@
+"""The command itself, as its users run it: another process, a real repository, real signals."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.review.review_kit import Repo, change
+
+SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
+
+
+def diffcourt(*arguments: str, cwd: Path, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "orchestrator", *arguments],
+        cwd=cwd, input=stdin, capture_output=True, timeout=100, check=False,
+    )  # fmt: skip
+    return subprocess.CompletedProcess(
+        done.args, done.returncode, done.stdout.decode(), done.stderr.decode()
+    )
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    return change(tmp_path / "repo", {}, {"app.py": SHELL})
+
+
+def test_review_gates_and_writes_the_verdict(repo: Repo, tmp_path: Path) -> None:
+    out = tmp_path / "verdict.json"
+    done = diffcourt("review", "--json", str(out), cwd=repo.path)
+    assert done.returncode == 1
+    assert done.stdout.startswith("NEEDS CHANGES")
+    assert "\x1b" not in done.stdout + done.stderr
+    verdict = json.loads(out.read_text())
+    assert verdict["verdict"] == "needs_changes"
+    assert verdict["digest"]
+    assert diffcourt("review", "--fail-on", "block", "--quiet", cwd=repo.path).returncode == 0
+
+
+def test_runs_and_show_tell_of_the_run(repo: Repo) -> None:
+    diffcourt("review", "--quiet", cwd=repo.path)
+    (run,) = json.loads(diffcourt("runs", "--json", cwd=repo.path).stdout)
+    assert (run["state"], run["verdict"]) == ("finished", "needs_changes")
+    shown = json.loads(diffcourt("show", "latest", "--json", cwd=repo.path).stdout)
+    assert shown["verdict"]["run_id"] == run["run_id"]
+    assert any(entry["key"] == "1/plan" for entry in shown["timeline"])
+    assert "NEEDS CHANGES" in diffcourt("show", run["run_id"], cwd=repo.path).stdout
+
+
+def test_a_work_tree_is_reviewed_with_what_is_new_in_it(repo: Repo) -> None:
+    repo.write({"fresh.py": "import os\n\n\ndef run(x):\n    os.system('ls ' + x)\n"})
+    before = repo.git("status", "--porcelain")
+    done = diffcourt("review", "--worktree", "--json", "-", "--quiet", cwd=repo.path)
+    verdict = json.loads(done.stdout)
+    assert {finding["path"] for finding in verdict["findings"]} == {"fresh.py"}
+    assert repo.git("status", "--porcelain") == before
+
+
+def test_a_patch_is_reviewed_with_a_repository_and_without(repo: Repo, tmp_path: Path) -> None:
+    patch = repo.git("diff", "HEAD~1", "HEAD").encode() + b"\n"
+    repo.git("checkout", "-q", "HEAD~1")
+    inside = diffcourt("review", "--diff", "-", "--json", "-", "--quiet", cwd=repo.path, stdin=patch)
+    assert "security.subprocess-shell" in {f["rule"] for f in json.loads(inside.stdout)["findings"]}
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    outside = diffcourt("review", "--diff", "-", "--json", "-", "--quiet", cwd=alone, stdin=patch)
+    verdict = json.loads(outside.stdout)
+    assert outside.returncode == 3
+    assert verdict["status"] == "incomplete"
+    assert all(skip["why"] for skip in verdict["skipped"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("review", "--base", "nosuch"), "nosuch"),
+        (("review", "--provider", "nosuch"), "offline"),
+        (("review", "--diff", "missing.patch"), "missing.patch"),
+        (("resume", "nosuch"), "diffcourt runs"),
+        (("show", "nosuch"), "diffcourt runs"),
+        (("review", "--max-minutes", "nan"), "max-minutes"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_2(repo: Repo, arguments: tuple[str, ...], says: str) -> None:
+    done = diffcourt(*arguments, cwd=repo.path)
+    lines = [line for line in done.stderr.splitlines() if line.startswith("diffcourt: ")]
+    assert done.returncode == 2
+    assert len(lines) == 1
+    assert says in lines[0]
+    assert "Traceback" not in done.stderr
+    assert json.loads(diffcourt("runs", "--json", cwd=repo.path).stdout) == []
+
+
+def test_outside_a_repository_nothing_is_left_behind(tmp_path: Path) -> None:
+    done = diffcourt("review", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "not a git repository" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def started(repo: Repo) -> subprocess.Popen[bytes]:
+    """A review that is at its specialists' work."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "orchestrator", "review"],
+        cwd=repo.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    for line in process.stderr:
+        if b"security: started" in line:
+            return process
+    raise AssertionError("the review never came to its specialists")
+
+
+def nobody_left(session: int) -> bool:
+    """Whether no process of a session runs any more; waits a moment for the last to go."""
+    for _ in range(50):
+        found = subprocess.run(["ps", "-o", "pid=", "-s", str(session)], capture_output=True)
+        if not found.stdout.strip():
+            return True
+        time.sleep(0.1)
+    return False
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_everything_and_the_run_can_be_resumed(
+    repo: Repo, sent: signal.Signals
+) -> None:
+    whole = json.loads(diffcourt("review", "--json", "-", "--quiet", cwd=repo.path).stdout)
+    process = started(repo)
+    process.send_signal(sent)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert b"diffcourt resume" in err
+    assert b"Traceback" not in err
+    assert nobody_left(process.pid)
+    resumed = diffcourt("resume", "latest", "--json", "-", "--quiet", cwd=repo.path)
+    assert json.loads(resumed.stdout)["digest"] == whole["digest"]
+
+
+def test_a_killed_run_is_resumed_to_the_same_verdict(repo: Repo) -> None:
+    whole = json.loads(diffcourt("review", "--json", "-", "--quiet", cwd=repo.path).stdout)
+    process = started(repo)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=30)
+    held = diffcourt("resume", "latest", "--quiet", cwd=repo.path)
+    assert held.returncode == 3
+    assert "is being written by" in held.stderr
+    # Nobody waits half a minute in a test: the dead writer's lease is ended by hand.
+    with sqlite3.connect(repo.path / ".diffcourt/state/journal.db") as db:
+        db.execute("UPDATE runs SET lease_until = 0")
+    resumed = diffcourt("resume", "latest", "--json", "-", "--quiet", cwd=repo.path)
+    assert json.loads(resumed.stdout)["digest"] == whole["digest"]
+    again = diffcourt("resume", "latest", "--json", "-", "--quiet", cwd=repo.path)
+    assert again.stdout == resumed.stdout
+
+
+def test_a_fault_in_the_policy_is_a_line_with_its_place(repo: Repo) -> None:
+    repo.commit({".diffcourt/config/verdict.yaml": "needs_changes_at: mild\n"})
+    repo.commit({"b.py": "X = 1\n"})
+    done = diffcourt("review", "--quiet", cwd=repo.path)
+    assert done.returncode == 2
+    assert ".diffcourt/config/verdict.yaml:1" in done.stderr
+    listed = diffcourt("catalog", cwd=repo.path)
+    assert listed.returncode == 2
+    assert ".diffcourt/config/verdict.yaml:1" in listed.stderr
+
+
+def test_the_published_schema_fits_a_verdict(repo: Repo) -> None:
+    import jsonschema_rs
+
+    schema = json.loads(diffcourt("schema", "verdict", cwd=repo.path).stdout)
+    verdict = json.loads(diffcourt("review", "--json", "-", "--quiet", cwd=repo.path).stdout)
+    jsonschema_rs.validator_for(schema).validate(verdict)
