@@ -1,0 +1,50 @@
+"""The documentation says what the code does."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from orchestrator.cli.main import COMMANDS
+from orchestrator.engine.machine import check, diagram
+from orchestrator.review.flow import FLOW
+from orchestrator.review.verdict import Verdict
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def test_the_flow_is_sound() -> None:
+    check(FLOW)
+
+
+def test_the_diagram_is_the_table() -> None:
+    text = (ROOT / "docs/architecture.md").read_text()
+    drawn = re.search(r"<!-- diagram:begin -->\n```mermaid\n(.*?)```", text, re.DOTALL)
+    assert drawn is not None
+    assert drawn.group(1) == diagram(FLOW)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_relative_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+def test_every_file_that_the_house_names_is_there() -> None:
+    text = (ROOT / "docs/architecture.md").read_text()
+    for name in re.findall(r"`((?:review|engine|providers)/[\w./]+)`", text):
+        assert (ROOT / "orchestrator" / name).exists(), name
+
+
+def test_every_command_in_the_readme_exists() -> None:
+    for name in re.findall(r"^(?:.*\| )?diffcourt (\w+)", (ROOT / "README.md").read_text(), re.M):
+        assert name in COMMANDS
+
+
+def test_the_verdict_page_speaks_of_every_part() -> None:
+    text = (ROOT / "docs/verdict.md").read_text()
+    left_out = {"schema_version", "run_id", "change", "next_actions", "artifacts", "summary"}
+    for name in Verdict.model_fields:
+        assert name in left_out or f"`{name}`" in text, name
