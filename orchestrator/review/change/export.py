@@ -2,8 +2,9 @@
 
 import errno
 import os
-from collections.abc import Sequence
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from orchestrator.errors import StoreError
@@ -38,6 +39,21 @@ def make_directory(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as refused:
         raise StoreError(f"{path} cannot be written: {refused.strerror}") from None
+
+
+@contextmanager
+def temporary() -> Iterator[Path]:
+    """A directory that is gone afterwards.
+
+    Raises:
+        StoreError: it cannot be made.
+    """
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="diffcourt-")
+    except OSError as refused:
+        raise StoreError(f"no temporary directory can be made: {refused.strerror}") from None
+    with folder as path:
+        yield Path(path)
 
 
 class Folder:

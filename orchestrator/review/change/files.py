@@ -3,10 +3,9 @@
 import io
 import os
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from orchestrator.errors import InputError
 from orchestrator.review.change.blobs import Blobs, sizes
@@ -19,7 +18,7 @@ from orchestrator.review.change.classify import (
     look,
     vendored_directory,
 )
-from orchestrator.review.change.export import unsafe
+from orchestrator.review.change.export import temporary, unsafe
 from orchestrator.review.change.git import LIMITS, PLAIN_DIFF, Git, short
 from orchestrator.review.change.neutral import LARGE
 from orchestrator.review.change.types import ChangedFile, Status
@@ -129,9 +128,9 @@ async def _stand(git: Git, tree: str, paths: Iterable[str]) -> dict[str, tuple[s
 
 async def _generated(git: Git, rules: Mapping[str, str], paths: Iterable[str]) -> dict[str, bool]:
     """What ``.gitattributes`` files say of ``linguist-generated``: path → set or unset."""
-    with tempfile.TemporaryDirectory() as folder:
+    with temporary() as folder:
         # The work tree is the empty folder: only the index, which is base, has a say.
-        indexed = replace(git, index=Path(folder) / "index", work_tree=Path(folder))
+        indexed = replace(git, index=folder / "index", work_tree=folder)
         entries = "".join(f"100644 {oid}\t{path}\0" for path, oid in rules.items())
         await indexed.run("update-index", "-z", "--index-info", stdin=os.fsencode(entries))
         asked = os.fsencode("".join(f"{path}\0" for path in paths))

@@ -75,6 +75,8 @@ def fault(what: str, completed: Completed, hint: str = "") -> DiffcourtError:
     """
     if re.search(rb"No space left on device|Disk quota exceeded", completed.stderr):
         return StoreError(f"the disk is full ({what}); free some space and run again")
+    if re.search(rb"promisor remote|lazy fetching", completed.stderr):
+        return InputError("this partial clone lacks contents that the review needs; clone in full")
     return InputError(f"{what} failed: {_why(completed.stderr)}{hint}")
 
 

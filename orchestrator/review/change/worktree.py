@@ -3,14 +3,13 @@
 import os
 import shutil
 import stat
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 from anyio import to_thread
 
 from orchestrator.errors import InputError, StoreError
-from orchestrator.review.change.export import make_directory
+from orchestrator.review.change.export import make_directory, temporary
 from orchestrator.review.change.git import Git, absolute, fault, short
 
 _STATE = b".diffcourt/state/"
@@ -56,9 +55,9 @@ async def is_dirty(git: Git, repo: Path, commit: str) -> bool:
         git = await git.checkout(repo)
     except InputError:
         return False
-    with tempfile.TemporaryDirectory() as folder:
-        git = replace(git, index=Path(folder) / "index")
-        await to_thread.run_sync(_copy_index, git.git_dir / "index", Path(folder) / "index")
+    with temporary() as folder:
+        git = replace(git, index=folder / "index")
+        await to_thread.run_sync(_copy_index, git.git_dir / "index", folder / "index")
         fresh = await git.attempt("update-index", "--ignore-submodules", "--refresh")
         if fresh.code:
             return True

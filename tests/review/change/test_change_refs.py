@@ -193,32 +193,35 @@ async def test_a_repository_in_sha256(tmp_path, repo):
     assert paths(first) == ["a.py"]
 
 
-@pytest.mark.parametrize(
-    ("ref", "told"),
-    [
-        ("nowhere", "unknown here"),
-        ("-h", "no name of a commit"),
-        ("--output=x", "no name of a commit"),
-        ("", "no name of a commit"),
-        ("a\0b", "NUL"),
-        ("\ud800", "cannot be looked up"),
-        ("main..topic", "no single commit"),
-        ("main...topic", "no single commit"),
-        ("^main", "unknown here"),
-        ("HEAD:t.py", "is no commit;"),
-        ("HEAD^{tree}", "is no commit;"),
-        ("HEAD~99", "unknown here"),
-        ("line\nbreak", "unknown here"),
-        ("twice", "ambiguous"),
-    ],
-)
-async def test_a_ref_that_cannot_be_used_is_one_clear_line(branched, ref, told):
+BAD_REFS = [
+    ("nowhere", "unknown here"),
+    ("-h", "no name of a commit"),
+    ("--output=x", "no name of a commit"),
+    ("", "no name of a commit"),
+    ("a\0b", "NUL"),
+    ("\ud800", "cannot be looked up"),
+    ("main..topic", "no single commit"),
+    ("main...topic", "no single commit"),
+    ("^main", "unknown here"),
+    ("HEAD:t.py", "is no commit;"),
+    ("HEAD^{tree}", "is no commit;"),
+    ("HEAD~99", "unknown here"),
+    ("line\nbreak", "unknown here"),
+    ("twice", "ambiguous"),
+]
+
+
+async def test_a_ref_that_cannot_be_used_is_one_clear_line(branched):
     branched.git("branch", "twice")
     branched.git("tag", "twice", "main")
-    for base, head in ((ref, None), (None, ref)):
+    git = await Git.open(branched.root)
+    for ref, told in BAD_REFS:
         with pytest.raises(InputError, match=told) as caught:
-            await from_refs(branched.root, base, head)
+            await git.commit(ref)
         assert "\n" not in str(caught.value)
+    for base, head in (("twice", None), (None, "twice")):
+        with pytest.raises(InputError, match="ambiguous"):
+            await from_refs(branched.root, base, head)
 
 
 async def test_a_short_id_that_is_ambiguous(branched):
@@ -239,6 +242,15 @@ async def test_an_unknown_ref_in_a_shallow_clone_says_what_to_do(branched, tmp_p
     clone = branched.clone(tmp_path / "shallow", "--depth=1")
     with pytest.raises(InputError, match="not in this shallow clone; git fetch it first"):
         await from_refs(clone.root, branched.oid("main~1"), None)
+
+
+async def test_a_partial_clone_says_what_to_do(repo, tmp_path):
+    repo.git("config", "uploadpack.allowFilter", "true")
+    repo.commit({"a.py": "a = 1\n" * 9, "b.py": "b = 1\n"})
+    repo.commit({"a.py": "a = 1\n" * 8, "b.py": "b = 2\n"})
+    clone = repo.clone(tmp_path / "partial", "--filter=blob:none")
+    with pytest.raises(InputError, match="this partial clone lacks contents"):
+        await from_refs(clone.root, "HEAD~1", None)
 
 
 async def test_no_repository_no_directory_no_commit(tmp_path, repo):
