@@ -179,9 +179,7 @@ async def _take_in(run: _Run, journal: Journal) -> Change:
     async def perform() -> Done:
         if given.diff is not None:
             inside = repo if state.inside_repository(repo) else None
-            change = await from_patch(
-                given.diff, given.diff_name, inside, given.base, run.scratch
-            )
+            change = await from_patch(given.diff, given.diff_name, inside, given.base, run.scratch)
         elif given.worktree:
             change = await from_worktree(repo, given.base, run.scratch)
         else:

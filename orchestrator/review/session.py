@@ -17,7 +17,6 @@ import anyio.to_thread
 
 from orchestrator.review.analysis import Side
 from orchestrator.review.change.contents import Contents, decode
-from orchestrator.review.change.git import Git
 from orchestrator.review.change.types import Change, ChangedFile
 from orchestrator.review.rules import RuleTable
 
@@ -37,7 +36,6 @@ class Session:
 
     change: Change
     rules: RuleTable
-    git: Git
     contents: Contents
     root: Path
     excluded: Mapping[str, str]
@@ -120,7 +118,6 @@ async def open_session(
             yield Session(
                 change,
                 rules,
-                Git.of(change),
                 contents,
                 root,
                 excluded,

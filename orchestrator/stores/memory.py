@@ -30,7 +30,7 @@ class MemoryStore:
     async def forget(self, run_id: str) -> None:
         """Remove a run and its rows."""
         for table in (self._index, self._rows, self._leases, self._fences):
-            table.pop(run_id, None)  # type: ignore[attr-defined]
+            table.pop(run_id, None)
 
     async def acquire(self, run_id: str, holder: str, ttl: float) -> int:
         """Become the one writer."""

@@ -65,7 +65,9 @@ def test_a_work_tree_is_reviewed_with_what_is_new_in_it(repo: Repo) -> None:
 def test_a_patch_is_reviewed_with_a_repository_and_without(repo: Repo, tmp_path: Path) -> None:
     patch = repo.git("diff", "HEAD~1", "HEAD").encode() + b"\n"
     repo.git("checkout", "-q", "HEAD~1")
-    inside = diffcourt("review", "--diff", "-", "--json", "-", "--quiet", cwd=repo.path, stdin=patch)
+    inside = diffcourt(
+        "review", "--diff", "-", "--json", "-", "--quiet", cwd=repo.path, stdin=patch
+    )
     assert "security.subprocess-shell" in {f["rule"] for f in json.loads(inside.stdout)["findings"]}
     alone = tmp_path / "alone"
     alone.mkdir()
@@ -87,7 +89,9 @@ def test_a_patch_is_reviewed_with_a_repository_and_without(repo: Repo, tmp_path:
         (("review", "--max-minutes", "nan"), "max-minutes"),
     ],
 )
-def test_bad_input_is_one_line_and_exit_2(repo: Repo, arguments: tuple[str, ...], says: str) -> None:
+def test_bad_input_is_one_line_and_exit_2(
+    repo: Repo, arguments: tuple[str, ...], says: str
+) -> None:
     done = diffcourt(*arguments, cwd=repo.path)
     lines = [line for line in done.stderr.splitlines() if line.startswith("diffcourt: ")]
     assert done.returncode == 2
@@ -120,7 +124,9 @@ def started(repo: Repo) -> subprocess.Popen[bytes]:
 def nobody_left(session: int) -> bool:
     """Whether no process of a session runs any more; waits a moment for the last to go."""
     for _ in range(50):
-        found = subprocess.run(["ps", "-o", "pid=", "-s", str(session)], capture_output=True)
+        found = subprocess.run(
+            ["ps", "-o", "pid=", "-s", str(session)], capture_output=True, check=False
+        )
         if not found.stdout.strip():
             return True
         time.sleep(0.1)

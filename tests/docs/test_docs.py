@@ -39,7 +39,9 @@ def test_every_file_that_the_house_names_is_there() -> None:
 
 
 def test_every_command_in_the_readme_exists() -> None:
-    for name in re.findall(r"^(?:.*\| )?diffcourt (\w+)", (ROOT / "README.md").read_text(), re.M):
+    for name in re.findall(
+        r"^(?:.*\| )?diffcourt (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE
+    ):
         assert name in COMMANDS
 
 

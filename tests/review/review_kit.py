@@ -53,7 +53,9 @@ class Repo:
         return self.git("rev-parse", "HEAD")
 
 
-def change(path: Path, base: Mapping[str, str | bytes], head: Mapping[str, str | bytes | None]) -> Repo:
+def change(
+    path: Path, base: Mapping[str, str | bytes], head: Mapping[str, str | bytes | None]
+) -> Repo:
     """A repository of two commits."""
     repo = Repo(path)
     repo.commit({"README.md": "# A project\n", **base})

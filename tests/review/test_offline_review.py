@@ -63,7 +63,7 @@ async def test_a_secret_is_found_and_stands_nowhere_in_the_verdict(tmp_path: Pat
 async def test_every_changed_file_is_checked_or_skipped_with_a_reason(tmp_path: Path) -> None:
     repo = Repo(tmp_path)
     repo.commit({"old name.txt": "a\n" * 20, "gone.py": "X = 1\n", "run.sh": "echo\n"})
-    (tmp_path / "old name.txt").rename(tmp_path / "new \"name\"\n.txt")
+    (tmp_path / "old name.txt").rename(tmp_path / 'new "name"\n.txt')
     (tmp_path / "link").symlink_to("run.sh")
     (tmp_path / "run.sh").chmod(0o755)
     repo.commit(
@@ -85,7 +85,9 @@ async def test_every_changed_file_is_checked_or_skipped_with_a_reason(tmp_path: 
     assert all(reasons.values())
 
 
-async def test_a_file_that_does_not_parse_is_a_finding_and_a_gap_never_clean(tmp_path: Path) -> None:
+async def test_a_file_that_does_not_parse_is_a_finding_and_a_gap_never_clean(
+    tmp_path: Path,
+) -> None:
     verdict = await review(change(tmp_path, {}, {"broken.py": "def f(:\n    pass\n"}))
     assert "qa.does-not-parse" in rules(verdict)
     assert verdict.status == "incomplete"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from orchestrator.catalog.settings import Settings
+from orchestrator.engine.types import Request, Response, Usage
 from orchestrator.errors import ModelError, ScriptError
 from orchestrator.providers.offline import OfflineModel
-from orchestrator.engine.types import Request, Response, Usage
 from orchestrator.testing.scripted import ScriptedModel, calls, says
 from tests.review.review_kit import Repo, bounded, change, review
 
@@ -113,7 +113,8 @@ async def test_a_budget_of_tool_calls_stops_the_run_with_a_partial_verdict(repo:
 async def test_a_budget_of_money_is_never_overdrawn(repo: Repo) -> None:
     lines = script()
     lines["lead"] = [
-        Response(line.blocks, line.stop, Usage(usd=0.4)) for line in lines["lead"]  # type: ignore[union-attr]
+        Response(line.blocks, line.stop, Usage(usd=0.4))
+        for line in lines["lead"]  # type: ignore[union-attr]
     ]
     model = ScriptedModel(lines, worst=Usage(usd=0.5))
     verdict = await review(repo, model, adjust=partial(bounded, usd=1.0))

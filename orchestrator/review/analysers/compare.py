@@ -63,9 +63,7 @@ class CompareCheck:
             "files": [_as_job(file) for file in files],
         }
         try:
-            reply = await self._pool.call(
-                f"{PACKAGE}.{self._module}:run", job, seconds=SECONDS
-            )
+            reply = await self._pool.call(f"{PACKAGE}.{self._module}:run", job, seconds=SECONDS)
         except SandboxError as fault:
             return Report(self.name, __version__, error=str(fault))
         return _as_report(self.name, reply)

@@ -10,6 +10,7 @@ from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.errors import InputError
 from orchestrator.review.analysers.programs import Program
+from orchestrator.review.change import history
 from orchestrator.review.change.contents import decode
 from orchestrator.review.session import Session
 from orchestrator.sandbox.process import Limits, run
@@ -151,18 +152,18 @@ class Navigation:
 
     async def git_diff(self, arguments: Mapping[str, Json]) -> str:
         """The change as text."""
-        return await self._session.git.diff(self._session.change, arguments.get("path"))
+        return await history.diff(self._session.change, arguments.get("path"))
 
     async def git_log(self, arguments: Mapping[str, Json]) -> str:
         """The history of a file."""
         self._needs_history()
         limit = arguments.get("limit", 10)
-        return await self._session.git.log(self._session.change, arguments["path"], limit)
+        return await history.log(self._session.change, arguments["path"], limit)
 
     async def git_blame(self, arguments: Mapping[str, Json]) -> str:
         """Who wrote lines."""
         self._needs_history()
-        return await self._session.git.blame(
+        return await history.blame(
             self._session.change, arguments["path"], arguments["start"], arguments["end"]
         )
 
