@@ -94,16 +94,14 @@ def diff(args: argparse.Namespace, out: TextIO) -> int:
 def new(args: argparse.Namespace, out: TextIO) -> int:
     """Write a rubric of equal weights."""
     from orchestrator.engine.types import Criterion, Rubric
-    from orchestrator.tuning.formats import MET, is_id
+    from orchestrator.tuning.formats import MET
     from orchestrator.tuning.items import read_items
     from orchestrator.tuning.rubric_file import write_rubric
 
     items = read_items(args.items, args.scale)
     names = list(dict.fromkeys(name for item in items for name in item.scores))
-    bad = [n for n in names if not is_id(n)]
-    if bad or not names:
-        what = f"{bad[0]!r} cannot be a criterion's id" if bad else "the items have no scores"
-        raise InputError(f"{what}; ids are lower case letters, digits and - _ .")
+    if not names:
+        raise InputError("the items have no scores, so there are no criteria")
     criteria = tuple(Criterion(n, "judged", n, levels=MET) for n in names)
     if args.out.exists():
         raise InputError(f"{args.out}: is there already; name a new file")

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from orchestrator.report import tuning_charts as charts
 from orchestrator.report.safe import visible
-from orchestrator.report.tuning_text import more_labels, signed
+from orchestrator.report.tuning_text import flips_heading, more_labels, signed
 from orchestrator.tuning.flips import Flip
 from orchestrator.tuning.intervals import Compared, number
 from orchestrator.tuning.tune import Outcome, Table
@@ -110,7 +110,7 @@ def _fitted(outcome: Outcome, compared: Compared) -> Iterable[str]:
     if outcome.tables:
         yield "<h2>Confusion</h2>" + _confusion(outcome.tables)
     yield "<h2>Criteria</h2>" + _criteria(outcome)
-    yield f"<h2>{len(outcome.flips):,} of {outcome.items:,} decisions change</h2>"
+    yield f"<h2>{flips_heading(outcome)}</h2>"
     yield _flips(outcome.flips)
 
 

@@ -11,7 +11,7 @@ from orchestrator.tuning.advise import Advice, Human
 from orchestrator.tuning.criteria import Criterion
 from orchestrator.tuning.evaluate import Evaluation
 from orchestrator.tuning.flips import Flip
-from orchestrator.tuning.intervals import Compared, Interval, number
+from orchestrator.tuning.intervals import Compared, Interval, change, number
 from orchestrator.tuning.noise import SWAYED
 from orchestrator.tuning.tune import Outcome
 from orchestrator.tuning.validate import expected_at
@@ -31,7 +31,7 @@ def render_outcome(outcome: Outcome, width: int = 80, colour: bool = False) -> s
         lines += ["", *_held_out(page, outcome, outcome.compared)]
         lines += ["", *_criteria(page, outcome.criteria)]
         lines += ["", *_curve(page, outcome)]
-        lines += ["", *_flips(page, outcome.flips, outcome.items)]
+        lines += ["", *_flips(page, outcome)]
     return "\n".join(lines) + "\n"
 
 
@@ -158,7 +158,7 @@ def more_labels(outcome: Outcome) -> str:
     if here is None or there is None:
         text = "The curve does not rise, so more labels would mostly narrow the intervals."
     else:
-        text = f"Twice the labels ({2 * now:,}) would bring about {there - here:+.2f}."
+        text = f"Twice the labels ({2 * now:,}) would bring about {change(there - here)}."
     if outcome.needed is not None:
         text += f" About {outcome.needed:,} would prove the gain, if it is what it looks like."
     return text
@@ -173,8 +173,15 @@ def flip_line(flip: Flip) -> str:
     return f"{visible(flip.id)}  {was} → {now} ({totals}{said}){link}"
 
 
-def _flips(page: Page, flips: Sequence[Flip], items: int) -> list[str]:
-    lines = [page.heading(f"{len(flips)} of {plural(items, 'decision')} change")]
+def flips_heading(outcome: Outcome) -> str:
+    """How many decisions change, or would."""
+    verb = "change" if outcome.proven else "would change"
+    return f"{len(outcome.flips):,} of {plural(outcome.items, 'decision')} {verb}"
+
+
+def _flips(page: Page, outcome: Outcome) -> list[str]:
+    flips = outcome.flips
+    lines = [page.heading(flips_heading(outcome))]
     for flip in flips[:MOST_FLIPS]:
         lines += page.wrap(flip_line(flip), first="  ", rest="      ")
     if len(flips) > MOST_FLIPS:

@@ -48,8 +48,13 @@ def number(value: float | None, digits: int = 2) -> str:
     """A statistic as the field prints it: ``.41``, ``-.05``, ``1.00``; ``n/a`` for None."""
     if value is None or math.isnan(value):
         return "n/a"
-    text = f"{value:.{digits}f}"
+    text = f"{round(value, digits) + 0.0:.{digits}f}"  # adding 0 takes the sign off a zero
     return text.replace("0.", ".", 1) if abs(float(text)) < 1 else text
+
+
+def change(value: float, digits: int = 2) -> str:
+    """A difference with its sign: ``+0.05``."""
+    return f"{round(value, digits) + 0.0:+.{digits}f}"
 
 
 def t_quantile(df: float, level: float = LEVEL) -> float:

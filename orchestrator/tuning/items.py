@@ -10,6 +10,7 @@ from typing import Any
 
 from orchestrator.engine.scoring import Given
 from orchestrator.errors import InputError
+from orchestrator.tuning.formats import is_id, slug
 
 _TEXTS = ("text", "review", "summary")
 
@@ -189,7 +190,7 @@ def _item(row: dict[str, Any], place: str, scale: tuple[float, float]) -> Item:
     return Item(
         id=str(name),
         group=str(row.get("group", name)),
-        scores={str(k): _score(v, str(k), place, scale) for k, v in raw.items()},
+        scores=_scores(raw, place, scale),
         text=next((str(row[k]) for k in _TEXTS if row.get(k)), ""),
         url=str(row.get("url", "")),
         verdict=str(row.get("verdict", "")),
@@ -205,6 +206,17 @@ def _whole(value: Any, place: str) -> int:
         return int(value)
     except (TypeError, ValueError):
         raise InputError(f"{place}: 'repeat' must be a whole number, not {value!r}") from None
+
+
+def _scores(raw: Mapping[Any, Any], place: str, scale: tuple[float, float]) -> dict[str, Given]:
+    """Scores by criterion id; a name that no rubric allows (``Q1``) stands for the nearest id."""
+    out: dict[str, Given] = {}
+    for key, value in raw.items():
+        name = str(key) if is_id(str(key)) else slug(str(key), (), "")
+        if not name or name in out:
+            raise InputError(f"{place}: the scores' name {key!r} is no criterion id of its own")
+        out[name] = _score(value, str(key), place, scale)
+    return out
 
 
 def _score(value: Any, name: str, place: str, scale: tuple[float, float]) -> Given:

@@ -13,13 +13,14 @@ from orchestrator.tuning.calibrate import Calibration, calibrate
 from orchestrator.tuning.criteria import Criterion, examine
 from orchestrator.tuning.fit import Bools, Floats
 from orchestrator.tuning.flips import Flip, flips
-from orchestrator.tuning.intervals import Compared, compare, number, t_quantile
+from orchestrator.tuning.intervals import Compared, change, compare, number, t_quantile
 from orchestrator.tuning.items import Item
 from orchestrator.tuning.sample import Labelled, refuse_unfit
 from orchestrator.tuning.select import Plan, Rules, Sample, plan_for, tune_many
 
 SEED = 20260101
 STEPS = 20
+_FARTHEST = 20  # times the labels at hand: beyond this a guess is no plan
 
 
 Table = tuple[tuple[float, float], tuple[float, float]]
@@ -211,7 +212,8 @@ def _against(
         why.append(
             f"no gain is proven: held out, {what} goes from {number(sign * compared.before.value)} "
             f"to {number(sign * compared.after.value)}, a change of "
-            f"{sign * compared.delta.value:+.2f}, between {ends[0]:+.2f} and {ends[1]:+.2f}"
+            f"{change(sign * compared.delta.value)}, between {change(ends[0])} and "
+            f"{change(ends[1])}"
         )
         needed = _needed(sample, compared)
         if needed is not None:
@@ -242,7 +244,7 @@ def _needed(sample: Sample, compared: Compared) -> int | None:
         return None
     half = t_quantile(compared.groups - 1) * compared.se
     items = sample.items * (half / gain) ** 2
-    return math.ceil(items / 10) * 10 if items < 100_000 else None
+    return math.ceil(items / 10) * 10 if items <= _FARTHEST * sample.items else None
 
 
 def _candidate(

@@ -38,7 +38,7 @@ def draw(seed: int, n: int, slope: float) -> Sample:
 @pytest.mark.slow
 @pytest.mark.parametrize("slope", [0.0, 3.0])
 def test_intervals_of_kappa_and_of_its_change_cover_after_refitting(slope: float) -> None:
-    times, n = 60, 90
+    times, n = 40, 90
     big = draw(1_000, 15_000, slope)
     base = float(AIM.of(decide(big, big.w0, 0.5), big.accept, big.weight))
     hit = np.zeros(3)
@@ -57,10 +57,10 @@ def test_intervals_of_kappa_and_of_its_change_cover_after_refitting(slope: float
             c.delta.low <= truth - base <= c.delta.high,
         ]
         claims += c.delta.low > 0 and c.after.low > 0
-    # 95% of 60 is 57; fewer than 52 would come up once in 100 such tests by chance.
-    assert (hit >= 52).all(), hit
+    # 95% of 40 is 38; fewer than 34 would come up once in 70 such tests by chance (seeds are fixed).
+    assert (hit >= 34).all(), hit
     if slope == 0.0:
-        assert claims <= 4
+        assert claims <= 3
 
 
 def test_a_rule_that_changes_nothing_has_a_change_of_exactly_none() -> None:

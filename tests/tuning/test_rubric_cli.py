@@ -362,3 +362,60 @@ def test_next_proposes_items_near_the_line_and_spreads_over_groups(
 def test_the_label_command_needs_something_to_label(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nothing to label"):
         label.run(parse(label, "--rater", "ana", "--labels", tmp_path / "x.jsonl"))
+
+
+def test_csv_items_and_names_that_are_no_ids(
+    house: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "items.csv"
+    lines = ["id,group,text,scores.A,scores.b,score.c,machine.d,rater,label"]
+    lines += [f'"x{i}",g,"one, two",0.9,abstain,na,0.5,ana,accept' for i in range(2)]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    first = read_items([path])[0]
+    assert first.scores == {"a": 0.9, "b": None, "c": "na", "d": 0.5}
+    assert (first.text, first.human) == ("one, two", {"label": "accept"})
+    assert run("score", house, path) == 0
+    assert "accept  0.7000  x0" in capsys.readouterr().out
+
+
+def test_repeated_scorings_measure_the_judges_noise(
+    save: Save, house: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = rows(60)
+    again = [
+        {"id": r["id"], "group": r["group"], "repeat": 1,
+         "scores": {k: min(1.0, v + 0.3) for k, v in r["scores"].items()}}  # type: ignore[attr-defined]
+        for r in items[:20]
+    ]  # fmt: skip
+    assert run("eval", house, save(items + again)) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert re.search(r"Scored again, 20 items: \d+\.\d% of pairs decide differently", out)
+
+
+def test_verdicts_on_three_levels_are_ordered(
+    save: Save, house: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = rows(240)
+    for r in items:
+        mean = 0.7 * r["scores"]["a"] + 0.3 * r["scores"]["b"]  # type: ignore[index]
+        said = "merge" if mean > 0.6 else ("needs_changes" if mean > 0.35 else "block")
+        r |= {"label": said, "verdict": said}
+    path = save(items)
+    assert run("tune", house, path, "--refits", 20) == 0
+    capsys.readouterr()
+    assert run("eval", house, path) == 0
+    assert re.search(r"weighted kappa +1\.00", capsys.readouterr().out)
+
+
+def test_import_and_export_through_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, out = tmp_path / "hb.json", tmp_path / "hb-rubric.yaml"
+    source.write_text(json.dumps({"prompt": 1, "rubrics": [{"criterion": "x", "points": 2}]}))
+    assert run("import", source, "--from", "healthbench", "--out", out) == 0
+    assert "not mapped: prompt" in capsys.readouterr().err
+    assert run("export", out, "--to", "healthbench") == 0
+    assert json.loads(capsys.readouterr().out)["rubrics"][0]["points"] == 2
+    source.write_text("{")
+    with pytest.raises(InputError, match="is not json"):
+        run("import", source, "--from", "healthbench", "--out", out)
