@@ -14,6 +14,12 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
+def anyio_backend():
+    """One event loop: this is about what git is asked and says; the other files run on both."""
+    return "asyncio"
+
+
+@pytest.fixture
 def review(repo):
     """Commit one state, then another; give the changed files by path."""
 

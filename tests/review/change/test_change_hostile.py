@@ -16,6 +16,12 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
+def anyio_backend():
+    """One event loop: this is about what git is asked and says; the other files run on both."""
+    return "asyncio"
+
+
+@pytest.fixture
 def trapped(repo, tmp_path):
     """A repository in which every way of naming a program names one that leaves a file behind."""
     trap = tmp_path / "trap"
