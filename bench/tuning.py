@@ -1,6 +1,6 @@
 """The figures of rubric tuning: what it gains, whether its intervals hold, how long it takes.
 
-    python bench/tuning.py --data ../shared/data [--simulations 200] [--only crscore,speed]
+    python bench/tuning.py [--data ../shared/data] [--simulations 400] [--only crscore,speed]
 
 Every random choice has a fixed seed, so two runs print the same figures (times aside).
 """
@@ -31,6 +31,7 @@ from orchestrator.tuning.select import Sample, plan_for, tune_many
 from orchestrator.tuning.tune import decide, tune
 
 AIM = rule.Aim()
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 HEDGE = r"\b(should|could|would|better|consider|instead|suggest|recommend)\b"
 REASON = r"\b(because|since|so that|to avoid|otherwise|for better|to ensure|which|in case)\b"
 CODE = r"`[^`]+`|\b\w+_\w+\b|\b\w+\(\)|\b[a-z]+[A-Z]\w*|'[^' ]+'"
@@ -258,14 +259,20 @@ PARTS: dict[str, Callable[[Path, int], None]] = {
 }  # fmt: skip
 
 
+NEED_DATA = {"crscore", "curve", "permuted"}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, help="the folder with labels/")
-    parser.add_argument("--simulations", type=int, default=200, help="label sets a scene")
+    parser.add_argument("--data", type=Path, default=SHARED, help="the folder with labels/")
+    parser.add_argument("--simulations", type=int, default=100, help="label sets a scene")
     parser.add_argument("--only", default=",".join(PARTS), help="parts, with commas")
     args = parser.parse_args()
     for name in args.only.split(","):
-        PARTS[name](args.data, args.simulations)
+        if name in NEED_DATA and not (args.data / "labels").is_dir():
+            print(f"{name}: left out, there is no {args.data / 'labels'}; say --data FOLDER")
+        else:
+            PARTS[name](args.data, args.simulations)
 
 
 if __name__ == "__main__":

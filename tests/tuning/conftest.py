@@ -1,13 +1,16 @@
 """Files for the tests of tuning."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from labelsets import rubric_of
 
 from orchestrator.tuning.rubric_file import write_rubric
+
+# As the command does; it counts only if it is set before numpy is loaded.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 @pytest.fixture
@@ -25,6 +28,8 @@ def save(tmp_path: Path) -> Callable[..., Path]:
 @pytest.fixture
 def house(tmp_path: Path) -> Path:
     """The file of a rubric of four equal weights."""
+    from labelsets import rubric_of  # numpy comes with it
+
     path = tmp_path / "house.yaml"
     write_rubric(path, rubric_of())
     return path
