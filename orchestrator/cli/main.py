@@ -23,6 +23,8 @@ COMMANDS = {
     "runs": ("orchestrator.cli.runs", "list the runs, newest first"),
     "show": ("orchestrator.cli.show", "print a run's report and timeline"),
     "catalog": ("orchestrator.cli.catalog", "list and check agents, skills, tools and rubrics"),
+    "label": ("orchestrator.cli.label", "say what people think of items, for tuning"),
+    "rubric": ("orchestrator.cli.rubric", "check, score, evaluate and tune a rubric"),
     "schema": ("orchestrator.cli.schema", "print a published JSON Schema"),
 }
 

@@ -84,7 +84,8 @@ def _yaml(source: Source) -> Iterator[Finding]:
         if _TEMPLATE.search(source.text):
             raise Gap("a template, not YAML itself") from None
         mark = fault.problem_mark or fault.context_mark
-        line = min(mark.line + 1, len(source.lines)) if mark else 1
+        at = 1 if mark is None else mark.line + 1
+        line = min(at, len(source.lines))
         while line > 1 and not source.lines[line - 1].strip():
             line -= 1
         yield Finding("yaml", line, f"not YAML: {fault.problem or fault.context}")

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import anyio
+
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.tasks import task_group
 from orchestrator.engine.types import Json, Observation, ToolSpec
@@ -92,19 +94,47 @@ def as_observation(report: Report, found: Found, gaps: Mapping[str, str]) -> Obs
     return Observation(json.dumps(content), data, ok=report.error is None)
 
 
-class SideTool:
+class _Analysis:
+    """What both kinds share: the same question is asked of an analyser once.
+
+    Two agents may look at the same files with the same tool; both get the one observation. A
+    failure is not kept, so that a further iteration does try again.
+    """
+
+    def __init__(self, name: str, description: str, session: Session) -> None:
+        self.spec = ToolSpec(name, description, PATHS_SCHEMA, timeout=120)
+        self._session = session
+        self._lock = anyio.Lock()
+        self._known: dict[tuple[str, ...] | None, Observation] = {}
+
+    async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
+        """Analyse the asked-for files; see ``as_observation``."""
+        paths = arguments.get("paths")
+        key = None if paths is None else tuple(sorted(paths))
+        async with self._lock:
+            if key not in self._known:
+                seen = await self._look(paths)
+                if not seen.ok:
+                    return seen
+                self._known[key] = seen
+            return self._known[key]
+
+    async def _look(self, paths: Sequence[str] | None) -> Observation:
+        raise NotImplementedError
+
+
+class SideTool(_Analysis):
     """A tool over an analyser of one side: it runs on both, and the difference is what is new."""
 
     def __init__(
         self, name: str, description: str, analyser: SideAnalyser, session: Session
     ) -> None:
-        self.spec = ToolSpec(name, description, PATHS_SCHEMA, timeout=120)
-        self._analyser, self._session = analyser, session
+        super().__init__(name, description, session)
+        self._analyser = analyser
 
-    async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
-        """Analyse the asked-for files; see ``as_observation``."""
+    async def _look(self, paths: Sequence[str] | None) -> Observation:
         analyser, session = self._analyser, self._session
-        scope = select(session, arguments.get("paths"), analyser.needs, analyser)
+        scope = select(session, paths, analyser.needs, analyser)
         head_paths = [file.path for file in scope.files if file.status != "deleted"]
         base_paths = [
             file.old_path or file.path for file in scope.files if file.old_blob is not None
@@ -144,19 +174,18 @@ async def _guarded(analyser: SideAnalyser, side: Any, paths: list[str]) -> Repor
         return Report(analyser.name, "", error=str(fault))
 
 
-class ChangeTool:
+class ChangeTool(_Analysis):
     """A tool over an analyser that looks at both sides itself."""
 
     def __init__(
         self, name: str, description: str, analyser: ChangeAnalyser, session: Session
     ) -> None:
-        self.spec = ToolSpec(name, description, PATHS_SCHEMA, timeout=120)
-        self._analyser, self._session = analyser, session
+        super().__init__(name, description, session)
+        self._analyser = analyser
 
-    async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
-        """Analyse the asked-for files; see ``as_observation``."""
+    async def _look(self, paths: Sequence[str] | None) -> Observation:
         analyser, session = self._analyser, self._session
-        scope = select(session, arguments.get("paths"), analyser.needs, analyser)
+        scope = select(session, paths, analyser.needs, analyser)
         old = [file.old_path or file.path for file in scope.files if file.old_blob]
         base, _ = await session.side("base", old)
         head, unwritten = await session.side("head", [f.path for f in scope.files if f.new_blob])
