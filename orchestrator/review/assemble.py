@@ -87,6 +87,8 @@ def digest_of(verdict: Verdict) -> str:
     document: dict[str, Any] = verdict.model_dump(mode="json")
     for name in VOLATILE:
         del document[name]
+    # Notes speak of the checkout as well as of the change (files that are not committed).
+    del document["change"]["notes"]
     for name in VOLATILE_PROVENANCE:
         del document["provenance"][name]
     return digest(document)

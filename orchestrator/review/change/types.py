@@ -40,6 +40,16 @@ class ChangedFile:
     whole: bool = True
     skip: str | None = None
 
+    @property
+    def in_base(self) -> bool:
+        """Whether base holds it as a regular file: not as a link or a submodule."""
+        return self.old_blob is not None and (self.old_mode or "100").startswith("100")
+
+    @property
+    def in_head(self) -> bool:
+        """Whether head holds it as a regular file."""
+        return self.new_blob is not None and (self.new_mode or "100").startswith("100")
+
 
 @dataclass(frozen=True, slots=True)
 class Change:

@@ -135,10 +135,8 @@ class SideTool(_Analysis):
     async def _look(self, paths: Sequence[str] | None) -> Observation:
         analyser, session = self._analyser, self._session
         scope = select(session, paths, analyser.needs, analyser)
-        head_paths = [file.path for file in scope.files if file.status != "deleted"]
-        base_paths = [
-            file.old_path or file.path for file in scope.files if file.old_blob is not None
-        ]
+        head_paths = [file.path for file in scope.files if file.in_head]
+        base_paths = [file.old_path or file.path for file in scope.files if file.in_base]
         base_side, _ = await session.side("base", base_paths)
         head_side, unwritten = await session.side("head", head_paths)
         reports: dict[str, Report] = {}
@@ -186,9 +184,9 @@ class ChangeTool(_Analysis):
     async def _look(self, paths: Sequence[str] | None) -> Observation:
         analyser, session = self._analyser, self._session
         scope = select(session, paths, analyser.needs, analyser)
-        old = [file.old_path or file.path for file in scope.files if file.old_blob]
+        old = [file.old_path or file.path for file in scope.files if file.in_base]
         base, _ = await session.side("base", old)
-        head, unwritten = await session.side("head", [f.path for f in scope.files if f.new_blob])
+        head, unwritten = await session.side("head", [f.path for f in scope.files if f.in_head])
         files = [file for file in scope.files if file.path not in unwritten]
         try:
             async with session.slots:
