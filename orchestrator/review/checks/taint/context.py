@@ -23,7 +23,7 @@ def fits(frame: Frame, call: Call, check: Check) -> bool:
     words = re.compile(check.words, re.IGNORECASE)
     statement = frame.statement
     near = call.node if statement is None or isinstance(statement, _COMPOUND) else statement
-    if words.search(frame.scope) or _mentions(near, words):
+    if words.search(frame.scope.rpartition(".")[2]) or _mentions(near, words):
         return True
     wide = frame.handler and check.handlers == "function" and frame.function is not None
     return wide and frame.function is not None and _mentions(frame.function.node, words)

@@ -112,7 +112,7 @@ def _parameter(frame: Frame, entry: Entry, parameter: ast.arg, index: int) -> Va
     from_url = entry.url.get(name)
     if from_url is None and not entry.text:
         return typed
-    if from_url or _is_harmless(frame, parameter):
+    if from_url or name == "cls" or _is_harmless(frame, parameter):
         return UNKNOWN
     return _from_request(frame, parameter, typed)
 

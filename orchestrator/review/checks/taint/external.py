@@ -20,6 +20,7 @@ from orchestrator.review.checks.taint.values import (
 )
 
 _UNSURE: Final = 0.8  # a function of which nothing is known may well make its argument harmless
+_UNRELATED: Final = 0.6  # what a method gives of an object that such a function made
 _MAX_SEARCH: Final = 4
 
 
@@ -152,7 +153,7 @@ def _propagated(frame: Frame, call: Call, rule: Propagator) -> Value:
     if rule.part:
         taints = tuple(taint.derived(PART, site) for taint in taints)
     if rule.decodes:
-        taints = tuple(taint.derived(DECODED, site) for taint in taints)
+        taints = tuple(_decoded(frame, taint, site) for taint in taints)
     marks = frozenset[str]().union(*(value.marks for value in chosen if value.taints))
     if rule.mark:
         marks |= {rule.mark}
@@ -163,6 +164,12 @@ def _propagated(frame: Frame, call: Call, rule: Propagator) -> Value:
         prefix=prefix_of(chosen[0]) if single else "",
         ref=chosen[0].ref if single else "",
     )
+
+
+def _decoded(frame: Frame, taint: Taint, site: str) -> Taint:
+    """A decoded value: of what was checked before, only that it is one of a few still holds."""
+    kept = frame.state.facts_of(taint) & {guards.LISTED}
+    return taint.derived(DECODED, site).knowing(kept)
 
 
 def _by_default(frame: Frame, call: Call) -> Value:
@@ -196,5 +203,8 @@ def _method_of_tainted(frame: Frame, call: Call, receiver: Value) -> Value:
         taints = tuple(taint.derived(PART, label) for taint in receiver.taints)
         marks = receiver.marks if first is None else frozenset[str]()
         return Value(taints=taints, marks=marks)
-    taints = merge_taints(receiver.taints, taints_of(call.values(), frame.state))
+    own = receiver.taints
+    if receiver.ref.endswith(")"):
+        own = tuple(taint.derived("", "", _UNRELATED) if taint.sure < 1 else taint for taint in own)
+    taints = merge_taints(own, taints_of(call.values(), frame.state))
     return Value(taints=taints, marks=receiver.marks - {"tuple"})

@@ -11,9 +11,11 @@ from orchestrator.review.checks.taint.project import Function, Module, Project
 from orchestrator.review.checks.taint.state import Heap, Obj, State
 from orchestrator.review.checks.taint.values import UNKNOWN, Taint, Value
 
-MAX_DEPTH: Final = 8
+MAX_DEPTH: Final = 7
 MAX_STEPS: Final = 30_000  # statements run on behalf of one root
-MAX_CALLS: Final = 600  # activations on behalf of one root
+MAX_CALLS: Final = 160  # activations on behalf of one root
+MAX_IDLE: Final = 3  # nested activations that are given nothing from a source
+MAX_IDLE_CALLS: Final = 60  # such activations on behalf of one root
 
 
 class BudgetSpent(Exception):
@@ -108,6 +110,7 @@ class Run:
     sites: dict[tuple[int, int, str], int] = field(default_factory=dict)
     steps: int = 0
     calls: int = 0
+    idle_calls: int = 0
     frames: int = 0
 
     def spend(self) -> None:
@@ -132,15 +135,15 @@ class Frame:
     """One activation: its state, and the ways out of it that were met so far."""
 
     __slots__ = (
-        "closure", "depth", "function", "handler", "id", "jumps", "module", "quiet", "returns",
-        "run", "stack", "state", "statement", "yields",
+        "closure", "depth", "function", "handler", "id", "idle", "jumps", "module", "quiet",
+        "returns", "run", "stack", "state", "statement", "yields",
     )  # fmt: skip
 
     def __init__(self, run: Run, module: Module, function: Function | None = None) -> None:
         self.run, self.module, self.function = run, module, function
         self.state = State(run.heap)
         self.closure: Mapping[str, Value] = function.closure if function else {}
-        self.depth = 0
+        self.depth = self.idle = 0
         self.stack: tuple[Function, ...] = ()
         self.returns: list[Return] = []
         self.yields: list[Value] = []

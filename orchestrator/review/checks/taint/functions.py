@@ -9,10 +9,17 @@ from collections.abc import Hashable
 from typing import Any, Final
 
 from orchestrator.review.checks.taint.containers import make_bag, make_list
-from orchestrator.review.checks.taint.frames import MAX_CALLS, MAX_DEPTH, Call, Frame
+from orchestrator.review.checks.taint.frames import (
+    MAX_CALLS,
+    MAX_DEPTH,
+    MAX_IDLE,
+    MAX_IDLE_CALLS,
+    Call,
+    Frame,
+)
 from orchestrator.review.checks.taint.guards import both, either, when
 from orchestrator.review.checks.taint.project import Bound, Class, Function
-from orchestrator.review.checks.taint.state import Obj, State, join_states
+from orchestrator.review.checks.taint.state import Obj, State, join_states, reachable
 from orchestrator.review.checks.taint.strings import taints_of
 from orchestrator.review.checks.taint.values import (
     NORETURN,
@@ -69,7 +76,7 @@ def run(frame: Frame, call: Call, function: Function, args: list[Value]) -> Valu
     """What a function gives when it is called so, and what it does to the caller's objects."""
     everything = [*args, *call.keywords.values(), *([call.rest] if call.rest else [])]
     taints = taints_of(everything, frame.state)
-    if frame.depth >= MAX_DEPTH or function in frame.stack or frame.run.calls >= MAX_CALLS:
+    if function in frame.stack or not _affordable(frame, idle=not taints):
         return Value(taints=taints)
     key = None if taints else _memo_key(frame, function, call, args)
     if key is not None and key in frame.run.memo:
@@ -77,22 +84,36 @@ def run(frame: Frame, call: Call, function: Function, args: list[Value]) -> Valu
         frame.state.objects.update(objects)
         return frame.at(value, call.node, f"{function.name}() returns it")
     frame.run.calls += 1
+    frame.run.idle_calls += not taints
     inner = Frame(frame.run, function.module, function)
     inner.depth, inner.stack = frame.depth + 1, (*frame.stack, function)
+    inner.idle = 0 if taints else frame.idle + 1
     if frame.function is not None and function.closure:
         inner.closure = {**function.closure, **frame.state.vars}
     inner.state.objects = dict(frame.state.objects)
     inner.state.facts = dict(frame.state.facts)
     bind(inner, call, args)
-    known = set(frame.state.objects)
+    before = frame.state.objects
     value = _body(inner, call)
     if not inner.state.live:
         return NORETURN
-    frame.state.objects, frame.state.facts = inner.state.objects, inner.state.facts
-    if key is not None and len(frame.run.memo) < _MAX_MEMO:
-        made = {loc: obj for loc, obj in inner.state.objects.items() if loc not in known}
-        frame.run.memo[key] = (value, made)
+    frame.state.facts = inner.state.facts
+    after = inner.state.objects
+    if all(after.get(loc) is obj for loc, obj in before.items()):
+        made = {loc: obj for loc, obj in reachable(value, inner.state).items() if loc in after}
+        before.update(made)
+        if key is not None and len(frame.run.memo) < _MAX_MEMO:
+            frame.run.memo[key] = (value, made)
+    else:
+        frame.state.objects = after
     return frame.at(value, call.node, f"{function.name}() returns it")
+
+
+def _affordable(frame: Frame, *, idle: bool) -> bool:
+    """Whether the root may have one more activation."""
+    if frame.depth >= MAX_DEPTH or frame.run.calls >= MAX_CALLS:
+        return False
+    return not idle or (frame.idle < MAX_IDLE and frame.run.idle_calls < MAX_IDLE_CALLS)
 
 
 def _memo_key(frame: Frame, function: Function, call: Call, args: list[Value]) -> Any:
@@ -179,16 +200,7 @@ def _body(frame: Frame, call: Call) -> Value:
         value = join(value, Value(None))
     if not frame.returns:
         value = Value(None)
-    return Value(
-        value.const,
-        value.ref,
-        value.taints,
-        value.locs,
-        value.target,
-        value.prefix,
-        value.marks,
-        _implied(frame, before),
-    )
+    return value.saying(_implied(frame, before))
 
 
 def _settled_join(frame: Frame) -> Value:
@@ -205,14 +217,14 @@ def _settled_join(frame: Frame) -> Value:
 def _implied(frame: Frame, end: State) -> Implies | None:
     """What a function's true or false answer says of the values it looked at."""
     true: Facts | None = None
-    false: Facts | None = end.facts if end.live else None
+    false: Facts | None = dict(end.facts) if end.live else None
     for way in frame.returns:
         const = way.value.const
         if not way.value.known or const:
-            facts = both(way.state.facts, when(way.value, truth=True))
+            facts = both(dict(way.state.facts), when(way.value, truth=True))
             true = facts if true is None else either(true, facts)
         if not way.value.known or not const:
-            facts = both(way.state.facts, when(way.value, truth=False))
+            facts = both(dict(way.state.facts), when(way.value, truth=False))
             false = facts if false is None else either(false, facts)
     if not true and not false:
         return None

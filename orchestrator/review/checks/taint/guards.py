@@ -11,6 +11,7 @@ from orchestrator.review.checks.taint.state import deep_taints
 from orchestrator.review.checks.taint.strings import strict_pattern
 from orchestrator.review.checks.taint.values import (
     NOT_CONST,
+    PART,
     Facts,
     Implies,
     Taint,
@@ -37,9 +38,15 @@ def both(left: Facts, right: Facts) -> Facts:
 
 
 def either(left: Facts, right: Facts) -> Facts:
-    """What holds when one of them holds, unknown which."""
-    shared = {one: left[one] & right[one] for one in left if one in right}
+    """What holds when one of them holds, unknown which; what is listed is as good as anything."""
+    shared = {one: _weaker(left[one], right[one]) for one in left if one in right}
     return {origin: facts for origin, facts in shared.items() if facts}
+
+
+def _weaker(left: frozenset[str], right: frozenset[str]) -> frozenset[str]:
+    if LISTED in left:
+        return right
+    return left if LISTED in right else left & right
 
 
 def when(value: Value, *, truth: bool) -> Facts:
@@ -83,6 +90,9 @@ def _compare_two(frame: Frame, kind: type[ast.cmpop], left: Value, right: Value)
     const = NOT_CONST
     if one is not NOT_CONST and two is not NOT_CONST:
         const = folding.compare(kind, one, two)
+    if two is None and left.implies is not None and kind in (ast.Is, ast.IsNot):
+        says = left.implies
+        return Value(const, implies=says if kind is ast.IsNot else Implies(says.false, says.true))
     if not left.taints and not right.taints and not right.locs:
         return Value(const)
     true: Facts = {}
@@ -96,16 +106,20 @@ def _compare_two(frame: Frame, kind: type[ast.cmpop], left: Value, right: Value)
     return Value(const, implies=Implies(true, false))
 
 
-def _part_fact(frame: Frame, value: Value) -> str:
-    """What naming this value says of the whole that it was taken from."""
+def _known_to_be(frame: Frame, value: Value) -> Facts:
+    """What it says of a value, or of the whole that it is a part of, to be one of a few."""
     parts = frame.run.knowledge.parts.find(value.ref) if value.ref else []
-    return parts[0].fact if parts else LISTED
+    facts = about(value.taints, LISTED)
+    for part in parts:
+        wholes = {taint.origin.rpartition(PART)[0] or taint.origin for taint in value.taints}
+        facts = both(facts, {origin: frozenset({part.fact}) for origin in wholes})
+    return facts
 
 
 def _membership(frame: Frame, left: Value, right: Value) -> tuple[Facts, Facts]:
     inside = deep_taints(right, frame.state)
     if left.taints and not inside:
-        return about(left.taints, _part_fact(frame, left)), {}
+        return _known_to_be(frame, left), {}
     if right.taints and isinstance(left.const, str) and left.const:
         return {}, about(right.taints, f"lacks {left.const}")
     if right.taints and "normalised" in right.marks:
@@ -121,7 +135,7 @@ def _equality(frame: Frame, left: Value, right: Value) -> Facts:
         return about(value.taints, "inside")
     if other.locs:
         return {}
-    return about(value.taints, _part_fact(frame, value))
+    return _known_to_be(frame, value)
 
 
 def tested(frame: Frame, call: Call) -> Implies | None:
@@ -234,13 +248,4 @@ def _choice(kept: list[Value], last: Value, implies: Implies, *, stop_at: bool) 
         implies = Implies(implies.false, implies.true)
         usable, taints = kept, last.taints  # what stops an "and" is empty
     value = join_all(usable).with_taints(taints)
-    return Value(
-        value.const,
-        value.ref,
-        taints,
-        value.locs,
-        value.target,
-        value.prefix,
-        value.marks,
-        implies if implies.true or implies.false else None,
-    )
+    return value.saying(implies if implies.true or implies.false else None)

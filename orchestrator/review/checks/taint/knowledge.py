@@ -52,6 +52,10 @@ class Index(Generic[_T]):
             found = self._by_name.get("?." + leaf(ref))
         return found or []
 
+    def rules(self) -> Iterable[_T]:
+        """All rules, those of several names several times."""
+        return (rule for rules_ in self._by_name.values() for rule in rules_)
+
     def names(self) -> Iterable[str]:
         """All names that rules match."""
         return self._by_name.keys()

@@ -11,6 +11,7 @@ from orchestrator.review.checks.taint.knowledge import Knowledge
 from orchestrator.review.checks.taint.project import Module
 
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
+_REMOTE: Final = frozenset({"request", "socket"})
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -49,34 +50,26 @@ def _inner_bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
         yield part.body
 
 
-class Hints:
-    """The words of a module's text near which something from outside may begin.
+class _Words:
+    """Words by the library that a module must import for them to count."""
 
-    A word counts only in modules that import the library it belongs to.
-    """
-
-    def __init__(self, knowledge: Knowledge) -> None:
+    def __init__(self) -> None:
         self._free: set[str] = set()
         self._of: dict[str, set[str]] = {}
-        tops: dict[str, set[str]] = {}
-        for name, canonical in knowledge.types.items():
-            tops.setdefault(canonical.partition(".")[0], set()).add(name.partition(".")[0])
-        names = {
-            *knowledge.sources.names(), *knowledge.checks.names(), *knowledge.routes.names()
-        }  # fmt: skip
-        for name in names:
-            words = _WORD.findall(name)
-            top = name.partition(".")[0]
-            if top in {"?", "builtins"}:
-                self._free.update(words[-1:])
-            for package in {top, *tops.get(top, ())}:
-                self._of.setdefault(package, set()).add(words[-1])
-        for parameter in knowledge.parameters:
-            self._of.setdefault(parameter.imports, set()).add(parameter.name)
         self._patterns: dict[frozenset[str], re.Pattern[str] | None] = {}
 
+    def add(self, package: str, word: str) -> None:
+        self._of.setdefault(package, set()).add(word)
+
+    def add_name(self, name: str, tops: dict[str, set[str]]) -> None:
+        words = _WORD.findall(name)
+        top = name.partition(".")[0]
+        if top in {"?", "builtins"}:
+            self._free.add(words[-1] if top == "?" else words[1])
+        for package in {top, *tops.get(top, ())}:
+            self.add(package, words[-1])
+
     def lines(self, module: Module) -> list[int]:
-        """The lines of a module on which such words stand, in order."""
         used = frozenset(module.packages & self._of.keys())
         if used not in self._patterns:
             words = self._free.union(*(self._of[package] for package in used))
@@ -84,6 +77,47 @@ class Hints:
             self._patterns[used] = re.compile(rf"\b(?:{joined})\b") if words else None
         pattern = self._patterns[used]
         return [] if pattern is None else lines_with(module.text, pattern)
+
+
+class Hints:
+    """The words of a module's text near which something from outside may begin.
+
+    A word counts only in modules that import the library it belongs to. What a user gives to his
+    own program counts only in modules that call one of the few sinks where it matters.
+    """
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        self._remote = _Words()
+        self._local = _Words()
+        tops: dict[str, set[str]] = {}
+        for name, canonical in knowledge.types.items():
+            tops.setdefault(canonical.partition(".")[0], set()).add(name.partition(".")[0])
+        for source in knowledge.sources.rules():
+            words = self._remote if source.kind in _REMOTE else self._local
+            for name in source.match:
+                words.add_name(name, tops)
+        for check in knowledge.checks.rules():
+            for name in check.match:
+                self._remote.add_name(name, tops)
+        for route in knowledge.routes.rules():
+            for name in route.match:
+                self._remote.add(route.imports, name.rpartition(".")[2])
+        for parameter in knowledge.parameters:
+            self._remote.add(parameter.imports, parameter.name)
+        local = {
+            _WORD.findall(name)[-1]
+            for sink in knowledge.sinks.rules()
+            if not _REMOTE.issuperset(sink.kinds)
+            for name in sink.match
+        }
+        self._local_sinks = re.compile(rf"\b(?:{'|'.join(sorted(local)) or '(?!)'})\(")
+
+    def lines(self, module: Module) -> list[int]:
+        """The lines of a module on which such words stand, in order."""
+        lines = self._remote.lines(module)
+        if self._local_sinks.search(module.text):
+            lines = sorted({*lines, *self._local.lines(module)})
+        return lines
 
 
 def lines_with(text: str, pattern: re.Pattern[str]) -> list[int]:

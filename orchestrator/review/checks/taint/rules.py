@@ -33,7 +33,7 @@ class Sink:
             a constant, a list of constants or dotted names, or a mapping of cells of the object.
         select: ``program``: of an argument vector only the program and what ``-c`` gets.
         prefix: ``host`` or ``host-or-path``: harmless once the text begins with a fixed one.
-        kinds: only sources of these kinds; empty for all.
+        kinds: only sources of these kinds; what a user gives to his own program is seldom a threat.
         confidence: factor.
     """
 
@@ -44,7 +44,7 @@ class Sink:
     unless: dict[str, Any] = field(default_factory=dict)
     select: Literal["", "program"] = ""
     prefix: Literal["", "host", "host-or-path"] = ""
-    kinds: Names = ()
+    kinds: Names = ("request", "socket")
     confidence: float = 1.0
 
 

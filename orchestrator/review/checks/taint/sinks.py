@@ -21,6 +21,8 @@ _HOST: Final = re.compile(r"[a-zA-Z][\w+.-]*://[^/?#\\]+[/?#]")
 _PATH: Final = re.compile(r"/[^/\\]")
 _SURE: Final = {"request": 0.9, "socket": 0.7}
 _LOCAL: Final = 0.4
+_DOUBTFUL: Final = 0.5  # too many functions on the way of which nothing is known
+_SCRIPT_FLAGS: Final = frozenset({"-c", "/c", "/C", "-Command", "-lc"})
 _KINDS: Final = {
     "request": "request data",
     "socket": "data from the network",
@@ -86,7 +88,8 @@ def _program(frame: Frame, value: Value) -> Value | None:
         if first is not None:
             chosen.append(first)
         flag, script = vector.items.get(1), vector.items.get(2)
-        if flag is not None and flag.const in {"-c", "/c", "/C", "-Command"} and script is not None:
+        flags = () if flag is None else flag.options
+        if flags and script is not None and _SCRIPT_FLAGS.issuperset(flags):
             chosen.append(script)
     return Value(taints=join_all(chosen).taints) if chosen else None
 
@@ -119,10 +122,10 @@ def _holds(frame: Frame, call: Call, selector: str, expected: Any) -> bool:
 
 def _is(value: Value, option: Any) -> bool:
     if isinstance(option, str) and option.startswith("~"):
-        text = value.const
-        return isinstance(text, str) and re.search(option[1:], text, re.IGNORECASE) is not None
-    if value.known:
-        return same_const(value.const, option)
+        texts = [one for one in value.options if isinstance(one, str)]
+        return any(re.search(option[1:], text, re.IGNORECASE) for text in texts)
+    if value.options:
+        return any(same_const(one, option) for one in value.options)
     return bool(value.ref) and value.ref == option
 
 
@@ -130,9 +133,8 @@ def _cells_hold(frame: Frame, value: Value, expected: dict[str, Any]) -> bool:
     for obj in frame.state.of(value):
         for key, option in expected.items():
             cell = obj.items.get((key,))
-            if cell is None and option == "absent":
-                return True
-            if cell is not None and _is(cell, option):
+            options = option if isinstance(option, list) else [option]
+            if cell is not None and any(_is(cell, one) for one in options):
                 return True
     return not value.locs and value.ref in {f"{key}()" for key in expected}
 
@@ -140,7 +142,7 @@ def _cells_hold(frame: Frame, value: Value, expected: dict[str, Any]) -> bool:
 def check_value(frame: Frame, node: ast.AST, value: Value, sink: Sink, ref: str) -> None:
     """Report a value that reaches a sink."""
     for taint in deep_taints(value, frame.state):
-        if not sink.kinds or taint.kind in sink.kinds:
+        if taint.kind in sink.kinds and taint.sure >= _DOUBTFUL:
             report(frame, node, taint, (sink.klass, ref, sink.confidence))
 
 

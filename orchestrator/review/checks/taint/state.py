@@ -17,7 +17,7 @@ from orchestrator.review.checks.taint.values import (
 )
 
 Kind = Literal["dict", "list", "instance", "cells"]
-_DEPTH = 6
+_MAX_REACHED = 200
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -236,13 +236,30 @@ def same_state(left: State, right: State) -> bool:
     )
 
 
-def deep_taints(value: Value, state: State, depth: int = _DEPTH) -> tuple[Taint, ...]:
+def deep_taints(value: Value, state: State) -> tuple[Taint, ...]:
     """The taints of a value and of everything it holds."""
-    if not value.locs or depth == 0:
+    if not value.locs:
         return value.taints
     groups = [value.taints]
-    for obj in state.of(value):
-        if obj.rest is not None:
-            groups.append(deep_taints(obj.rest, state, depth - 1))
-        groups.extend(deep_taints(item, state, depth - 1) for item in obj.items.values())
+    for obj in reachable(value, state).values():
+        if obj.rest is not None and obj.rest.taints:
+            groups.append(obj.rest.taints)
+        groups.extend(item.taints for item in obj.items.values() if item.taints)
     return merge_taints(*groups)
+
+
+def reachable(value: Value, state: State) -> dict[int, Obj]:
+    """The objects that a value may be or may hold, as far as anyone looks."""
+    found: dict[int, Obj] = {}
+    fresh = list(value.locs)
+    while fresh and len(found) < _MAX_REACHED:
+        loc = fresh.pop()
+        if loc in found:
+            continue
+        obj = found[loc] = state.object(loc)
+        if obj.rest is not None:
+            fresh.extend(obj.rest.locs)
+        for item in obj.items.values():
+            if item.locs:
+                fresh.extend(item.locs)
+    return found

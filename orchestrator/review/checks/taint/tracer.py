@@ -130,7 +130,7 @@ class Tracer:
         return names
 
     def _guarded(self, frame: Frame, perform: functools.partial[None]) -> None:
-        self.run.steps = self.run.calls = 0
+        self.run.steps = self.run.calls = self.run.idle_calls = 0
         what = f"{frame.scope}()" if frame.scope else "the module"
         try:
             perform()

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 MAX_ORIGINS: Final = 6
 MAX_LOCS: Final = 4
+MAX_CHOICES: Final = 8
 PART: Final = "›"  # a part of what stands before it: what holds for the whole holds for it
 SLICE: Final = (
     "›~"  # a slice: what it lacks, the whole lacks as well, for all that a check can mean
@@ -111,6 +112,7 @@ class Value:
         prefix: the text it is known to begin with.
         marks: further properties, such as ``normalised``.
         implies: what its truth says about other values.
+        choices: when it is not known, the few constants that it may be; empty for any.
     """
 
     const: Any = NOT_CONST
@@ -121,11 +123,31 @@ class Value:
     prefix: str = ""
     marks: frozenset[str] = frozenset()
     implies: Implies | None = None
+    choices: tuple[Any, ...] = ()
 
     @property
     def known(self) -> bool:
         """Whether the value itself is known."""
         return self.const is not NOT_CONST
+
+    @property
+    def options(self) -> tuple[Any, ...]:
+        """The constants that it may be; empty when it may be anything."""
+        return (self.const,) if self.const is not NOT_CONST else self.choices
+
+    def saying(self, implies: Implies | None) -> "Value":
+        """The same value, with what its truth says."""
+        return Value(
+            self.const,
+            self.ref,
+            self.taints,
+            self.locs,
+            self.target,
+            self.prefix,
+            self.marks,
+            implies,
+            self.choices,
+        )
 
     def with_taints(self, taints: tuple[Taint, ...]) -> "Value":
         """The same value, tainted so."""
@@ -138,6 +160,7 @@ class Value:
             self.prefix,
             self.marks,
             self.implies,
+            self.choices if not taints else (),
         )
 
 
@@ -207,7 +230,17 @@ def join(left: Value, right: Value) -> Value:
         "" if same else _common_prefix(left, right),
         left.marks & right.marks,
         None,
+        () if same else _either_constant(left, right),
     )
+
+
+def _either_constant(left: Value, right: Value) -> tuple[Any, ...]:
+    if not left.options or not right.options:
+        return ()
+    fresh = [
+        one for one in right.options if not any(same_const(one, other) for other in left.options)
+    ]
+    return (*left.options, *fresh) if len(fresh) + len(left.options) <= MAX_CHOICES else ()
 
 
 def join_all(values: Iterable[Value]) -> Value:
@@ -228,6 +261,7 @@ def same(left: Value, right: Value) -> bool:
         and left.target is right.target
         and left.prefix == right.prefix
         and left.marks == right.marks
+        and len(left.choices) == len(right.choices)
         and set(left.taints) == set(right.taints)
         and (same_const(left.const, right.const) if left.known else not right.known)
     )
