@@ -1,0 +1,225 @@
+"""Which models there are, as data: a ladder of rungs, who serves them, and what they cost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from orchestrator.errors import ConfigError
+
+MODELS_FILE = "config/models.yaml"
+PRICES_FILE = "config/prices.yaml"
+
+HUMAN = "human"
+"""The rung that is a person."""
+
+_SNAPSHOT = re.compile(r"-\d{4}-?\d{2}-?\d{2}$")
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One step of the ladder that a task climbs when it fails.
+
+    Attributes:
+        model: the rung whose models it uses; its own name unless it only changes the strategy.
+        strategy: what the agent is told in addition, empty for nothing.
+        effort: how hard the model should think (``low``, ``medium``, ...), None for its default.
+        max_tokens: the most one answer may have, thinking included.
+        floor: a judge's score below it climbs on, 0 to 1.
+    """
+
+    name: str
+    model: str
+    strategy: str = ""
+    effort: str | None = None
+    max_tokens: int = 16_000
+    floor: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a server of some API can do; what it cannot is done another way.
+
+    Attributes:
+        schemas: how it takes a report's JSON Schema: it holds the answer to it (``strict``), is
+            only guided by it (``loose``), knows "some JSON" (``json``), or nothing (``none``). All
+            but ``strict`` are also told the schema in words.
+        schemas_with_tools: it takes a schema in a request that also offers tools.
+        tool_calls: ``native``, or as marked ``text``.
+        parallel_calls: one answer may hold several calls.
+        forced_calls: it can be made to call a tool.
+        effort: it takes an effort.
+        max_tokens_field: the name of that parameter (Chat Completions only).
+        think_tags: what stands in a leading ``<think>`` element is reasoning, not answer.
+        returns_reasoning: wants its reasoning back with the next request.
+    """
+
+    schemas: Literal["strict", "loose", "json", "none"] = "strict"
+    schemas_with_tools: bool = True
+    tool_calls: Literal["native", "text"] = "native"
+    parallel_calls: bool = True
+    forced_calls: bool = True
+    effort: bool = True
+    max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    think_tags: bool = False
+    returns_reasoning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """A service that answers requests.
+
+    Attributes:
+        api: which of the three HTTP APIs it speaks: Anthropic Messages, OpenAI Responses, or
+            OpenAI Chat Completions.
+        key_env: the environment variable that holds the key.
+        key_required: False for a server that may do without.
+        base_url: where it is; empty when only ``base_url_env`` says so.
+        base_url_env: the environment variable that names another place.
+        model_env: the environment variable that names the model of every rung that has none,
+            empty for no such thing.
+        models: rung → model.
+    """
+
+    name: str
+    api: Literal["messages", "responses", "chat"]
+    key_env: str
+    base_url_env: str
+    key_required: bool = True
+    base_url: str = ""
+    model_env: str = ""
+    models: Mapping[str, str] = field(default_factory=dict)
+    can: Capabilities = Capabilities()
+
+
+@dataclass(frozen=True, slots=True)
+class CallPolicy:
+    """How patient a call is. Times in seconds.
+
+    Attributes:
+        attempts: tries of one call, the first included.
+        timeout: one try.
+        deadline: all tries of one call and the waits between them.
+        first_wait, longest_wait: pauses grow from one to the other; jitter comes on top.
+        breaker_failures: failures in a row after which nobody calls for a while.
+        breaker_cooldown: that while.
+    """
+
+    attempts: int = 5
+    timeout: float = 180.0
+    deadline: float = 300.0
+    first_wait: float = 1.0
+    longest_wait: float = 30.0
+    breaker_failures: int = 5
+    breaker_cooldown: float = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelsConfig:
+    """The ladder, cheapest first, the providers by name, and the patience of calls."""
+
+    ladder: tuple[Rung, ...]
+    providers: Mapping[str, Provider]
+    calls: CallPolicy = CallPolicy()
+
+    def rung(self, name: str) -> Rung:
+        """A rung by name.
+
+        Raises:
+            ConfigError: the ladder has none of that name.
+        """
+        for rung in self.ladder:
+            if rung.name == name:
+                return rung
+        names = ", ".join(rung.name for rung in self.ladder)
+        raise ConfigError(f"there is no rung {name!r}; there is {names}", MODELS_FILE)
+
+    def is_rung(self, name: str) -> bool:
+        """Whether a name is a rung, and not a model's own name."""
+        return any(rung.name == name for rung in self.ladder)
+
+    def resolve(self, provider: str, name: str, env: Mapping[str, str]) -> str:
+        """The model behind a rung; any other name is a model's own name and stays as it is.
+
+        Raises:
+            ConfigError: the provider has no model for the rung; says where to name one.
+        """
+        if not self.is_rung(name):
+            return name
+        served = self.provider(provider)
+        chosen = served.models.get(self.rung(name).model) or env.get(served.model_env, "").strip()
+        if name == HUMAN or not chosen:
+            where = f"name one under providers.{provider}.models"
+            also = f", or set {served.model_env}" if served.model_env else ""
+            raise ConfigError(f"{provider} has no model for {name!r}; {where}{also}", MODELS_FILE)
+        return chosen
+
+    def provider(self, name: str) -> Provider:
+        """A provider by name.
+
+        Raises:
+            ConfigError: there is none of that name.
+        """
+        if name not in self.providers:
+            known = ", ".join(self.providers)
+            raise ConfigError(f"there is no provider {name!r}; there is {known}", MODELS_FILE)
+        return self.providers[name]
+
+    def climb(self, escalation: Sequence[str], current: str) -> Rung | None:
+        """The next rung of an agent's own escalation, None at its end.
+
+        Args:
+            escalation: names of rungs, cheapest first (``AgentSpec.escalation``).
+            current: the rung that failed; one outside the escalation is below its first.
+        """
+        above = escalation.index(current) + 1 if current in escalation else 0
+        return self.rung(escalation[above]) if above < len(escalation) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """US dollars per million tokens.
+
+    Attributes:
+        cached: input that was read from the provider's cache.
+        cache_write: input that was written to it.
+    """
+
+    input: float
+    output: float
+    cached: float
+    cache_write: float
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a model costs.
+
+    Attributes:
+        long_from: a request with more input tokens than this is charged ``long`` as a whole.
+        source: where the figures were read.
+        date: when, as YYYY-MM-DD.
+    """
+
+    rates: Rates
+    source: str
+    date: str
+    long_from: int | None = None
+    long: Rates | None = None
+
+    def at(self, input_tokens: int) -> Rates:
+        """The rates for a request of that size."""
+        if self.long is not None and self.long_from is not None and input_tokens > self.long_from:
+            return self.long
+        return self.rates
+
+
+Prices = Mapping[str, Price]
+"""Model → price."""
+
+
+def price_of(prices: Prices, model: str) -> Price | None:
+    """A model's price; a dated snapshot (``name-2026-09-29``) costs what its name costs."""
+    return prices.get(model) or prices.get(_SNAPSHOT.sub("", model))

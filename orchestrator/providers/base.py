@@ -1,0 +1,192 @@
+"""What all providers share: one call from request to response, whatever the API."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from types import ModuleType
+from typing import Any
+
+import anyio
+
+from orchestrator.engine.models import PRICES_FILE, Prices, Provider, price_of
+from orchestrator.engine.types import Json, Request, Response, Usage
+from orchestrator.errors import ModelError
+from orchestrator.providers import pricing
+from orchestrator.providers.breaker import Breaker, State
+from orchestrator.providers.counting import input_tokens
+from orchestrator.providers.faults import Transient, rejected
+from orchestrator.providers.reply import MAX_BYTES, Reply, Unusable, an_object, loads, settle
+from orchestrator.providers.retry import CallEvent, Patience
+
+OnEvent = Callable[[CallEvent], None]
+
+
+def ignore(event: CallEvent) -> None:
+    """Look away."""
+
+
+class ApiModel(ABC):
+    """A model behind an HTTP API. Use ``make_model``; it opens and closes the client.
+
+    Args:
+        client: the SDK's client; whoever made it closes it.
+        sdk: the vendor's module, for its exceptions.
+        secret: the key, so that it can be kept out of messages.
+        on_event: told of tries that failed and of the breaker's changes.
+
+    Attributes:
+        name: the provider's name.
+        notes: sentences for a person, each said once: what could not be known.
+    """
+
+    def __init__(
+        self,
+        provider: Provider,
+        client: Any,
+        *,
+        sdk: ModuleType,
+        prices: Prices,
+        patience: Patience,
+        secret: str,
+        on_event: OnEvent = ignore,
+    ) -> None:
+        self.client = client
+        self.name, self.provider, self.notes = provider.name, provider, list[str]()
+        self._prices, self._patience, self._on_event = prices, patience, on_event
+        self._sdk: Any = sdk
+        self._secret = secret
+        self._breakers: dict[str, Breaker] = {}
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+    @abstractmethod
+    def body(self, request: Request) -> dict[str, Json]:
+        """The request as the API has it."""
+
+    @abstractmethod
+    def _chunks(self, body: dict[str, Any]) -> Any:
+        """Send it: an async context manager with ``iter_bytes()``, raising the SDK's errors."""
+
+    @abstractmethod
+    def read(self, document: dict[str, Json], request: Request) -> Reply:
+        """The API's reply, read.
+
+        Raises:
+            Unusable: it cannot be used.
+        """
+
+    def output_limit(self, request: Request) -> int:
+        """The most tokens that the answer may have, as it is sent."""
+        return request.max_tokens
+
+    def worst_case(self, request: Request) -> Usage:
+        """The most that one try can use: a bound of the input's tokens, and the output's limit."""
+        whole, output = input_tokens(request), self.output_limit(request)
+        price = price_of(self._prices, request.model)
+        if price is None:
+            self.note(
+                f"no price is known for {request.model}; its budget counts tokens only "
+                f"(add it to {PRICES_FILE})"
+            )
+            return Usage(whole, output)
+        return Usage(whole, output, usd=pricing.worst(price, whole, output))
+
+    async def respond(self, request: Request) -> Response:
+        """Answer one request, with as many tries as the policy has.
+
+        Raises:
+            ModelError: no usable answer came; one line that says what to do.
+        """
+        who = f"{self.name} {request.model}"
+        body = self.body(request)
+
+        def report(fault: Transient, wait: float) -> None:
+            event = CallEvent(
+                "retry", self.name, request.model, request.agent, str(fault), wait, fault.lost
+            )
+            self._on_event(event)
+
+        data = await self._patience.run(
+            lambda seconds: self._attempt(body, request.model, seconds),
+            self._breaker(request.model),
+            who,
+            report,
+        )
+        try:
+            reply = self.read(an_object(loads(data), "it"), request)
+        except Unusable as fault:
+            raise ModelError(f"{who} sent a reply that cannot be used: {fault}") from None
+        blocks, stop = settle(reply.blocks, reply.stop)
+        return Response(blocks, stop, self._usage(reply, request), reply.model or request.model)
+
+    def note(self, sentence: str) -> None:
+        """Say something once."""
+        if sentence not in self.notes:
+            self.notes.append(sentence)
+
+    # --- one try --------------------------------------------------------------------------------
+
+    async def _attempt(self, body: dict[str, Any], model: str, seconds: float) -> bytes:
+        sdk = self._sdk
+        try:
+            with anyio.fail_after(seconds):
+                async with self._chunks(body) as response:
+                    return await _all(response.iter_bytes())
+        except (TimeoutError, sdk.APITimeoutError):
+            raise Transient(f"no answer within {seconds:.0f} s", lost=True) from None
+        except sdk.APIStatusError as fault:
+            status, headers = fault.status_code, fault.response.headers
+            said = fault.body
+            raise rejected(self.provider, model, status, headers, said, self._secret) from None
+        except sdk.APIConnectionError as fault:
+            kind = type(fault.__cause__).__name__
+            never_sent = kind in {"ConnectError", "ConnectTimeout"}
+            raise Transient(f"no connection ({kind})", lost=not never_sent) from None
+        except Unusable as fault:
+            raise ModelError(f"{self.name} {model} sent too much: {fault}") from None
+        except Exception as fault:
+            # The SDK and its transport, fed by a stranger: whatever they trip over is a lost reply.
+            # Its text is left out, since a transport's error can quote a header.
+            raise Transient(f"the reply broke off ({type(fault).__name__})", lost=True) from None
+
+    def _breaker(self, model: str) -> Breaker:
+        if model not in self._breakers:
+
+            def changed(before: State, after: State, why: str) -> None:
+                detail = f"{before} -> {after}: {why}"
+                self._on_event(CallEvent("breaker", self.name, model, "", detail))
+
+            policy = self._patience.policy
+            self._breakers[model] = Breaker(
+                policy.breaker_failures, policy.breaker_cooldown, self._patience.clock, changed
+            )
+        return self._breakers[model]
+
+    # --- what it cost ---------------------------------------------------------------------------
+
+    def _usage(self, reply: Reply, request: Request) -> Usage:
+        counts = reply.counts
+        if counts.input is None or counts.output is None:
+            self.note(f"{self.name} does not say what calls use; each counts at its worst case")
+            return self.worst_case(request)
+        price = price_of(self._prices, request.model)
+        return Usage(
+            counts.input,
+            counts.output,
+            min(counts.cached, counts.input),
+            min(counts.reasoning, counts.output),
+            pricing.cost(price, counts) if price else 0.0,
+        )
+
+
+async def _all(chunks: AsyncGenerator[bytes]) -> bytes:
+    data = bytearray()
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            data += chunk
+            if len(data) > MAX_BYTES:
+                raise Unusable(f"it is longer than {MAX_BYTES:,} bytes")
+    return bytes(data)

@@ -1,0 +1,152 @@
+"""Patience: tries again what may yet work, within a deadline, and leaves alone what is down."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import anyio
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential
+
+from orchestrator.engine.models import MODELS_FILE, CallPolicy
+from orchestrator.errors import ModelError
+from orchestrator.providers.breaker import Breaker
+from orchestrator.providers.faults import Transient
+
+JITTER = 0.25
+"""Waits are up to this part longer, so that agents that failed together do not return together."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallEvent:
+    """What happened around a call that whoever keeps a record should know.
+
+    Attributes:
+        kind: ``retry``: a try failed and there will be another. ``breaker``: it changed its state.
+        provider, model, agent: whose call; no agent for the breaker, which all share.
+        detail: why, in words; for the breaker ``closed -> open: why``.
+        wait: seconds until the next try.
+        lost: the failed try may have been answered, and billed, without our seeing it.
+    """
+
+    kind: Literal["retry", "breaker"]
+    provider: str
+    model: str
+    agent: str
+    detail: str
+    wait: float = 0.0
+    lost: bool = False
+
+
+@dataclass
+class Patience:
+    """Runs the tries of calls.
+
+    Attributes:
+        clock: seconds, from any start.
+        sleep: waits that many.
+        report: told of each try that failed and will be followed by another: (fault, seconds).
+    """
+
+    policy: CallPolicy
+    clock: Callable[[], float]
+    sleep: Callable[[float], Awaitable[None]]
+
+    async def run(
+        self,
+        attempt: Callable[[float], Awaitable[bytes]],
+        breaker: Breaker,
+        who: str,
+        report: Callable[[Transient, float], None],
+    ) -> bytes:
+        """Try until there is an answer.
+
+        Args:
+            attempt: one try, given the seconds that it may take; raises ``Transient`` when another
+                may work.
+            who: provider and model, for messages.
+
+        Raises:
+            ModelError: no answer within the attempts and the deadline, or none is to be had.
+        """
+        policy, ends = self.policy, self.clock() + self.policy.deadline
+
+        async def one() -> bytes:
+            await self._pass(breaker, ends, who)
+            try:
+                answer = await attempt(min(policy.timeout, max(ends - self.clock(), 0.001)))
+            except Transient as fault:
+                (breaker.failed if fault.down else _answered(breaker))(str(fault))
+                raise
+            except ModelError:
+                breaker.succeeded()
+                raise
+            except BaseException:
+                breaker.gave_up()
+                raise
+            breaker.succeeded()
+            return answer
+
+        def over(state: RetryCallState) -> bool:
+            late = self.clock() + state.upcoming_sleep >= ends
+            return late or state.attempt_number >= policy.attempts
+
+        def before_sleep(state: RetryCallState) -> None:
+            report(_fault(state), state.upcoming_sleep)
+
+        retrying = AsyncRetrying(
+            sleep=self.sleep,
+            wait=self._wait,
+            stop=over,
+            retry=retry_if_exception_type(Transient),
+            before_sleep=before_sleep,
+            reraise=True,
+        )
+        try:
+            return await retrying(one)
+        except Transient as fault:
+            tries = retrying.statistics["attempt_number"]
+            raise ModelError(self._given_up(who, fault, tries)) from None
+
+    async def _pass(self, breaker: Breaker, ends: float, who: str) -> None:
+        while (wait := breaker.wait()) > 0:
+            if self.clock() + wait >= ends:
+                raise ModelError(
+                    f"{who} is down and left alone for {wait:.0f} s more, which is past the call's "
+                    f"deadline; try later, or raise calls.deadline in {MODELS_FILE}"
+                )
+            await self.sleep(wait)
+
+    def _wait(self, state: RetryCallState) -> float:
+        asked = _fault(state).wait
+        backoff = wait_exponential(self.policy.first_wait, self.policy.longest_wait)
+        base = asked if asked is not None else float(backoff(state))
+        return base * (1 + random.uniform(0, JITTER))  # noqa: S311 - spreads load, hides nothing
+
+    def _given_up(self, who: str, fault: Transient, tries: int) -> str:
+        times = "1 try" if tries == 1 else f"{tries} tries"
+        if fault.wait is not None and tries < self.policy.attempts:
+            asks = f"; it asks to wait {fault.wait:.0f} s"
+        else:
+            asks = ""
+        return (
+            f"{who} gave no answer in {times}, the last one: {fault}{asks}; "
+            f"try later, or raise calls.attempts and calls.deadline in {MODELS_FILE}"
+        )
+
+
+def _answered(breaker: Breaker) -> Callable[[str], None]:
+    return lambda _: breaker.succeeded()
+
+
+def _fault(state: RetryCallState) -> Transient:
+    fault = state.outcome.exception() if state.outcome else None
+    assert isinstance(fault, Transient)
+    return fault
+
+
+def system_patience(policy: CallPolicy) -> Patience:
+    """Patience by the event loop's own clock."""
+    return Patience(policy, anyio.current_time, anyio.sleep)

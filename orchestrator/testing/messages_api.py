@@ -1,0 +1,253 @@
+"""Anthropic's Messages API, as strictly as it is served."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any
+
+from orchestrator.engine.types import Block, Json, Opaque, Response, Text, ToolCall, Usage
+from orchestrator.testing import rules
+from orchestrator.testing.rules import Refused, compiled, hold, one_of, shape
+from orchestrator.testing.script import Seals
+
+PATH = "/v1/messages"
+VERSIONS = frozenset({"2023-06-01", "2026-10-21"})
+MOST_BREAKPOINTS = 4
+
+_WORDS = {"type": "string", "pattern": r"\S"}
+_ID = {"type": "string", "pattern": "^[a-zA-Z0-9_-]+$"}
+_CACHE = {"cache_control": shape({"type": {"const": "ephemeral"}}, {"ttl": {"enum": ["5m", "1h"]}})}
+_TEXT = shape({"type": {"const": "text"}, "text": _WORDS}, _CACHE)
+_TOOL = shape(
+    {"name": {"type": "string", "pattern": rules.NAME}, "input_schema": {"type": "object"}},
+    {"description": {"type": "string"}, "strict": {"type": "boolean"}, **_CACHE},
+)
+_BODY = compiled(
+    {
+        "model": {"type": "string", "minLength": 1},
+        "max_tokens": {"type": "integer", "minimum": 1, "maximum": 128_000},
+        "messages": {"type": "array", "minItems": 1},
+    },
+    {
+        "system": {"type": "array", "items": _TEXT},
+        "tools": {"type": "array", "items": _TOOL},
+        "tool_choice": shape(
+            {"type": {"enum": ["auto", "any", "none"]}},
+            {"disable_parallel_tool_use": {"type": "boolean"}},
+        ),
+        "output_config": shape(
+            {},
+            {
+                "effort": {"enum": ["low", "medium", "high", "xhigh", "max"]},
+                "format": shape({"type": {"const": "json_schema"}, "schema": {"type": "object"}}),
+            },
+        ),
+        "stream": {"type": "boolean"},
+    },
+)
+_MESSAGE = compiled(
+    {"role": {"enum": ["user", "assistant"]}, "content": {"type": "array", "minItems": 1}}
+)
+_BLOCKS = {
+    "user": {
+        "text": compiled({"type": {}, "text": _WORDS}, _CACHE),
+        "tool_result": compiled(
+            {"type": {}, "tool_use_id": _ID, "content": {"type": "string"}},
+            {"is_error": {"type": "boolean"}, **_CACHE},
+        ),
+    },
+    "assistant": {
+        "text": compiled({"type": {}, "text": _WORDS}, _CACHE),
+        "tool_use": compiled(
+            {
+                "type": {},
+                "id": _ID,
+                "name": {"type": "string", "pattern": rules.NAME},
+                "input": {"type": "object"},
+            },
+            _CACHE,
+        ),
+        "thinking": compiled(
+            {"type": {}, "thinking": {"type": "string"}, "signature": {"type": "string"}}
+        ),
+    },
+}
+_STOPS = {"end": "end_turn", "paused": "pause_turn", "refused": "refusal", "filtered": "refusal"}
+
+
+class MessagesApi:
+    """Checks requests, and puts answers into the API's words."""
+
+    def __init__(self, key: str, seals: Seals) -> None:
+        self._key, self._seals = key, seals
+
+    def check(self, headers: Mapping[str, str], body: dict[str, Json]) -> None:
+        """Refuse what the service refuses.
+
+        Raises:
+            Refused: with the service's status.
+        """
+        rules.bearer(headers, self._key, also="x-api-key")
+        if headers.get("anthropic-version") not in VERSIONS:
+            raise Refused("anthropic-version: header is required")
+        hold(body, _BODY, "request")
+        if body.get("tool_choice", {}).get("type") == "any":
+            raise Refused("tool_choice: forced tool use is not supported for this model")
+        if "tool_choice" in body and "tools" not in body:
+            raise Refused("tool_choice: may only be specified while providing tools")
+        tools = body.get("tools", [])
+        rules.check_tools((t["name"] for t in tools), (t["input_schema"] for t in tools))
+        form = body.get("output_config", {}).get("format")
+        if form:
+            rules.check_strict(form["schema"], "output_config.format.schema", all_required=False)
+        if json.dumps(body).count('"cache_control"') > MOST_BREAKPOINTS:
+            raise Refused(
+                f"A maximum of {MOST_BREAKPOINTS} blocks with cache_control may be provided"
+            )
+        self._check_talk(body["messages"])
+
+    def _check_talk(self, messages: list[Json]) -> None:
+        for at, message in enumerate(messages):
+            where = f"messages.{at}"
+            hold(message, _MESSAGE, where)
+            if message["role"] != ("assistant" if at % 2 else "user"):
+                raise Refused(f'{where}: roles must alternate between "user" and "assistant"')
+            kinds = [
+                one_of(block, _BLOCKS[message["role"]], f"{where}.content.{place}")
+                for place, block in enumerate(message["content"])
+            ]
+            if kinds[-1] == "thinking":
+                raise Refused(
+                    f"{where}: The final block in an assistant message cannot be thinking"
+                )
+            if sorted(kinds, key=lambda kind: kind != "tool_result") != kinds and at % 2 == 0:
+                raise Refused(f"{where}: tool_result blocks must come first")
+            self._check_seals(message["content"], where)
+        if messages[-1]["role"] == "assistant":
+            raise Refused("This model does not support assistant message prefill")
+        _check_pairs(messages)
+
+    def _check_seals(self, content: list[Json], where: str) -> None:
+        for block in content:
+            if block["type"] == "thinking" and block["signature"] != self._seals.sign(
+                block["thinking"]
+            ):
+                raise Refused(f"{where}: Invalid `signature` in `thinking` block")
+
+    def agent(self, body: dict[str, Json]) -> str:
+        """Who asks."""
+        system = body.get("system") or [{"text": ""}]
+        return rules.agent_in(system[0]["text"])
+
+    def schema(self, body: dict[str, Json]) -> Mapping[str, Json] | None:
+        """The report's schema."""
+        form = body.get("output_config", {}).get("format")
+        return form["schema"] if form else None
+
+    def prompt(self, body: dict[str, Json]) -> tuple[str, bool]:
+        """What is read in its order, without the marks of the cache; and whether it is cached."""
+        marked = '"cache_control"' in json.dumps(body)
+        parts = [body.get("tools"), body.get("system"), body["messages"]]
+        return json.dumps(_unmarked(parts)), marked
+
+    def document(self, line: Response, usage: Usage, number: int, model: str) -> dict[str, Json]:
+        """An answer as the service gives it."""
+        calls = any(isinstance(block, ToolCall) for block in line.blocks)
+        stop = "tool_use" if calls and line.stop == "end" else line.stop
+        return {
+            "id": f"msg_{number:08}",
+            "type": "message",
+            "role": "assistant",
+            "model": model,
+            "content": [self._block(block) for block in line.blocks],
+            "stop_reason": _STOPS.get(stop, stop),
+            "stop_sequence": None,
+            "usage": {
+                "input_tokens": usage.input_tokens - usage.cached_tokens,
+                "cache_read_input_tokens": usage.cached_tokens,
+                "cache_creation_input_tokens": 0,
+                "output_tokens": usage.output_tokens,
+                "output_tokens_details": {"thinking_tokens": usage.reasoning_tokens},
+            },
+        }
+
+    def _block(self, block: Block) -> Json:
+        match block:
+            case Text(text):
+                return {"type": "text", "text": text}
+            case ToolCall(id, name, arguments):
+                return {"type": "tool_use", "id": id, "name": name, "input": dict(arguments)}
+            case Opaque(_, payload) if payload.get("type") == "thinking":
+                return {**payload, "signature": self._seals.sign(payload["thinking"])}
+            case Opaque(_, payload):
+                return payload
+        raise TypeError(f"an answer cannot hold {block!r:.80}")
+
+    def events(self, document: dict[str, Json]) -> Iterator[tuple[str, Json]]:
+        """The same answer as a stream."""
+        start = {**document, "content": [], "stop_reason": None}
+        yield "message_start", {"type": "message_start", "message": start}
+        for at, block in enumerate(document["content"]):
+            empty, delta = _delta(block)
+            place = {"index": at}
+            yield (
+                "content_block_start",
+                {"type": "content_block_start", **place, "content_block": empty},
+            )
+            if delta:
+                yield (
+                    "content_block_delta",
+                    {"type": "content_block_delta", **place, "delta": delta},
+                )
+            yield "content_block_stop", {"type": "content_block_stop", **place}
+        end = {"stop_reason": document["stop_reason"], "stop_sequence": None}
+        yield "message_delta", {"type": "message_delta", "delta": end, "usage": document["usage"]}
+        yield "message_stop", {"type": "message_stop"}
+
+    def error(self, status: int, message: str) -> dict[str, Json]:
+        """An error as the service gives it."""
+        kinds = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
+        kind = "invalid_request_error" if status < 500 else "api_error"
+        return {"type": "error", "error": {"type": kinds.get(status, kind), "message": message}}
+
+
+def _check_pairs(messages: list[Json]) -> None:
+    """Each call is answered in the next message, and nothing else is."""
+    seen: set[str] = set()
+    before: list[Json] = [{"content": []}]
+    for at, (left, right) in enumerate(pairwise(before + messages)):
+        called = [block["id"] for block in left["content"] if block["type"] == "tool_use"]
+        answered = [b["tool_use_id"] for b in right["content"] if b["type"] == "tool_result"]
+        twice = {name for name in called if called.count(name) > 1 or name in seen}
+        if twice:
+            raise Refused(f"messages.{at - 1}: `tool_use` ids must be unique ({min(twice)})")
+        seen.update(called)
+        stray = [name for name in answered if name not in called or answered.count(name) > 1]
+        if stray:
+            raise Refused(
+                f"messages.{at}: unexpected `tool_use_id` found in `tool_result` blocks: {stray[0]}"
+            )
+        open_calls = set(called) - set(answered)
+        if open_calls:
+            raise Refused(
+                f"messages.{at - 1}: `tool_use` ids were found without `tool_result` blocks "
+                f"immediately after: {min(open_calls)}"
+            )
+
+
+def _unmarked(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _unmarked(below) for key, below in value.items() if key != "cache_control"}
+    return [_unmarked(below) for below in value] if isinstance(value, list) else value
+
+
+def _delta(block: dict[str, Json]) -> tuple[Json, Json]:
+    """A block's empty start, and all of its content in one piece."""
+    if block["type"] == "text":
+        return {"type": "text", "text": ""}, {"type": "text_delta", "text": block["text"]}
+    if block["type"] == "tool_use":
+        written = json.dumps(block["input"])
+        return {**block, "input": {}}, {"type": "input_json_delta", "partial_json": written}
+    return block, None

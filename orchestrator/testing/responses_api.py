@@ -1,0 +1,264 @@
+"""OpenAI's Responses API, as strictly as it is served to clients that store nothing there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from orchestrator.engine.types import Block, Json, Opaque, Response, Text, ToolCall, Usage
+from orchestrator.testing import rules
+from orchestrator.testing.rules import Refused, compiled, hold, one_of, shape
+from orchestrator.testing.script import Seals
+
+PATH = "/v1/responses"
+
+_STRING = {"type": "string"}
+_CALL_ID = {"type": "string", "minLength": 1, "maxLength": 64}
+_FUNCTION = shape(
+    {
+        "type": {"const": "function"},
+        "name": {"type": "string", "pattern": rules.NAME},
+        "parameters": {"type": "object"},
+        "strict": {"type": "boolean"},
+    },
+    {"description": _STRING},
+)
+_FORMAT = shape(
+    {
+        "type": {"const": "json_schema"},
+        "name": {"type": "string", "pattern": rules.NAME},
+        "schema": {"type": "object"},
+        "strict": {"type": "boolean"},
+    }
+)
+_BODY = compiled(
+    {
+        "model": {"type": "string", "minLength": 1},
+        "input": {"type": "array", "minItems": 1},
+    },
+    {
+        "instructions": _STRING,
+        "max_output_tokens": {"type": "integer", "minimum": 16},
+        "tools": {"type": "array", "items": _FUNCTION},
+        "tool_choice": {"enum": ["auto", "none", "required"]},
+        "parallel_tool_calls": {"type": "boolean"},
+        "text": shape({"format": _FORMAT}),
+        "reasoning": shape(
+            {"effort": {"enum": ["none", "minimal", "low", "medium", "high", "xhigh", "max"]}}
+        ),
+        "store": {"const": False},
+        "include": {"type": "array", "items": {"const": "reasoning.encrypted_content"}},
+        "prompt_cache_key": {"type": "string", "maxLength": 64},
+        "stream": {"type": "boolean"},
+    },
+)
+_PART = shape({"type": {"const": "input_text"}, "text": _STRING})
+_ITEMS = {
+    "message": compiled(
+        {"type": {}, "role": {"enum": ["user", "assistant", "developer", "system"]}, "content": {}},
+        {"id": _STRING, "status": _STRING, "phase": {"enum": ["commentary", "final_answer"]}},
+    ),
+    "function_call": compiled(
+        {
+            "type": {},
+            "call_id": _CALL_ID,
+            "name": {"type": "string", "pattern": rules.NAME},
+            "arguments": _STRING,
+        },
+        {"id": _STRING, "status": _STRING},
+    ),
+    "function_call_output": compiled({"type": {}, "call_id": _CALL_ID, "output": _STRING}),
+    "reasoning": compiled(
+        {"type": {}, "id": _STRING, "summary": {"type": "array"}, "encrypted_content": _STRING}
+    ),
+}
+_INCOMPLETE = {"max_tokens": "max_output_tokens", "filtered": "content_filter"}
+
+
+class ResponsesApi:
+    """Checks requests, and puts answers into the API's words."""
+
+    def __init__(self, key: str, seals: Seals) -> None:
+        self._key, self._seals = key, seals
+
+    def check(self, headers: Mapping[str, str], body: dict[str, Json]) -> None:
+        """Refuse what the service refuses.
+
+        Raises:
+            Refused: with the service's status.
+        """
+        rules.bearer(headers, self._key)
+        hold(body, _BODY, "request")
+        tools = body.get("tools", [])
+        rules.check_tools((t["name"] for t in tools), (t["parameters"] for t in tools))
+        if "tool_choice" in body and not tools:
+            raise Refused("Tool choice 'auto' must be specified with 'tools' parameter.")
+        form = body.get("text", {}).get("format")
+        if form and form["strict"]:
+            rules.check_strict(form["schema"], "text.format.schema", all_required=True)
+        self._check_input(body["input"])
+
+    def _check_input(self, items: list[Json]) -> None:
+        called: dict[str, bool] = {}
+        for at, item in enumerate(items):
+            where = f"input[{at}]"
+            kind = one_of(item, _ITEMS, where)
+            if kind == "message":
+                _check_message(item, where)
+            elif kind == "function_call":
+                if item["call_id"] in called:
+                    raise Refused(f"{where}: Duplicate function call id {item['call_id']}.")
+                called[item["call_id"]] = False
+            elif kind == "function_call_output":
+                if called.get(item["call_id"]) is not False:
+                    raise Refused(
+                        f"No tool call found for function call output with call_id "
+                        f"{item['call_id']}."
+                    )
+                called[item["call_id"]] = True
+            else:
+                self._check_reasoning(items, at)
+        unanswered = [name for name, done in called.items() if not done]
+        if unanswered:
+            raise Refused(f"No tool output found for function call {unanswered[0]}.")
+
+    def _check_reasoning(self, items: list[Json], at: int) -> None:
+        item = items[at]
+        if item["encrypted_content"] != self._seals.sign(item["id"]):
+            raise Refused(f"The encrypted content for item {item['id']} could not be verified.")
+        after = items[at + 1] if at + 1 < len(items) else {"type": "nothing"}
+        own = after["type"] in {"function_call", "reasoning"} or after.get("role") == "assistant"
+        if not own:
+            raise Refused(
+                f"Item '{item['id']}' of type 'reasoning' was provided without its required "
+                "following item."
+            )
+
+    def agent(self, body: dict[str, Json]) -> str:
+        """Who asks."""
+        return rules.agent_in(body.get("instructions", ""))
+
+    def schema(self, body: dict[str, Json]) -> Mapping[str, Json] | None:
+        """The report's schema."""
+        form = body.get("text", {}).get("format")
+        return form["schema"] if form else None
+
+    def prompt(self, body: dict[str, Json]) -> tuple[str, bool]:
+        """What is read in its order; it is always cached."""
+        return json.dumps([body.get("tools"), body.get("instructions"), body["input"]]), True
+
+    def document(self, line: Response, usage: Usage, number: int, model: str) -> dict[str, Json]:
+        """An answer as the service gives it."""
+        reason = _INCOMPLETE.get(line.stop)
+        content = "refusal" if line.stop == "refused" else "output_text"
+        return {
+            "id": f"resp_{number:08}",
+            "object": "response",
+            "created_at": 0,
+            "status": "incomplete" if reason else "completed",
+            "incomplete_details": {"reason": reason} if reason else None,
+            "error": None,
+            "model": model,
+            "output": [
+                self._item(block, f"{number:06}_{at}", content)
+                for at, block in enumerate(line.blocks)
+            ],
+            "parallel_tool_calls": True,
+            "tool_choice": "auto",
+            "tools": [],
+            "usage": {
+                "input_tokens": usage.input_tokens,
+                "input_tokens_details": {
+                    "cached_tokens": usage.cached_tokens,
+                    "cache_write_tokens": 0,
+                },
+                "output_tokens": usage.output_tokens,
+                "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+                "total_tokens": usage.tokens,
+            },
+        }
+
+    def _item(self, block: Block, name: str, content: str) -> Json:
+        match block:
+            case Text(text):
+                key = "refusal" if content == "refusal" else "text"
+                extra: dict[str, Json] = {} if key == "refusal" else {"annotations": []}
+                return {
+                    "id": f"msg_{name}",
+                    "type": "message",
+                    "role": "assistant",
+                    "status": "completed",
+                    "content": [{"type": content, key: text, **extra}],
+                }
+            case ToolCall(id, called, arguments):
+                return {
+                    "id": f"fc_{name}",
+                    "type": "function_call",
+                    "call_id": id,
+                    "name": called,
+                    "arguments": json.dumps(dict(arguments)),
+                    "status": "completed",
+                }
+            case Opaque(_, payload) if payload.get("type") == "thinking":
+                return {
+                    "id": f"rs_{name}",
+                    "type": "reasoning",
+                    "summary": [],
+                    "encrypted_content": self._seals.sign(f"rs_{name}"),
+                }
+            case Opaque(_, payload):
+                return payload
+        raise TypeError(f"an answer cannot hold {block!r:.80}")
+
+    def events(self, document: dict[str, Json]) -> Iterator[tuple[str, Json]]:
+        """The same answer as a stream."""
+        number = 0
+
+        def event(kind: str, **members: Any) -> tuple[str, Json]:
+            nonlocal number
+            number += 1
+            return kind, {"type": kind, "sequence_number": number, **members}
+
+        start = {**document, "output": [], "status": "in_progress"}
+        yield event("response.created", response=start)
+        for at, item in enumerate(document["output"]):
+            yield event("response.output_item.added", output_index=at, item=_emptied(item))
+            if item["type"] == "message":
+                for place, part in enumerate(item["content"]):
+                    where = {"output_index": at, "content_index": place, "item_id": item["id"]}
+                    yield event("response.content_part.added", part={**part, "text": ""}, **where)
+                    yield event(
+                        "response.output_text.delta",
+                        delta=part.get("text", ""),
+                        logprobs=[],
+                        **where,
+                    )
+                    yield event("response.content_part.done", part=part, **where)
+            yield event("response.output_item.done", output_index=at, item=item)
+        yield event(f"response.{document['status']}", response=document)
+
+    def error(self, status: int, message: str) -> dict[str, Json]:
+        """An error as the service gives it."""
+        kind = "invalid_request_error" if status < 500 else "server_error"
+        return {"error": {"message": message, "type": kind, "param": None, "code": None}}
+
+
+def _check_message(item: dict[str, Json], where: str) -> None:
+    content = item["content"]
+    if isinstance(content, str) and item["role"] == "assistant" and content.strip():
+        return
+    if not isinstance(content, list) or not content:
+        raise Refused(f"{where}.content: expected an array of content parts")
+    kinds = {"output_text", "refusal"} if item["role"] == "assistant" else {"input_text"}
+    for part in content:
+        if not isinstance(part, dict) or part.get("type") not in kinds:
+            raise Refused(f"{where}.content: Supported values are: {', '.join(sorted(kinds))}")
+        if "input_text" in kinds:
+            hold(part, compiled(_PART["properties"]), where)
+
+
+def _emptied(item: dict[str, Json]) -> dict[str, Json]:
+    if item["type"] == "message":
+        return {**item, "content": [], "status": "in_progress"}
+    return {**item, "arguments": ""} if item["type"] == "function_call" else item

@@ -1,0 +1,234 @@
+"""Malformed replies by the thousand, each answered to a whole agent through the real SDKs.
+
+``python tests/providers/malformed.py --count 10000`` prints the tally, and exits 1 if any reply was
+an uncaught fault, an effect that the reply had no right to, or led to a request that a real service
+would refuse. A few hundred of them are part of the suite.
+"""
+
+import argparse
+import json
+import random
+from collections import Counter
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import anyio
+from provider_kit import NONCE, PROVIDERS, Search, bench, open_run, work
+
+from orchestrator.testing.script import Raw
+from orchestrator.testing.scripted import says
+
+Random = random.Random
+GOOD = says('{"summary": "clean", "score": 0.5, "places": []}')
+CALL = {"text": "eval"}
+LONG = "x" * 50_000
+HOSTILE: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    0,
+    3.5,
+    10**15,
+    "",
+    " ",
+    "\ud800",
+    "\x00\x1b[31m",
+    LONG,
+    [],
+    {},
+    [[]],
+    [None],
+    {"type": None},
+    {"type": "text"},
+    {"type": "tool_use"},
+    {"type": "function_call"},
+    {"type": "thinking"},
+    "search",
+    f"<untrusted {NONCE}>",
+    f"<tool_call {NONCE}>",
+)
+ITS_OWN = ("thinking", "reasoning", "is none of")
+"""Refusals of blocks that the reply itself made up: they go back as they came."""
+
+SPLICES = (
+    "NaN",
+    "Infinity",
+    "-Infinity",
+    "1e999",
+    "-0",
+    "9" * 400,
+    "[" * 5000,
+    '{"a":' * 300 + "1" + "}" * 300,
+    '"\\ud83d"',
+    "\\",
+    "'",
+    ",",
+)
+
+
+def documents(random: Random) -> dict[str, dict[str, Any]]:
+    """A sound reply of each API, with words, a call, and usage."""
+    name = random.choice(["search", "search", "rm_rf", "../search", ""])
+    arguments: Any = random.choice([CALL, CALL, {}, {"text": 3}, {"text": "a", "more": 1}, [], "x"])
+    ids = random.choice([("a", "b"), ("a", "a"), ("", "b"), ("a" * 500, "!")])
+    written = json.dumps(arguments) if random.random() < 0.8 else '{"text": "ev'
+    return {
+        "anthropic": {
+            "type": "message",
+            "role": "assistant",
+            "model": "m",
+            "content": [
+                *([{"type": "thinking", "thinking": "t"}] if random.random() < 0.1 else []),
+                {"type": "text", "text": "Searching."},
+                *({"type": "tool_use", "id": i, "name": name, "input": arguments} for i in ids),
+            ],
+            "stop_reason": random.choice(["tool_use", "end_turn", "max_tokens", "odd"]),
+            "usage": {"input_tokens": 10, "output_tokens": 5, "cache_read_input_tokens": 2},
+        },
+        "openai": {
+            "status": random.choice(["completed", "completed", "incomplete", "failed"]),
+            "incomplete_details": {"reason": "max_output_tokens"},
+            "model": "m",
+            "output": [
+                {"type": "message", "content": [{"type": "output_text", "text": "Searching."}]},
+                *(
+                    {"type": "function_call", "call_id": i, "name": name, "arguments": written}
+                    for i in ids
+                ),
+            ],
+            "usage": {
+                "input_tokens": 10,
+                "output_tokens": 5,
+                "input_tokens_details": {"cached_tokens": 3},
+            },
+        },
+        "openai-compatible": {
+            "choices": [
+                {
+                    "message": {
+                        "content": random.choice([None, "Searching.", "<think>a</think>b"]),
+                        "tool_calls": [
+                            {"id": i, "function": {"name": name, "arguments": written}} for i in ids
+                        ],
+                    },
+                    "finish_reason": random.choice(["tool_calls", "stop", "length", None]),
+                }
+            ],
+            "usage": {"prompt_tokens": 10, "completion_tokens": 5},
+        },
+    }
+
+
+def _places(value: Any) -> list[tuple[Any, Any]]:
+    """Every container with every key or index in it."""
+    if isinstance(value, dict):
+        own: list[tuple[Any, Any]] = [(value, key) for key in value]
+        return own + [place for below in value.values() for place in _places(below)]
+    if isinstance(value, list):
+        own = [(value, at) for at in range(len(value))]
+        return own + [place for below in value for place in _places(below)]
+    return []
+
+
+def _replaced(document: Any, random: Random) -> bytes:
+    for _ in range(random.choice([1, 1, 2, 4])):
+        container, key = random.choice(_places(document))
+        container[key] = deepcopy(random.choice(HOSTILE))
+        if not _places(document):
+            break
+    return json.dumps(document).encode()
+
+
+def _dropped(document: Any, random: Random) -> bytes:
+    container, key = random.choice(_places(document))
+    del container[key]
+    return json.dumps(document).encode()
+
+
+def _doubled(document: Any, random: Random) -> bytes:
+    lists = [place for place in _places(document) if isinstance(place[0], list)]
+    container, _key = random.choice(lists)
+    container *= random.choice([2, 30, 300])
+    return json.dumps(document).encode()
+
+
+def _spliced(document: Any, random: Random) -> bytes:
+    container, key = random.choice(_places(document))
+    container[key] = "\0mark\0"
+    text = json.dumps(document)
+    return text.replace(json.dumps("\0mark\0"), random.choice(SPLICES)).encode()
+
+
+def _cut(document: Any, random: Random) -> bytes:
+    data = json.dumps(document).encode()
+    return data[: random.randrange(len(data))]
+
+
+def _noised(document: Any, random: Random) -> bytes:
+    data = bytearray(json.dumps(document).encode())
+    for _ in range(random.choice([1, 3, 30])):
+        data[random.randrange(len(data))] = random.randrange(256)
+    return bytes(data)
+
+
+def _wrapped(document: Any, random: Random) -> bytes:
+    other: Any = random.choice([[document], {"error": document}, "done", 7, None, {}, []])
+    return json.dumps(other).encode()
+
+
+CHANGES: tuple[Callable[[Any, Random], bytes], ...] = (
+    _replaced,
+    _replaced,
+    _dropped,
+    _doubled,
+    _spliced,
+    _cut,
+    _noised,
+    _wrapped,
+)
+
+
+def malformed(name: str, seed: int) -> bytes:
+    """One malformed reply; the same for the same seed."""
+    chosen = random.Random(f"{name}/{seed}")
+    return chosen.choice(CHANGES)(documents(chosen)[name], chosen)
+
+
+async def tally(name: str, seeds: range) -> Counter[str]:
+    """Give each reply to an agent of its own, then three good ones; count how that ended.
+
+    Raises:
+        AssertionError: an effect that no reply had a right to, or a refused request.
+    """
+    lines = {f"qa{seed}": [Raw(malformed(name, seed)), GOOD, GOOD, GOOD] for seed in seeds}
+    ended: Counter[str] = Counter()
+    async with bench(name, lines) as used, open_run() as journal:
+        for seed in seeds:
+            tool = Search()
+            result = await work(used, journal, tool, agent=f"qa{seed}", usd=1e9)
+            sound = all(
+                list(asked) == ["text"] and isinstance(asked["text"], str) for asked in tool.asked
+            )
+            assert sound, (name, seed, tool.asked)
+            strange = [why for why in used.server.refused if not any(own in why for own in ITS_OWN)]
+            assert not strange, (name, seed, strange)
+            used.server.refused.clear()
+            ended[result.status] += 1
+    return ended
+
+
+def main() -> int:
+    """Run them all and print how they ended."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    args = parser.parse_args()
+    each = -(-args.count // len(PROVIDERS))
+    for name in PROVIDERS:
+        anyio.run(tally, name, range(args.first, args.first + each))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,194 @@
+"""What the provider tests share: the three APIs against the strict server, and an agent on top."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+
+from orchestrator.catalog.models import load_models, load_prices
+from orchestrator.catalog.source import shipped
+from orchestrator.engine.agent import AgentResult, Harness, run_agent
+from orchestrator.engine.events import ignore
+from orchestrator.engine.executor import Executor
+from orchestrator.engine.journal import Journal, open_journal
+from orchestrator.engine.limits import Account
+from orchestrator.engine.models import CallPolicy, Capabilities, ModelsConfig, Prices
+from orchestrator.engine.ports import CallContext, SystemClock
+from orchestrator.engine.tools import Registry, ToolPolicy
+from orchestrator.engine.types import (
+    AgentSpec,
+    Block,
+    Bounds,
+    Json,
+    Message,
+    Observation,
+    Request,
+    Section,
+    Text,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+)
+from orchestrator.providers.base import ApiModel
+from orchestrator.providers.factory import make_model
+from orchestrator.providers.retry import CallEvent
+from orchestrator.stores.memory import MemoryStore
+from orchestrator.testing.script import Line
+from orchestrator.testing.server import KEY, Server, running
+
+PROVIDERS = ("anthropic", "openai", "openai-compatible")
+MODELS = {
+    "anthropic": "claude-haiku-5-5",
+    "openai": "gpt-6-luna",
+    "openai-compatible": "local-model",
+}
+NONCE = "n0nce"
+QUICK = CallPolicy(attempts=3, timeout=2.0, deadline=4.0, first_wait=0.01, longest_wait=0.02)
+FULL = Capabilities()
+
+SEARCH = ToolSpec(
+    "search",
+    "finds lines that hold a text",
+    {
+        "type": "object",
+        "properties": {"text": {"type": "string"}},
+        "required": ["text"],
+        "additionalProperties": False,
+    },
+)
+REPORT = {
+    "type": "object",
+    "properties": {
+        "summary": {"type": "string", "default": ""},
+        "score": {"type": "number", "minimum": 0, "maximum": 1},
+        "places": {"type": "array", "items": {"type": "string"}, "default": []},
+    },
+    "required": ["score"],
+    "additionalProperties": False,
+}
+
+
+@cache
+def shipped_models() -> tuple[ModelsConfig, Prices]:
+    return load_models([shipped()]), load_prices([shipped()])
+
+
+def configured(can: Capabilities | None, policy: CallPolicy) -> ModelsConfig:
+    """The shipped configuration with other patience, and other abilities of every server."""
+    config, _ = shipped_models()
+    providers = {
+        name: provider if can is None else replace(provider, can=can)
+        for name, provider in config.providers.items()
+    }
+    return replace(config, providers=providers, calls=policy)
+
+
+@dataclass
+class Bench:
+    """A model, the server it talks to, and what it told of its calls."""
+
+    model: ApiModel
+    server: Server
+    events: list[CallEvent]
+    name: str
+
+    @property
+    def bodies(self) -> list[dict[str, Json]]:
+        return [seen.body for seen in self.server.seen]
+
+
+@asynccontextmanager
+async def bench(
+    name: str,
+    lines: Sequence[Line] | Mapping[str, Sequence[Line]],
+    *,
+    can: Capabilities | None = None,
+    policy: CallPolicy = QUICK,
+    lacks: frozenset[str] = frozenset(),
+    key: str = KEY,
+) -> AsyncIterator[Bench]:
+    """A provider's model against a server that says these lines (to the agent ``qa``)."""
+    script = lines if isinstance(lines, Mapping) else {"qa": lines}
+    config, (_, prices) = configured(can, policy), shipped_models()
+    events: list[CallEvent] = []
+    async with running(Server(script, lacks=lacks)) as server:
+        url = server.url if name == "anthropic" else f"{server.url}/v1"
+        env = {config.provider(name).key_env: key}
+        opened = make_model(name, config, prices, env=env, base_url=url, on_event=events.append)
+        async with opened as model:
+            yield Bench(model, server, events, name)
+
+
+def request(name: str, *messages: Message, **other: Json) -> Request:
+    """A request of the agent ``qa``: by default a first question, with a tool and a contract."""
+    settings = {
+        "agent": "qa",
+        "model": MODELS[name],
+        "system": (
+            Section("role", "qa", "You look for bugs."),
+            Section("skill", "search-well", "Search before you judge."),
+        ),
+        "messages": messages or (Message("user", (Text("Look at a.py."),)),),
+        "tools": (SEARCH,),
+        "output_schema": REPORT,
+        "max_tokens": 2000,
+        "nonce": NONCE,
+        **other,
+    }
+    return Request(**settings)
+
+
+def answered(before: Request, blocks: Sequence[Block], *more: Block) -> Request:
+    """The conversation after an answer whose calls were all answered in turn."""
+    results = [ToolResult(b.id, f"found by {b.id}") for b in blocks if isinstance(b, ToolCall)]
+    turn = (Message("assistant", tuple(blocks)), Message("user", (*results, *more)))
+    return replace(before, messages=(*before.messages, *turn))
+
+
+class Search:
+    """A tool that remembers what it was asked."""
+
+    spec = SEARCH
+
+    def __init__(self) -> None:
+        self.asked: list[Mapping[str, Json]] = []
+
+    async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
+        self.asked.append(arguments)
+        return Observation(f"line 3: {arguments['text']}")
+
+
+@asynccontextmanager
+async def open_run() -> AsyncIterator[Journal]:
+    store = MemoryStore(SystemClock())
+    await store.create("run1", 0.0, {})
+    async with open_journal("run1", store, SystemClock(), holder="a test") as journal:
+        yield journal
+
+
+async def work(
+    used: Bench,
+    journal: Journal,
+    tool: Search,
+    *,
+    agent: str = "qa",
+    turns: int = 6,
+    usd: float = 1,
+) -> AgentResult:
+    """Run a whole agent on the engine."""
+    spec = AgentSpec(
+        agent,
+        "looks for bugs",
+        "You look for bugs.",
+        ("search",),
+        model=MODELS[used.name],
+        bounds=Bounds(turns=turns),
+        contract=REPORT,
+    )
+    executor = Executor(Registry([tool]), ToolPolicy(), journal, nonce=NONCE, observer=ignore)
+    account = Account(agent, Bounds(usd=usd))
+    harness = Harness(used.model, executor, journal, ignore)
+    return await run_agent(spec, "Look at a.py.", harness, agent, account)
+
+
+Make = Callable[..., Line]

@@ -1,0 +1,145 @@
+"""Nothing that a server sends is an uncaught fault, or an effect it had no right to."""
+
+import json
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from malformed import malformed, tally
+from provider_kit import PROVIDERS, request
+
+from orchestrator.engine.canonical import canonical
+from orchestrator.engine.types import Message, Text, ToolCall, ToolSpec
+from orchestrator.providers.reply import (
+    MAX_CALLS,
+    MAX_DEPTH,
+    UNREADABLE,
+    Calls,
+    Unusable,
+    loads,
+    settle,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+async def test_malformed_replies_are_observations_or_failed_attempts(name):
+    ended = await tally(name, range(60))
+    assert set(ended) <= {"ok", "failed"}
+    assert ended["ok"] > 0
+    assert ended["failed"] > 0
+
+
+def test_malformed_replies_are_many_and_the_same_each_time():
+    made = {malformed("openai", seed) for seed in range(300)}
+    assert len(made) > 250
+    assert malformed("openai", 7) == malformed("openai", 7)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda below: st.lists(below, max_size=4) | st.dictionaries(st.text(), below, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(JSON)
+@settings(max_examples=200, deadline=None)
+def test_what_is_read_can_always_be_recorded_and_sent(value):
+    try:
+        read = loads(json.dumps(value))
+    except Unusable:
+        return
+    canonical(read)
+    json.dumps(read, ensure_ascii=False).encode()
+
+
+@given(st.binary(max_size=200))
+@settings(max_examples=200, deadline=None)
+def test_bytes_are_json_or_unusable(data):
+    try:
+        read = loads(data)
+    except Unusable:
+        return
+    canonical(read)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "NaN",
+        "[Infinity]",
+        "-Infinity",
+        "1e999",
+        "9" * 19,
+        "9" * 5000,
+        "[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1),
+        "[" * 200_000,
+        '{"a": 1',
+        "",
+    ],
+)
+def test_what_json_has_no_word_for_is_unusable(text):
+    with pytest.raises(Unusable):
+        loads(text)
+
+
+def test_lone_surrogates_become_escapes():
+    assert loads(r'{"\ud800": ["\udcff", "\ud83d\ude00"]}') == {
+        "\\ud800": ["\\udcff", "\U0001f600"]
+    }
+
+
+def calls_of(*blocks, tools=None):
+    said = Message("assistant", blocks)
+    more = {} if tools is None else {"tools": tools}
+    return Calls(request("openai", Message("user", (Text("x"),)), said, **more))
+
+
+@given(st.lists(st.none() | st.integers() | st.text(max_size=70) | st.just("call_1"), max_size=20))
+@settings(max_examples=200, deadline=None)
+def test_ids_are_unique_and_plain_whatever_is_given(given_ids):
+    calls = calls_of(ToolCall("call_1", "search", {}), ToolCall("call_2", "search", {}))
+    made = [calls.add(one, "search", {}).id for one in given_ids]
+    every = [*made, "call_1", "call_2"]
+    assert len(set(every)) == len(every)
+    assert all(re.fullmatch("[A-Za-z0-9_-]{1,64}", one) for one in made)
+
+
+@given(JSON, JSON)
+@settings(max_examples=200, deadline=None)
+def test_names_and_arguments_are_as_given_or_refused_by_every_tool(name, arguments):
+    call = calls_of().add(None, name, arguments)
+    assert call.name == name or call.name.startswith("no_such_tool_")
+    if isinstance(arguments, dict):
+        assert call.arguments == arguments
+    elif isinstance(arguments, str) and not arguments.strip():
+        assert call.arguments == {}
+    else:
+        assert list(call.arguments) == [UNREADABLE]
+
+
+def test_unreadable_arguments_for_an_open_schema_fail_the_attempt():
+    """Nothing but a closed schema is sure to refuse them."""
+    tool = ToolSpec("loose", "takes anything", {"type": "object"})
+    with pytest.raises(Unusable, match="loose"):
+        calls_of(tools=(tool,)).add("a", "loose", "{nonsense")
+
+
+def test_too_many_calls_are_no_answer():
+    calls = calls_of()
+    for _ in range(MAX_CALLS):
+        calls.add(None, "search", {})
+    with pytest.raises(Unusable, match="at once"):
+        calls.add(None, "search", {})
+
+
+def test_what_may_be_acted_on():
+    call = ToolCall("a", "search", {})
+    assert settle([Text("x"), call], "end") == ((Text("x"), call), "tool_use")
+    assert settle([Text(" "), call], "max_tokens") == ((), "max_tokens")
+    assert settle([call], "refused") == ((), "refused")
+    assert settle([Text("x")], "tool_use") == ((Text("x"),), "end")
+    assert settle([Text("x")], "paused") == ((Text("x"),), "paused")

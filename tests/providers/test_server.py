@@ -1,0 +1,183 @@
+"""The test server itself: it refuses what the real services refuse, and can go wrong as they do."""
+
+import json
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+
+import anthropic
+import anyio
+import httpx2
+import openai
+import pytest
+from refusals import BODIES, HEADERS, PATHS, REFUSED
+
+from orchestrator.engine.types import Response, Text
+from orchestrator.errors import InputError, ScriptError
+from orchestrator.testing.script import Cut, Refuse, Slow, smallest, thinking
+from orchestrator.testing.scripted import calls, says
+from orchestrator.testing.server import KEY, Server, read_script, running
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def served(server):
+    async with running(server), httpx2.AsyncClient(base_url=server.url) as client:
+
+        async def post(api, change=None, headers=HEADERS):
+            return await client.post(
+                PATHS[api], json={**BODIES[api], **(change or {})}, headers=headers
+            )
+
+        yield post
+
+
+async def test_what_the_real_services_refuse_is_refused():
+    server = Server({"qa": []})
+    async with served(server) as post:
+        for api, change, said in REFUSED:
+            reply = await post(api, change)
+            assert reply.status_code == 400, (api, change, reply.text)
+            message = reply.json()["error"]["message"]
+            assert said in message, (said, message)
+    assert len(server.refused) == len(REFUSED)
+    with pytest.raises(ScriptError, match="was refused"):
+        server.finish()
+
+
+async def test_headers_and_routes_are_checked():
+    async with served(Server({"qa": []})) as post:
+        for api in PATHS:
+            assert (await post(api, headers={"anthropic-version": "2026-10-21"})).status_code == 401
+            wrong = {**HEADERS, "authorization": "Bearer other"}
+            assert (await post(api, headers=wrong)).status_code == 401
+            form = {**HEADERS, "content-type": "text/plain"}
+            assert (await post(api, headers=form)).status_code == 415
+        unversioned = {"authorization": f"Bearer {KEY}"}
+        assert (await post("messages", headers=unversioned)).status_code == 400
+        nameless = {"system": [{"type": "text", "text": "Hello."}]}
+        assert "Agent: NAME" in (await post("messages", nameless)).json()["error"]["message"]
+
+
+async def test_a_missing_line_and_a_line_left_over_both_fail():
+    server = Server({"qa": [says("one")], "docs": [says("two")]})
+    async with served(server) as post:
+        assert (await post("chat")).status_code == 200
+        with pytest.raises(ScriptError, match=r"left unsaid: \{'docs': 1\}"):
+            server.finish()
+        assert "does not have" in (await post("chat")).json()["error"]["message"]
+
+
+async def test_it_delays_cuts_and_limits_rates():
+    lines = [Slow(0.2, says("late")), Refuse(429, headers={"retry-after": "3"}), Cut(9, says("x"))]
+    async with served(Server({"qa": lines})) as post:
+        started = anyio.current_time()
+        assert (await post("chat")).status_code == 200
+        assert anyio.current_time() - started >= 0.2
+        limited = await post("messages")
+        assert (limited.status_code, limited.headers["retry-after"]) == (429, "3")
+        assert limited.json()["error"]["type"] == "rate_limit_error"
+        with pytest.raises(httpx2.RemoteProtocolError):
+            await post("responses")
+
+
+# On trio the SDK leaves its own generators behind when it stops at the stream's end.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+async def test_it_streams_as_the_sdks_expect():
+    line = Response((thinking("hm"), Text("hello"), *calls(("search", {"a": 1})).blocks), "end")
+    async with running(Server({"qa": [line] * 3})) as server:
+        async with (
+            anthropic.AsyncAnthropic(api_key=KEY, base_url=server.url, max_retries=0) as client,
+            client.messages.stream(**BODIES["messages"]) as stream,
+        ):
+            message = await stream.get_final_message()
+        assert [block.type for block in message.content] == ["thinking", "text", "tool_use"]
+        assert message.content[1].text == "hello"
+        assert message.content[2].input == {"a": 1}
+        assert message.usage.output_tokens > 0
+        async with openai.AsyncOpenAI(
+            api_key=KEY, base_url=f"{server.url}/v1", max_retries=0
+        ) as client:
+            events = [
+                event
+                async for event in await client.responses.create(**BODIES["responses"], stream=True)
+            ]
+            assert events[-1].type == "response.completed"
+            assert events[-1].response.output_text == "hello"
+            chunks = [
+                chunk
+                async for chunk in await client.chat.completions.create(
+                    **BODIES["chat"], stream=True
+                )
+            ]
+        assert chunks[0].choices[0].delta.content == "hello"
+        assert chunks[1].choices[0].finish_reason == "tool_calls"
+        assert chunks[2].usage.prompt_tokens > 0
+        server.finish()
+
+
+async def test_without_a_script_each_agent_gives_the_smallest_report():
+    schema = {
+        "type": "object",
+        "properties": {"score": {"type": "number"}, "places": {"type": "array", "items": {}}},
+        "required": ["score", "places"],
+        "additionalProperties": False,
+    }
+    form = {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
+    schema["properties"]["places"]["items"] = {"type": "string"}
+    async with served(Server()) as post:
+        reply = (await post("messages", form)).json()
+        assert json.loads(reply["content"][0]["text"]) == {"score": 0, "places": []}
+        assert (await post("chat")).json()["choices"][0]["message"]["content"]
+
+
+def test_the_smallest_value_of_a_schema():
+    assert smallest({"enum": ["low", "high"]}) == "low"
+    assert smallest({"const": 3}) == 3
+    assert smallest({"anyOf": [{"type": "number"}, {"type": "null"}]}) is None
+    assert smallest({"type": "integer", "minimum": 1}) == 1
+    assert smallest({"type": "array", "items": {"type": "string"}, "minItems": 2}) == ["", ""]
+    assert smallest({"type": "boolean"}) is False
+
+
+def test_a_script_from_a_file():
+    script = read_script(
+        json.dumps(
+            {
+                "qa": [
+                    {"calls": [{"name": "search", "arguments": {"text": "a"}}]},
+                    {"status": 429, "headers": {"retry-after": "1"}, "delay": 0.1},
+                    {"report": {"score": 1}},
+                    "done",
+                ]
+            }
+        )
+    )
+    first, second, third, fourth = script["qa"]
+    assert first.blocks[0].arguments == {"text": "a"}
+    assert second == Slow(0.1, Refuse(429, headers={"retry-after": "1"}))
+    assert third == says('{"score": 1}')
+    assert fourth == says("done")
+    for text in ("[]", "{", '{"qa": [{}]}', '{"qa": [{"calls": [{}]}]}', '{"qa": 3}'):
+        with pytest.raises(InputError, match="cannot be used"):
+            read_script(text)
+
+
+def test_the_command_serves_and_ends_with_what_is_left(tmp_path):
+    script = tmp_path / "script.json"
+    script.write_text('{"qa": ["done"]}')
+    command = [sys.executable, "-m", "orchestrator.testing.server", "--port", "0"]
+    with subprocess.Popen(
+        [*command, "--script", str(script)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        url = process.stdout.readline().split()[2].rstrip(",")
+        assert url.startswith("http://127.0.0.1:")
+        process.terminate()
+        _, said = process.communicate(timeout=20)
+    assert process.returncode == 1
+    assert "left unsaid: {'qa': 1}" in said
