@@ -1,20 +1,48 @@
-"""Which model answers: providers by name."""
+"""Which model answers: providers by name, opened when chosen and closed at the end."""
 
 from __future__ import annotations
 
-from orchestrator.engine.ports import Model
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from orchestrator.catalog.models import load_models, load_prices
+from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.source import Source
+from orchestrator.engine.agent import Choice
+from orchestrator.engine.models import ModelsConfig
+from orchestrator.engine.types import AgentSpec
 from orchestrator.errors import InputError
+from orchestrator.providers.factory import make_model
 from orchestrator.providers.offline import OfflineModel
+from orchestrator.review.opening import Serving
 
-PROVIDERS = ("offline",)
+OFFLINE = "offline"
 
 
-def make_model(name: str) -> Model:
-    """A provider's model.
+@asynccontextmanager
+async def serve(settings: Settings, sources: Sequence[Source]) -> AsyncIterator[Serving]:
+    """The model that the settings name, for the time of a review.
 
     Raises:
-        InputError: no provider of that name.
+        InputError: there is no such provider, or its key or address is missing.
+        ConfigError: a fault in ``config/models.yaml`` or ``config/prices.yaml``.
     """
-    if name != "offline":
-        raise InputError(f"there is no provider {name!r}; there is {', '.join(PROVIDERS)}")
-    return OfflineModel()
+    name = settings.provider
+    if name == OFFLINE:
+        yield Serving(OfflineModel())
+        return
+    config = load_models(sources)
+    if name not in config.providers:
+        known = ", ".join((OFFLINE, *config.providers))
+        raise InputError(f"there is no provider {name!r}; there is {known}")
+    async with make_model(name, config, load_prices(sources), env=os.environ) as model:
+        yield Serving(model, lambda spec: _choice(spec, name, config))
+
+
+def _choice(spec: AgentSpec, provider: str, config: ModelsConfig) -> Choice:
+    model = config.resolve(provider, spec.model, os.environ)
+    if not config.is_rung(spec.model):
+        return Choice(model)
+    rung = config.rung(spec.model)
+    return Choice(model, rung.max_tokens, rung.effort)

@@ -17,7 +17,7 @@ import anyio
 
 from orchestrator.app import state
 from orchestrator.app.policy import sources
-from orchestrator.app.providers import make_model
+from orchestrator.app.providers import serve
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.settings import Settings
 from orchestrator.engine import machine
@@ -25,7 +25,7 @@ from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.journal import Done, Journal, open_journal
 from orchestrator.engine.limits import Account
 from orchestrator.engine.ports import SystemClock
-from orchestrator.errors import InputError, Interrupted
+from orchestrator.errors import ConfigError, InputError, Interrupted
 from orchestrator.review.assemble import assemble
 from orchestrator.review.change import wire
 from orchestrator.review.change.intake import from_refs, from_worktree
@@ -66,8 +66,6 @@ def review(options: ReviewOptions, observer: Observer, *, backend: str = BACKEND
         DiffcourtError: it cannot be reviewed; says what to do.
         Interrupted: the person stopped it; what was done is kept.
     """
-    if options.provider is not None:
-        make_model(options.provider)
     if options.diff is None and not state.inside_repository(options.repo or Path()):
         raise InputError(
             f"{options.repo or '.'} is not a git repository; name one with --repo, or a patch "
@@ -79,7 +77,13 @@ def review(options: ReviewOptions, observer: Observer, *, backend: str = BACKEND
         run = _Run(run_id, options, folder, store)
         if options.diff is not None:
             (run.scratch / PATCH).write_bytes(options.diff)
-        return _sit(run, observer, partial(_begin, run), backend)
+        try:
+            return _sit(run, observer, partial(_begin, run), backend)
+        except (InputError, ConfigError):
+            # It never began, and asking again would not help: there is nothing to go on with.
+            anyio.run(store.forget, run_id, backend=backend)
+            state.forget_scratch(folder, run_id)
+            raise
 
 
 def resume(
@@ -119,11 +123,6 @@ def _sit(run: _Run, observer: Observer, begin: Callable[[], Any], backend: str) 
     with _terminable():
         try:
             return anyio.run(_work, run, observer, begin, backend=backend)
-        except InputError:
-            # Nothing was taken in, so there is nothing to go on with.
-            anyio.run(run.store.forget, run.run_id, backend=backend)
-            state.forget_scratch(run.folder, run.run_id)
-            raise
         except KeyboardInterrupt:
             raise Interrupted(run.run_id, run.options.repo) from None
 
@@ -157,7 +156,7 @@ async def _work(run: _Run, observer: Observer, begin: Callable[[], Any]) -> Verd
         opening = Opening(
             sources=await sources(change),
             adjust=partial(_adjusted, run.options),
-            model=lambda settings: make_model(settings.provider),
+            serve=serve,
             environment="ci" if os.environ.get("CI") else "local",
             redact=_redactor(os.environ),
             observer=ticker,

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from orchestrator.engine.canonical import digest
+from orchestrator.engine.canonical import digest, is_json
 from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Done, Journal
@@ -68,6 +68,20 @@ class AgentResult:
     tool_calls: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which model answers an agent, and how much it may say and think."""
+
+    model: str
+    max_tokens: int = 4096
+    effort: str | None = None
+
+
+def as_named(spec: AgentSpec) -> Choice:
+    """The model that the agent's file names."""
+    return Choice(spec.model)
+
+
 @dataclass(frozen=True)
 class Harness:
     """What every agent of a run shares."""
@@ -77,7 +91,7 @@ class Harness:
     journal: Journal
     observer: Observer
     rules: str = ""
-    model_for: Callable[[AgentSpec], str] = field(default=lambda spec: spec.model)
+    choose: Callable[[AgentSpec], Choice] = as_named
 
 
 class Conversation:
@@ -148,10 +162,11 @@ class _Standing:
 
     def __init__(self, spec: AgentSpec, harness: Harness) -> None:
         executor, put = harness.executor, harness.journal.put
+        choice = harness.choose(spec)
         self.spec = spec
         self.request = Request(
             agent=spec.name,
-            model=harness.model_for(spec),
+            model=choice.model,
             system=(
                 Section("role", spec.name, spec.prompt),
                 *(Section("skill", skill.name, skill.text) for skill in spec.skills),
@@ -160,6 +175,8 @@ class _Standing:
             messages=(),
             tools=executor.registry.shown_to(spec, executor.policy),
             output_schema=spec.contract,
+            max_tokens=choice.max_tokens,
+            effort=choice.effort,
             nonce=executor.nonce,
         )
         self.asked = {
@@ -185,8 +202,10 @@ async def _ask(
 
     async def perform() -> Done:
         response = await model.respond(request)
-        used = response.usage
-        return Done(response_to_json(response), Cost(1, 0, used.tokens, used.usd))
+        value, used = response_to_json(response), response.usage
+        if not is_json(value):
+            raise ModelError("the model's answer holds what JSON cannot: NaN, or endless nesting")
+        return Done(value, Cost(1, 0, used.tokens, used.usd))
 
     replayed = journal.recorded(f"{key}/model")
     _tell(harness, "model_started", spec, key, replayed=replayed)

@@ -51,11 +51,16 @@ class Scorecard:
             self.total is not None and self.total >= self.rubric.threshold and not self.blocked_by
         )
 
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """All evidence that is missing, in the rubric's order, each once."""
-        found = (item for c in self.rubric.criteria for item in self.marks[c.id].missing)
-        return tuple(dict.fromkeys(found))
+    def missing_of(self, kind: Literal["measured", "judged"]) -> tuple[str, ...]:
+        """The evidence that is missing by criteria of one kind, in their order, each once."""
+        return tuple(
+            dict.fromkeys(
+                item
+                for criterion in self.rubric.criteria
+                if criterion.kind == kind
+                for item in self.marks[criterion.id].missing
+            )
+        )
 
 
 def judge(rubric: Rubric, marks: Mapping[str, Mark]) -> Scorecard:

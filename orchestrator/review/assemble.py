@@ -141,7 +141,7 @@ def _next_actions(findings: tuple[Finding, ...]) -> tuple[str, ...]:
 
 
 def _agents(case: Case) -> tuple[AgentReport, ...]:
-    """The lead's and every specialist's report, by iteration."""
+    """The lead's, every specialist's and the judge's report, by iteration."""
     found: list[AgentReport] = []
     plans = case.journal.outcomes()
     for entry in case.rounds:
@@ -152,6 +152,8 @@ def _agents(case: Case) -> tuple[AgentReport, ...]:
             for work in case.team()
             if work.iteration == entry.number
         ]
+        if judged := plans.get(f"{entry.number}/judge"):
+            found.append(_agent(case, entry.number, AgentResult(**judged)))
     return tuple(found)
 
 

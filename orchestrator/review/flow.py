@@ -15,7 +15,7 @@ from orchestrator.engine.judge import Scorecard, judge
 from orchestrator.engine.machine import Flow, State
 from orchestrator.engine.stopping import Iteration, Stop, StopPolicy, decide
 from orchestrator.engine.team import Task, run_task, run_team
-from orchestrator.review import planning
+from orchestrator.review import judging, planning
 from orchestrator.review.case import Case, Round
 from orchestrator.review.decision import check, required
 from orchestrator.review.ledger import failures, health
@@ -79,7 +79,10 @@ async def evaluate(case: Case) -> str:
     applicable = required(rules, paths)
     case.checks = [check(rule, rule in applicable, tools) for rule in rules]
     everything = [file.path for file in case.session.change.files]
-    scored = judge(case.rubric, measure(case.synthesis, everything, case.checks, calls, team))
+    marks = dict(measure(case.synthesis, everything, case.checks, calls, team))
+    if judging.wanted(case):
+        marks |= await judging.judged(case)
+    scored = judge(case.rubric, marks)
     case.scorecard = scored
     failed = failures(calls, team)
     case.history.append(_iteration(case, scored, failed))
@@ -90,6 +93,7 @@ async def evaluate(case: Case) -> str:
         case.stop = stop
         return ENDS[stop.reason]
     case.focus.retry = planning.retry(case, failed)
+    case.focus.wanted = scored.missing_of("judged")
     return "Iterate"
 
 
@@ -126,7 +130,7 @@ def _iteration(case: Case, scored: Scorecard, failed: Mapping[str, str]) -> Iter
         score=scored.total,
         accepted=scored.accepted,
         gates=signatures,
-        missing=signatures,
+        missing=(*signatures, *scored.missing_of("judged")),
         failures=frozenset(signatures),
         evidence=frozenset(finding.fingerprint for finding in synthesis.findings),
         touched=frozenset(f"{by}:{c.path}" for c in synthesis.checked for by in c.by),

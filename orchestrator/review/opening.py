@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
 from orchestrator.catalog.catalog import Catalog, load
 from orchestrator.catalog.settings import Settings
 from orchestrator.catalog.source import Source
-from orchestrator.engine.agent import Harness
+from orchestrator.engine.agent import Choice, Harness, as_named
 from orchestrator.engine.canonical import digest
 from orchestrator.engine.events import Observer
 from orchestrator.engine.executor import Executor
@@ -20,7 +20,7 @@ from orchestrator.engine.journal import Journal
 from orchestrator.engine.limits import Account
 from orchestrator.engine.ports import Model
 from orchestrator.engine.tools import Registry, ToolPolicy
-from orchestrator.engine.types import Bounds
+from orchestrator.engine.types import AgentSpec, Bounds
 from orchestrator.review.case import Case
 from orchestrator.review.change.types import Change
 from orchestrator.review.contracts import contracts
@@ -34,20 +34,28 @@ from orchestrator.sandbox.worker import WorkerPool
 
 
 @dataclass(frozen=True, slots=True)
+class Serving:
+    """A model, and how an agent's wish for one is met."""
+
+    model: Model
+    choose: Callable[[AgentSpec], Choice] = as_named
+
+
+@dataclass(frozen=True, slots=True)
 class Opening:
     """What the application brings to a case.
 
     Attributes:
         sources: layers of the catalog, lowest first.
         adjust: applies what the person said on the command line to the settings.
-        model: makes the model that the settings name.
+        serve: opens the model that the settings name, and says which model serves which agent.
         environment: ``ci`` or ``local``: which column of the tool policy holds.
         redact: takes our own secrets out of text.
     """
 
     sources: Sequence[Source]
     adjust: Callable[[Settings], Settings]
-    model: Callable[[Settings], Model]
+    serve: Callable[[Settings, Sequence[Source]], AbstractAsyncContextManager[Serving]]
     environment: str
     redact: Callable[[str], str]
     observer: Observer
@@ -77,6 +85,7 @@ async def open_case(change: Change, journal: Journal, opening: Opening) -> Async
     left_out = excluded(change, catalog.verdict_policy)
     cores = len(os.sched_getaffinity(0))
     async with (
+        opening.serve(settings, opening.sources) as serving,
         WorkerPool(cores) as pool,
         open_session(change, rules, left_out, cores=cores) as session,
     ):
@@ -87,11 +96,12 @@ async def open_case(change: Change, journal: Journal, opening: Opening) -> Async
         ground = Ground(session, pool, settings.specialists, focus, checks)
         tools = build(ground, catalog.tool_policy)
         harness = Harness(
-            opening.model(settings),
+            serving.model,
             _executor(Registry(tools), catalog, journal, opening),
             journal,
             opening.observer,
             RULES,
+            serving.choose,
         )
         yield Case(session, catalog, settings, harness, _budget(settings, journal), focus)
 

@@ -38,6 +38,7 @@ def lead_brief(case: Case) -> str:
         notes=list(change.notes),
         iteration=focus.number,
         missing=dict(focus.retry or {}),
+        wanted=list(focus.wanted),
     )
 
 
@@ -92,6 +93,7 @@ def tasks(case: Case) -> list[Task]:
                 base=change.base,
                 head=change.head,
                 paths=list(paths),
+                wanted=list(case.focus.wanted),
             ),
             f"{case.round.number}/act/{agent}",
         )
@@ -101,7 +103,10 @@ def tasks(case: Case) -> list[Task]:
 
 
 def retry(case: Case, failed: Mapping[str, str]) -> dict[str, list[str]]:
-    """What the next iteration looks at: the files of every agent whose work, or tools, failed."""
-    last = {task.spec.name for task in case.round.tasks}
-    agents = dict.fromkeys(name.split("/")[0] for name in failed)
+    """What the next iteration looks at: the files of every agent whose work, or tools, failed.
+
+    Where nothing failed and the judge misses evidence, every agent may have it.
+    """
+    last = [task.spec.name for task in case.round.tasks]
+    agents = dict.fromkeys(name.split("/")[0] for name in failed) or dict.fromkeys(last)
     return {agent: reviewable(case) for agent in agents if agent in last}

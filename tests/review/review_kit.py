@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from orchestrator.providers.offline import OfflineModel
 from orchestrator.review.assemble import assemble
 from orchestrator.review.change.intake import from_refs
 from orchestrator.review.flow import FLOW
-from orchestrator.review.opening import Opening, open_case
+from orchestrator.review.opening import Opening, Serving, open_case
 from orchestrator.review.verdict import Verdict
 from orchestrator.stores.memory import MemoryStore
 
@@ -91,7 +92,7 @@ async def review(
         opening = Opening(
             sources=await sources(found),
             adjust=adjust,
-            model=lambda settings: model or OfflineModel(),
+            serve=lambda settings, layers: nullcontext(Serving(model or OfflineModel())),
             environment=environment,
             redact=str,
             observer=observer,

@@ -211,3 +211,60 @@ async def test_an_unexpected_call_fails_the_agent_that_made_it(repo: Repo) -> No
     model = ScriptedModel(script(lead=[plan(*TEAM), plan("docs")], docs=[too_much, too_much]))
     verdict = await review(repo, model)
     assert verdict.status == "incomplete"
+
+
+def judged(settings: Settings) -> Settings:
+    return settings.model_copy(update={"provider": "scripted"})
+
+
+def scores(**more: object) -> Response:
+    ids = ("correctness-depth", "risk-focus", "actionability", "severity-fit", "unbacked-claims")
+    best = {"unbacked-claims": 0}
+    criteria = [
+        {"id": name, "score": best.get(name, 1), "evidence": "app.py:3", "missing": [], **more}
+        for name in ids
+    ]
+    return says(json.dumps({"criteria": criteria}))
+
+
+async def test_a_judge_scores_what_only_a_reader_can_weigh(repo: Repo) -> None:
+    model = ScriptedModel(script(judge=[scores()]))
+    verdict = await review(repo, model, adjust=judged)
+    model.finish()
+    marks = {criterion.id: criterion.score for criterion in verdict.score.criteria}
+    assert marks["correctness-depth"] == 1
+    assert "judge" in {agent.agent for agent in verdict.agents}
+    assert verdict.stop.reason == "done"
+
+
+async def test_evidence_that_the_judge_misses_is_asked_for_in_another_round(repo: Repo) -> None:
+    wanting = scores(score=0, missing=["does anything import NAME?"])
+    seen: list[str] = []
+
+    def again(request: Request) -> Response:
+        seen.append(str(request.messages[0]))
+        return plan("architecture")
+
+    lines = script(lead=[plan(*TEAM), again], judge=[wanting, scores()])
+    lines["architecture"] += [report(summary="nothing imports it")]
+    model = ScriptedModel(lines)
+    verdict = await review(repo, model, adjust=judged)
+    model.finish()
+    assert "does anything import NAME?" in seen[0]
+    assert [iteration.number for iteration in verdict.iterations] == [1, 2]
+    assert verdict.stop.reason == "done"
+
+
+@pytest.mark.parametrize("wrong", [{"score": 0.77}, {"evidence": " "}, {"score": None}])
+async def test_a_score_without_ground_is_no_score(repo: Repo, wrong: dict[str, object]) -> None:
+    model = ScriptedModel(script(judge=[scores(**wrong)]))
+    verdict = await review(repo, model, adjust=judged)
+    marks = {c.id: c.score for c in verdict.score.criteria if c.kind == "judged"}
+    assert set(marks.values()) == {None}
+
+
+async def test_a_judge_that_fails_leaves_its_criteria_unscored(repo: Repo) -> None:
+    model = ScriptedModel(script(judge=[ModelError("no")]))
+    verdict = await review(repo, model, adjust=judged)
+    assert verdict.score.total is not None
+    assert all(c.score is None for c in verdict.score.criteria if c.kind == "judged")

@@ -15,13 +15,11 @@ from orchestrator.review.checks.python_source import (
     Definition,
     Source,
     definitions,
-    dotted_name,
     keeps_signature,
 )
 
 _DEPRECATED = re.compile(r"deprecat", re.IGNORECASE)
 _NOT_API_CALLS = frozenset({"TypeVar", "ParamSpec", "TypeVarTuple", "getLogger", "get_logger"})
-_PLAIN_BASES = frozenset({"ABC", "Generic", "Protocol", "object"})
 
 
 class Surface:
@@ -52,10 +50,9 @@ class Surface:
 
     @property
     def serves_unknown_names(self) -> bool:
-        """Names may come from a module ``__getattr__`` or from a star import."""
-        return "__getattr__" in self.module.members or any(
-            name.endswith("/*") for name in self.module.members
-        )
+        """Names may come from a module's ``__getattr__`` or from a star import."""
+        members = self.module.members
+        return "__getattr__" in members or any(name.endswith("/*") for name in members)
 
     def inner(self, griffe_path: str) -> str:
         """The dotted name below the module of something griffe names."""
@@ -76,10 +73,7 @@ class Surface:
         """A function that stands once and whose callers see its parameters as written."""
         one = self.node(inner)
         return (
-            one is not None
-            and not isinstance(one.node, ast.ClassDef)
-            and keeps_signature(one.node)
-            and "/".join(inner.split(".")) not in self._overloaded
+            one is not None and not isinstance(one.node, ast.ClassDef) and keeps_signature(one.node)
         )
 
     def deprecated(self, inner: str) -> bool:
@@ -106,14 +100,6 @@ class Surface:
                 yield "\n".join(self.source.lines[node.lineno - 1 : node.end_lineno])
                 yield from (ast.dump(each) for each in node.decorator_list)
 
-    @property
-    def _overloaded(self) -> frozenset[str]:
-        return frozenset(
-            "/".join(dotted.split("."))
-            for dotted, several in self._nodes.items()
-            if len(several) > 1
-        )
-
     def _mark_public(self) -> None:
         """Say of each member whether users may rely on it; griffe looks here first."""
         listed = self.module.exports
@@ -136,9 +122,7 @@ def _visit(name: str, source: Source) -> griffe.Module:
     collection = griffe.ModulesCollection()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        module = griffe.visit(
-            name, Path(source.path), source.text, modules_collection=collection
-        )
+        module = griffe.visit(name, Path(source.path), source.text, modules_collection=collection)
     collection[name] = module
     return module
 
@@ -176,12 +160,3 @@ def _reexported(source: Source) -> frozenset[str]:
         if (each.asname == each.name or (package and one.level > 0))
         and not (each.asname or each.name).startswith("_")
     )
-
-
-def bases_known(node: ast.ClassDef, local: Mapping[str, object]) -> bool:
-    """Whether all that a class inherits stands in its own module."""
-    for base in node.bases:
-        name = dotted_name(base.value if isinstance(base, ast.Subscript) else base)
-        if name.rpartition(".")[2] not in _PLAIN_BASES and name not in local:
-            return False
-    return True

@@ -67,7 +67,9 @@ def anchors(text: str) -> set[str]:
     return found
 
 
-def _judge(source: Source, root: str, files: frozenset[str], folders: frozenset[str]) -> Iterator[Finding]:
+def _judge(
+    source: Source, root: str, files: frozenset[str], folders: frozenset[str]
+) -> Iterator[Finding]:
     if source.suffix not in {".md", ".markdown"}:
         raise Gap("no reader for links of this kind of prose")
     for target, line in _links(source):

@@ -116,7 +116,7 @@ def _twice(source: Source) -> Iterator[Finding]:
             if top is not None and top[1] and isinstance(event, yaml.ScalarEvent):
                 keys = top[0]
                 if event.value in keys and event.value != "<<":
-                    line = event.start_mark.line + 1
+                    line = event.start_mark.line + 1 if event.start_mark else 1
                     what = f"the key {event.value!r} stands twice"
                     found.append(Finding("duplicate-key", line, what))
                 keys.add(event.value)

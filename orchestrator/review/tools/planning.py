@@ -59,10 +59,12 @@ class Focus:
     Attributes:
         number: 1 for the first iteration, 0 before it.
         retry: agent → paths to look at again; None in the first iteration: everything.
+        wanted: evidence that the judge found missing.
     """
 
     number: int = 0
     retry: Mapping[str, Sequence[str]] | None = None
+    wanted: Sequence[str] = ()
 
 
 class ChangeSummary:

@@ -18,7 +18,7 @@ def make(
     frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef, cls: Class | None, scope: str
 ) -> Function:
     """The function that a ``def`` makes here."""
-    closure = {**frame.closure, **frame.state.vars} if frame.function or cls else {}
+    closure = {**frame.closure, **frame.state.vars} if frame.function else {}
     decorators = tuple((one, _decorator(frame, one)) for one in node.decorator_list)
     name = f"{scope}.{node.name}" if scope else node.name
     made = Function(node, frame.module, name, closure, cls, decorators)

@@ -14,6 +14,8 @@ from orchestrator.review.checks.taint.values import Value
 MAX_BYTES: Final = 1_000_000
 _IMPORTED: Final = re.compile(r"^[ \t]*(?:from|import)[ \t]+([\w.]+)", re.MULTILINE)
 
+_MORE: Final = re.compile(r"^[ \t]*import[ \t]+([^#\n(]+)", re.MULTILINE)
+
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
@@ -29,7 +31,6 @@ class Module:
 
     path: str
     tree: ast.Module
-    text: str
     packages: frozenset[str]
     globals: dict[str, Value] | None = None
     wildcards: list[str] = field(default_factory=list)
@@ -38,6 +39,14 @@ class Module:
     def is_package(self) -> bool:
         """Whether it is an ``__init__.py``."""
         return PurePosixPath(self.path).name == "__init__.py"
+
+
+def imported_packages(text: str) -> frozenset[str]:
+    """The top-level names that the import statements of a text mention."""
+    names = _IMPORTED.findall(text)
+    for line in _MORE.findall(text):
+        names.extend(part.split()[0] for part in line.split(",") if part.split())
+    return frozenset(name.partition(".")[0] for name in names)
 
 
 @dataclass(slots=True, eq=False)
@@ -169,8 +178,7 @@ class Project:
         except (ValueError, RecursionError, MemoryError, OSError) as error:
             self.gaps[path] = f"does not parse: {type(error).__name__}"
         else:
-            packages = {name.partition(".")[0] for name in _IMPORTED.findall(text)}
-            return Module(path, tree, text, frozenset(packages))
+            return Module(path, tree, imported_packages(text))
         return None
 
     def find(self, dotted: str, importer: str) -> Module | Namespace | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from orchestrator.review.checks.taint.knowledge import Knowledge
-from orchestrator.review.checks.taint.project import Module
+from orchestrator.review.checks.taint.project import Module, imported_packages
 
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 _REMOTE: Final = frozenset({"request", "socket"})
@@ -69,14 +69,14 @@ class _Words:
         for package in {top, *tops.get(top, ())}:
             self.add(package, words[-1])
 
-    def lines(self, module: Module) -> list[int]:
-        used = frozenset(module.packages & self._of.keys())
+    def lines(self, text: str, packages: frozenset[str]) -> list[int]:
+        used = frozenset(packages & self._of.keys())
         if used not in self._patterns:
             words = self._free.union(*(self._of[package] for package in used))
             joined = "|".join(sorted(words))
             self._patterns[used] = re.compile(rf"\b(?:{joined})\b") if words else None
         pattern = self._patterns[used]
-        return [] if pattern is None else lines_with(module.text, pattern)
+        return [] if pattern is None else lines_with(text, pattern)
 
 
 class Hints:
@@ -112,11 +112,12 @@ class Hints:
         }
         self._local_sinks = re.compile(rf"\b(?:{'|'.join(sorted(local)) or '(?!)'})\(")
 
-    def lines(self, module: Module) -> list[int]:
+    def lines(self, text: str) -> list[int]:
         """The lines of a module on which such words stand, in order."""
-        lines = self._remote.lines(module)
-        if self._local_sinks.search(module.text):
-            lines = sorted({*lines, *self._local.lines(module)})
+        packages = imported_packages(text)
+        lines = self._remote.lines(text, packages)
+        if self._local_sinks.search(text):
+            lines = sorted({*lines, *self._local.lines(text, packages)})
         return lines
 
 

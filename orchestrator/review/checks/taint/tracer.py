@@ -1,9 +1,7 @@
 """Runs every function in which something from outside begins, and whoever uses what it gives."""
 
 import functools
-import re
-from collections.abc import Iterable
-from pathlib import PurePosixPath
+from collections.abc import Sequence
 from typing import Final
 
 from orchestrator.review.checks.taint import calls, entries, expressions, sinks, statements, targets
@@ -18,12 +16,11 @@ from orchestrator.review.checks.taint.roots import (
     lines_with,
     spans,
 )
+from orchestrator.review.checks.taint.scope import mentions, telling, users
 from orchestrator.review.checks.taint.state import deep_taints
 from orchestrator.review.checks.taint.values import Taint, Value
 
 _MAX_NAMES: Final = 300
-_MAX_SCOPE: Final = 2000
-_COMMON: Final = frozenset({"get", "main", "run", "read", "write", "call", "close", "wrapper"})
 _TOO_DEEP: Final = "nested too deeply to be followed"
 
 
@@ -49,6 +46,7 @@ class Tracer:
         self.gaps: dict[str, str] = {}
         self._hints = Hints(knowledge)
         self._done: set[object] = set()
+        self._used: dict[str, list[int]] = {}
         self._spans: dict[Module, list[Span]] = {}
 
     def globals_of(self, module: Module) -> dict[str, Value]:
@@ -70,63 +68,50 @@ class Tracer:
             self.run.heap.shared.update(frame.state.objects)
         return module.globals
 
-    def trace(self, paths: Iterable[str]) -> None:
-        """Run what begins in these files, or in files that import them."""
-        scope = [module for path in self._scope(paths) if (module := self.project.module(path))]
+    def trace(self, paths: Sequence[str]) -> None:
+        """Run what begins in these files, and in others where they use what these define."""
+        for path in paths:
+            self.project.module(path)  # what does not parse must be named, whatever stands in it
+        self._used = users(self.project, paths)
+        scope = [*paths, *self._used]
         names: list[str] = []
-        for module in scope:
-            lines = self._hints.lines(module)
-            if lines:
-                names.extend(self._run_module(module, lines))
+        for path in scope:
+            lines = self._hints.lines(self.project.text(path) or "")
+            names.extend(self._run_path(path, lines))
         seen: set[str] = set()
         while names and len(seen) < _MAX_NAMES:
-            fresh = [name for name in dict.fromkeys(names) if name not in seen]
+            fresh = telling(names) - seen
             seen.update(fresh)
-            names = self._run_callers(scope, fresh) if fresh else []
+            pattern = mentions(fresh)
+            names = []
+            for path in scope if fresh else ():
+                names.extend(
+                    self._run_path(path, lines_with(self.project.text(path) or "", pattern))
+                )
 
-    def _run_callers(self, scope: list[Module], names: list[str]) -> list[str]:
-        """Run the functions that mention one of these names, for they may get tainted values."""
-        pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\b")
-        found: list[str] = []
-        for module in scope:
-            lines = lines_with(module.text, pattern)
-            if lines:
-                found.extend(self._run_module(module, lines))
-        return found
-
-    def _scope(self, paths: Iterable[str]) -> list[str]:
-        """The files, and those that import one of them by name, transitively."""
-        chosen = dict.fromkeys(paths)
-        others = {path for path in self.project.paths if path not in chosen}
-        fresh = list(chosen)
-        while fresh and others and len(chosen) < _MAX_SCOPE:
-            pattern = _imports_any(fresh)
-            fresh = [
-                path for path in sorted(others) if pattern.search(self.project.text(path) or "")
-            ]
-            chosen.update(dict.fromkeys(fresh))
-            others.difference_update(fresh)
-        return list(chosen)
-
-    def _run_module(self, module: Module, lines: list[int]) -> list[str]:
+    def _run_path(self, path: str, lines: list[int]) -> list[str]:
         """Run what holds one of the lines; the names of functions that give tainted values."""
+        module = self.project.module(path) if lines else None
+        if module is None:
+            return []
         self.globals_of(module)
         if module not in self._spans:
             self._spans[module] = spans(module)
-        chosen = holding(self._spans[module], lines)
-        if module not in self._done and not covers(self._spans[module], lines):
+        found = self._spans[module]
+        chosen = holding(found, lines)
+        if path in self._used:
+            using = {span.node for span in holding(found, self._used[path])}
+            chosen = [span for span in chosen if span.node in using]
+        elif module not in self._done and not covers(found, lines):
             self._done.add(module)
             self._run_body(module)
         names: list[str] = []
         for span in chosen:
             function = self.run.functions.get(span.node)
-            if function is None or span.node in self._done:
-                continue
-            self._done.add(span.node)
-            if self._run_function(function):
-                name = span.node.name
-                if len(name) > 3 and name not in _COMMON and not name.startswith("__"):
-                    names.append(name)
+            if function is not None and span.node not in self._done:
+                self._done.add(span.node)
+                if self._run_function(function):
+                    names.append(span.node.name)
         return names
 
     def _guarded(self, frame: Frame, perform: functools.partial[None]) -> None:
@@ -167,13 +152,3 @@ def _enter(frame: Frame) -> None:
     for way in frame.returns:
         for klass in sorted(entry.returns):
             sinks.check_returned(frame, way.node, way.value, way.state, klass)
-
-
-def _imports_any(paths: Iterable[str]) -> re.Pattern[str]:
-    """Matches an import statement that names one of these files by its last part."""
-    leaves = set()
-    for path in paths:
-        pure = PurePosixPath(path)
-        leaves.add(pure.parent.name if pure.name == "__init__.py" else pure.stem)
-    joined = "|".join(re.escape(leaf) for leaf in sorted(leaves) if leaf) or "(?!)"
-    return re.compile(rf"^[ \t]*(?:from|import)\b[^\n]*\b(?:{joined})\b", re.MULTILINE)

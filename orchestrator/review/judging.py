@@ -1,0 +1,88 @@
+"""The judged criteria: a model's scores, each held against the rubric before it counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from orchestrator.engine.judge import Mark
+from orchestrator.engine.team import Task, run_task
+from orchestrator.engine.types import Criterion
+from orchestrator.review.case import Case
+from orchestrator.review.contracts import JudgedCriterion, JudgeReport
+from orchestrator.review.planning import brief
+
+JUDGE = "judge"
+SHOWN_FINDINGS = 60
+
+
+def wanted(case: Case) -> bool:
+    """Whether a model judges: offline there is none that could."""
+    judged = any(criterion.kind == "judged" for criterion in case.rubric.criteria)
+    return case.settings.judge and case.settings.provider != "offline" and judged
+
+
+async def judged(case: Case) -> Mapping[str, Mark]:
+    """Marks of the judged criteria; one that the judge did not score stays unscored."""
+    spec = case.catalog.agents[JUDGE]
+    task = Task(spec, _brief(case), f"{case.round.number}/judge")
+    result = await run_task(task, case.harness, case.budget)
+    if result.status != "ok":
+        why = f"not scored: the judge {result.status}: {result.detail}"
+        return {c.id: Mark(None, why) for c in case.rubric.criteria if c.kind == "judged"}
+    said = {score.id: score for score in JudgeReport.model_validate(result.report).criteria}
+    return {
+        criterion.id: _mark(criterion, said.get(criterion.id))
+        for criterion in case.rubric.criteria
+        if criterion.kind == "judged"
+    }
+
+
+def _mark(criterion: Criterion, said: JudgedCriterion | None) -> Mark:
+    if said is None:
+        return Mark(None, "not scored: the judge did not speak of it")
+    missing = tuple(said.missing)
+    if said.score is None:
+        return Mark(None, f"the judge abstained: {said.evidence}", missing)
+    if not said.evidence.strip():
+        return Mark(None, "not scored: the judge gave no evidence", missing)
+    if criterion.levels and said.score not in {level.score for level in criterion.levels}:
+        return Mark(None, f"not scored: {said.score:g} is no level of the rubric", missing)
+    return Mark(said.score, said.evidence, missing)
+
+
+def _brief(case: Case) -> str:
+    synthesis = case.synthesis
+    return brief(
+        "Judge this review by the criteria below, in their order.",
+        case.harness.executor.nonce,
+        criteria=[
+            {
+                "id": criterion.id,
+                "description": criterion.description,
+                "levels": [[level.score, level.description] for level in criterion.levels],
+            }
+            for criterion in case.rubric.criteria
+            if criterion.kind == "judged"
+        ],
+        findings=[
+            finding.model_dump(mode="json", include=_SHOWN)
+            for finding in synthesis.findings[:SHOWN_FINDINGS]
+        ],
+        findings_not_shown=max(0, len(synthesis.findings) - SHOWN_FINDINGS),
+        rejected=[
+            {"title": rejected.finding.title, "reason": rejected.reason}
+            for rejected in synthesis.rejected[:SHOWN_FINDINGS]
+        ],
+        gaps=[
+            {"path": skip.path, "tool": skip.tool, "why": skip.why}
+            for skip in synthesis.skipped
+            if skip.gap
+        ],
+        checked=[checked.path for checked in synthesis.checked],
+    )
+
+
+_SHOWN = {
+    "id", "severity", "confidence", "title", "detail", "category", "path", "start_line",
+    "end_line", "evidence", "reported_by",
+}  # fmt: skip
