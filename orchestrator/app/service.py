@@ -22,9 +22,10 @@ from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.settings import Settings
 from orchestrator.engine import machine
 from orchestrator.engine.events import Event, Observer
-from orchestrator.engine.journal import Done, Journal, open_journal
+from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.limits import Account
 from orchestrator.engine.ports import SystemClock
+from orchestrator.engine.records import Done
 from orchestrator.errors import ConfigError, InputError, Interrupted
 from orchestrator.review.assemble import assemble
 from orchestrator.review.change import wire

@@ -18,9 +18,10 @@ from typing import Literal
 from orchestrator.engine.canonical import digest, is_json
 from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.executor import Executor
-from orchestrator.engine.journal import Done, Journal
+from orchestrator.engine.journal import Journal
 from orchestrator.engine.limits import Account, Cost, Reservation
 from orchestrator.engine.ports import Model
+from orchestrator.engine.records import Done
 from orchestrator.engine.tasks import task_group
 from orchestrator.engine.tools import validator
 from orchestrator.engine.types import (

@@ -22,6 +22,15 @@ def canonical(value: Json) -> bytes:
     return _ENCODER.encode(value).encode("ascii")
 
 
+def is_json(value: Json) -> bool:
+    """Whether a value from outside is of the JSON data model, and not nested without end."""
+    try:
+        _ENCODER.encode(value)
+    except (TypeError, ValueError, RecursionError):
+        return False
+    return True
+
+
 def digest(value: Json) -> str:
     """SHA-256 of the canonical form, in hex."""
     return hashlib.sha256(canonical(value)).hexdigest()

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import anyio
 
-from orchestrator.engine.canonical import digest
+from orchestrator.engine.canonical import digest, is_json
 from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.framing import frame
 from orchestrator.engine.guards import rule
-from orchestrator.engine.journal import Done, Journal
+from orchestrator.engine.journal import Journal
 from orchestrator.engine.limits import Account, Cost, Reservation
 from orchestrator.engine.ports import (
     Approver,
@@ -28,6 +28,7 @@ from orchestrator.engine.ports import (
     Rollback,
     Tool,
 )
+from orchestrator.engine.records import Done
 from orchestrator.engine.tools import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Json, Level, Observation, ToolCall, ToolResult
 from orchestrator.errors import ApprovalRequired, NotPermitted, Refused
@@ -36,6 +37,21 @@ from orchestrator.errors import ApprovalRequired, NotPermitted, Refused
 def fingerprint(call: ToolCall) -> str:
     """Equal for the same tool with the same arguments."""
     return digest([call.name, dict(call.arguments)])
+
+
+async def _run(admitted: _Admitted, context: CallContext) -> tuple[Observation, str]:
+    """Run the tool. What goes wrong in it is an observation with a code, not a crash."""
+    timeout = Observation(f"no result within {context.seconds:g} s", ok=False), "timeout"
+    try:
+        with anyio.move_on_after(context.seconds):
+            seen = await admitted.tool.run(admitted.call.arguments, context)
+            if not is_json(seen.data):
+                return Observation("the tool failed: its data is not JSON", ok=False), "failed"
+            return seen, "" if seen.ok else "failed"
+    except Exception as fault:
+        what = f"{type(fault).__name__}: {fault}"
+        return Observation(f"the tool failed: {what}", ok=False), "failed"
+    return timeout
 
 
 @dataclass
@@ -149,7 +165,7 @@ class Executor:
         level = call.tool.level
         if level is Level.WRITE and self._rollback is None:
             raise NotPermitted(f"{call.tool.name} writes, and nothing here could undo it")
-        if level is Level.IRREVERSIBLE:
+        if level > Level.WRITE:
             asked = f"{call.tool.name} cannot be undone (call {key})"
             if self._approver is None:
                 raise ApprovalRequired(f"{asked}; no person can be asked here")
@@ -165,21 +181,18 @@ class Executor:
         cost = Cost(tool_calls=1, usd=spec.usd)
         seconds = min(spec.timeout, max(account.seconds_left(), 0.001))
         context = CallContext(key, agent.name, seconds)
-        writes = spec.level is Level.WRITE and self._rollback is not None
-        code = ""
-        if writes:
-            await self._rollback.begin(key)  # type: ignore[union-attr]
+        scope = self._rollback if spec.level is Level.WRITE else None
         try:
-            with anyio.fail_after(seconds):
-                seen = await admitted.tool.run(admitted.call.arguments, context)
-            code = "" if seen.ok else "failed"
-        except TimeoutError:
-            seen, code = Observation(f"no result within {seconds:g} s", ok=False), "timeout"
-        except Exception as fault:  # a tool's fault is an observation, not a crash
-            what = f"{type(fault).__name__}: {fault}"
-            seen, code = Observation(f"the tool failed: {what}", ok=False), "failed"
-        if writes:
-            await (self._rollback.commit if seen.ok else self._rollback.undo)(key)  # type: ignore[union-attr]
+            if scope:
+                await scope.begin(key)
+            seen, code = await _run(admitted, context)
+        except BaseException:
+            if scope:  # cut off in the middle: nobody may ever come back to this call
+                with anyio.CancelScope(shield=True):
+                    await scope.undo(key)
+            raise
+        if scope:
+            await (scope.commit if seen.ok else scope.undo)(key)
         content = self._observation(seen, admitted)
         return Done({"ok": seen.ok, "code": code, "content": content, "data": seen.data}, cost)
 
@@ -201,7 +214,7 @@ class Executor:
     def _remember(self, agent: AgentSpec, call: ToolCall) -> None:
         """A recorded call counts for the guards of a resumed run as it did the first time."""
         spec = self.registry.get(call.name).spec
-        recorded = GuardedCall(agent.name, spec, call.arguments, fingerprint(call))
+        recorded = GuardedCall(agent.name, spec, call.arguments, fingerprint(call), replayed=True)
         for guard in self._guards:
             guard.admitted(recorded)
 

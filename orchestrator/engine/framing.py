@@ -8,7 +8,12 @@ from orchestrator.engine.types import Json
 
 
 def frame(text: str, nonce: str) -> str:
-    """Put text between marks that it cannot contain."""
+    """Put text between marks that it cannot contain.
+
+    A model has seen the nonce and may have a tool repeat it, so it is taken out of the text.
+    """
+    if nonce:
+        text = text.replace(nonce, "[mark]")
     return f"<untrusted {nonce}>\n{text}\n</untrusted {nonce}>"
 
 

@@ -53,7 +53,8 @@ class RateGuard:
     def admitted(self, call: GuardedCall) -> None:
         """Count it."""
         self._count[call.tool.name] += 1
-        self._recent.setdefault(call.tool.name, deque()).append(self._now())
+        if not call.replayed:
+            self._recent.setdefault(call.tool.name, deque()).append(self._now())
 
 
 class RepetitionGuard:

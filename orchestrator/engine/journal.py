@@ -14,16 +14,14 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import Any
 
 import anyio
 
-from orchestrator import errors
 from orchestrator.engine.canonical import canonical, digest
 from orchestrator.engine.limits import NOTHING, Cost, Reservation
 from orchestrator.engine.log import LEASE_SECONDS, Log
 from orchestrator.engine.ports import Clock, JournalStore
+from orchestrator.engine.records import Ask, Done, Recorded
 from orchestrator.engine.tasks import task_group
 from orchestrator.engine.types import Json, Level
 from orchestrator.errors import (
@@ -44,47 +42,6 @@ RECORDED_FAULTS = (Refused, ModelError, SandboxError)
 fault of ours: it is not recorded, the effect stays open and is tried again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """What performing an effect gave: its value, and what it cost."""
-
-    value: Json
-    cost: Cost = NOTHING
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """An effect's place and request, with the request's digest."""
-
-    key: str
-    request: Json
-    digest: str
-
-    def body(self) -> dict[str, Json]:
-        """How it stands in a row."""
-        return {"request": self.digest, "asked": self.request}
-
-
-@dataclass(frozen=True, slots=True)
-class Recorded:
-    """The latest row of a key; ``kind`` is ``intent``, ``outcome``, ``refusal`` or ``note``."""
-
-    kind: str
-    body: Mapping[str, Any]
-
-    @property
-    def ended(self) -> bool:
-        """Performing it again will not happen."""
-        return self.kind in {"outcome", "refusal"}
-
-    def value(self) -> Json:
-        """What came of it: its value, or its fault raised again."""
-        if "error" in self.body:
-            kind: type[DiffcourtError] = getattr(errors, self.body["error"], ModelError)
-            raise kind(self.body["message"])
-        return self.body["value"]
-
-
 class Journal:
     """One run's journal. Use ``open_journal``.
 
@@ -99,14 +56,20 @@ class Journal:
         self.repeated: list[str] = []
         self._records: dict[str, Recorded] = {}
         self._data: set[str] = set()
+        self._lost: list[tuple[str, Cost]] = []
         for kind, key, body in rows:
             self._learn(kind, key, json.loads(body))
 
     def _learn(self, kind: str, key: str, body: dict[str, Json]) -> None:
         if kind == "data":
             self._data.add(key)
-        else:
-            self._records[key] = Recorded(kind, body)
+            return
+        before = self._records.get(key)
+        if before is not None and before.kind == "intent" and kind != "outcome":
+            self._lost.append((key, before.cost()))
+        # The request stands in the intent's row; a mismatch later on must be able to show it.
+        asked = {"asked": before.body["asked"]} if before and "asked" in before.body else {}
+        self._records[key] = Recorded(kind, {**asked, **body})
 
     def _append(self, kind: str, key: str, body: dict[str, Json]) -> None:
         self.log.append(kind, key, body)
@@ -124,14 +87,11 @@ class Journal:
     def spent(self, prefix: str = "") -> Cost:
         """What the recorded effects under a key's prefix cost.
 
-        A call that was in flight at a crash counts at its worst case: it may have been billed.
+        A call that was in flight at a crash counts at its worst case, beside its repetition: it
+        may have been billed.
         """
-        total = NOTHING
-        for key, record in self._records.items():
-            if key.startswith(prefix):
-                field = "worst" if record.kind == "intent" else "cost"
-                total = total + Cost.from_json(record.body.get(field, {}))
-        return total
+        costs = [(key, record.cost()) for key, record in self._records.items()]
+        return sum((cost for key, cost in costs + self._lost if key.startswith(prefix)), NOTHING)
 
     def outcomes(self, prefix: str = "") -> dict[str, Json]:
         """The values of the finished effects under a prefix, by key."""
@@ -205,6 +165,8 @@ class Journal:
         if known is not None:
             await self._recover(ask, level, undo)
         reservation = await self._admit(ask, admit)
+        if known is not None:
+            self.repeated.append(key)
         worst = reservation.worst if reservation else NOTHING
         self._append("intent", key, {**ask.body(), "worst": worst.to_json()})
         if level > Level.READ:
@@ -255,7 +217,6 @@ class Journal:
             )
             self._refuse(ask, refusal)
             raise refusal
-        self.repeated.append(ask.key)
 
 
 async def _attempt(
@@ -289,10 +250,11 @@ async def open_journal(
             group.start_soon(log.commit_when_idle)
             try:
                 yield journal
+                await log.flush()
             finally:
                 group.cancel_scope.cancel()
                 with anyio.CancelScope(shield=True):
-                    await log.flush()
+                    await log.close()
     finally:
         with anyio.CancelScope(shield=True):
             await store.release(run_id, fence)

@@ -55,12 +55,7 @@ def seconds_worked(rows: list[Row]) -> float:
 
 
 class Log:
-    """One run's rows, held by their one writer.
-
-    Attributes:
-        length: rows so far, durable or not.
-        head: the last row's hash.
-    """
+    """One run's rows, held by their one writer."""
 
     def __init__(
         self, run_id: str, store: JournalStore, clock: Clock, fence: int, rows: list[Row]
@@ -68,8 +63,7 @@ class Log:
         verify(rows)
         self.run_id = run_id
         self._store, self._clock, self._fence = store, clock, fence
-        self.length, self.head = len(rows), rows[-1].hash if rows else GENESIS
-        self._durable = self.length
+        self._last = rows[-1] if rows else None
         self._pending: list[Row] = []
         self._lock = anyio.Lock(fast_acquire=True)
         self._dirty = anyio.Event()
@@ -77,6 +71,22 @@ class Log:
         self._worked, self._opened = seconds_worked(rows), clock.now()
         self._sitting = 1 + sum(row.key.startswith(SITTING) for row in rows)
         self.append("note", f"{SITTING}{self._sitting}", {})
+
+    def _newest(self) -> Row | None:
+        # Looked up, not kept: an interrupt between two steps must not leave the two apart.
+        return self._pending[-1] if self._pending else self._last
+
+    @property
+    def length(self) -> int:
+        """Rows so far, durable or not."""
+        newest = self._newest()
+        return newest.seq if newest else 0
+
+    @property
+    def head(self) -> str:
+        """The last row's hash."""
+        newest = self._newest()
+        return newest.hash if newest else GENESIS
 
     def elapsed(self) -> float:
         """Seconds of work so far, over all sittings."""
@@ -91,9 +101,8 @@ class Log:
         if self._broken:
             raise self._broken
         encoded, at, seq = canonical(body), self._clock.now(), self.length + 1
-        self.head = row_hash(self.head, seq, kind, key, at, encoded)
-        self.length = seq
-        self._pending.append(Row(seq, kind, key, at, encoded, self.head))
+        chained = row_hash(self.head, seq, kind, key, at, encoded)
+        self._pending.append(Row(seq, kind, key, at, encoded, chained))
         self._dirty.set()
 
     async def flush(self) -> None:
@@ -102,26 +111,46 @@ class Log:
         Raises:
             StoreError: the store failed; the run cannot go on, and can be resumed.
         """
+        if self._broken:
+            raise self._broken
         target = self.length
-        while self._durable < target:
+        while self._pending and self._pending[0].seq <= target:
             async with self._lock:
-                if self._broken:
-                    raise self._broken
-                if self._durable >= target:
-                    return
-                batch, self._pending = self._pending, []
-                try:
-                    with anyio.CancelScope(shield=True):
-                        await self._store.append(self.run_id, self._fence, batch, LEASE_SECONDS)
-                except StoreError as fault:
-                    self._broken = fault
-                    raise
-                self._durable = batch[-1].seq
+                if self._pending and self._pending[0].seq <= target:
+                    await self._write()
+
+    async def close(self) -> None:
+        """Make what is pending durable, unless an earlier write failed and said so."""
+        if not self._broken:
+            await self.flush()
 
     async def commit_when_idle(self) -> None:
-        """Run for ever: see to it that nothing stays in memory for long."""
+        """Run for ever: nothing stays in memory for long, and the lease outlives a long wait."""
         while True:
-            await self._dirty.wait()
+            with anyio.move_on_after(LEASE_SECONDS / 3) as quiet:
+                await self._dirty.wait()
+            if quiet.cancelled_caught:
+                async with self._lock:
+                    await self._write()
+                continue
             await anyio.sleep(IDLE_COMMIT_SECONDS)
             self._dirty = anyio.Event()
             await self.flush()
+
+    async def _write(self) -> None:
+        """Hand all pending rows to the store; the caller holds the lock."""
+        if self._broken:
+            raise self._broken
+        batch = list(self._pending)
+        try:
+            with anyio.CancelScope(shield=True):
+                await self._store.append(self.run_id, self._fence, batch, LEASE_SECONDS)
+            self._last = batch[-1] if batch else self._last
+            del self._pending[: len(batch)]
+        except StoreError as fault:
+            self._broken = fault
+            raise
+        except BaseException:
+            # Written or not, nobody knows: a row after these might leave a hole.
+            self._broken = StoreError(f"run {self.run_id} was cut off while it wrote; resume it")
+            raise

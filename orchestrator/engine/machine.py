@@ -94,7 +94,7 @@ async def run(flow: Flow[Context], context: Context, journal: Journal, observer:
         FlowError: a handler returned a state that the table does not allow.
     """
     current = flow.states[flow.initial]
-    for step in range(1, STEPS_AT_MOST):
+    for step in range(1, STEPS_AT_MOST + 1):
         journal.note(f"state/{step}", {"state": current.name})
         observer(Event("state", journal.elapsed(), detail=current.name))
         if current.handler is None:

@@ -20,15 +20,18 @@ async def task_group() -> AsyncIterator[TaskGroup]:
     """``anyio.create_task_group`` that raises what went wrong, not a group around it.
 
     Where several tasks failed, one that is not an ``Exception`` (an interrupt) goes first, else the
-    first; the others are its notes, so nothing is silent.
+    first; the others are its notes, so nothing is silent. A cancellation goes last: whoever asked
+    for it would swallow it, and the failure with it.
     """
     try:
         async with anyio.create_task_group() as group:
             yield group
     except BaseExceptionGroup as faults:
+        cancelled = anyio.get_cancelled_exc_class()
         leaves = _leaves(faults)
-        first = next((f for f in leaves if not isinstance(f, Exception)), leaves[0])
-        for other in leaves:
+        failed = [fault for fault in leaves if not isinstance(fault, cancelled)] or leaves[:1]
+        first = next((f for f in failed if not isinstance(f, Exception)), failed[0])
+        for other in failed:
             if other is not first:
                 first.add_note(f"also failed: {type(other).__name__}: {other}")
-        raise first from None
+        raise first from first.__cause__

@@ -9,10 +9,11 @@ import anyio
 
 from orchestrator.engine.agent import AgentResult, Harness, run_agent
 from orchestrator.engine.events import Event
-from orchestrator.engine.journal import Done
 from orchestrator.engine.limits import Account
+from orchestrator.engine.records import Done
 from orchestrator.engine.tasks import task_group
 from orchestrator.engine.types import AgentSpec
+from orchestrator.errors import ReplayMismatch, StoreError
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,10 @@ async def run_task(task: Task, harness: Harness, budget: Account) -> AgentResult
                 result = await run_agent(spec, task.brief, harness, task.key, account)
         except TimeoutError:
             result = AgentResult(spec.name, "timeout", detail="it ran out of time")
+        except (ReplayMismatch, StoreError):
+            raise
+        except Exception as fault:  # one agent's fault is a gap in the result, not the run's end
+            result = AgentResult(spec.name, "failed", detail=f"{type(fault).__name__}: {fault}")
         return Done(asdict(result))
 
     started = Event("agent_started", journal.elapsed(), spec.name, key=task.key, replayed=replayed)

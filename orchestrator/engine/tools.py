@@ -58,7 +58,7 @@ def validator(schema: Mapping[str, Json]) -> Callable[[Json], list[str]]:
         if compiled.is_valid(value):
             return []
         return [
-            f"{'/'.join(map(str, error.instance_path)) or 'the whole'}: {error.message}"
+            f"{'/'.join(map(str, error.instance_path)) or 'the whole'}: {error.message:.300}"
             for error in compiled.iter_errors(value)
         ]
 
@@ -70,17 +70,18 @@ class Registry:
 
     def __init__(self, tools: Iterable[Tool]) -> None:
         self._tools: dict[str, Tool] = {}
+        self._specs: dict[str, ToolSpec] = {}
         self._validators: dict[str, Callable[[Json], list[str]]] = {}
         for tool in tools:
             name = tool.spec.name
             if name in self._tools:
                 raise ValueError(f"two tools are named {name}")
-            self._tools[name] = tool
+            self._tools[name], self._specs[name] = tool, tool.spec
             self._validators[name] = validator(tool.spec.schema)
 
-    def specs(self) -> dict[str, ToolSpec]:
+    def specs(self) -> Mapping[str, ToolSpec]:
         """All tools, by name."""
-        return {name: tool.spec for name, tool in self._tools.items()}
+        return self._specs
 
     def get(self, name: str) -> Tool:
         """Look a tool up.

@@ -52,6 +52,7 @@ class ScriptedModel:
         self._script = {agent: list(lines) for agent, lines in script.items()}
         self._latency, self._worst = latency, worst
         self.requests: list[Request] = []
+        self._unexpected: list[str] = []
 
     async def respond(self, request: Request) -> Response:
         """Say the agent's next line.
@@ -64,10 +65,11 @@ class ScriptedModel:
             await anyio.sleep(self._latency)
         lines = self._script.get(request.agent)
         if not lines:
-            raise ScriptError(
+            self._unexpected.append(
                 f"{request.agent} was asked for a line its script does not have; "
                 f"the last message was {request.messages[-1]!r:.300}"
             )
+            raise ScriptError(self._unexpected[-1])
         line = lines.pop(0)
         if isinstance(line, ModelError):
             raise line
@@ -78,11 +80,16 @@ class ScriptedModel:
         return self._worst
 
     def finish(self) -> None:
-        """Fail when something was left unsaid.
+        """Fail when something was left unsaid, or was asked that the script does not have.
+
+        The flow under test may have taken an unexpected call for a model that failed, so that is
+        said again here.
 
         Raises:
             ScriptError: names the agents and how many lines each has left.
         """
+        if self._unexpected:
+            raise ScriptError(self._unexpected[0])
         left = {agent: len(lines) for agent, lines in self._script.items() if lines}
         if left:
             raise ScriptError(f"lines left unsaid: {left}")

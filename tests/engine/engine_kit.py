@@ -1,0 +1,203 @@
+"""What the engine's tests share: small real parts around a scripted model."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import anyio
+import anyio.lowlevel
+
+from orchestrator.engine.agent import Harness
+from orchestrator.engine.events import Event
+from orchestrator.engine.executor import Executor
+from orchestrator.engine.journal import Journal, open_journal
+from orchestrator.engine.limits import Account
+from orchestrator.engine.ports import CallContext, GuardedCall, Model, Row, SystemClock
+from orchestrator.engine.tools import Registry, ToolPolicy
+from orchestrator.engine.types import (
+    AgentSpec,
+    Bounds,
+    Json,
+    Level,
+    Observation,
+    Request,
+    Response,
+    ToolSpec,
+    Usage,
+)
+from orchestrator.errors import StoreError
+from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.sqlite import SqliteStore
+
+RUN = "run1"
+TEXT = {
+    "type": "object",
+    "properties": {"text": {"type": "string"}},
+    "required": ["text"],
+    "additionalProperties": False,
+}
+REPORT = {
+    "type": "object",
+    "properties": {"answer": {"type": "integer"}},
+    "required": ["answer"],
+    "additionalProperties": False,
+}
+
+Store = MemoryStore | SqliteStore
+
+
+class FakeClock:
+    """Time that moves when it is told to."""
+
+    def __init__(self, at: float = 1_000_000.0) -> None:
+        self.at = at
+
+    def now(self) -> float:
+        return self.at
+
+
+@asynccontextmanager
+async def open_memory_journal(
+    store: MemoryStore | None = None, *, holder: str = "a test"
+) -> AsyncIterator[Journal]:
+    async with open_journal(RUN, await created(store), SystemClock(), holder=holder) as journal:
+        yield journal
+
+
+async def created(store: MemoryStore | None = None) -> MemoryStore:
+    """A store that knows the run."""
+    store = store or MemoryStore(SystemClock())
+    if not await store.runs():
+        await store.create(RUN, 0.0, {})
+    return store
+
+
+class Echo:
+    """A tool that says what it is told, and remembers each time it started."""
+
+    def __init__(
+        self,
+        name: str = "echo",
+        *,
+        level: Level = Level.READ,
+        run: Callable[[Mapping[str, Json], CallContext], Observation] | None = None,
+        delay: float = 0.0,
+        **more: Json,
+    ) -> None:
+        self.spec = ToolSpec(name, f"says {name}", TEXT, level, **more)
+        self.started: list[str] = []
+        self.contexts: list[CallContext] = []
+        self._run, self._delay = run, delay
+
+    async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
+        self.started.append(arguments["text"])
+        self.contexts.append(context)
+        if self._delay:
+            await anyio.sleep(self._delay)
+        if self._run:
+            return self._run(arguments, context)
+        return Observation(arguments["text"], {"said": arguments["text"]})
+
+
+@dataclass
+class Scopes:
+    """A rollback that remembers what was asked of it."""
+
+    log: list[tuple[str, str]] = field(default_factory=list)
+
+    async def begin(self, ref: str) -> None:
+        self.log.append(("begin", ref))
+
+    async def commit(self, ref: str) -> None:
+        self.log.append(("commit", ref))
+
+    async def undo(self, ref: str) -> None:
+        await anyio.lowlevel.checkpoint()
+        self.log.append(("undo", ref))
+
+
+@dataclass
+class Person:
+    """An approver with one answer."""
+
+    answer: bool
+    asked: list[str] = field(default_factory=list)
+
+    async def approve(self, call: GuardedCall, ref: str) -> bool:
+        self.asked.append(ref)
+        return self.answer
+
+
+class TurnModel:
+    """Answers by agent and turn, however often it is asked, and counts how often it was."""
+
+    name = "by turn"
+
+    def __init__(
+        self,
+        answer: Callable[[Request, int], Response],
+        *,
+        latency: float = 0.0,
+        worst: Usage = Usage(),
+    ) -> None:
+        self._answer, self._latency, self._worst = answer, latency, worst
+        self.started: list[tuple[str, int]] = []
+        self.answered: list[tuple[str, int]] = []
+
+    async def respond(self, request: Request) -> Response:
+        turn = 1 + sum(message.role == "assistant" for message in request.messages)
+        self.started.append((request.agent, turn))
+        if self._latency:
+            await anyio.sleep(self._latency)
+        self.answered.append((request.agent, turn))
+        return self._answer(request, turn)
+
+    def worst_case(self, request: Request) -> Usage:
+        return self._worst
+
+
+class FailingStore:
+    """A store whose append number ``fail_at`` fails, and each one after it.
+
+    Args:
+        torn: the failing append is written all the same, as when only the answer was lost.
+    """
+
+    def __init__(self, inner: MemoryStore, fail_at: float = float("inf"), *, torn: bool = False):
+        self.inner, self.appends = inner, 0
+        self._fail_at, self._torn = fail_at, torn
+        self.acquire, self.rows, self.release = inner.acquire, inner.rows, inner.release
+
+    async def append(self, run_id: str, fence: int, rows: Sequence[Row], ttl: float) -> None:
+        self.appends += 1
+        if self.appends < self._fail_at or (self._torn and self.appends == self._fail_at):
+            await self.inner.append(run_id, fence, rows, ttl)
+        if self.appends >= self._fail_at:
+            raise StoreError("no space left")
+
+
+def spec(name: str = "worker", *tools: str, **more: Json) -> AgentSpec:
+    return AgentSpec(name, "works", "You work.", tools or ("echo",), **more)
+
+
+def make_harness(
+    journal: Journal,
+    model: Model,
+    *tools: Echo,
+    events: list[Event] | None = None,
+    policy: ToolPolicy | None = None,
+    **more: Json,
+) -> Harness:
+    def observe(event: Event) -> None:
+        if events is not None:
+            events.append(event)
+
+    registry = Registry(tools or (Echo(),))
+    executor = Executor(
+        registry, policy or ToolPolicy(), journal, nonce="n0nce", observer=observe, **more
+    )
+    return Harness(model, executor, journal, observe)
+
+
+def account(**bounds: float) -> Account:
+    return Account("the run", Bounds(**bounds))

@@ -1,0 +1,190 @@
+"""Agents: bounded turns, reports held to their contract, and a team in which failure is one's own."""
+
+import anyio
+import pytest
+from engine_kit import REPORT, Echo, TurnModel, account, make_harness, open_memory_journal, spec
+
+from orchestrator.engine.agent import run_agent
+from orchestrator.engine.team import Task, run_team
+from orchestrator.engine.types import Bounds, Request, Response, Text, ToolCall, Usage
+from orchestrator.errors import ModelError
+from orchestrator.providers.offline import OfflineModel
+from orchestrator.testing.scripted import ScriptedModel, calls, says
+
+pytestmark = pytest.mark.anyio
+GOOD = says('{"answer": 1}')
+
+
+async def run(model: ScriptedModel, *tools: Echo, bounds: Bounds = Bounds(turns=9)):  # noqa: B008
+    async with open_memory_journal() as journal:
+        harness = make_harness(journal, model, *tools)
+        agent = spec("worker", "echo", contract=REPORT, bounds=bounds)
+        return await run_agent(agent, "go", harness, "w", account(tokens=1000, usd=1.0))
+
+
+async def test_tools_then_a_report() -> None:
+    model = ScriptedModel(
+        {"worker": [calls(("echo", {"text": "a"}), ("echo", {"text": "b"})), GOOD]}
+    )
+    result = await run(model)
+    model.finish()
+    assert (result.status, result.report) == ("ok", {"answer": 1})
+    assert (result.turns, result.tool_calls) == (2, 2)
+    said = [block.content for block in model.requests[1].messages[-1].blocks]  # type: ignore[union-attr]
+    assert ["a" in said[0], "b" in said[1]] == [True, True]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [says("no json"), says('{"answer": "one"}'), says(""), says('{"answer": NaN}')]
+    + [Response((Text('{"answer": 1'),), "max_tokens")],
+)
+async def test_a_report_that_breaks_its_contract_is_sent_back_twice_then_failed(
+    bad: Response,
+) -> None:
+    mended = ScriptedModel({"worker": [bad, bad, GOOD]})
+    assert (await run(mended)).status == "ok"
+    mended.finish()
+    failed = ScriptedModel({"worker": [bad, bad, bad]})
+    result = await run(failed)
+    assert result.status == "failed"
+    assert "contract" in result.detail
+
+
+@pytest.mark.parametrize("stop", ["refused", "filtered"])
+async def test_an_answer_that_is_withheld_is_a_failure(stop: str) -> None:
+    model = ScriptedModel({"worker": [Response((), stop)]})  # type: ignore[arg-type]
+    assert stop in (await run(model)).detail
+
+
+async def test_a_paused_answer_is_gone_on_with() -> None:
+    model = ScriptedModel({"worker": [Response((Text("thinking"),), "paused"), GOOD]})
+    assert (await run(model)).status == "ok"
+
+
+async def test_turns_are_bounded() -> None:
+    model = ScriptedModel({"worker": [calls(("echo", {"text": "x"}))] * 3})
+    result = await run(model, bounds=Bounds(turns=3))
+    assert (result.status, result.turns) == ("budget", 3)
+
+
+async def test_a_model_that_fails_is_a_failed_attempt() -> None:
+    result = await run(ScriptedModel({"worker": [ModelError("no route")]}))
+    assert (result.status, result.detail) == ("failed", "no route")
+
+
+async def test_invented_tools_and_arguments_are_observations() -> None:
+    wild = Response(
+        (ToolCall("a", "rm_rf", {}), ToolCall("a", "echo", {"text": ["x"]})), "tool_use"
+    )
+    tool = Echo()
+    model = ScriptedModel({"worker": [wild, GOOD]})
+    assert (await run(model, tool)).status == "ok"
+    assert tool.started == []
+
+
+async def test_a_call_whose_worst_case_does_not_fit_is_not_made() -> None:
+    model = ScriptedModel({"worker": [GOOD]}, worst=Usage(2000, 0))
+    result = await run(model)
+    assert result.status == "budget"
+    assert model.requests == []
+
+
+def tasks(count: int, **more: object) -> list[Task]:
+    return [Task(spec(f"a{n}", contract=REPORT, **more), "go", f"1/{n}") for n in range(count)]
+
+
+async def test_no_more_agents_at_once_than_the_cap() -> None:
+    now, most = 0, 0
+
+    class Busy(TurnModel):
+        async def respond(self, request: Request) -> Response:
+            nonlocal now, most
+            now += 1
+            most = max(most, now)
+            await anyio.sleep(0.01)
+            now -= 1
+            return GOOD
+
+    async with open_memory_journal() as journal:
+        harness = make_harness(journal, Busy(lambda request, turn: GOOD))
+        results = await run_team(tasks(12), harness, account(), concurrency=3)
+    assert most == 3
+    assert [result.agent for result in results] == [f"a{n}" for n in range(12)]
+
+
+async def test_one_that_fails_or_hangs_or_breaks_is_a_result_and_the_others_go_on() -> None:
+    class Uneven(TurnModel):
+        async def respond(self, request: Request) -> Response:
+            if request.agent == "a0":
+                raise ModelError("dead")
+            if request.agent == "a1":
+                await anyio.sleep(60)
+            if request.agent == "a2":
+                raise ZeroDivisionError("a fault of the provider's code")
+            return GOOD
+
+    async with open_memory_journal() as journal:
+        harness = make_harness(journal, Uneven(lambda request, turn: GOOD))
+        work = tasks(4, bounds=Bounds(turns=3, seconds=0.2))
+        results = await run_team(work, harness, account(), concurrency=4)
+    assert [result.status for result in results] == ["failed", "timeout", "failed", "ok"]
+    assert "ZeroDivisionError" in results[2].detail
+
+
+async def test_two_hundred_agents_never_overdraw_one_budget() -> None:
+    """Peers that compare with what is already spent overshoot many times over."""
+    used = Usage(60, 40, usd=0.01)
+
+    def answer(request: Request, turn: int) -> Response:
+        return calls(("echo", {"text": f"{request.agent}"}), usage=used)
+
+    model = TurnModel(answer, latency=0.005, worst=Usage(60, 40, usd=0.01))
+    async with open_memory_journal() as journal:
+        harness = make_harness(journal, model)
+        budget = account(tokens=5_000, usd=0.355, tool_calls=20)
+        work = tasks(200, bounds=Bounds(turns=3))
+        results = await run_team(work, harness, budget, concurrency=200)
+        spent = journal.spent()
+    assert spent.tokens <= 5_000
+    assert spent.usd <= 0.355
+    assert spent.tool_calls == 20
+    assert budget.held.tokens == budget.held.tool_calls == 0
+    assert len(model.answered) == 35
+    assert all(result.status == "budget" for result in results)
+
+
+async def test_the_offline_model_follows_its_playbook_to_the_letter() -> None:
+    from orchestrator.engine.types import Skill
+
+    text = "## Steps\n\n1. Read with `echo`.\n2. Think.\n3. Read `echo` and `gone` again.\n"
+    contract = {
+        "type": "object",
+        "properties": {"said": {"type": "string"}, "gaps": {"type": "array"}},
+        "required": ["said", "gaps"],
+    }
+    tool = Echo()
+    agent = spec("worker", "echo", contract=contract, skills=(Skill("s", "d", text),))
+    agent = agent.__class__(**{**_fields(agent), "bounds": Bounds(turns=9)})
+    async with open_memory_journal() as journal:
+        harness = make_harness(journal, OfflineModel(), tool)
+        brief = '<untrusted n0nce>\n{"text": "from the brief", "other": 1}\n</untrusted n0nce>'
+        result = await run_agent(agent, brief, harness, "w", account())
+    assert tool.started == ["from the brief", "from the brief"]
+    assert result.status == "ok"
+    assert result.turns == 3
+    assert [gap["tool"] for gap in result.report["gaps"]] == ["echo", "echo"]  # prose, not JSON
+
+
+def _fields(agent: object) -> dict[str, object]:
+    return {name: getattr(agent, name) for name in agent.__dataclass_fields__}  # type: ignore[attr-defined]
+
+
+async def test_without_a_playbook_the_offline_model_says_so() -> None:
+    async with open_memory_journal() as journal:
+        harness = make_harness(journal, OfflineModel())
+        result = await run_agent(
+            spec("worker", bounds=Bounds(turns=3)), "go", harness, "w", account()
+        )
+    assert result.status == "failed"
+    assert "playbook" in result.detail

@@ -1,0 +1,204 @@
+"""A toy flow on the engine alone, tables that are unsound, and every reason to stop."""
+
+from dataclasses import replace
+
+import pytest
+from engine_kit import open_memory_journal
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.engine import machine
+from orchestrator.engine.events import ignore
+from orchestrator.engine.judge import Mark, judge
+from orchestrator.engine.limits import Account, Cost
+from orchestrator.engine.machine import Flow, State, check, diagram
+from orchestrator.engine.playbook import steps
+from orchestrator.engine.stopping import Iteration, StopPolicy, decide
+from orchestrator.engine.types import Bounds, Criterion, Rubric
+from orchestrator.errors import BudgetExhausted, FlowError
+
+
+async def count(numbers: list[int]) -> str:
+    numbers.append(len(numbers))
+    return "Count" if len(numbers) < 3 else "Done"
+
+
+TOY: Flow[list[int]] = Flow.of("Count", [State("Count", count, ("Count", "Done")), State("Done")])
+
+
+@pytest.mark.anyio
+async def test_a_flow_of_two_states_runs_on_the_engine_alone() -> None:
+    numbers: list[int] = []
+    async with open_memory_journal() as journal:
+        assert await machine.run(TOY, numbers, journal, ignore) == "Done"
+        assert [journal.noted(f"state/{n}") for n in range(1, 6)] == [
+            *[{"state": "Count"}] * 3,
+            {"state": "Done"},
+            None,
+        ]
+    assert numbers == [0, 1, 2]
+    assert diagram(TOY).splitlines()[1:] == [
+        "    [*] --> Count",
+        "    Count --> Count",
+        "    Count --> Done",
+        "    Done --> [*]",
+    ]
+    check(TOY)
+
+
+async def stay(nothing: object) -> str:
+    return "Nowhere"
+
+
+@pytest.mark.anyio
+async def test_a_handler_may_not_leave_the_table() -> None:
+    flow: Flow[object] = Flow.of("A", [State("A", stay, ("B",)), State("B")])
+    async with open_memory_journal() as journal:
+        with pytest.raises(FlowError, match="A may lead to B"):
+            await machine.run(flow, object(), journal, ignore)
+
+
+@pytest.mark.parametrize(
+    ("states", "says"),
+    [
+        ([State("A", stay, ("B", "X")), State("B")], "X, which is no state"),
+        ([State("A", stay, ("B",)), State("B"), State("C", stay, ("B",))], "never reached: C"),
+        ([State("A", stay, ("A", "B", "C")), State("B", stay, ("B",)), State("C")], "end from: B"),
+        ([State("A", stay, ("B",)), State("B", stay)], "handler and targets"),
+        ([State("B")], "initial state A"),
+    ],
+)
+def test_an_unsound_table_is_refused(states: list[State[object]], says: str) -> None:
+    with pytest.raises(FlowError, match=says):
+        check(Flow.of("A", states))
+
+
+def test_two_states_of_one_name_are_refused() -> None:
+    with pytest.raises(FlowError, match="same name"):
+        Flow.of("A", [State("A"), State("A")])
+
+
+FINE = Iteration(score=0.9, accepted=True)
+WANTING = Iteration(score=0.5, accepted=False, gates=("x",), missing=("x",))
+POLICY = StopPolicy(max_iterations=5, same_failure=2, epsilon=0.01, flat_rounds=2)
+
+
+@pytest.mark.parametrize(
+    ("history", "reason", "says"),
+    [
+        ([FINE], "done", "judge accepts"),
+        ([replace(FINE, budget="tokens")], "budget", "tokens"),
+        ([replace(FINE, human="which one?")], "human", "which one?"),
+        ([replace(FINE, budget="tokens", human="x")], "budget", "tokens"),
+        ([replace(FINE, accepted=False)], "stagnation", "nothing is missing"),
+        ([replace(WANTING, failures=frozenset({"a: b"}))] * 2, "stagnation", "a: b"),
+        ([WANTING, WANTING], "stagnation", "found no evidence"),
+        (
+            [replace(WANTING, evidence=frozenset(range(n))) for n in range(3)],  # type: ignore[arg-type]
+            "stagnation",
+            "gained less than",
+        ),
+        (
+            [replace(WANTING, score=s, output="same\nwords", gaps=9) for s in (0.1, 0.5)],
+            "stagnation",
+            "nearly the same",
+        ),
+        (
+            [replace(WANTING, score=n / 10, gaps=9 - n, output=str(n)) for n in range(5)],
+            "budget",
+            "all 5 iterations",
+        ),
+    ],
+)
+def test_every_reason_to_stop(history: list[Iteration], reason: str, says: str) -> None:
+    stop = decide(history, POLICY)
+    assert stop is not None
+    assert (stop.reason, says in stop.detail) == (reason, True)
+
+
+def test_an_iteration_that_gains_is_followed_by_another() -> None:
+    first = replace(WANTING, score=0.3)
+    assert decide([first], POLICY) is None
+    assert decide([first, replace(WANTING, score=0.6)], POLICY) is None
+    assert decide([first, replace(first, touched=frozenset({"a"}))], POLICY) is None
+
+
+RUBRIC = Rubric(
+    "r", 1, "", 0.6,
+    (
+        Criterion("a", "measured", "", weight=3, blocker=True),
+        Criterion("b", "measured", ""),
+        Criterion("c", "judged", ""),
+    ),
+)  # fmt: skip
+
+
+def test_the_judge_leaves_out_what_was_not_scored() -> None:
+    card = judge(RUBRIC, {"a": Mark(1.0, "all"), "b": Mark(0.0, "none", ("more of b",))})
+    assert card.total == 0.75
+    assert card.accepted
+    assert card.marks["c"].score is None
+    assert card.missing_of("measured") == ("more of b",)
+
+
+def test_a_blocker_at_zero_is_not_accepted_whatever_the_total() -> None:
+    high = replace(RUBRIC, threshold=0.1)
+    card = judge(high, {"a": Mark(0.0, "none"), "b": Mark(1.0, "all"), "c": Mark(1.0, "all")})
+    assert card.blocked_by == ("a",)
+    assert not card.accepted
+
+
+def test_steps_name_their_tools_once_and_in_order() -> None:
+    body = "# X\n\n## Steps\n\n1. First `two` then\n   `one` and `two`.\n2. Nothing.\n\n## Output\n\n3. `not_a_step`\n"
+    found = steps(body)
+    assert [step.names for step in found] == [("two", "one"), ()]
+    assert found[0].line == 5
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 4),
+            st.integers(0, 5),
+            st.sampled_from(["settle", "less", "refund", "twice", "keep"]),
+        ),
+        max_size=60,
+    )
+)
+def test_a_budget_is_conserved_whatever_happens(moves: list[tuple[int, int, str]]) -> None:
+    whole = Account("whole", Bounds(tool_calls=10, tokens=40))
+    parts = [Account(f"part{n}", Bounds(tool_calls=4), parent=whole) for n in range(5)]
+    kept, spent = Cost(), Cost()
+    for who, tokens, how in moves:
+        worst = Cost(tool_calls=1, tokens=tokens)
+        before = whole.used + whole.held
+        try:
+            held = parts[who].reserve(worst)
+        except BudgetExhausted:
+            assert whole.used + whole.held == before  # all accounts or none
+            continue
+        actual = Cost(tool_calls=1, tokens=tokens // 2) if how == "less" else worst
+        if how == "keep":
+            kept = kept + worst
+        elif how == "refund":
+            held.refund()
+        else:
+            held.settle(actual)
+            spent = spent + actual
+        if how == "twice":
+            held.settle(actual)
+            held.refund()
+        assert (whole.used, whole.held) == (spent, kept)
+        assert whole.left("tool_calls") >= 0
+        assert whole.left("tokens") >= 0
+        assert all(part.used.tool_calls + part.held.tool_calls <= 4 for part in parts)
+
+
+def test_wall_time_is_a_budget_too() -> None:
+    seconds = [0.0]
+    budget = Account("the run", Bounds(seconds=10), elapsed=lambda: seconds[0])
+    budget.reserve(Cost(tool_calls=1))
+    assert budget.seconds_left() == 10
+    seconds[0] = 10.0
+    with pytest.raises(BudgetExhausted, match="wall time"):
+        budget.reserve(Cost(tool_calls=1))

@@ -1,0 +1,116 @@
+"""An effect that was under way when the run was cut off."""
+
+from collections.abc import Awaitable, Callable
+
+import anyio
+import pytest
+from engine_kit import RUN, created, open_memory_journal
+
+from orchestrator.engine.limits import Account, Cost, Reservation
+from orchestrator.engine.records import Done
+from orchestrator.engine.types import Bounds, Level
+from orchestrator.errors import ApprovalRequired
+from orchestrator.stores.memory import MemoryStore
+
+pytestmark = pytest.mark.anyio
+
+WORST = Cost(turns=1, tool_calls=1, tokens=100, usd=0.5)
+
+
+async def cut_off(store: MemoryStore, level: Level, worst: Cost = WORST) -> None:
+    """Leave an intent without an outcome, as a crash does."""
+    started = anyio.Event()
+
+    async def for_ever() -> Done:
+        started.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    async def admit() -> Reservation:
+        return Account("a", Bounds()).reserve(worst)
+
+    async with open_memory_journal(store) as journal, anyio.create_task_group() as group:
+
+        async def begin() -> None:
+            await journal.effect("k", 1, for_ever, admit=admit, level=level)
+
+        group.start_soon(begin)
+        await started.wait()
+        group.cancel_scope.cancel()
+
+
+def recorder(log: list[str], name: str, value: object = None) -> Callable[[], Awaitable[Done]]:
+    async def run() -> Done:
+        log.append(name)
+        return Done(value)
+
+    return run
+
+
+async def test_reading_is_done_again_and_listed() -> None:
+    store, log = await created(), []
+    await cut_off(store, Level.READ)
+    async with open_memory_journal(store) as journal:
+        assert not journal.recorded("k")
+        assert await journal.effect("k", 1, recorder(log, "read", 7)) == 7
+        assert journal.repeated == ["k"]
+    async with open_memory_journal(store) as journal:
+        assert await journal.effect("k", 1, recorder(log, "read", 8)) == 7
+        assert journal.repeated == []
+    assert log == ["read"]
+
+
+async def test_a_half_done_write_is_undone_before_it_is_done_again() -> None:
+    store, log = await created(), []
+
+    async def undo() -> None:
+        log.append("undo")
+
+    await cut_off(store, Level.WRITE)
+    async with open_memory_journal(store) as journal:
+        await journal.effect("k", 1, recorder(log, "write"), level=Level.WRITE, undo=undo)
+    assert log == ["undo", "write"]
+
+
+@pytest.mark.parametrize("level", [Level.WRITE, Level.ADMIN, Level.IRREVERSIBLE])
+async def test_what_cannot_be_undone_is_handed_to_a_person(level: Level) -> None:
+    store, log = await created(), []
+    await cut_off(store, level)
+    for _ in range(2):
+        async with open_memory_journal(store) as journal:
+            with pytest.raises(ApprovalRequired, match="k was under way"):
+                await journal.effect("k", 1, recorder(log, "again"), level=level)
+            assert journal.repeated == []
+    assert log == []
+
+
+@pytest.mark.parametrize("level", [Level.READ, Level.WRITE])
+async def test_an_intent_to_write_is_on_disk_before_it_is_tried(level: Level) -> None:
+    store, on_disk = await created(), []
+
+    async def look() -> Done:
+        on_disk.extend(row.kind for row in await store.rows(RUN) if row.key == "k")
+        return Done(None)
+
+    async with open_memory_journal(store) as journal:
+        await journal.effect("k", 1, look, level=level)
+    assert on_disk == (["intent"] if level is Level.WRITE else [])
+
+
+async def test_a_call_whose_end_nobody_saw_counts_at_its_worst_however_often_it_is_resumed() -> (
+    None
+):
+    store = await created()
+
+    async def perform() -> Done:
+        return Done("v", Cost(turns=1, tool_calls=1, tokens=30, usd=0.1))
+
+    await cut_off(store, Level.READ)
+    await cut_off(store, Level.READ)
+    async with open_memory_journal(store) as journal:
+        assert journal.spent() == Cost(0, 2, 200, 1.0)
+        await journal.effect("k", 1, perform)
+    async with open_memory_journal(store) as journal:
+        assert journal.spent() == Cost(1, 3, 230, 1.1)
+        assert journal.spent("k") == journal.spent()
+        assert journal.spent("other") == Cost()

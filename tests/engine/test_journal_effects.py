@@ -1,0 +1,176 @@
+"""An effect happens once; afterwards its record stands for it."""
+
+import json
+
+import anyio
+import pytest
+from engine_kit import RUN, created, open_memory_journal
+
+from orchestrator.engine.journal import Journal, open_journal
+from orchestrator.engine.limits import Cost
+from orchestrator.engine.ports import SystemClock
+from orchestrator.engine.records import Done
+from orchestrator.errors import (
+    BudgetExhausted,
+    ModelError,
+    ReplayMismatch,
+    SandboxError,
+    StoreError,
+)
+from orchestrator.stores.memory import MemoryStore
+
+pytestmark = pytest.mark.anyio
+
+
+class Counted:
+    """Something to perform that knows how often it was."""
+
+    def __init__(self, value: object = "v", fault: Exception | None = None) -> None:
+        self.times, self._value, self._fault = 0, value, fault
+
+    async def __call__(self) -> Done:
+        self.times += 1
+        if self._fault:
+            raise self._fault
+        return Done(self._value, Cost(turns=1, tokens=5))
+
+
+async def refuse() -> None:
+    raise BudgetExhausted("nothing left")
+
+
+async def kinds(store: MemoryStore) -> list[tuple[str, str]]:
+    return [(row.kind, row.key) for row in await store.rows(RUN) if row.kind != "note"]
+
+
+async def test_an_effect_is_performed_once_and_its_record_stands_for_it() -> None:
+    store, perform = await created(), Counted({"a": [1, None]})
+    async with open_memory_journal(store) as journal:
+        assert await journal.effect("k", {"q": 1}, perform) == {"a": [1, None]}
+        assert await journal.effect("k", {"q": 1}, perform) == {"a": [1, None]}
+        assert journal.recorded("k")
+    async with open_memory_journal(store) as journal:
+        assert await journal.effect("k", {"q": 1}, perform) == {"a": [1, None]}
+        assert journal.spent() == Cost(turns=1, tokens=5)
+        assert journal.outcomes() == {"k": {"a": [1, None]}}
+    assert perform.times == 1
+    assert await kinds(store) == [("intent", "k"), ("outcome", "k")]
+
+
+async def test_another_request_under_a_recorded_key_is_a_mismatch_that_names_both() -> None:
+    store, perform = await created(), Counted()
+    async with open_memory_journal(store) as journal:
+        await journal.effect("2/act", {"file": "old.py"}, perform)
+    async with open_memory_journal(store) as journal:
+        with pytest.raises(ReplayMismatch, match=r"2/act.*old\.py.*new\.py") as caught:
+            await journal.effect("2/act", {"file": "new.py"}, perform)
+    assert caught.value.recorded == {"file": "old.py"}
+    assert caught.value.present == {"file": "new.py"}
+    assert perform.times == 1
+
+
+async def test_a_note_is_written_once_and_held_against_the_record() -> None:
+    store = await created()
+    for _ in range(2):
+        async with open_memory_journal(store) as journal:
+            journal.note("state/1", {"state": "Plan", "tuple": (1, 2)})
+    async with open_memory_journal(store) as journal:
+        with pytest.raises(ReplayMismatch, match="Plan.*Done"):
+            journal.note("state/1", {"state": "Done"})
+    assert [row.key for row in await store.rows(RUN)].count("state/1") == 1
+
+
+async def test_a_value_is_kept_once_however_often_it_is_put() -> None:
+    store = await created()
+    async with open_memory_journal(store) as journal:
+        assert journal.put({"b": 1, "a": 2}) == journal.put({"a": 2, "b": 1})
+    async with open_memory_journal(store) as journal:
+        journal.put({"a": 2, "b": 1})
+        journal.put({"a": 3})
+    assert [kind for kind, _ in await kinds(store)] == ["data", "data"]
+
+
+async def test_a_refusal_is_recorded_raised_again_and_never_performed() -> None:
+    store, perform = await created(), Counted()
+
+    async def admitting_now() -> None:
+        raise AssertionError("a recorded refusal is not asked again")
+
+    async with open_memory_journal(store) as journal:
+        with pytest.raises(BudgetExhausted, match="nothing left"):
+            await journal.effect("k", 1, perform, admit=refuse)
+    async with open_memory_journal(store) as journal:
+        with pytest.raises(BudgetExhausted, match="nothing left"):
+            await journal.effect("k", 1, perform, admit=admitting_now)
+        assert journal.refusals() == {"k": ("budget_exhausted", "nothing left")}
+        assert journal.outcomes() == {}
+    assert perform.times == 0
+
+
+@pytest.mark.parametrize("fault", [ModelError("no answer"), SandboxError("killed")])
+async def test_how_a_model_or_a_program_failed_is_recorded_and_raised_again(
+    fault: Exception,
+) -> None:
+    store, perform = await created(), Counted(fault=fault)
+    for _ in range(2):
+        async with open_memory_journal(store) as journal:
+            with pytest.raises(type(fault), match=str(fault)):
+                await journal.effect("k", 1, perform)
+    assert perform.times == 1
+
+
+async def test_a_fault_of_ours_is_not_recorded_and_is_tried_again() -> None:
+    store = await created()
+    async with open_memory_journal(store) as journal:
+        with pytest.raises(KeyError):
+            await journal.effect("k", 1, Counted(fault=KeyError("bug")))
+        assert not journal.recorded("k")
+    async with open_memory_journal(store) as journal:
+        assert await journal.effect("k", 1, Counted("mended")) == "mended"
+        assert journal.repeated == ["k"]
+
+
+async def test_a_model_s_answer_is_on_disk_before_it_is_used() -> None:
+    store = await created()
+    async with open_memory_journal(store) as journal:
+        await journal.effect("k", 1, Counted("answer"))
+        last = (await store.rows(RUN))[-1]
+        assert (last.kind, json.loads(last.body)["value"]) == ("outcome", "answer")
+
+
+async def test_what_nobody_waits_for_is_on_disk_soon_all_the_same() -> None:
+    store = await created()
+    async with open_memory_journal(store) as journal:
+        await journal.effect("k", 1, Counted("seen"), durable=False)
+        with anyio.fail_after(5):
+            while ("outcome", "k") not in await kinds(store):
+                await anyio.sleep(0.005)
+
+
+async def test_an_error_inside_loses_nothing_that_was_recorded() -> None:
+    store = await created()
+    with pytest.raises(ZeroDivisionError):
+        async with open_memory_journal(store) as journal:
+            journal.note("seen", {"n": 1})
+            raise ZeroDivisionError
+    assert ("seen") in [row.key for row in await store.rows(RUN)]
+
+
+async def test_a_swallowed_store_error_does_not_end_as_success() -> None:
+    class Full(MemoryStore):
+        async def append(self, *_: object) -> None:
+            raise StoreError("disk full")
+
+    store = Full(SystemClock())
+    await store.create(RUN, 0.0, {})
+
+    async def run() -> Journal:
+        async with open_journal(RUN, store, SystemClock(), holder="a") as journal:
+            try:
+                await journal.flush()
+            except StoreError:
+                return journal
+        raise AssertionError("unreachable")
+
+    with pytest.raises(StoreError, match="disk full"):
+        await run()
