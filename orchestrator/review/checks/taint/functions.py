@@ -31,6 +31,7 @@ from orchestrator.review.checks.taint.values import (
     join_all,
 )
 
+_NOT_FOLLOWED: Final = 0.45  # what a call gives that is not run is no ground for a finding
 _MAX_MEMO: Final = 20_000
 
 
@@ -76,8 +77,10 @@ def run(frame: Frame, call: Call, function: Function, args: list[Value]) -> Valu
     """What a function gives when it is called so, and what it does to the caller's objects."""
     everything = [*args, *call.keywords.values(), *([call.rest] if call.rest else [])]
     taints = taints_of(everything, frame.state)
-    if function in frame.stack or not _affordable(frame, idle=not taints):
+    if function in frame.stack:
         return Value(taints=taints)
+    if not _affordable(frame, idle=not taints):
+        return Value(taints=tuple(taint.derived("", "", _NOT_FOLLOWED) for taint in taints))
     key = None if taints else _memo_key(frame, function, call, args)
     if key is not None and key in frame.run.memo:
         value, objects = frame.run.memo[key]

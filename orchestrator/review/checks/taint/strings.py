@@ -36,7 +36,18 @@ def concat(parts: Sequence[Value], state: State) -> Value:
         if not part.known:
             break
     taints = merge_taints(*(deep_taints(part, state) for part in parts))
-    return Value(taints=taints, prefix=prefix[:_MAX_PREFIX])
+    return Value(taints=taints, prefix=prefix[:_MAX_PREFIX], marks=_led(parts, state))
+
+
+def _led(parts: Sequence[Value], state: State) -> frozenset[str]:
+    """``led`` when the text begins with something that comes from no source, known or not."""
+    for part in parts:
+        if part.known and part.const == "":
+            continue
+        if part.known or deep_taints(part, state):
+            return part.marks & {"led"}
+        return frozenset({"led"})
+    return frozenset()
 
 
 def shown(value: Value, conversion: str, spec: str, state: State) -> Value:

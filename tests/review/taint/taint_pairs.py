@@ -1,8 +1,12 @@
 """Reads the case files: pairs of programs, vulnerable and safe, that differ by a few marked lines."""
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from orchestrator.review.checks.taint import run
 
 CASES = Path(__file__).parent / "cases"
 KNOWLEDGE = sorted(map(str, (Path(__file__).parents[3] / "config" / "taint").glob("*.yaml")))
@@ -45,15 +49,24 @@ def pairs() -> list[Pair]:
     return found
 
 
-def codes(root: Path, files: dict[str, str]) -> list[dict]:
-    """The findings over a small tree."""
-    from orchestrator.review.checks.taint import run
-
+def write(root: Path, files: Mapping[str, str]) -> None:
+    """Write a small tree."""
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    reply = run(
-        {"root": str(root), "paths": list(files), "tree": list(files), "knowledge": KNOWLEDGE}
+
+
+def trace(root: Path, files: Mapping[str, str], *, paths: Sequence[str] = (), **job: Any) -> Any:
+    """The reply over a small tree; ``paths``: what is reported on, by default all of it."""
+    write(root, files)
+    tree = list(files)
+    return run(
+        {"root": str(root), "paths": paths or tree, "tree": tree, "knowledge": KNOWLEDGE, **job}
     )
+
+
+def codes(root: Path, files: Mapping[str, str]) -> set[str]:
+    """The codes found over a small tree that is understood as a whole."""
+    reply = trace(root, files)
     assert not reply["gaps"], reply["gaps"]
-    return reply["findings"]
+    return {finding["code"] for finding in reply["findings"]}

@@ -75,7 +75,10 @@ CARRIERS = {
         "lst = ['a', param, 'c']\nbar = lst[1:][1]",
     ),
     "unpack": ("bar, other = param, 'x'", "other, bar = param, 'x'"),
-    "swap": ("bar, other = 'x', param\nbar, other = other, bar", "bar = param\nbar, other = 'x', bar"),
+    "swap": (
+        "bar, other = 'x', param\nbar, other = other, bar",
+        "bar = param\nbar, other = 'x', bar",
+    ),
     "overwritten": ("bar = 'x'\nbar = param", "bar = param\nbar = 'x'"),
     "configparser": (
         "import configparser\nconf = configparser.ConfigParser()\nconf.add_section('s')\n"
@@ -142,7 +145,10 @@ CARRIERS = {
         "class Box:\n    pass\nbox = Box()\nbox.a = param\nbox.b = 'x'\nbar = box.a",
         "class Box:\n    pass\nbox = Box()\nbox.a = param\nbox.b = 'x'\nbar = box.b",
     ),
-    "alias": ("a = []\nb = a\nb.append(param)\nbar = a[0]", "a = ['x']\nb = list(a)\nb[0] = param\nbar = a[0]"),
+    "alias": (
+        "a = []\nb = a\nb.append(param)\nbar = a[0]",
+        "a = ['x']\nb = list(a)\nb[0] = param\nbar = a[0]",
+    ),
     "lambda": ("f = lambda v: v + '!'\nbar = f(param)", "f = lambda v: 'x'\nbar = f(param)"),
     "stringio": (
         "import io\nbuf = io.StringIO()\nbuf.write(param)\nbar = buf.getvalue()",
@@ -238,5 +244,7 @@ def init(app):
 
 def program(source: str, carrier: str, sink: str, *, flows: bool) -> dict[str, str]:
     """The files of one program; ``flows``: whether the carrier lets the value through."""
-    body = f"{SOURCES[source]}\n{CARRIERS[carrier][0 if flows else 1]}\n{SINKS[sink]}\nreturn 'ok'\n"
+    body = (
+        f"{SOURCES[source]}\n{CARRIERS[carrier][0 if flows else 1]}\n{SINKS[sink]}\nreturn 'ok'\n"
+    )
     return {"case.py": _HEAD + textwrap.indent(body, " " * 8), **HELPERS}
