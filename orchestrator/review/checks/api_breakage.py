@@ -1,18 +1,15 @@
 """Public Python API that the change breaks for those who use it, by griffe's comparison.
 
-Only what is surely public and surely broken: announced removals, names still offered under their old
-path, members that may be inherited, and functions whose decorators may alter them stay quiet.
+Only what is surely public and surely broken: announced removals, names still offered under their
+old path, members that may be inherited, and functions that decorators may alter stay quiet.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
-import griffe
-from griffe import BreakageKind as Kind
-
+from orchestrator.review.checks.api_changes import Change, changes
 from orchestrator.review.checks.api_surface import Surface
 from orchestrator.review.checks.api_tree import Tree
 from orchestrator.review.checks.python_paths import is_product_path, is_public_path, nearest
@@ -24,7 +21,6 @@ from orchestrator.review.checks.python_source import (
     finding,
     gap_on_fault,
     pairs,
-    read,
 )
 
 TOOL = "api_breakage"
@@ -33,34 +29,7 @@ PATTERNS = ["*.py", "*.pyi"]
 NEEDS_TREE = True
 
 NAMES_SHOWN = 5
-
-# The worst first: a function is reported once, under the first that fits.
-_PARAMETER_CODES = {
-    Kind.PARAMETER_REMOVED: "parameter-removed",
-    Kind.PARAMETER_ADDED_REQUIRED: "parameter-added-required",
-    Kind.PARAMETER_CHANGED_REQUIRED: "parameter-changed-required",
-    Kind.PARAMETER_CHANGED_KIND: "parameter-changed-kind",
-    Kind.PARAMETER_MOVED: "parameter-moved",
-}
-_SAYS = {
-    "parameter-removed": "no longer takes {}",
-    "parameter-added-required": "now requires {}",
-    "parameter-changed-required": "now requires {}",
-    "parameter-changed-kind": "takes {} in another way",
-    "parameter-moved": "takes {} at another position",
-    "parameter-renamed": "takes {}",
-}
-_CALLED = frozenset({"__init__", "__new__", "__call__"})
-_RECEIVERS = frozenset({"self", "cls", "mcs", "mcls", "klass"})
-
-
-@dataclass(slots=True)
-class _Change:
-    """One thing that broke: a code, the symbol below its module, the parameters if any."""
-
-    code: str
-    symbol: str
-    parameters: list[str] = field(default_factory=list)
+PLACES_TRIED = 20  # files looked at for a line to cite when a module is gone
 
 
 def run(job: Job) -> dict[str, Any]:
@@ -86,7 +55,7 @@ def _compare(pair: Pair, base_tree: Tree, head_tree: Tree) -> list[Finding]:
     dotted = base_tree.index.dotted(old)
     twin = head_tree.twin(base_tree, old)
     if twin is None:
-        return [*_module_removed(base, dotted, base_tree, head_tree)]
+        return list(_module_removed(base, dotted, base_tree, head_tree))
     head = pair.head if pair.head and twin == pair.path else head_tree.source(twin)
     if head is None:
         return []
@@ -97,7 +66,77 @@ def _compare(pair: Pair, base_tree: Tree, head_tree: Tree) -> list[Finding]:
         if not exposed:
             return []
     was, now = Surface(base, dotted, exposed), Surface(head, dotted, exposed)
-    if not now.first_line:
-        return []
-    changes = _changes(was, now, head_tree)
-    return [*_removed(changes, was, now), *_signatures(changes, now)]
+    if old.endswith(".pyi") and (body := base_tree.source(old[:-1])):
+        was.explained_by(Surface(body, dotted))
+    broken = changes(was, now, head_tree) if now.first_line else []
+    return [*_removed(broken, was, now), *_others(broken, was, now)]
+
+
+def _removed(broken: list[Change], was: Surface, now: Surface) -> Iterator[Finding]:
+    """One finding for all that one module or class lost."""
+    owners: dict[str, list[str]] = {}
+    for one in broken:
+        if one.code == "object-removed":
+            owner, _, name = one.symbol.rpartition(".")
+            owners.setdefault(owner, []).append(name)
+    for owner, names in owners.items():
+        where = was.known_as(owner) if owner else was.dotted
+        yield finding(
+            "object-removed",
+            now.source.path,
+            now.line(owner),
+            f"{where} no longer has {_listed(names)}",
+            key=f"{where}: {' '.join(sorted(names))}",
+            scope=owner,
+            confidence=0.9,
+        )
+
+
+def _others(broken: list[Change], was: Surface, now: Surface) -> Iterator[Finding]:
+    """One finding for all symbols of a module that broke in the same way."""
+    alike: dict[tuple[str, str], list[Change]] = {}
+    for one in broken:
+        if one.code != "object-removed":
+            alike.setdefault((one.code, one.says), []).append(one)
+    for (code, says), several in alike.items():
+        known = [was.known_as(one.symbol) for one in several]
+        first = several[0]
+        yield finding(
+            code,
+            now.source.path,
+            now.line(first.symbol),
+            f"{known[0]} {says}" + (f"; so for {_listed(known[1:])}" if known[1:] else ""),
+            key=f"{' '.join(sorted(known))}: {' '.join(first.parameters)}",
+            scope=first.symbol,
+            detail="\n".join(known),
+            confidence=0.9,
+        )
+
+
+def _module_removed(
+    base: Source, dotted: str, base_tree: Tree, head_tree: Tree
+) -> Iterator[Finding]:
+    """A public module that is gone; said once for a package, at the nearest file that is left."""
+    package = f"{base.path.rpartition('/')[0]}/__init__.py"
+    within = package != base.path and package in base_tree.index.files
+    if within and head_tree.twin(base_tree, package) is None:
+        return
+    if not is_public_path(base.path):
+        return
+    was = Surface(base, dotted)
+    if was.announced or not was.public_names:
+        return
+    files = {path for path in head_tree.index.files if is_product_path(path)}
+    for _ in range(PLACES_TRIED):
+        near = nearest(base.path, files)
+        source = head_tree.source(near) if near else None
+        if near and source and (line := source.first_line):
+            message = f"The public module {dotted} is gone"
+            yield finding("module-removed", near, line, message, key=dotted, confidence=0.9)
+            return
+        files.discard(near or "")
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - NAMES_SHOWN
+    return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")

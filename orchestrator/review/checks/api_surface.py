@@ -1,4 +1,4 @@
-"""What of a module is public, as griffe's model of it: names, signatures, classes. Nothing is run."""
+"""What of a module is public, in griffe's model of it. Nothing of it is run."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ import logging
 import re
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import griffe
 
 from orchestrator.review.checks.python_source import (
     Definition,
     Source,
+    decorator_names,
     definitions,
     keeps_signature,
 )
@@ -34,9 +38,10 @@ class Surface:
     def __init__(
         self, source: Source, dotted: str, exposed: Mapping[str, str] | None = None
     ) -> None:
-        self.source, self.dotted, self._exposed = source, dotted, exposed
+        self.source, self.dotted, self.exposed = source, dotted, exposed
         # One segment, so that griffe finds the module's own classes as bases in the collection.
         self._name = dotted.replace(".", "/") or "module"
+        self._body: Surface | None = None
         self.module = _visit(self._name, source)
         self._nodes: dict[str, list[Definition]] = {}
         for one in definitions(source.tree):
@@ -46,7 +51,29 @@ class Surface:
     @property
     def first_line(self) -> int:
         """The first line with text, 0 for an empty file."""
-        return next((at for at, line in enumerate(self.source.lines, 1) if line.strip()), 0)
+        return self.source.first_line
+
+    @cached_property
+    def announced(self) -> bool:
+        """Whether the module itself says that it is deprecated."""
+        says = ast.get_docstring(self.source.tree, clean=False) or ""
+        return ".. deprecated" in says or any(
+            isinstance(one, ast.Expr) and _DEPRECATED.search(ast.dump(one))
+            for one in self.source.tree.body[1:]
+        )
+
+    @property
+    def public_names(self) -> list[str]:
+        """What users may take from the module."""
+        return [name for name, member in self.module.members.items() if member.public]
+
+    def line(self, inner: str) -> int:
+        """Where a name is defined; when it is not there, what would enclose it."""
+        while inner:
+            if found := self._nodes.get(inner):
+                return found[0].node.lineno
+            inner = inner.rpartition(".")[0]
+        return self.first_line
 
     @property
     def serves_unknown_names(self) -> bool:
@@ -61,7 +88,7 @@ class Surface:
     def known_as(self, inner: str) -> str:
         """The full dotted name that users write."""
         first, _, rest = inner.partition(".")
-        known = (self._exposed or {}).get(first) or f"{self.dotted}.{first}"
+        known = (self.exposed or {}).get(first) or f"{self.dotted}.{first}"
         return f"{known}.{rest}" if rest else known
 
     def node(self, inner: str) -> Definition | None:
@@ -76,17 +103,32 @@ class Surface:
             one is not None and not isinstance(one.node, ast.ClassDef) and keeps_signature(one.node)
         )
 
+    def member(self, inner: str) -> Any:
+        """griffe's model of a name, None when there is none; aliases are followed."""
+        with suppress(KeyError, griffe.AliasResolutionError, griffe.CyclicAliasError):
+            found = self.module.get_member(inner)
+            return found.final_target if found.is_alias else found
+        return None
+
+    def overloads(self, inner: str) -> bool:
+        """Whether a name is declared by overloads, as a stub may do with nothing else."""
+        names = (name for each in self._nodes.get(inner, ()) for name in decorator_names(each.node))
+        return any(name.rpartition(".")[2] == "overload" for name in names)
+
     def deprecated(self, inner: str) -> bool:
-        """Whether a name, or what encloses it, was said to go."""
+        """Whether a name, what encloses it or the module was said to go."""
         parts = inner.split(".")
         names = [".".join(parts[:end]) for end in range(1, len(parts) + 1)]
-        if any(_DEPRECATED.search(text) for name in names for text in self._said(name)):
-            return True
-        module_says = ast.get_docstring(self.source.tree, clean=False) or ""
-        return ".. deprecated" in module_says or any(
-            isinstance(one, ast.Expr) and _DEPRECATED.search(ast.dump(one))
-            for one in self.source.tree.body[1:]
+        said = (text for name in names for text in self._said(name))
+        return (
+            self.announced
+            or any(_DEPRECATED.search(text) for text in said)
+            or (self._body is not None and self._body.deprecated(inner))
         )
+
+    def explained_by(self, body: Surface) -> None:
+        """Let a stub know its module, which says what is deprecated."""
+        self._body = body
 
     def _said(self, name: str) -> Iterator[str]:
         """The text in which a function or class, or an assignment, can say it is deprecated."""
@@ -107,8 +149,8 @@ class Surface:
         bound_once = _unconditional(self.source.tree)
         reexported = _reexported(self.source)
         for name, member in self.module.members.items():
-            if self._exposed is not None:
-                member.public = name in self._exposed
+            if self.exposed is not None:
+                member.public = name in self.exposed
             elif all_names is not None:
                 member.public = name in all_names
             elif name.startswith("_") or _says_nothing(member):

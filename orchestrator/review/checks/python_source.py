@@ -59,6 +59,11 @@ class Source:
     tree: ast.Module
     lines: tuple[str, ...]
 
+    @property
+    def first_line(self) -> int:
+        """The first line with text, 0 for an empty file."""
+        return next((at for at, line in enumerate(self.lines, 1) if line.strip()), 0)
+
 
 @dataclass(frozen=True, slots=True)
 class Definition:

@@ -78,10 +78,8 @@ class Removals:
         came, lost = _only_in(after, before), _only_in(before, after)
         self._came += came
         self._names |= {case.name for case in came}
-        if pair.head:
-            first = next((at for at, line in enumerate(pair.head.lines, 1) if line.strip()), 0)
-            if first:
-                self._lines.append((pair.path, first))
+        if pair.head and (first := pair.head.first_line):
+            self._lines.append((pair.path, first))
         if lost and pair.old_path:
             first_lost = before.functions[lost[0].dotted]
             line = self._line(before, after, first_lost) or self._first_line(pair.path)
