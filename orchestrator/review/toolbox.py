@@ -29,6 +29,7 @@ from orchestrator.sandbox.worker import WorkerPool
 
 ANY = ("*",)
 PYTHON = ("*.py", "*.pyi")
+MODULES = ("*.py",)
 DATA = (*PYTHON, "*.json", "*.jsonc", "*.yaml", "*.yml", "*.toml")
 PROSE = ("*.md", "*.markdown", "*.rst")
 
@@ -149,13 +150,13 @@ ANALYSERS: Mapping[str, OfSide | OfChange] = {
     "ruff_bugs": OfSide(
         "Rules about bugs over Python files.", lambda ground: Ruff(ground.codes("ruff", "qa"))
     ),
-    "complexity": _compare("complexity", PYTHON, "Functions that became hard to follow."),
+    "complexity": _compare("complexity", MODULES, "Functions that became hard to follow."),
     "tests_touched": _compare(
         "tests_touched", ANY, "Tests removed or weakened, and source changed with no test."
     ),
     # docs
     "docstrings": _compare(
-        "docstrings", PYTHON, "Missing docstrings, and ones that name parameters that are gone."
+        "docstrings", MODULES, "Missing docstrings, and ones that name parameters that are gone."
     ),
     "links": _check(
         "links",
@@ -166,10 +167,12 @@ ANALYSERS: Mapping[str, OfSide | OfChange] = {
         tree="names",
     ),
     # architecture
-    "api_breakage": _compare("api_breakage", PYTHON, "Public Python API that the change breaks."),
+    "api_breakage": _compare(
+        "api_breakage", PYTHON, "Public Python API that the change breaks.", whole_tree=True
+    ),
     "import_graph": _compare(
         "import_graph",
-        PYTHON,
+        MODULES,
         "Import cycles brought in, coupling, and what the change reaches.",
         whole_tree=True,
     ),

@@ -49,7 +49,7 @@ class Finding:
     confidence: float = 1.0
 
 
-class Gap(Exception):  # noqa: N818 - not a fault of ours: a file that cannot be looked at
+class Gap(Exception):
     """This file cannot be judged; ``str()`` says why, to follow its path."""
 
 
