@@ -25,7 +25,7 @@ google-oauth-secret | Google OAuth client secret | GOCSPX- | GOCSPX-[0-9A-Za-z_-
 google-oauth-token | Google OAuth token | ya29. | ya29\.[0-9A-Za-z_-]{{30,600}}
 azure-storage-key | Azure storage account key | AccountKey= | AccountKey=(?P<s>[A-Za-z0-9+/]{{86}}==)
 azure-shared-access-key | Azure shared access key | SharedAccessKey= | SharedAccessKey=(?P<s>[A-Za-z0-9+/]{{43,56}}={{0,2}})
-azure-sas-token | Azure shared access signature | sig= | (?:\?|&(?:amp;)?)sig=(?P<s>[A-Za-z0-9/+%]{{43,60}}(?:%3D|=))
+azure-sas-token | Azure shared access signature | sig= | sig=(?P<s>[A-Za-z0-9/+%]{{43,60}}(?:%3D|=))
 azure-client-secret | Azure client secret | Q~ | [A-Za-z0-9_~.-]{{3}}[78]Q~[A-Za-z0-9_~.-]{{31,34}}
 azure-devops-token | Azure DevOps token | AZDO | [A-Za-z0-9]{{76}}AZDO[A-Za-z0-9]{{4}}
 github-token | GitHub token | ghp_,gho_,ghu_,ghs_,ghr_ | gh[pousr]_[A-Za-z0-9]{{36,76}}

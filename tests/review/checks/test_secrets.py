@@ -170,7 +170,8 @@ def test_a_token_is_known_by_its_shape(bench, code, before, marker, rest) -> Non
 
 
 @pytest.mark.parametrize(
-    ("code", "before", "marker", "rest"), [row for row in TOKENS if len(row[2]) > 1]
+    ("code", "before", "marker", "rest"),
+    [row for row in TOKENS if len(row[2]) > 1 and row[0] != "discord-bot-token"],
 )
 def test_another_marker_is_another_thing(bench, code, before, marker, rest) -> None:
     other = marker.translate(
@@ -375,6 +376,8 @@ def test_a_credentials_file_gives_its_secret(bench, code, path, text, secret) ->
 def test_the_same_file_filled_in_elsewhere_holds_none(
     bench, code, path, text, secret, value
 ) -> None:
+    if value.startswith("<") and path.endswith(".xml"):
+        pytest.skip("no XML attribute can hold that")
     assert not found(bench, path, text.format(value))
 
 

@@ -20,6 +20,7 @@ from orchestrator.review.checks.taint.values import Step
 
 _RECURSION: Final = 6000  # nested expressions of real code stay far below; deeper is a named gap
 _MAX_SHOWN: Final = 16
+_MANY: Final = 50  # files after which a worker's memory is worth the time of a collection
 
 
 def run(job: dict[str, Any]) -> dict[str, Any]:
@@ -50,6 +51,8 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         sys.setrecursionlimit(limit)
         if collecting:
             gc.enable()
+        if len(paths) > _MANY:
+            gc.collect()
     wanted = frozenset(paths)
     gaps = {**project.gaps, **tracer.gaps}
     gaps = {path: why for path, why in sorted(gaps.items()) if path in wanted}

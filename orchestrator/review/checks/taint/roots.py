@@ -11,7 +11,7 @@ from orchestrator.review.checks.taint.knowledge import Knowledge
 from orchestrator.review.checks.taint.project import Module, imported_packages
 
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
-_REMOTE: Final = frozenset({"request", "socket"})
+REMOTE: Final = frozenset({"request", "socket"})
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -93,7 +93,7 @@ class Hints:
         for name, canonical in knowledge.types.items():
             tops.setdefault(canonical.partition(".")[0], set()).add(name.partition(".")[0])
         for source in knowledge.sources.rules():
-            words = self._remote if source.kind in _REMOTE else self._local
+            words = self._remote if source.kind in REMOTE else self._local
             for name in source.match:
                 words.add_name(name, tops)
         for check in knowledge.checks.rules():
@@ -107,7 +107,7 @@ class Hints:
         local = {
             _WORD.findall(name)[-1]
             for sink in knowledge.sinks.rules()
-            if not _REMOTE.issuperset(sink.kinds)
+            if not REMOTE.issuperset(sink.kinds)
             for name in sink.match
         }
         self._local_sinks = re.compile(rf"\b(?:{'|'.join(sorted(local)) or '(?!)'})\(")

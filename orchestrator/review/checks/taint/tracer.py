@@ -9,6 +9,7 @@ from orchestrator.review.checks.taint.frames import BudgetSpent, Frame, Run
 from orchestrator.review.checks.taint.knowledge import Knowledge
 from orchestrator.review.checks.taint.project import Function, Module, Project
 from orchestrator.review.checks.taint.roots import (
+    REMOTE,
     Hints,
     Span,
     covers,
@@ -21,6 +22,7 @@ from orchestrator.review.checks.taint.state import deep_taints
 from orchestrator.review.checks.taint.values import Taint, Value
 
 _MAX_NAMES: Final = 300
+MAX_TOTAL: Final = 2_000_000  # statements run in one job, a few times what the largest trees need
 _TOO_DEEP: Final = "nested too deeply to be followed"
 
 
@@ -46,6 +48,7 @@ class Tracer:
         self.gaps: dict[str, str] = {}
         self._hints = Hints(knowledge)
         self._done: set[object] = set()
+        self._spent = 0
         self._used: dict[str, list[int]] = {}
         self._spans: dict[Module, list[Span]] = {}
 
@@ -94,6 +97,9 @@ class Tracer:
         module = self.project.module(path) if lines else None
         if module is None:
             return []
+        if self._spent > MAX_TOTAL:
+            self.gaps.setdefault(path, "not followed: the steps that one job may take are spent")
+            return []
         self.globals_of(module)
         if module not in self._spans:
             self._spans[module] = spans(module)
@@ -110,7 +116,7 @@ class Tracer:
             function = self.run.functions.get(span.node)
             if function is not None and span.node not in self._done:
                 self._done.add(span.node)
-                if self._run_function(function):
+                if any(taint.kind in REMOTE for taint in self._run_function(function)):
                     names.append(span.node.name)
         return names
 
@@ -123,6 +129,7 @@ class Tracer:
             self.gaps[frame.module.path] = f"{what} is too large to be followed to its end"
         except RecursionError:
             self.gaps[frame.module.path] = f"{what} is {_TOO_DEEP}"
+        self._spent += self.run.steps
 
     def _run_body(self, module: Module) -> None:
         frame = Frame(self.run, module)
