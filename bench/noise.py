@@ -125,7 +125,9 @@ def report(pair: str, verdict: Verdict, seconds: float, show: str) -> None:
     for finding in verdict.findings:
         if show and finding.rule.startswith(show):
             print(f"      {finding.rule} {finding.severity} {finding.path}:{finding.start_line}")
-            print(f"        {finding.detail.splitlines()[0][:110]}\n        | {finding.evidence.quote[:110]}")
+            print(
+                f"        {finding.detail.splitlines()[0][:110]}\n        | {finding.evidence.quote[:110]}"
+            )
 
 
 if __name__ == "__main__":

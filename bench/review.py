@@ -111,7 +111,18 @@ def main() -> None:
     for files in args.files:
         with tempfile.TemporaryDirectory() as scratch:
             repo = repository(Path(scratch), files)
-            wall = timed([sys.executable, "-m", "orchestrator", "review", "--repo", str(repo), "--base", "HEAD~1"])
+            wall = timed(
+                [
+                    sys.executable,
+                    "-m",
+                    "orchestrator",
+                    "review",
+                    "--repo",
+                    str(repo),
+                    "--base",
+                    "HEAD~1",
+                ]
+            )
             alone = subprocess.run(
                 [sys.executable, "-c", ALONE, str(repo)], capture_output=True, text=True, check=True
             )

@@ -32,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
     parser.description = (
         "Go through past runs or items and say what you think. Every answer is written at\n"
-        "once, so you can stop at any time and go on later. The judge's score is not shown\n"
-        "unless you ask for it."
+        "once, so you can stop at any time and go on later. The judge's score is not\n"
+        "shown unless you ask for it."
     )
     add_items(parser, rubric=False, many="*")
     parser.add_argument("--runs", action="store_true", help="label this repository's past runs")

@@ -1,0 +1,114 @@
+"""What the harness adds: a turn's cost, and two hundred agents side by side, against their ideal.
+
+    python bench/engine.py
+
+The model answers at once, or after 50 ms; the journal is SQLite with ``synchronous=FULL``; schema
+check, guards and hash chain are on. The ideal is a bare task group that only sleeps.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import anyio
+
+from orchestrator.engine.agent import Harness
+from orchestrator.engine.events import ignore
+from orchestrator.engine.executor import Executor
+from orchestrator.engine.guards import RateGuard, RepetitionGuard
+from orchestrator.engine.journal import open_journal
+from orchestrator.engine.limits import Account
+from orchestrator.engine.ports import CallContext, SystemClock
+from orchestrator.engine.team import Task, run_team
+from orchestrator.engine.tools import Registry, ToolPolicy
+from orchestrator.engine.types import AgentSpec, Bounds, Json, Observation, ToolSpec, Usage
+from orchestrator.stores.sqlite import SqliteStore
+from orchestrator.testing.scripted import ScriptedModel, calls, says
+
+NUMBER = {
+    "type": "object",
+    "properties": {"x": {"type": "integer"}},
+    "required": ["x"],
+    "additionalProperties": False,
+}
+
+
+class Echo:
+    """The smallest tool."""
+
+    spec = ToolSpec("echo", "says a number", NUMBER)
+
+    async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
+        return Observation(f"said {arguments['x']}", {"x": arguments["x"]})
+
+
+async def team(agents: int, turns: int, latency: float) -> tuple[float, int]:
+    """Wall time of a team in seconds, and the bytes that its journal takes on disk."""
+    with tempfile.TemporaryDirectory(dir=".") as folder:
+        store = SqliteStore(Path(folder) / "journal.db")
+        await store.create("run", 0.0, {})
+        script = {
+            f"a{n}": [calls(("echo", {"x": turn})) for turn in range(turns - 1)]
+            + [says('{"ok": true}')]
+            for n in range(agents)
+        }
+        model = ScriptedModel(script, latency=latency, worst=Usage(10, 10))
+        async with open_journal("run", store, SystemClock(), holder="bench") as journal:
+            guards = [RateGuard({}, {"*": 10**6}, time.monotonic), RepetitionGuard(2)]
+            executor = Executor(
+                Registry([Echo()]), ToolPolicy(), journal, guards=guards, nonce="n", observer=ignore
+            )
+            harness = Harness(model, executor, journal, ignore)
+            budget = Account("the run", Bounds(tool_calls=10**6, tokens=10**9))
+            contract = {"type": "object"}
+            tasks = [
+                Task(AgentSpec(f"a{n}", "", "p", ("echo",), contract=contract), "go", f"1/a{n}")
+                for n in range(agents)
+            ]
+            start = time.perf_counter()
+            results = await run_team(tasks, harness, budget, concurrency=agents)
+            seconds = time.perf_counter() - start
+        assert all(result.status == "ok" for result in results)
+        size = sum(file.stat().st_size for file in Path(folder).iterdir())
+        store.close()
+    return seconds, size
+
+
+async def bare(agents: int, turns: int, latency: float) -> float:
+    """The ideal: nothing but the model's latency."""
+
+    async def one() -> None:
+        for _ in range(turns):
+            await anyio.sleep(latency)
+
+    start = time.perf_counter()
+    async with anyio.create_task_group() as group:
+        for _ in range(agents):
+            group.start_soon(one)
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    for backend in ("asyncio", "trio"):
+        turns = min(anyio.run(team, 1, 50, 0.0, backend=backend)[0] for _ in range(5))
+        print(f"{backend}: one agent x 50 turns: {turns / 50 * 1000:.2f} ms a turn")
+        pairs = [
+            (
+                anyio.run(team, 200, 3, 0.05, backend=backend),
+                anyio.run(bare, 200, 3, 0.05, backend=backend),
+            )
+            for _ in range(3)
+        ]
+        (seconds, size), ideal = min(pairs)
+        print(
+            f"{backend}: 200 agents x 3 turns at 50 ms: {seconds * 1000:.0f} ms, "
+            f"{seconds / ideal:.2f} x a bare task group ({ideal * 1000:.0f} ms), "
+            f"{size / 1e6:.1f} MB on disk"
+        )
+
+
+if __name__ == "__main__":
+    main()
