@@ -39,20 +39,24 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         ConfigError: a data file is missing or wrong.
     """
     paths = sorted(path for path in set(job["paths"]) if path.endswith((".py", ".pyi")))
-    tree = {path for path in (*job.get("tree", ()), *paths) if path.endswith(".py")}
-    project = Project(Path(job["root"]), tree)
-    tracer = Tracer(project, _knowledge(job["knowledge"]))
     limit, collecting = sys.getrecursionlimit(), gc.isenabled()
     sys.setrecursionlimit(max(limit, _RECURSION))
-    gc.disable()  # millions of syntax nodes and no cycles to speak of: collecting doubles the time
+    gc.disable()  # millions of syntax nodes that all live to the end: collecting doubles the time
     try:
-        tracer.trace(paths)
+        return _trace(job, paths)
     finally:
         sys.setrecursionlimit(limit)
         if collecting:
             gc.enable()
         if len(paths) > _MANY:
             gc.collect()
+
+
+def _trace(job: dict[str, Any], paths: list[str]) -> dict[str, Any]:
+    tree = {path for path in (*job.get("tree", ()), *paths) if path.endswith(".py")}
+    project = Project(Path(job["root"]), tree)
+    tracer = Tracer(project, _knowledge(job["knowledge"]))
+    tracer.trace(paths)
     wanted = frozenset(paths)
     gaps = {**project.gaps, **tracer.gaps}
     gaps = {path: why for path, why in sorted(gaps.items()) if path in wanted}
