@@ -132,7 +132,10 @@ class CompatibleModel(ApiModel):
         return message
 
     def _chunks(self, body: dict[str, Any]) -> Any:
-        return self.client.chat.completions.with_streaming_response.create(**body)
+        # As extra_body, for the reason that the Responses API's provider gives.
+        return self.client.chat.completions.with_streaming_response.create(
+            model=body["model"], messages=[], extra_body=body
+        )
 
     def read(self, document: dict[str, Json], request: Request) -> Reply:
         """The API's reply, read."""

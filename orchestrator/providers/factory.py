@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -14,6 +15,8 @@ from orchestrator.engine.models import CallPolicy, ModelsConfig, Prices, Provide
 from orchestrator.errors import InputError
 
 if TYPE_CHECKING:
+    import ssl
+
     from orchestrator.providers.anthropic import AnthropicModel
     from orchestrator.providers.base import ApiModel, OnEvent
     from orchestrator.providers.compatible import CompatibleModel
@@ -113,6 +116,14 @@ async def _opened(
             await model.client.close()
 
 
+@cache
+def _trusted() -> ssl.SSLContext:
+    """Whom to trust: read once, since it takes most of the time that making a client takes."""
+    import httpx2  # noqa: PLC0415
+
+    return httpx2.create_ssl_context()
+
+
 def _claude(access: _Access, settings: dict[str, Any]) -> AnthropicModel:
     import anthropic  # noqa: PLC0415
 
@@ -127,6 +138,7 @@ def _claude(access: _Access, settings: dict[str, Any]) -> AnthropicModel:
         http_client=anthropic.DefaultAsyncHttpxClient(
             follow_redirects=False,
             timeout=anthropic.Timeout(access.timeout, connect=CONNECT_SECONDS),
+            verify=_trusted(),
         ),
     )
     return AnthropicModel(access.provider, client, sdk=anthropic, **settings)
@@ -144,7 +156,9 @@ def _openai(access: _Access, settings: dict[str, Any]) -> OpenAIModel | Compatib
         base_url=access.url,
         max_retries=0,
         http_client=openai.DefaultAsyncHttpxClient(
-            follow_redirects=False, timeout=openai.Timeout(access.timeout, connect=CONNECT_SECONDS)
+            follow_redirects=False,
+            timeout=openai.Timeout(access.timeout, connect=CONNECT_SECONDS),
+            verify=_trusted(),
         ),
     )
     # The SDK takes these from the process's environment, where they belong to the official service.

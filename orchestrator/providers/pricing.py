@@ -35,3 +35,20 @@ def saved(price: Price, usage: Usage) -> float:
     """What reading from the cache saved in one call, against the plain rate for input."""
     rates = price.at(usage.input_tokens)
     return min(usage.cached_tokens, usage.input_tokens) * (rates.input - rates.cached) / PER
+
+
+def conversation(price: Price, *, prompt: int, per_turn: int, output: int, turns: int) -> float:
+    """What a conversation is expected to cost when each turn finds the one before in the cache.
+
+    Args:
+        prompt: tokens of the first request.
+        per_turn: tokens that a turn's results add to the next request, its answer not counted.
+        output: tokens of one answer.
+        turns: answers.
+    """
+    total, before = 0.0, 0
+    for turn in range(turns):
+        whole = prompt + turn * (per_turn + output)
+        total += cost(price, Counts(whole, output, cached=before, cache_write=whole - before))
+        before = whole
+    return total

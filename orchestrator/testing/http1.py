@@ -109,11 +109,14 @@ async def _send(talk: h11.Connection, stream: SocketStream, reply: HttpReply) ->
     else:
         headers["transfer-encoding"] = "chunked"
     head = h11.Response(status_code=reply.status, headers=list(headers.items()))
-    await stream.send(talk.send(head) or b"")
+    waiting = talk.send(head) or b""
     left = len(whole) if reply.cut is None else reply.cut
     for part in reply.parts:
         sent = part[:left]
         left -= len(sent)
-        await stream.send(talk.send(h11.Data(data=sent)) or b"")
-    if reply.cut is None:
-        await stream.send(talk.send(h11.EndOfMessage()) or b"")
+        # With what waits, in one packet: two small ones cost a client 40 ms of delayed ACK.
+        await stream.send(waiting + (talk.send(h11.Data(data=sent)) or b""))
+        waiting = b""
+    end = talk.send(h11.EndOfMessage()) if reply.cut is None else b""
+    if waiting or end:
+        await stream.send(waiting + (end or b""))

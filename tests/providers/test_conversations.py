@@ -22,6 +22,7 @@ from orchestrator.engine.types import Message, Opaque, Response, Text, Usage
 from orchestrator.errors import ModelError
 from orchestrator.testing.script import Raw, thinking
 from orchestrator.testing.scripted import calls, says
+from orchestrator.testing.server import KEY
 
 pytestmark = pytest.mark.anyio
 
@@ -264,6 +265,7 @@ async def test_the_agent_and_its_skills_stand_in_the_prompt_but_not_the_nonce():
     assert system[0]["text"].startswith("Agent: qa\n")
     assert system[1]["text"].startswith("# Skill: search-well\n")
     assert NONCE not in json.dumps(used.bodies)
+    assert KEY not in json.dumps(used.bodies)
 
 
 async def test_one_client_is_shared_and_closed():

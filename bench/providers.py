@@ -1,0 +1,211 @@
+"""What the harness adds to a turn, side by side with a bare loop over the same SDK.
+
+    python bench/providers.py [--turns 20] [--rounds 5] [--provider anthropic openai]
+
+Both talk to the strict test server in a process of its own, call one tool a turn and read the same
+results back. The harness does all that it does in a review: reservation, journal on disk, executor,
+framing, patience and prices. Prints the median time of a turn for both, and the difference; exits 1
+when it is above 5 ms.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import anyio
+import openai
+
+from orchestrator.catalog.models import load_models, load_prices
+from orchestrator.catalog.source import shipped
+from orchestrator.engine.agent import Harness, run_agent
+from orchestrator.engine.events import ignore
+from orchestrator.engine.executor import Executor
+from orchestrator.engine.journal import open_journal
+from orchestrator.engine.limits import Account
+from orchestrator.engine.ports import CallContext, SystemClock
+from orchestrator.engine.tools import Registry, ToolPolicy
+from orchestrator.engine.types import AgentSpec, Bounds, Json, Observation, ToolSpec
+from orchestrator.providers.factory import make_model
+from orchestrator.stores.sqlite import SqliteStore
+from orchestrator.testing.server import KEY
+
+LIMIT = 0.005
+PROMPT = "You look for bugs. " + "Be careful and exact. " * 60
+FOUND = "".join(f"{n}: value = load(path, strict=True)  # line {n}\n" for n in range(60))
+SCHEMA: dict[str, Json] = {
+    "type": "object",
+    "properties": {"text": {"type": "string"}},
+    "required": ["text"],
+    "additionalProperties": False,
+}
+REPORT: dict[str, Json] = {
+    "type": "object",
+    "properties": {"summary": {"type": "string"}},
+    "required": ["summary"],
+    "additionalProperties": False,
+}
+
+
+class Search:
+    """The tool: gives the same text each time."""
+
+    spec = ToolSpec("search", "finds lines that hold a text", SCHEMA)
+
+    async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
+        return Observation(FOUND)
+
+
+async def bare_claude(url: str, model: str, agent: str, turns: int) -> None:
+    system: list[Any] = [{"type": "text", "text": f"Agent: {agent}\n\n{PROMPT}"}]
+    tools: list[Any] = [{"name": "search", "description": "finds lines", "input_schema": SCHEMA}]
+    messages: list[Any] = [{"role": "user", "content": [{"type": "text", "text": "Look."}]}]
+    async with anthropic.AsyncAnthropic(api_key=KEY, base_url=url, max_retries=0) as client:
+        start = time.perf_counter()
+        for _ in range(turns + 1):
+            said: Any = await client.messages.create(
+                model=model, max_tokens=2000, system=system, tools=tools, messages=messages
+            )
+            calls = [block for block in said.content if block.type == "tool_use"]
+            content = [block.model_dump(exclude_none=True) for block in said.content]
+            results = [
+                {"type": "tool_result", "tool_use_id": call.id, "content": FOUND} for call in calls
+            ]
+            messages += [
+                {"role": "assistant", "content": content},
+                {"role": "user", "content": results},
+            ]
+        TIMES.append((time.perf_counter() - start) / (turns + 1))
+
+
+async def bare_openai(url: str, model: str, agent: str, turns: int) -> None:
+    tools: list[Any] = [
+        {"type": "function", "name": "search", "parameters": SCHEMA, "strict": False}
+    ]
+    part = {"type": "input_text", "text": "Look."}
+    items: list[Any] = [{"type": "message", "role": "user", "content": [part]}]
+    async with openai.AsyncOpenAI(api_key=KEY, base_url=f"{url}/v1", max_retries=0) as client:
+        start = time.perf_counter()
+        for _ in range(turns + 1):
+            said: Any = await client.responses.create(
+                model=model,
+                instructions=f"Agent: {agent}\n\n{PROMPT}",
+                input=items,
+                tools=tools,
+                max_output_tokens=2000,
+                store=False,
+            )
+            for item in said.output:
+                if item.type == "function_call":
+                    items += [
+                        item.model_dump(exclude_none=True),
+                        {"type": "function_call_output", "call_id": item.call_id, "output": FOUND},
+                    ]
+        TIMES.append((time.perf_counter() - start) / (turns + 1))
+
+
+async def harnessed(url: str, name: str, model: str, agent: str, turns: int, folder: Path) -> None:
+    config, prices = load_models([shipped()]), load_prices([shipped()])
+    base = url if name == "anthropic" else f"{url}/v1"
+    env = {config.provider(name).key_env: KEY}
+    spec = AgentSpec(
+        agent,
+        "looks",
+        PROMPT,
+        ("search",),
+        model=model,
+        bounds=Bounds(turns=turns + 2),
+        contract=REPORT,
+    )
+    store = SqliteStore(folder / "journal.sqlite")
+    try:
+        await store.create(agent, time.time(), {})
+        async with (
+            make_model(name, config, prices, env=env, base_url=base) as answers,
+            open_journal(agent, store, SystemClock(), holder="bench") as journal,
+        ):
+            executor = Executor(
+                Registry([Search()]), ToolPolicy(), journal, nonce="n0nce", observer=ignore
+            )
+            harness = Harness(answers, executor, journal, ignore)
+            account = Account(agent, Bounds(usd=1000))
+            start = time.perf_counter()
+            result = await run_agent(spec, "Look.", harness, agent, account)
+            TIMES.append((time.perf_counter() - start) / (turns + 1))
+        if result.status != "ok":
+            raise SystemExit(f"the harnessed run failed: {result.detail}")
+    finally:
+        store.close()
+
+
+TIMES: list[float] = []
+
+
+def timed(work: Any, *args: Any) -> float:
+    """Run, and return the seconds per turn that it noted."""
+    TIMES.clear()
+    anyio.run(work, *args)
+    return TIMES[0]
+
+
+def script(turns: int, rounds: int) -> dict[str, list[Json]]:
+    """The same lines for each run; the report is the last."""
+    call = {"calls": [{"name": "search", "arguments": {"text": "load"}}]}
+    lines: list[Json] = [*([call] * turns), {"report": {"summary": "none"}}]
+    kinds = (f"{kind}-{name}" for kind in ("bare", "harness") for name in ("anthropic", "openai"))
+    return {f"{kind}-{n}": lines for kind in kinds for n in range(rounds + 1)}
+
+
+def measure(url: str, name: str, args: argparse.Namespace) -> float:
+    """Seconds that the harness adds to a turn."""
+    model = {"anthropic": "claude-haiku-5-5", "openai": "gpt-6-luna"}[name]
+    bare = bare_claude if name == "anthropic" else bare_openai
+    alone: list[float] = []
+    whole: list[float] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for n in range(args.rounds + 1):  # the first of each warms up
+            alone.append(timed(bare, url, model, f"bare-{name}-{n}", args.turns))
+            agent = f"harness-{name}-{n}"
+            whole.append(timed(harnessed, url, name, model, agent, args.turns, Path(folder)))
+    one, other = statistics.median(alone[1:]), statistics.median(whole[1:])
+    print(
+        f"{name}: {args.turns} turns, bare SDK {one * 1000:.1f} ms a turn, "
+        f"in the harness {other * 1000:.1f} ms, added {(other - one) * 1000:.1f} ms "
+        f"(limit {LIMIT * 1000:.0f})"
+    )
+    return other - one
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--turns", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--provider", nargs="+", default=["anthropic", "openai"])
+    args = parser.parse_args()
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(script(args.turns, args.rounds), file)
+        file.flush()
+        command = [sys.executable, "-m", "orchestrator.testing.server", "--port", "0"]
+        with subprocess.Popen(
+            [*command, "--script", file.name], stdout=subprocess.PIPE, text=True
+        ) as server:
+            assert server.stdout is not None
+            url = server.stdout.readline().split()[2].rstrip(",")
+            try:
+                added = [measure(url, name, args) for name in args.provider]
+            finally:
+                server.terminate()
+    return int(max(added) > LIMIT)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,91 @@
+"""Answers short enough for the budget, and what a conversation will cost."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from provider_kit import FULL, PROVIDERS, QUICK, configured, request, shipped_models
+
+from orchestrator.catalog.models import load_models, load_prices
+from orchestrator.catalog.source import overlay, shipped
+from orchestrator.engine.fitting import affordable
+from orchestrator.engine.models import Price, Rates
+from orchestrator.providers.base import ApiModel
+from orchestrator.providers.openai import OpenAIModel
+from orchestrator.providers.pricing import conversation, worst
+from orchestrator.providers.retry import system_patience
+from orchestrator.testing.server import read_script
+
+PAGE = (Path(__file__).parents[2] / "docs" / "providers.md").read_text("utf-8")
+
+
+def a_model(prices=None) -> ApiModel:
+    config = configured(FULL, QUICK)
+    return OpenAIModel(
+        config.provider("openai"),
+        None,
+        sdk=re,
+        prices=shipped_models()[1] if prices is None else prices,
+        patience=system_patience(QUICK),
+        secret="",
+    )
+
+
+@given(st.floats(0, 0.01), st.integers(0, 6000), st.integers(1, 4000))
+@settings(max_examples=200, deadline=None)
+def test_the_limit_fits_and_one_more_token_would_not(usd, tokens, most):
+    model, asked = a_model(), request("openai", max_tokens=most)
+    limit = affordable(model, asked, tokens, usd)
+    assert 0 <= limit <= max(most, 16)
+
+    def fits(given_limit):
+        case = model.worst_case(replace(asked, max_tokens=given_limit))
+        return case.tokens <= tokens and case.usd <= usd
+
+    if limit:
+        assert fits(limit)
+        assert limit >= most or not fits(limit + 2)
+    else:
+        assert not fits(1) or most < 16
+
+
+def test_without_a_price_only_tokens_bound():
+    model, asked = a_model(prices={}), request("openai", max_tokens=1000)
+    whole = model.worst_case(asked).tokens
+    assert affordable(model, asked, float("inf"), 0.0) == 1000
+    assert affordable(model, asked, whole - 400, 0.0) == 600
+
+
+def test_a_conversation_pays_for_each_part_once_and_then_the_caches_rate():
+    price = Price(Rates(1, 5, 0.1, 1), "s", "2026-01-01")
+    one = conversation(price, prompt=1000, per_turn=0, output=100, turns=1)
+    assert one == pytest.approx((1000 + 500) / 1e6)
+    two = conversation(price, prompt=1000, per_turn=400, output=100, turns=2)
+    assert two - one == pytest.approx((1000 * 0.1 + 500 + 500) / 1e6)
+    assert two < worst(price, 1000 + 1500, 200)
+
+
+def test_the_pages_examples_work():
+    files = dict(re.findall(r"```yaml file=\.diffcourt/(\S+)\n(.*?)```", PAGE, re.DOTALL))
+    layers = [shipped(), overlay(".diffcourt", {k: v.encode() for k, v in files.items()})]
+    local = load_models(layers).provider("openai-compatible")
+    assert local.models["strong"] == "qwen3-coder"
+    assert local.can.schemas == "strict"
+    assert load_prices(layers)["qwen3-coder"].date == "2026-11-01"
+    (script,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
+    assert len(read_script(script)["security"]) == 3
+
+
+def test_the_page_names_every_flag_and_every_variable():
+    config, _ = shipped_models()
+    for name in PROVIDERS:
+        provider = config.provider(name)
+        assert f"`{provider.key_env}`" in PAGE
+        assert f"`{provider.base_url_env}`" in PAGE
+    for flag in type(FULL).__slots__:
+        assert f"| `{flag}` |" in PAGE
+    for target in re.findall(r"\]\(([^)#]+)\)", PAGE):
+        assert (Path(__file__).parents[2] / "docs" / target).is_file()
