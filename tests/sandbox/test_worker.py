@@ -103,7 +103,7 @@ def running(pid: int) -> bool:
 async def gone(pid: int) -> bool:
     """Wait until a process has ended."""
     with anyio.move_on_after(10):
-        while running(pid):  # noqa: ASYNC110 - another process: there is no event to wait for
+        while running(pid):
             await anyio.sleep(0.01)
     return not running(pid)
 
@@ -229,7 +229,7 @@ async def test_cancelling_a_call_kills_its_worker_and_what_that_started(pool, tm
 
             group.start_soon(call)
             with anyio.fail_after(20):
-                while not (note.exists() and len(note.read_text().split()) == 2):  # noqa: ASYNC110
+                while not (note.exists() and len(note.read_text().split()) == 2):
                     await anyio.sleep(0.01)
             group.cancel_scope.cancel()
         worker, child = map(int, note.read_text().split())
@@ -248,7 +248,7 @@ async def test_nothing_is_left_when_the_pool_closes(pool) -> None:
 
 
 async def test_an_exception_in_the_body_passes_as_it_is(pool) -> None:
-    with pytest.raises(ZeroDivisionError):  # noqa: PT012 - the body is what is tested
+    with pytest.raises(ZeroDivisionError):
         async with pool() as workers:
             pid = await workers.call("rogue:pid", {}, seconds=20)
             raise ZeroDivisionError

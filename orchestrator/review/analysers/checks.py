@@ -15,7 +15,7 @@ from orchestrator.sandbox.worker import WorkerPool
 PACKAGE = "orchestrator.review.checks"
 SECONDS = 60.0
 BATCH = 200
-"""Files per call: one that breaks its parser takes no more than its batch down, and is then found."""
+"""Files per call: one that breaks its parser takes no more than its batch down."""
 
 
 def raws(tool: str, reply: Mapping[str, Any]) -> tuple[Raw, ...]:

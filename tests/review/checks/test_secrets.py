@@ -26,7 +26,7 @@ HEX = "0123456789abcdef"
 
 
 def rand(length: int, alphabet: str = ALNUM, seed: int = 7) -> str:
-    chosen = random.Random(f"{length}{alphabet}{seed}")  # noqa: S311
+    chosen = random.Random(f"{length}{alphabet}{seed}")
     return "".join(chosen.choice(alphabet) for _ in range(length))
 
 
@@ -150,7 +150,7 @@ TOKENS = [
     ("tencent-key", "", "AK" + "ID", rand(32)),
     ("yandex-key", "", "AQ" + "VN", rand(36)),
     ("json-web-token", "", JWT_HEAD + ".ey" + "J", rand(30) + "." + rand(43)),
-]  # noqa: E501
+]
 
 
 def found(bench, path: str, text: str | bytes) -> list[dict]:
@@ -359,7 +359,7 @@ FILES = [
     ("generic-assignment", ".s3cfg", "secret_key = {}\n", rand(26)),
     ("generic-assignment", "config.php", "$dbpasswd = '{}';\n", "pass123"),
     ("generic-assignment", "config/secrets.yml", "  secret_key_base: {}\n", rand(128, HEX)),
-]  # noqa: E501
+]
 
 
 @pytest.mark.parametrize(("code", "path", "text", "secret"), FILES)
