@@ -7,6 +7,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TextIO
 
 from orchestrator.cli.output import discard, flush
 from orchestrator.errors import (
@@ -25,8 +26,7 @@ def report_faults(command: Callable[[], int]) -> int:
     ``DIFFCOURT_DEBUG=1`` adds the traceback of an internal error.
     """
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # a terminal that is not UTF-8 gets escapes, no crash
-            stream.reconfigure(errors="backslashreplace")
+        _tolerate(stream)
     try:
         code = _run(command)
     except DiffcourtError as fault:
@@ -38,6 +38,18 @@ def report_faults(command: Callable[[], int]) -> int:
         _say("interrupted; what can be continued is listed by: diffcourt runs")
         code = EXIT_INTERRUPTED
     return code
+
+
+def _tolerate(stream: TextIO | None) -> None:
+    """Have a stream that is not UTF-8 print escapes where it would crash."""
+    if not hasattr(stream, "reconfigure"):
+        return
+    try:
+        stream.reconfigure(errors="backslashreplace")
+    except BrokenPipeError:
+        discard(stream)  # it flushes first, and nobody reads any more
+    except (OSError, ValueError):
+        return  # a full disk says so again when the result is written
 
 
 def _run(command: Callable[[], int]) -> int:
