@@ -42,10 +42,11 @@ def report_faults(command: Callable[[], int]) -> int:
 
 def _tolerate(stream: TextIO | None) -> None:
     """Have a stream that is not UTF-8 print escapes where it would crash."""
-    if not hasattr(stream, "reconfigure"):
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is None:
         return
     try:
-        stream.reconfigure(errors="backslashreplace")
+        reconfigure(errors="backslashreplace")
     except BrokenPipeError:
         discard(stream)  # it flushes first, and nobody reads any more
     except (OSError, ValueError):
