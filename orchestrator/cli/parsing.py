@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -27,9 +26,10 @@ class Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **settings)
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        # Some Pythons write to a stream that is closed, and is None then.
-        if file is not None or sys.stderr is not None:
+        try:
             super()._print_message(message, file)
+        except (AttributeError, BrokenPipeError):
+            return  # the stream is closed, or its reader has left; older Pythons do not mind it
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and where the help is; exit 2."""
