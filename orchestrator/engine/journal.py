@@ -90,8 +90,9 @@ class Journal:
         A call that was in flight at a crash counts at its worst case, beside its repetition: it
         may have been billed.
         """
-        costs = [(key, record.cost()) for key, record in self._records.items()]
-        return sum((cost for key, cost in costs + self._lost if key.startswith(prefix)), NOTHING)
+        ours = [record.cost() for key, record in self._records.items() if key.startswith(prefix)]
+        lost = [cost for key, cost in self._lost if key.startswith(prefix)]
+        return sum(ours + lost, NOTHING)
 
     def outcomes(self, prefix: str = "") -> dict[str, Json]:
         """The values of the finished effects under a prefix, by key."""
