@@ -39,8 +39,8 @@ class OfflineModel:
             ModelError: the request has no playbook with steps.
         """
         plan = _calls_by_step(request)
-        if not any(section.kind == "skill" for section in request.system):
-            raise ModelError(f"{request.agent} has no playbook; offline there is nothing to follow")
+        if not plan:
+            raise ModelError(f"{request.agent} has no playbook step that it could take offline")
         done = sum(message.role == "assistant" for message in request.messages)
         if done < len(plan):
             brief = _brief(request)
