@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from orchestrator.review.checks.api_changes import Change, changes
+import griffe
+
+from orchestrator.review.checks.api_changes import Change, changes, in_short
 from orchestrator.review.checks.api_surface import Surface
 from orchestrator.review.checks.api_tree import Tree
 from orchestrator.review.checks.python_paths import is_product_path, is_public_path, nearest
 from orchestrator.review.checks.python_source import (
     Finding,
     Job,
+    NotParsedError,
     Pair,
     Source,
     finding,
@@ -28,7 +31,8 @@ KIND = "compare"
 PATTERNS = ["*.py", "*.pyi"]
 NEEDS_TREE = True
 
-NAMES_SHOWN = 5
+DECLARED = 0.9  # confidence where the module says what is public, or its package offers some of it
+UNDECLARED = 0.6  # where only the names tell
 PLACES_TRIED = 20  # files looked at for a line to cite when a module is gone
 
 
@@ -41,7 +45,10 @@ def run(job: Job) -> dict[str, Any]:
     head_tree = Tree(job["head_root"], job["head_tree"])
     for pair in pairs(job, gaps, suffixes=(".py", ".pyi")):
         with gap_on_fault(gaps, pair.path):
-            findings += _compare(pair, base_tree, head_tree)
+            try:
+                findings += _compare(pair, base_tree, head_tree)
+            except griffe.GriffeError as fault:
+                raise NotParsedError(f"griffe cannot read it: {fault}") from None
             examined.append(pair.path)
     return {"findings": findings, "examined": examined, "gaps": gaps}
 
@@ -55,13 +62,16 @@ def _compare(pair: Pair, base_tree: Tree, head_tree: Tree) -> list[Finding]:
     dotted = base_tree.index.dotted(old)
     twin = head_tree.twin(base_tree, old)
     if twin is None:
+        if old.endswith(".pyi") and head_tree.twin(base_tree, old[:-1]):
+            return []  # only the stub is gone
         return list(_module_removed(base, dotted, base_tree, head_tree))
     head = pair.head if pair.head and twin == pair.path else head_tree.source(twin)
     if head is None:
         return []
+    offered = base_tree.exposed(old)
     exposed = None
     if not is_public_path(old):
-        offered, still = base_tree.exposed(old), head_tree.exposed(twin)
+        still = head_tree.exposed(twin)
         exposed = {name: known for name, known in offered.items() if still.get(name) == known}
         if not exposed:
             return []
@@ -69,7 +79,10 @@ def _compare(pair: Pair, base_tree: Tree, head_tree: Tree) -> list[Finding]:
     if old.endswith(".pyi") and (body := base_tree.source(old[:-1])):
         was.explained_by(Surface(body, dotted))
     broken = changes(was, now, head_tree) if now.first_line else []
-    return [*_removed(broken, was, now), *_others(broken, was, now)]
+    found = [*_removed(broken, was, now), *_others(broken, was, now)]
+    for one in found:
+        one["confidence"] = DECLARED if was.module.exports is not None or offered else UNDECLARED
+    return found
 
 
 def _removed(broken: list[Change], was: Surface, now: Surface) -> Iterator[Finding]:
@@ -85,10 +98,9 @@ def _removed(broken: list[Change], was: Surface, now: Surface) -> Iterator[Findi
             "object-removed",
             now.source.path,
             now.line(owner),
-            f"{where} no longer has {_listed(names)}",
+            f"{where} no longer has {in_short(names)}",
             key=f"{where}: {' '.join(sorted(names))}",
             scope=owner,
-            confidence=0.9,
         )
 
 
@@ -105,11 +117,10 @@ def _others(broken: list[Change], was: Surface, now: Surface) -> Iterator[Findin
             code,
             now.source.path,
             now.line(first.symbol),
-            f"{known[0]} {says}" + (f"; so for {_listed(known[1:])}" if known[1:] else ""),
+            f"{known[0]} {says}" + (f"; so for {in_short(known[1:])}" if known[1:] else ""),
             key=f"{' '.join(sorted(known))}: {' '.join(first.parameters)}",
             scope=first.symbol,
             detail="\n".join(known),
-            confidence=0.9,
         )
 
 
@@ -124,7 +135,7 @@ def _module_removed(
     if not is_public_path(base.path):
         return
     was = Surface(base, dotted)
-    if was.announced or not was.public_names:
+    if all(was.deprecated(name) for name in was.public_names):
         return
     files = {path for path in head_tree.index.files if is_product_path(path)}
     for _ in range(PLACES_TRIED):
@@ -132,11 +143,6 @@ def _module_removed(
         source = head_tree.source(near) if near else None
         if near and source and (line := source.first_line):
             message = f"The public module {dotted} is gone"
-            yield finding("module-removed", near, line, message, key=dotted, confidence=0.9)
+            yield finding("module-removed", near, line, message, key=dotted, confidence=DECLARED)
             return
         files.discard(near or "")
-
-
-def _listed(names: list[str]) -> str:
-    more = len(names) - NAMES_SHOWN
-    return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -13,6 +13,8 @@ from griffe import BreakageKind as Kind
 from orchestrator.review.checks.api_surface import Surface
 from orchestrator.review.checks.api_tree import PLAIN_BASES, Tree
 
+NAMES_SHOWN = 5
+
 # The worst first: a function is reported once, under the first that fits.
 _PARAMETER_CODES = {
     Kind.PARAMETER_REMOVED: ("parameter-removed", "no longer takes {}"),
@@ -23,7 +25,7 @@ _PARAMETER_CODES = {
 }
 _RECEIVERS = frozenset({"self", "cls", "mcs", "mcls", "klass"})
 _CALLED = frozenset({"__init__", "__new__", "__call__"})
-_RELIED_ON = _CALLED | {"__enter__", "__exit__", "__aenter__", "__aexit__", "__iter__"}
+_RELIED_ON = {"__call__", "__enter__", "__exit__", "__aenter__", "__aexit__", "__iter__"}
 _POSITIONAL = {
     griffe.ParameterKind.positional_only,
     griffe.ParameterKind.positional_or_keyword,
@@ -46,6 +48,12 @@ class Change:
     symbol: str
     says: str
     parameters: tuple[str, ...] = ()
+
+
+def in_short(names: list[str]) -> str:
+    """A list for a sentence, cut where nobody would read on."""
+    more = len(names) - NAMES_SHOWN
+    return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def changes(was: Surface, now: Surface, tree: Tree) -> list[Change]:
@@ -99,6 +107,8 @@ def _is_gone(
         return False
     if obj.is_alias and obj.inherited and _definer_is_public(obj):
         return False  # said of the class that defines it
+    if obj.is_attribute and name in was.parameters(f"{owner}.__init__"):
+        return name in now.parameters(f"{owner}.__init__")  # else said of the constructor
     return not tree.may_have(now.source, owner, name)
 
 
@@ -112,9 +122,9 @@ def _property_change(symbol: str, was: Surface, now: Surface) -> Change | None:
     old, new = was.member(symbol), now.member(symbol)
     if old is None or new is None:
         return None
-    if old.has_labels("property") and new.is_function and now.fixed_signature(symbol):
+    if old.has_labels("property") and new.is_function and now.is_plain_method(symbol):
         return Change("object-kind", symbol, "was a property and is a method now")
-    if new.has_labels("property") and old.is_function and was.fixed_signature(symbol):
+    if new.has_labels("property") and old.is_function and was.is_plain_method(symbol):
         return Change("object-kind", symbol, "was a method and is a property now")
     return None
 
@@ -145,7 +155,7 @@ def _signature_change(
         named.setdefault(one.kind, []).extend(told)
     for kind, (code, says) in _PARAMETER_CODES.items():
         if names := named.get(kind):
-            listed = ", ".join(repr(each) for each in names)
+            listed = in_short([repr(each) for each in names])
             return Change(code, symbol, says.format(listed), tuple(names))
     return _rename(symbol, renamed, new)
 
@@ -157,7 +167,7 @@ def _rename(symbol: str, renamed: dict[str, str], new: Any) -> Change | None:
     told = {one: other for one, other in renamed.items() if one[0] != "_"}
     if not told:
         return None
-    says = "now calls " + ", ".join(f"{one!r} {other!r}" for one, other in told.items())
+    says = "takes " + ", ".join(f"{other!r} where it took {one!r}" for one, other in told.items())
     return Change("parameter-renamed", symbol, says, tuple(told))
 
 

@@ -23,6 +23,7 @@ from orchestrator.review.checks.python_source import (
 )
 
 _DEPRECATED = re.compile(r"deprecat", re.IGNORECASE)
+_STAYS_METHOD = {"abstractmethod", "abc.abstractmethod", "classmethod", "override", "staticmethod"}
 _NOT_API_CALLS = frozenset({"TypeVar", "ParamSpec", "TypeVarTuple", "getLogger", "get_logger"})
 
 
@@ -58,8 +59,10 @@ class Surface:
         """Whether the module itself says that it is deprecated."""
         says = ast.get_docstring(self.source.tree, clean=False) or ""
         return ".. deprecated" in says or any(
-            isinstance(one, ast.Expr) and _DEPRECATED.search(ast.dump(one))
-            for one in self.source.tree.body[1:]
+            isinstance(one, ast.Expr)
+            and isinstance(one.value, ast.Call)
+            and _DEPRECATED.search(ast.dump(one))
+            for one in self.source.tree.body
         )
 
     @property
@@ -95,6 +98,16 @@ class Surface:
         """The one definition of a name; None when there are several, or it is conditional."""
         found = self._nodes.get(inner, [])
         return found[0] if len(found) == 1 and not found[0].conditional else None
+
+    def parameters(self, inner: str) -> frozenset[str]:
+        """Names of a function's parameters; none when it is no function."""
+        found = self.member(inner)
+        return frozenset(one.name for one in getattr(found, "parameters", ()))
+
+    def is_plain_method(self, inner: str) -> bool:
+        """A function with no decorator that might make it anything else."""
+        one = self.node(inner)
+        return one is not None and set(decorator_names(one.node)) <= _STAYS_METHOD
 
     def fixed_signature(self, inner: str) -> bool:
         """A function that stands once and whose callers see its parameters as written."""
@@ -141,6 +154,7 @@ class Surface:
             else:
                 yield "\n".join(self.source.lines[node.lineno - 1 : node.end_lineno])
                 yield from (ast.dump(each) for each in node.decorator_list)
+        yield str(getattr(self.member(name), "value", ""))
 
     def _mark_public(self) -> None:
         """Say of each member whether users may rely on it; griffe looks here first."""
@@ -199,6 +213,6 @@ def _reexported(source: Source) -> frozenset[str]:
         for one in source.tree.body
         if isinstance(one, ast.ImportFrom)
         for each in one.names
-        if (each.asname == each.name or (package and one.level > 0))
+        if (each.asname == each.name or (package and one.level == 1))
         and not (each.asname or each.name).startswith("_")
     )

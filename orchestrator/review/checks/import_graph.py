@@ -1,4 +1,4 @@
-"""What the change does to the graph of imports: cycles, sudden coupling, and what it reaches.
+"""What the change does to the graph of imports: cycles, coupling, what fails, what is reached.
 
 A quick graph by pattern covers the whole tree; only what a finding rests on is parsed.
 """
@@ -13,6 +13,7 @@ from typing import Any
 
 import networkx as nx
 
+from orchestrator.review.checks.broken_imports import BrokenImports, Side
 from orchestrator.review.checks.python_imports import (
     Import,
     ModuleIndex,
@@ -38,6 +39,12 @@ NEEDS_TREE = True
 COUPLING_JUMP = 8
 REACHED_LISTED = 50
 REACHED_MODULES = 100
+
+
+def is_own_package(path: str, target: str) -> bool:
+    """Whether the target is a package that the file stands in."""
+    folder, _, name = target.rpartition("/")
+    return name == "__init__.py" and path.startswith(f"{folder}/" if folder else "")
 
 
 class Graph:
@@ -78,12 +85,16 @@ class Graph:
         parts = nx.strongly_connected_components(self.quick)
         return {path: number for number, part in enumerate(parts) for path in part}
 
+    def importers(self, path: str) -> list[str]:
+        """The files that seem to import one."""
+        return list(self.quick.predecessors(path)) if path in self.quick else []
+
     def learn(self, path: str, tree: ast.Module) -> None:
         """Take over the imports of a file that is parsed already."""
         found: dict[str, Import] = {}
         for one in exact_imports(tree):
             for target in self.index.targets(path, one):
-                if not self._is_own_package(path, target):
+                if not is_own_package(path, target):
                     found.setdefault(target, one)
         self._exact[path] = found
 
@@ -100,11 +111,6 @@ class Graph:
                 with suppress(NotParsedError, RecursionError, MemoryError, ValueError):
                     self.learn(path, parse_text(read_text(self.root, path)))
         return self._exact[path]
-
-    @staticmethod
-    def _is_own_package(path: str, target: str) -> bool:
-        folder, _, name = target.rpartition("/")
-        return name == "__init__.py" and path.startswith(f"{folder}/" if folder else "")
 
     def path(self, start: str, end: str) -> list[str] | None:
         """The shortest chain of imports from start to end that holds when modules are imported."""
@@ -136,13 +142,13 @@ class _Comparison:
     def __init__(self, job: Job, gaps: dict[str, str]) -> None:
         self.head = Graph(job["head_root"], job["head_tree"])
         self.base = Graph(job["base_root"], job["base_tree"])
-        self._old: dict[str, str | None] = {}
+        self.paths_in_base: dict[str, str | None] = {}
         self.changed: list[str] = []
         self._altered: set[str] = set()
         for file in job["files"]:
             path, old = file["path"], file["old_path"]
             if file["status"] not in {"deleted", "mode"} and path.endswith(".py"):
-                self._old[path] = old
+                self.paths_in_base[path] = old
                 with gap_on_fault(gaps, path):
                     self._add(path)
 
@@ -158,7 +164,7 @@ class _Comparison:
 
     def old(self, path: str) -> str | None:
         """The file's path in base, None when it did not stand there."""
-        path_then = self._old.get(path, path)
+        path_then = self.paths_in_base.get(path, path)
         return path_then if path_then in self.base.index.files else None
 
     def new_imports(self, path: str) -> dict[str, Import]:
@@ -169,6 +175,15 @@ class _Comparison:
         had = self.base.at_import(before) if before else {}
         has = self.head.at_import(path)
         return {to: by for to, by in sorted(has.items()) if self.old(to) not in had}
+
+    def joins_facade(self, back: list[str]) -> bool:
+        """Whether the way back to the importer is its own package's, in a cycle without it before.
+
+        A package that offers what its modules hold imports them all: each one that uses what
+        already depends on the package then closes a cycle, and adds nothing to the knot.
+        """
+        package = back[-2]
+        return is_own_package(back[-1], package) and self.stood_before(back[0], package)
 
     def stood_before(self, importer: str, imported: str) -> bool:
         """Whether the two files were already part of one cycle."""
@@ -190,7 +205,14 @@ def run(job: Job) -> dict[str, Any]:
     """Compare the import graphs of both sides; facts hold what the changed modules reach."""
     gaps: dict[str, str] = {}
     both = _Comparison(job, gaps)
-    findings = [*_cycles(both), *_coupling(both)]
+    broken = BrokenImports(
+        job,
+        Side(both.base.root, both.base.index),
+        Side(both.head.root, both.head.index),
+        both.paths_in_base,
+        {"base": both.base.importers, "head": both.head.importers},
+    )
+    findings = [*_cycles(both), *_coupling(both), *broken.findings()]
     return {
         "findings": findings,
         "examined": both.changed,
@@ -207,7 +229,7 @@ def _cycles(both: _Comparison) -> Iterator[Finding]:
         if any({importer, imported} <= members for members in reported):
             continue
         back = both.head.path(imported, importer)
-        if back is None or both.stood_before(importer, imported):
+        if back is None or both.stood_before(importer, imported) or both.joins_facade(back):
             continue
         reported.append(set(back))
         names = [both.head.index.dotted(path) for path in back]

@@ -144,17 +144,17 @@ def exact_imports(tree: ast.Module) -> list[Import]:
             names = tuple(one.name for one in node.names)
             found.append(Import(node.module or "", names, node.level, node.lineno))
         elif isinstance(node, ast.If):
-            body, orelse = _guarded(node.test)
+            body, orelse = branches_that_run(node.test)
             waiting += [*(node.body if body else ()), *(node.orelse if orelse else ())]
         elif not isinstance(node, ast.expr | ast.FunctionDef | ast.AsyncFunctionDef):
             waiting += ast.iter_child_nodes(node)
     return sorted(found, key=lambda one: one.line)
 
 
-def _guarded(test: ast.expr) -> tuple[bool, bool]:
+def branches_that_run(test: ast.expr) -> tuple[bool, bool]:
     """Whether the two branches of an ``if`` run when the module is imported."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        body, orelse = _guarded(test.operand)
+        body, orelse = branches_that_run(test.operand)
         return orelse, body
     if isinstance(test, ast.Name | ast.Attribute):
         name = test.id if isinstance(test, ast.Name) else test.attr

@@ -33,6 +33,7 @@ _NOT_API_FILES = frozenset(
         "hatch_build.py",
         "manage.py",
         "noxfile.py",
+        "pdm_build.py",
         "setup.py",
         "tasks.py",
         "toxfile.py",
@@ -48,6 +49,7 @@ def is_test_path(path: str) -> bool:
     name = parts[-1]
     return (
         not _TEST_DIRECTORIES.isdisjoint(parts[:-1])
+        or parts[0] == "testing"
         or name.startswith("test_")
         or name.endswith("_test.py")
         or name in {"conftest.py", "tests.py"}
@@ -61,6 +63,7 @@ def is_product_path(path: str) -> bool:
         is_test_path(path)
         or not _NOT_API_DIRECTORIES.isdisjoint(parts[:-1])
         or (len(parts) > 1 and parts[0] in _NOT_API_AT_ROOT)
+        or (len(parts) > 1 and parts[0].startswith(("doc", "example", "sample", "test")))
         or parts[-1] in _NOT_API_FILES
         or any(part.startswith(".") for part in parts)
     )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from orchestrator.review.checks.python_paths import is_product_path, nearest
+from orchestrator.review.checks.python_paths import is_test_path, nearest
 from orchestrator.review.checks.python_source import (
     Finding,
     Job,
@@ -71,6 +71,7 @@ class Removals:
         self._files: list[_File] = []
         self._came: list[_Kept] = []
         self._names: set[str] = set()
+        self._texts: dict[str, list[tuple[str, frozenset[str]]]] = {}
         self._lines: list[tuple[str, int]] = []
 
     def add(self, pair: Pair, before: Suite, after: Suite) -> None:
@@ -78,6 +79,9 @@ class Removals:
         came, lost = _only_in(after, before), _only_in(before, after)
         self._came += came
         self._names |= {case.name for case in came}
+        for dotted, case in after.functions.items():
+            texts = self._texts.setdefault(dotted.rpartition(".")[2], [])
+            texts.append((pair.path, frozenset(case.text)))
         if pair.head and (first := pair.head.first_line):
             self._lines.append((pair.path, first))
         if lost and pair.old_path:
@@ -87,40 +91,48 @@ class Removals:
             self._files.append(_File(pair.old_path, path, line, lost, came))
 
     def findings(self) -> Iterator[Finding]:
-        """One finding for each file that really lost tests."""
+        """One finding for each file that really lost tests, one for all files that are gone."""
         vanished = self._vanished_words() if self._files else frozenset()
+        gone: list[tuple[_File, list[_Kept]]] = []
         for file in self._files:
-            lost = [case for case in file.lost if self._is_missed(case, vanished)]
+            lost = [case for case in file.lost if self._is_missed(case, file, vanished)]
             if not lost or self._merged(file, lost):
                 continue
-            place = (file.path, file.line) if file.path else self._near(file.old_path)
-            if place:
-                yield self._finding(file, lost, *place)
+            if file.path:
+                names = [case.dotted for case in lost]
+                yield self._finding(f"{file.old_path}:", names, file.path, file.line)
+            else:
+                gone.append((file, lost))
+        if gone and (place := self._near(gone[0][0].old_path)):
+            names = [f"{file.old_path}::{case.dotted}" for file, lost in gone for case in lost]
+            yield self._finding("", names, *place)
 
     @staticmethod
-    def _finding(file: _File, lost: list[_Kept], path: str, line: int) -> Finding:
-        names = [case.dotted for case in lost]
+    def _finding(key: str, names: list[str], path: str, line: int) -> Finding:
+        count = "1 test is" if len(names) == 1 else f"{len(names)} tests are"
         shown = ", ".join(names[:NAMES_SHOWN])
-        more = len(names) - NAMES_SHOWN
-        where = "" if file.path else f" with {file.old_path}"
+        more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
         return finding(
             "removed",
             path,
             line,
-            f"{len(names)} test{'s are' if len(names) > 1 else ' is'} gone{where}: {shown}"
-            + (f" and {more} more" if more > 0 else ""),
-            key=f"{file.old_path}: {' '.join(sorted(names))}",
+            f"{count} gone: {shown}{more}",
+            key=f"{key} {' '.join(sorted(names))}",
             detail="\n".join(names),
         )
 
-    def _is_missed(self, case: _Kept, vanished: frozenset[str]) -> bool:
+    def _is_missed(self, case: _Kept, file: _File, vanished: frozenset[str]) -> bool:
         if case.name in self._names or not case.counts:
             return False
         words = {word for line in case.text for word in _WORD.findall(line)}
         own = {name for line in case.text for names in _OWN.findall(line) for name in names}
         if not vanished.isdisjoint((words - own) | set(case.name.split("_"))):
             return False
-        return not any(_alike(case, other) for other in self._came)
+        # Elsewhere the same test may have stood all along, and stand for this one too now.
+        namesakes = [text for path, text in self._texts.get(case.name, ()) if path != file.path]
+        return not any(_alike(case.text, text) for text in namesakes) and not any(
+            _alike(case.text, other.text) for other in self._came
+        )
 
     @staticmethod
     def _merged(file: _File, lost: list[_Kept]) -> bool:
@@ -128,7 +140,7 @@ class Removals:
         return len(file.came) >= len(lost) or any(case.parametrized for case in file.came)
 
     def _vanished_words(self) -> frozenset[str]:
-        """Names that were taken away themselves: that no changed product file has any more, or
+        """Names that were taken away themselves: that no changed source has any more, or
         that fewer of them define.
         """
         words: Counter[str] = Counter()
@@ -136,11 +148,11 @@ class Removals:
         for file in self._job["files"]:
             path, old = file["path"], file["old_path"]
             deleted = file["status"] == "deleted"
-            if old and is_product_path(old):
+            if old and not is_test_path(old):
                 words.update(_matches(_WORD, self._job["base_root"], old))
                 defined.update(_matches(_DEFINED, self._job["base_root"], old))
                 defined.update([old.rpartition("/")[2].removesuffix(".py")] if deleted else ())
-            if not deleted and is_product_path(path):
+            if not deleted and not is_test_path(path):
                 kept = _matches(_WORD, self._job["head_root"], path)
                 words.update(dict.fromkeys(kept, -len(self._job["files"])))
                 defined.subtract(_matches(_DEFINED, self._job["head_root"], path))
@@ -184,8 +196,8 @@ def _only_in(one: Suite, other: Suite) -> tuple[_Kept, ...]:
     )
 
 
-def _alike(case: _Kept, other: _Kept) -> bool:
-    return len(case.text & other.text) >= SAME_LINES * max(len(case.text), 1)
+def _alike(text: frozenset[str], other: frozenset[str]) -> bool:
+    return len(text & other) >= SAME_LINES * max(len(text), 1)
 
 
 def _matches(sign: re.Pattern[str], root: str, path: str) -> set[str]:

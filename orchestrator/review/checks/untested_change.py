@@ -18,11 +18,21 @@ from orchestrator.review.checks.python_source import (
     finding,
 )
 
-LEAST_LINES = 10
+LEAST_LINES = 15
 FILES_SHOWN = 3
 
 _LAYOUT = re.compile(r"[\s()\"']+|,(?=[\])}])")
-_QUIET = (ast.Import, ast.ImportFrom, ast.Pass, ast.Global, ast.Nonlocal)
+_QUIET = (
+    ast.Import,
+    ast.ImportFrom,
+    ast.Pass,
+    ast.Global,
+    ast.Nonlocal,
+    # Their heads change with every annotation; what they do stands in their bodies.
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.ClassDef,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +131,13 @@ def _units(source: Source, wanted: frozenset[int]) -> Iterator[_Unit]:
             continue
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             continue
+        if isinstance(node, ast.AnnAssign) and node.value is None:
+            continue
         body = getattr(node, "body", None)
         last = body[0].lineno - 1 if body else node.end_lineno or node.lineno
         own = range(node.lineno, max(last, node.lineno) + 1)
         if lines := wanted.intersection(own):
             text = "".join(source.lines[own.start - 1 : own.stop - 1])
+            if isinstance(node, ast.AnnAssign) and node.value:
+                text = f"{ast.unparse(node.target)}={ast.unparse(node.value)}"
             yield _Unit(_LAYOUT.sub("", text), lines)
