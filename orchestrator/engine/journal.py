@@ -22,6 +22,7 @@ from orchestrator.engine.limits import NOTHING, Cost, Reservation
 from orchestrator.engine.log import LEASE_SECONDS, Log
 from orchestrator.engine.ports import Clock, JournalStore
 from orchestrator.engine.records import Ask, Done, Recorded
+from orchestrator.engine.seal import SealKey
 from orchestrator.engine.tasks import task_group
 from orchestrator.engine.types import Json, Level
 from orchestrator.errors import (
@@ -159,7 +160,7 @@ class Journal:
             ReplayMismatch, StoreError: the run cannot go on.
             Refused, ModelError, SandboxError: as it ended, live and at replay alike.
         """
-        ask = Ask(key, request, digest(request))
+        ask = Ask(key, request, digest(request), level)
         known = self._known(ask)
         if known is not None and known.ended:
             return known.value()
@@ -169,9 +170,7 @@ class Journal:
         if known is not None:
             self.repeated.append(key)
         worst = reservation.worst if reservation else NOTHING
-        self._append("intent", key, {**ask.body(), "worst": worst.to_json()})
-        if level > Level.READ:
-            await self.flush()
+        await self._begin(ask, worst)
         try:
             outcome, cost, fault = await _attempt(perform, worst)
         except BaseException:
@@ -204,6 +203,14 @@ class Journal:
             self._refuse(ask, refusal)
             raise
 
+    async def _begin(self, ask: Ask, worst: Cost) -> None:
+        """Say what is about to be done: durable before a write, signed before what stays done."""
+        self._append("intent", ask.key, {**ask.body(), "worst": worst.to_json()})
+        if ask.level > Level.WRITE:
+            self.log.seal()
+        if ask.level > Level.READ:
+            await self.flush()
+
     def _refuse(self, ask: Ask, refusal: Refused) -> None:
         body = {"error": type(refusal).__name__, "code": refusal.code, "message": str(refusal)}
         self._append("refusal", ask.key, {**ask.body(), **body})
@@ -235,9 +242,12 @@ async def _attempt(
 
 @asynccontextmanager
 async def open_journal(
-    run_id: str, store: JournalStore, clock: Clock, *, holder: str
+    run_id: str, store: JournalStore, clock: Clock, *, holder: str, key: SealKey | None = None
 ) -> AsyncIterator[Journal]:
     """Become a run's one writer, read what is recorded, and commit in the background.
+
+    Args:
+        key: signs the journal before each effect that cannot be undone, and at the end.
 
     Raises:
         StoreError: another process writes it, or the rows were altered.
@@ -245,7 +255,7 @@ async def open_journal(
     fence = await store.acquire(run_id, holder, LEASE_SECONDS)
     try:
         rows = await store.rows(run_id)
-        log = Log(run_id, store, clock, fence, rows)
+        log = Log(run_id, store, clock, fence, rows, key)
         journal = Journal(log, [(row.kind, row.key, row.body) for row in rows])
         async with task_group() as group:
             group.start_soon(log.commit_when_idle)

@@ -8,11 +8,13 @@ when the log has been idle for a few milliseconds.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Sequence
 
 import anyio
 
 from orchestrator.engine.canonical import canonical
 from orchestrator.engine.ports import Clock, JournalStore, Row
+from orchestrator.engine.seal import SEAL, SealKey, place, seal_body, seal_breaks
 from orchestrator.engine.types import Json
 from orchestrator.errors import StoreError
 
@@ -28,19 +30,36 @@ def row_hash(previous: str, seq: int, kind: str, key: str, at: float, body: byte
     return hashlib.sha256(head + b"\n" + body).hexdigest()
 
 
-def verify(rows: list[Row]) -> None:
+def breaks(rows: Sequence[Row]) -> Iterator[tuple[int, str]]:
+    """Where rows are not whole, in order and unaltered: (the row's number, what is wrong).
+
+    Each row is held against the hash that the row before it states, so that an edit is told once,
+    where it is, and not again for all that follows.
+    """
+    previous, expected = GENESIS, 1
+    for row in rows:
+        if row.seq != expected:
+            yield expected, f"the journal has row {row.seq} where row {expected} belongs"
+        elif not _follows(row, previous):
+            yield row.seq, f"journal row {row.seq} ({row.key}) was altered after it was written"
+        previous, expected = row.hash, row.seq + 1
+
+
+def _follows(row: Row, previous: str) -> bool:
+    try:
+        return row_hash(previous, row.seq, row.kind, row.key, row.at, row.body) == row.hash
+    except ValueError:
+        return False  # its time is no number, which no row of ours ever had
+
+
+def verify(rows: Sequence[Row]) -> None:
     """Check that rows are whole, in order and unaltered.
 
     Raises:
         StoreError: names the first row that is not.
     """
-    previous = GENESIS
-    for expected, row in enumerate(rows, 1):
-        if row.seq != expected:
-            raise StoreError(f"the journal has row {row.seq} where row {expected} belongs")
-        if row_hash(previous, row.seq, row.kind, row.key, row.at, row.body) != row.hash:
-            raise StoreError(f"journal row {row.seq} ({row.key}) was altered after it was written")
-        previous = row.hash
+    for _, what in breaks(rows):
+        raise StoreError(what)
 
 
 def seconds_worked(rows: list[Row]) -> float:
@@ -55,13 +74,25 @@ def seconds_worked(rows: list[Row]) -> float:
 
 
 class Log:
-    """One run's rows, held by their one writer."""
+    """One run's rows, held by their one writer.
+
+    Args:
+        key: seals the chain; None leaves it unsigned.
+    """
 
     def __init__(
-        self, run_id: str, store: JournalStore, clock: Clock, fence: int, rows: list[Row]
+        self,
+        run_id: str,
+        store: JournalStore,
+        clock: Clock,
+        fence: int,
+        rows: list[Row],
+        key: SealKey | None = None,
     ) -> None:
         verify(rows)
-        self.run_id = run_id
+        for _, what in seal_breaks(run_id, rows, {key.key_id: key} if key else {}):
+            raise StoreError(what)
+        self.run_id, self._key = run_id, key
         self._store, self._clock, self._fence = store, clock, fence
         self._last = rows[-1] if rows else None
         self._pending: list[Row] = []
@@ -100,7 +131,25 @@ class Log:
         """
         if self._broken:
             raise self._broken
-        encoded, at, seq = canonical(body), self._clock.now(), self.length + 1
+        self._add(kind, key, self._clock.now(), body)
+
+    def seal(self) -> None:
+        """Sign everything appended so far, unless there is no key or it is signed already.
+
+        Raises:
+            StoreError: an earlier write failed; nothing more is taken.
+        """
+        if self._broken:
+            raise self._broken
+        newest = self._newest()
+        if self._key is None or newest is None or newest.kind == SEAL:
+            return
+        seq, at = newest.seq + 1, self._clock.now()
+        body = seal_body(self._key, self.run_id, seq, at, newest.hash)
+        self._add(SEAL, place(seq), at, body)
+
+    def _add(self, kind: str, key: str, at: float, body: dict[str, Json]) -> None:
+        encoded, seq = canonical(body), self.length + 1
         chained = row_hash(self.head, seq, kind, key, at, encoded)
         self._pending.append(Row(seq, kind, key, at, encoded, chained))
         self._dirty.set()
@@ -120,8 +169,9 @@ class Log:
                     await self._write()
 
     async def close(self) -> None:
-        """Make what is pending durable, unless an earlier write failed and said so."""
+        """Seal, and make what is pending durable, unless an earlier write failed and said so."""
         if not self._broken:
+            self.seal()
             await self.flush()
 
     async def commit_when_idle(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from orchestrator import errors
 from orchestrator.engine.limits import NOTHING, Cost
-from orchestrator.engine.types import Json
+from orchestrator.engine.types import Json, Level
 from orchestrator.errors import DiffcourtError, ModelError
 
 
@@ -22,15 +22,16 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """An effect's place and request, with the request's digest."""
+    """An effect's place and request, with the request's digest and what it can do."""
 
     key: str
     request: Json
     digest: str
+    level: Level
 
     def body(self) -> dict[str, Json]:
         """How it stands in a row."""
-        return {"request": self.digest, "asked": self.request}
+        return {"request": self.digest, "asked": self.request, "level": self.level.name}
 
 
 @dataclass(frozen=True, slots=True)
