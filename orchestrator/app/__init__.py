@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from orchestrator.app.listing import catalog, runs, show
     from orchestrator.app.service import resume, review
+    from orchestrator.app.workers import workers
 
-__all__ = ["catalog", "resume", "review", "runs", "show"]
+__all__ = ["catalog", "resume", "review", "runs", "show", "workers"]
 
 _HOME = {
     "catalog": "orchestrator.app.listing",
@@ -21,6 +22,7 @@ _HOME = {
     "review": "orchestrator.app.service",
     "runs": "orchestrator.app.listing",
     "show": "orchestrator.app.listing",
+    "workers": "orchestrator.app.workers",
 }
 
 

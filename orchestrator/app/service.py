@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
-import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -19,6 +18,7 @@ from orchestrator.app import state
 from orchestrator.app.policy import sources
 from orchestrator.app.providers import serve
 from orchestrator.app.types import ReviewOptions
+from orchestrator.app.workers import new_pool
 from orchestrator.catalog.settings import Settings
 from orchestrator.engine import machine
 from orchestrator.engine.events import Event, Observer
@@ -35,7 +35,9 @@ from orchestrator.review.change.types import Change
 from orchestrator.review.flow import FLOW
 from orchestrator.review.opening import Opening, open_case
 from orchestrator.review.verdict import Verdict
-from orchestrator.stores.sqlite import SqliteStore
+from orchestrator.sandbox.worker import WorkerPool
+from orchestrator.stores.base import RunStore
+from orchestrator.stores.holder import this_process
 
 PATCH = "change.patch"
 VERDICT = "verdict"
@@ -50,17 +52,25 @@ class _Run:
     run_id: str
     options: ReviewOptions
     folder: Path
-    store: SqliteStore
+    store: RunStore
+    pool: WorkerPool
 
     @property
     def scratch(self) -> Path:
         return state.scratch(self.folder, self.run_id)
 
 
-def review(options: ReviewOptions, observer: Observer, *, backend: str = BACKEND) -> Verdict:
+def review(
+    options: ReviewOptions,
+    observer: Observer,
+    *,
+    pool: WorkerPool | None = None,
+    backend: str = BACKEND,
+) -> Verdict:
     """Review a change.
 
     Args:
+        pool: the workers, where they were started ahead.
         backend: the event loop, ``asyncio`` or ``trio``.
 
     Raises:
@@ -75,7 +85,7 @@ def review(options: ReviewOptions, observer: Observer, *, backend: str = BACKEND
     folder = state.home(options.repo)
     run_id = state.new_run_id()
     with state.open_store(folder) as store:
-        run = _Run(run_id, options, folder, store)
+        run = _Run(run_id, options, folder, store, pool or new_pool())
         if options.diff is not None:
             (run.scratch / PATCH).write_bytes(options.diff)
         try:
@@ -88,7 +98,12 @@ def review(options: ReviewOptions, observer: Observer, *, backend: str = BACKEND
 
 
 def resume(
-    repo: Path | None, run_id: str, observer: Observer, *, backend: str = BACKEND
+    repo: Path | None,
+    run_id: str,
+    observer: Observer,
+    *,
+    pool: WorkerPool | None = None,
+    backend: str = BACKEND,
 ) -> Verdict:
     """Go on with a run; one that has a verdict returns it.
 
@@ -102,7 +117,7 @@ def resume(
         patch = folder / "runs" / found.run_id / PATCH
         given["diff"] = patch.read_bytes() if given.pop("has_diff") else None
         given["repo"] = Path(given["repo"]) if given["repo"] else None
-        run = _Run(found.run_id, ReviewOptions(**given), folder, store)
+        run = _Run(found.run_id, ReviewOptions(**given), folder, store, pool or new_pool())
         return _sit(run, observer, _nothing, backend)
 
 
@@ -144,8 +159,7 @@ def _terminable() -> Iterator[None]:
 
 async def _work(run: _Run, observer: Observer, begin: Callable[[], Any]) -> Verdict:
     await begin()
-    holder = f"process {os.getpid()} on {socket.gethostname()}"
-    async with open_journal(run.run_id, run.store, SystemClock(), holder=holder) as journal:
+    async with open_journal(run.run_id, run.store, SystemClock(), holder=this_process()) as journal:
         known = journal.noted(VERDICT)
         if known is not None:
             return Verdict.model_validate(known)
@@ -161,8 +175,9 @@ async def _work(run: _Run, observer: Observer, begin: Callable[[], Any]) -> Verd
             environment="ci" if os.environ.get("CI") else "local",
             redact=_redactor(os.environ),
             observer=ticker,
+            pool=run.pool,
         )
-        async with open_case(change, journal, opening) as case:
+        async with run.pool, open_case(change, journal, opening) as case:
             ticker.account = case.budget
             await machine.run(FLOW, case, journal, ticker)
             verdict = assemble(case)

@@ -13,6 +13,7 @@ from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK
 if TYPE_CHECKING:
     from orchestrator.engine.events import Observer
     from orchestrator.review.verdict import Verdict
+    from orchestrator.sandbox.worker import WorkerPool
 
 # Mildest first, as the verdict's outcomes are; the models that define them take 90 ms to import.
 LEVELS = ("merge", "needs_changes", "block")
@@ -38,18 +39,25 @@ def add_result_options(parser: argparse.ArgumentParser) -> None:
 
 
 def deliver(
-    args: argparse.Namespace, target: JsonTarget | None, work: Callable[[Observer], Verdict]
+    args: argparse.Namespace,
+    target: JsonTarget | None,
+    work: Callable[[Observer, WorkerPool], Verdict],
 ) -> int:
     """Do the work under a view, hand its verdict out, and turn it into the exit code.
+
+    The workers come first: they start beside the imports that follow.
 
     Raises:
         DiffcourtError: the work failed, or its result could not be written.
     """
-    from orchestrator.report.text import render
-    from orchestrator.report.view import choose_view
+    from orchestrator import app
 
-    with choose_view(sys.stderr, args.quiet) as view:
-        verdict = work(view)
+    with app.workers() as pool:
+        from orchestrator.report.text import render
+        from orchestrator.report.view import choose_view
+
+        with choose_view(sys.stderr, args.quiet) as view:
+            verdict = work(view, pool)
     if target is not None:
         target.write(verdict.model_dump(mode="json"))
     on_stdout = target is not None and target.to_stdout

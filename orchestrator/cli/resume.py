@@ -24,4 +24,6 @@ def run(args: argparse.Namespace) -> int:
 
     from orchestrator import app
 
-    return deliver(args, target, lambda observer: app.resume(args.repo, args.run_id, observer))
+    return deliver(
+        args, target, lambda view, pool: app.resume(args.repo, args.run_id, view, pool=pool)
+    )

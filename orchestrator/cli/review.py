@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
         max_minutes=args.max_minutes,
         max_usd=args.max_usd,
     )
-    return deliver(args, target, lambda observer: app.review(options, observer))
+    return deliver(args, target, lambda view, pool: app.review(options, view, pool=pool))
 
 
 def _read(name: str) -> bytes:

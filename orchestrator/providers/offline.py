@@ -1,7 +1,8 @@
 """The offline provider: a model that needs no key because it follows the playbooks to the letter.
 
 It reads the same request as any model: the skills' text, the brief, the tools it is shown. Each
-turn it takes the next step and proposes the calls that the step names; when no step is left it
+turn it takes the next playbook and proposes the calls that its steps name, side by side: what it
+passes on comes from the brief, so no call waits for another's result. When no playbook is left it
 reports what the observations say under the names that its output contract asks for. It knows
 nothing of reviews, sees nothing that a model would not see, and its calls pass the same executor.
 """
@@ -33,19 +34,19 @@ class OfflineModel:
     name = "offline"
 
     async def respond(self, request: Request) -> Response:
-        """Take the next step of the playbooks, or report.
+        """Take the next playbook, or report.
 
         Raises:
             ModelError: the request has no playbook with steps.
         """
-        plan = _calls_by_step(request)
+        plan = _calls_by_playbook(request)
         if not plan:
             raise ModelError(f"{request.agent} has no playbook step that it could take offline")
         done = sum(message.role == "assistant" for message in request.messages)
         if done < len(plan):
             brief = _brief(request)
             blocks = tuple(
-                ToolCall(f"step{done + 1}.{number}", tool.name, _arguments(tool, brief))
+                ToolCall(f"call{done + 1}.{number}", tool.name, _arguments(tool, brief))
                 for number, tool in enumerate(plan[done], 1)
             )
             return Response(blocks, "tool_use", Usage(), self.name)
@@ -56,15 +57,15 @@ class OfflineModel:
         return Usage()
 
 
-def _calls_by_step(request: Request) -> list[list[ToolSpec]]:
-    """For each step that names a tool the agent has: those tools."""
+def _calls_by_playbook(request: Request) -> list[list[ToolSpec]]:
+    """For each playbook whose steps name tools that the agent has: those tools, each once."""
     shown = {tool.name: tool for tool in request.tools}
-    plan = [
-        [shown[name] for name in step.names if name in shown]
+    named = [
+        dict.fromkeys(name for step in steps(section.text) for name in step.names)
         for section in request.system
         if section.kind == "skill"
-        for step in steps(section.text)
     ]
+    plan = [[shown[name] for name in names if name in shown] for names in named]
     return [tools for tools in plan if tools]
 
 

@@ -51,6 +51,7 @@ class Opening:
         serve: opens the model that the settings name, and says which model serves which agent.
         environment: ``ci`` or ``local``: which column of the tool policy holds.
         redact: takes our own secrets out of text.
+        pool: where checks run; open, and closed by whoever opened it.
     """
 
     sources: Sequence[Source]
@@ -59,6 +60,7 @@ class Opening:
     environment: str
     redact: Callable[[str], str]
     observer: Observer
+    pool: WorkerPool
 
 
 def read_catalog(sources: Sequence[Source]) -> Catalog:
@@ -86,14 +88,12 @@ async def open_case(change: Change, journal: Journal, opening: Opening) -> Async
     cores = len(os.sched_getaffinity(0))
     async with (
         opening.serve(settings, opening.sources) as serving,
-        WorkerPool(cores) as pool,
         open_session(change, rules, left_out, cores=cores) as session,
     ):
-        await pool.warm()
         focus = Focus()
         paths = [file.path for file in change.files if not session.left_out(file)]
         checks = [rule.name for rule in required(catalog.verdict_policy.required_checks, paths)]
-        ground = Ground(session, pool, settings.specialists, focus, checks)
+        ground = Ground(session, opening.pool, settings.specialists, focus, checks)
         tools = build(ground, catalog.tool_policy)
         harness = Harness(
             serving.model,

@@ -48,7 +48,12 @@ class Completed:
     stderr: bytes
 
 
-def _apply_rlimits(pid: int, limits: Limits) -> None:
+def clean_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What a program is given of an environment: nothing of ours."""
+    return {"PATH": SAFE_PATH, "LC_ALL": "C.UTF-8", "HOME": "/nonexistent", **(more or {})}
+
+
+def limit(pid: int, limits: Limits) -> None:
     """Bound an already started child: no Python runs between fork and exec."""
     for what, value in (
         (resource.RLIMIT_AS, limits.memory),
@@ -62,7 +67,7 @@ def _apply_rlimits(pid: int, limits: Limits) -> None:
                 continue  # it has already ended, or already has a lower bound
 
 
-def kill_group(process: Process) -> None:
+def kill_group(process: Process | subprocess.Popen[bytes]) -> None:
     """End a program and everything it started."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
@@ -82,14 +87,17 @@ async def start(
     Raises:
         SandboxError: it could not be started.
     """
-    clean = {"PATH": SAFE_PATH, "LC_ALL": "C.UTF-8", "HOME": "/nonexistent", **(env or {})}
     try:
         process = await anyio.open_process(
-            list(argv), cwd=cwd, env=clean, start_new_session=True, stdin=subprocess.PIPE
+            list(argv),
+            cwd=cwd,
+            env=clean_environment(env),
+            start_new_session=True,
+            stdin=subprocess.PIPE,
         )
     except OSError as fault:
         raise SandboxError(f"{Path(argv[0]).name} could not be started: {fault.strerror}") from None
-    _apply_rlimits(process.pid, limits)
+    limit(process.pid, limits)
     return process
 
 

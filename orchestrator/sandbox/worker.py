@@ -1,38 +1,46 @@
 """Long-lived worker processes for checks written in Python.
 
 A check parses text that may have been written to break a parser. It runs in another process that
-can be killed, with nothing of our environment; starting Python takes longer than most checks, so
-the process is kept for the next one.
+can be killed, with nothing of our environment. Starting Python and importing takes longer than
+most checks: one process, the nursery, does both once and forks the workers, and a worker is kept
+for the next check. ``worker_main`` is what they run.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import secrets
+import select
 import signal
+import socket
+import subprocess
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import anyio
-from anyio.abc import Process
+from anyio.abc import SocketStream, UNIXSocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from orchestrator.errors import SandboxError
-from orchestrator.sandbox.process import Limits, kill_group, start
-from orchestrator.sandbox.worker_main import OUT_OF_MEMORY, READY
+from orchestrator.sandbox.process import Limits, clean_environment, kill_group, limit
+from orchestrator.sandbox.worker_main import OUT_OF_MEMORY, ready
 
 CHECKS = "orchestrator.review.checks."
 PACKAGE_PARENT = Path(__file__).resolve().parents[2]
 MAIN = Path(__file__).with_name("worker_main.py")
 
 START_SECONDS = 30.0
+END_SECONDS = 2.0
 REPLY_BYTES = 64 << 20
 LIMITS = Limits(memory=2 << 30, file_size=1 << 20)
 
-# The ways in which the two event loops say that the other end of a pipe is gone.
-_BROKEN = (anyio.IncompleteRead, anyio.BrokenResourceError, ConnectionError)
+# The ways in which the two event loops say that the other end of a socket is gone.
+_BROKEN = (anyio.IncompleteRead, anyio.BrokenResourceError, anyio.EndOfStream, ConnectionError)
 _FUNCTION = re.compile(r"[a-z_]\w*(?:\.[a-z_]\w*)*:[a-z_]\w*", re.ASCII)
 
 
@@ -40,93 +48,174 @@ class _GarbageError(Exception):
     """The worker's reply is not the protocol's."""
 
 
-class _Worker:
-    """One process: asked one thing at a time."""
+class _EndedError(Exception):
+    """The worker ended before it replied.
 
-    def __init__(self, process: Process) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
-        self._process, self._stdin, self._stderr = process, process.stdin, process.stderr
-        self._replies = BufferedByteReceiveStream(process.stdout)
-        self._ready, self._asked = False, 0
+    Args:
+        code: its exit code, or the negative number of the signal that ended it.
+    """
 
-    @classmethod
-    async def start(cls, home: Path) -> Self:
-        """Start the process; it boots while the caller goes on."""
-        return cls(await start([sys.executable, "-I", str(MAIN), str(home)], limits=LIMITS))
+    def __init__(self, code: int) -> None:
+        if code == OUT_OF_MEMORY:
+            super().__init__(f"needed more than {LIMITS.memory >> 20} MiB of memory")
+        elif code < 0:
+            super().__init__(f"was ended by signal {-code} ({signal.strsignal(-code)})")
+        else:
+            super().__init__(f"ended with exit code {code}")
+
+
+class _Nursery:
+    """The process that forks the workers, from our side. Starting it waits for nothing.
+
+    Args:
+        size: how many workers.
+        home: the folder they import from.
+        modules: what is imported before the first fork.
+
+    Attributes:
+        ends: our end of each place's socket.
+
+    Raises:
+        SandboxError: it could not be started.
+    """
+
+    def __init__(self, size: int, home: Path, modules: Sequence[str]) -> None:
+        pairs = [socket.socketpair() for _ in range(size)]
+        self.ends = [ours for ours, _ in pairs]
+        theirs = [end.fileno() for _, end in pairs]
+        numbers = ",".join(map(str, theirs))
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", str(MAIN), str(home), numbers, *modules],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                env=clean_environment(),
+                pass_fds=theirs,
+                start_new_session=True,
+            )
+        except OSError as fault:
+            self.let_go()
+            raise SandboxError(f"a worker could not be started: {fault.strerror}") from None
+        finally:
+            for _, end in pairs:
+                end.close()
+        limit(self._process.pid, LIMITS)
+
+    def let_go(self) -> None:
+        """Close our ends."""
+        for end in self.ends:
+            end.close()
 
     @property
     def alive(self) -> bool:
-        """Whether the process still runs, as far as is known."""
-        return self._process.returncode is None
+        """Whether the process still runs."""
+        return self._process.poll() is None
+
+    def replace(self, place: int, token: str) -> None:
+        """Have a place's worker killed; the next one there says the token when it is ready."""
+        assert self._process.stdin is not None
+        with suppress(OSError):  # the nursery is gone, and its workers with it
+            self._process.stdin.write(f"{place} {token}\n".encode("ascii"))
+            self._process.stdin.flush()
+
+    def last_words(self) -> str:
+        """The last line of standard error, which only a failed start can have written to."""
+        assert self._process.stderr is not None
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(1)
+        if self.alive:
+            return "it closed its output"
+        lines = self._process.stderr.read().decode("utf-8", "replace").strip().splitlines()
+        return lines[-1] if lines else str(_EndedError(self._process.returncode))
+
+    def close(self) -> None:
+        """End the process, the workers and everything that they started."""
+        assert self._process.stdin is not None
+        assert self._process.stderr is not None
+        with suppress(OSError):
+            self._process.stdin.close()
+        self._process.terminate()
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            kill_group(self._process)
+            self._process.wait()
+        self._process.stderr.close()
+        self.let_go()
+
+
+class _Place:
+    """Where one worker after the other serves; asked one thing at a time."""
+
+    def __init__(self, number: int, nursery: _Nursery, stream: SocketStream) -> None:
+        self._number, self._nursery, self._stream = number, nursery, stream
+        self._replies = BufferedByteReceiveStream(stream)
+        self._ready, self._asked, self._token = False, 0, ""
 
     async def boot(self) -> None:
-        """Wait until it takes requests, the first time.
+        """Wait until a worker takes requests; what one before it left to say is passed over.
 
         Raises:
-            SandboxError: it did not get there.
+            SandboxError: none got there.
         """
-        if self._ready:
+        if self._ready and not self._has_news():
             return
+        self._ready = False
+        awaited = ready(self._token).rstrip(b"\n")
         try:
             with anyio.fail_after(START_SECONDS):
-                line = await self._replies.receive_until(b"\n", REPLY_BYTES)
+                while await self._replies.receive_until(b"\n", REPLY_BYTES) != awaited:
+                    pass
         except TimeoutError:
             raise SandboxError(f"a worker took longer than {START_SECONDS:g} s to start") from None
+        except anyio.DelimiterNotFound:
+            raise SandboxError("a worker could not start: it printed without an end") from None
         except _BROKEN:
-            raise SandboxError(f"a worker could not start: {await self._last_words()}") from None
-        if line + b"\n" != READY:
-            raise SandboxError("a worker could not start: it printed something unexpected")
+            words = self._nursery.last_words()
+            raise SandboxError(f"a worker could not start: {words}") from None
         self._ready = True
+
+    def _has_news(self) -> bool:
+        """Whether something came that nobody asked for: the worker died while it was idle."""
+        news = select.poll()
+        news.register(self._nursery.ends[self._number], select.POLLIN)
+        return bool(news.poll(0))
 
     async def ask(self, function: str, job: dict[str, Any], seconds: float) -> dict[str, Any]:
         """Send one request, return its reply.
 
         Raises:
-            the kinds in ``_BROKEN``: the process ended.
+            _EndedError, the kinds in ``_BROKEN``: the process ended.
             anyio.DelimiterNotFound: the reply is larger than a reply may be.
             _GarbageError: the reply is not the protocol's.
         """
         self._asked += 1
         request = {"id": self._asked, "function": function, "job": job, "seconds": seconds}
-        await self._stdin.send(json.dumps(request).encode("ascii") + b"\n")
+        await self._stream.send(json.dumps(request).encode("ascii") + b"\n")
         line = await self._replies.receive_until(b"\n", REPLY_BYTES)
+        if len(line) > REPLY_BYTES:  # it came whole, with the chunk that went over
+            raise anyio.DelimiterNotFound(REPLY_BYTES)
         try:
             reply = json.loads(line)
         except (ValueError, RecursionError):
             raise _GarbageError from None
+        if isinstance(reply, dict) and isinstance(reply.get("ended"), int):
+            raise _EndedError(reply["ended"])
         if not isinstance(reply, dict) or reply.get("id") != self._asked:
             raise _GarbageError  # a line of something else, or the answer to an earlier request
         return reply
 
-    async def how_it_ended(self) -> str:
-        """Why there is no reply, in a few words."""
-        with anyio.move_on_after(1):
-            await self._process.wait()
-        code = self._process.returncode
-        if code is None:
-            return "closed its output"
-        if code == OUT_OF_MEMORY:
-            return f"needed more than {LIMITS.memory >> 20} MiB of memory"
-        if code < 0:
-            return f"was ended by signal {-code} ({signal.strsignal(-code)})"
-        return f"ended with exit code {code}"
-
-    async def _last_words(self) -> str:
-        """The last line of standard error, which only a failed start can have written to."""
-        said = bytearray()
-        with anyio.move_on_after(1):
-            async for chunk in self._stderr:
-                said = (said + chunk)[-4096:]
-        lines = said.decode("utf-8", "replace").strip().splitlines()
-        return lines[-1] if lines else await self.how_it_ended()
+    def replace(self) -> None:
+        """Give up on the worker, and on whatever it still has to say."""
+        self._token, self._ready = secrets.token_hex(8), False
+        self._replies = BufferedByteReceiveStream(self._stream)
+        self._nursery.replace(self._number, self._token)
 
     async def close(self) -> None:
-        """End the process and everything it started."""
+        """Close our end."""
         with anyio.CancelScope(shield=True):
-            kill_group(self._process)
-            await self._process.aclose()
+            await self._stream.aclose()
 
 
 class WorkerPool:
@@ -136,14 +225,34 @@ class WorkerPool:
         size: how many checks run at once.
         home: the folder workers import checks from, the package's parent.
         prefix: what a function's dotted name must begin with.
+        modules: imported once, before the first worker is forked.
     """
 
-    def __init__(self, size: int, *, home: Path = PACKAGE_PARENT, prefix: str = CHECKS) -> None:
-        self._home, self._prefix = home, prefix
-        self._places = anyio.Semaphore(size)
-        self._idle: list[_Worker] = []
-        self._all: set[_Worker] = set()
+    def __init__(
+        self,
+        size: int,
+        *,
+        home: Path = PACKAGE_PARENT,
+        prefix: str = CHECKS,
+        modules: Sequence[str] = (),
+    ) -> None:
+        self._size, self._home, self._prefix, self._modules = size, home, prefix, modules
+        self._turns, self._starting = anyio.Semaphore(size), anyio.Lock()
+        self._nursery: _Nursery | None = None
+        self._idle: list[_Place] = []
+        self._places: list[_Place] = []
         self._open = False
+
+    def start(self) -> None:
+        """Start now, ahead of the first call and of the event loop. A failure shows at the call."""
+        with suppress(SandboxError):
+            self._nursery = self._nursery or _Nursery(self._size, self._home, self._modules)
+
+    def close(self) -> None:
+        """End what ``start`` started, where the pool was never entered."""
+        if self._nursery:
+            self._nursery.close()
+            self._nursery = None
 
     async def __aenter__(self) -> Self:
         self._open = True
@@ -156,18 +265,7 @@ class WorkerPool:
         trace: TracebackType | None,
     ) -> None:
         self._open = False
-        self._idle.clear()
-        for worker in list(self._all):
-            await self._discard(worker)
-
-    async def warm(self) -> None:
-        """Start one worker now, if there is none; it boots in its own process meanwhile.
-
-        Raises:
-            SandboxError: no process could be started.
-        """
-        if self._open and not self._all:
-            self._idle.append(await self._start())
+        await self._discard()
 
     async def call(self, function: str, job: dict[str, Any], *, seconds: float) -> Any:
         """Run ``function`` on ``job`` in a worker and return what it returned.
@@ -182,7 +280,7 @@ class WorkerPool:
         """
         if not function.startswith(self._prefix) or not _FUNCTION.fullmatch(function):
             raise SandboxError(f"{function!r} is not a check: workers run {self._prefix}*:* only")
-        async with self._places:
+        async with self._turns:
             reply = await self._ask(function, job, seconds)
         if "error" in reply:
             raise SandboxError(str(reply["error"]))
@@ -191,44 +289,48 @@ class WorkerPool:
     async def _ask(self, function: str, job: dict[str, Any], seconds: float) -> dict[str, Any]:
         """One exchange with a worker, which is only kept when it went well."""
         name = function.partition(":")[0].rpartition(".")[2]
-        worker = await self._take()
+        place = await self._take()
         kept = False
         try:
-            await worker.boot()
+            await place.boot()
             with anyio.fail_after(seconds):
-                reply = await worker.ask(function, job, seconds)
-            kept = self._open
+                reply = await place.ask(function, job, seconds)
+            kept = True
         except TimeoutError:
             raise SandboxError(f"{name}: ran longer than {seconds:g} s") from None
         except anyio.DelimiterNotFound:
             raise SandboxError(f"{name}: replied with more than {REPLY_BYTES} bytes") from None
         except _GarbageError:
             raise SandboxError(f"{name}: the worker's reply was not readable") from None
+        except _EndedError as ended:
+            raise SandboxError(f"{name}: the worker {ended}") from None
         except (*_BROKEN, anyio.ClosedResourceError):
-            raise SandboxError(f"{name}: the worker {await worker.how_it_ended()}") from None
+            raise SandboxError(f"{name}: the worker is gone, and who keeps it too") from None
         finally:
-            if kept:
-                self._idle.append(worker)
-            else:
-                await self._discard(worker)
+            if not kept:
+                place.replace()
+            if place in self._places:
+                self._idle.append(place)
         return reply
 
-    async def _take(self) -> _Worker:
-        """A worker that waits for work, or a new one."""
-        if not self._open:
-            raise SandboxError("the workers are closed")
-        while self._idle:
-            worker = self._idle.pop()
-            if worker.alive:
-                return worker
-            await self._discard(worker)
-        return await self._start()
+    async def _take(self) -> _Place:
+        """A worker that waits for work."""
+        async with self._starting:
+            if not self._open:
+                raise SandboxError("the workers are closed")
+            if self._nursery is None or not self._nursery.alive:
+                await self._discard()
+                self._nursery = _Nursery(self._size, self._home, self._modules)
+            if not self._places:
+                self._places = [
+                    _Place(number, self._nursery, await UNIXSocketStream.from_socket(end))
+                    for number, end in enumerate(self._nursery.ends)
+                ]
+                self._idle = self._places[::-1]
+            return self._idle.pop()
 
-    async def _start(self) -> _Worker:
-        worker = await _Worker.start(self._home)
-        self._all.add(worker)
-        return worker
-
-    async def _discard(self, worker: _Worker) -> None:
-        self._all.discard(worker)
-        await worker.close()
+    async def _discard(self) -> None:
+        places, self._places, self._idle = self._places, [], []
+        for place in places:
+            await place.close()
+        self.close()

@@ -1,30 +1,30 @@
-"""What a worker process runs: one JSON line in, one JSON line out, until its input ends.
+"""What the worker processes run: a nursery that imports once what checks need, and its forks.
 
-Started as a file, isolated (``-I``), with the folder to import checks from as its one argument. It
-imports nothing of this package itself, so that it starts fast and a check is all it can break.
+Started as a file, isolated (``-I``): ``worker_main.py HOME SOCKETS [MODULE ...]``. It puts HOME on
+the path, imports the modules, and forks one worker for each of the inherited sockets. A worker takes one JSON line and answers with one, until its socket ends. One that dies is replaced on
+the same socket, after a line that says how it ended. Standard input carries the commands: a line
+``PLACE TOKEN`` replaces the worker of that place. At its end everything ends.
 """
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
+import select
 import signal
+import socket
 import sys
-from typing import Any, BinaryIO
+from contextlib import suppress
+from typing import Any, NoReturn
 
-READY = b'{"ready": true}\n'
 OUT_OF_MEMORY = 71
 
 
-def _protocol_streams() -> tuple[BinaryIO, BinaryIO]:
-    """Keep the two pipes for the protocol; what a check prints or reads goes to the null device."""
-    requests, replies = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    null = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(null, stream)
-    os.close(null)
-    return requests, replies
+def ready(token: str) -> bytes:
+    """The line with which a worker says that it takes requests."""
+    return json.dumps({"ready": token}).encode("ascii") + b"\n"
 
 
 def _answer(request: dict[str, Any]) -> str:
@@ -40,23 +40,127 @@ def _answer(request: dict[str, Any]) -> str:
         return json.dumps({"id": number, "error": f"{name}: {type(fault).__name__}: {line:.500}"})
 
 
-def main() -> None:
-    """Serve requests until the input ends.
+def _work(end: socket.socket, token: str) -> None:
+    """Serve requests until the socket ends.
 
     An alarm ends the process a second after a request's own time: a parent that was killed cannot
     end a check that never returns, and a check deep in C code lets no Python code run.
     """
-    sys.path.insert(0, sys.argv[1])
-    requests, replies = _protocol_streams()
-    replies.write(READY)
-    replies.flush()
-    for line in requests:
-        request = json.loads(line)
-        signal.setitimer(signal.ITIMER_REAL, request["seconds"] + 1)
-        reply = _answer(request).encode("ascii")
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        replies.write(reply + b"\n")
-        replies.flush()
+    with end, end.makefile("rb") as requests:
+        end.sendall(b"\n" + ready(token))  # whatever was said before ends here
+        for line in requests:
+            request = json.loads(line)
+            signal.setitimer(signal.ITIMER_REAL, request["seconds"] + 1)
+            reply = _answer(request).encode("ascii")
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            end.sendall(reply + b"\n")
+
+
+class _Nursery:
+    """Keeps one worker alive at each place."""
+
+    def __init__(self, ends: list[socket.socket]) -> None:
+        self._ends, self._tokens = ends, [""] * len(ends)
+        self._places: dict[int, int] = {}
+        self._woken, self._wake = os.pipe()
+        for end in (self._woken, self._wake):
+            os.set_blocking(end, False)
+
+    def serve(self) -> NoReturn:
+        """Fork the workers and look after them until there are no more commands."""
+        # The handler does nothing: that it is there makes the signal write to the pipe.
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGTERM, lambda *_: self._end())
+        signal.set_wakeup_fd(self._wake)
+        for place in range(len(self._ends)):
+            self._fork(place)
+        said = b""
+        while True:
+            readable, _, _ = select.select([0, self._woken], [], [])
+            if self._woken in readable:
+                os.read(self._woken, 4096)
+                self._reap()
+            if 0 in readable:
+                heard = os.read(0, 4096)
+                if not heard:
+                    self._end()
+                *commands, said = (said + heard).split(b"\n")
+                for command in commands:
+                    self._replace(*command.decode("ascii").split())
+
+    def _fork(self, place: int) -> None:
+        pid = os.fork()
+        if pid == 0:
+            self._become_worker(place)
+        self._places[pid] = place
+        # A group of its own, so that what a check starts ends with it. Both sides see to it:
+        # whichever runs first.
+        with suppress(OSError):
+            os.setpgid(pid, pid)
+
+    def _become_worker(self, place: int) -> NoReturn:
+        code = 1
+        try:
+            os.setpgid(0, 0)
+            signal.set_wakeup_fd(-1)
+            for number in (signal.SIGCHLD, signal.SIGTERM):
+                signal.signal(number, signal.SIG_DFL)
+            os.close(self._woken)
+            os.close(self._wake)
+            os.dup2(1, 0)
+            for other, end in enumerate(self._ends):
+                if other != place:
+                    end.close()
+            _work(self._ends[place], self._tokens[place])
+            code = 0
+        finally:
+            os._exit(code)
+
+    def _reap(self) -> None:
+        """Replace the workers that have ended."""
+        while self._places:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            place = self._places.pop(pid, None)
+            if place is None:
+                continue
+            _kill(pid)  # what it started
+            said = json.dumps({"ended": os.waitstatus_to_exitcode(status)}).encode("ascii")
+            with suppress(OSError):  # full, or nobody reads any more
+                self._ends[place].send(said + b"\n", socket.MSG_DONTWAIT)
+            self._fork(place)
+
+    def _replace(self, place: str, token: str) -> None:
+        self._tokens[int(place)] = token
+        for pid, at in self._places.items():
+            if at == int(place):
+                _kill(pid)
+
+    def _end(self) -> NoReturn:
+        for pid in self._places:
+            _kill(pid)
+        os._exit(0)
+
+
+def _kill(group: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
+
+
+def main() -> None:
+    """Import, then fork and serve; what a check prints or reads goes to the null device."""
+    home, ends, *modules = sys.argv[1:]
+    sys.path.insert(0, home)
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 1)
+    for module in modules:
+        with suppress(Exception):  # the check that needs it will say why it cannot have it
+            importlib.import_module(module)
+    os.dup2(null, 2)
+    os.close(null)
+    gc.freeze()  # nothing imported so far is garbage: not looking at it keeps its pages shared
+    _Nursery([socket.socket(fileno=int(end)) for end in ends.split(",")]).serve()
 
 
 if __name__ == "__main__":

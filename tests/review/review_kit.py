@@ -8,6 +8,7 @@ from pathlib import Path
 
 from orchestrator.app.policy import sources
 from orchestrator.app.types import ReviewOptions
+from orchestrator.app.workers import new_pool
 from orchestrator.catalog.settings import Settings
 from orchestrator.engine import machine
 from orchestrator.engine.events import Event, ignore
@@ -88,7 +89,10 @@ async def review(
     """One review with a given model; the rest is what the command wires."""
     found = await from_refs(repo.path, "HEAD~1", "HEAD")
     clock = SystemClock()
-    async with open_journal(run_id, store or MemoryStore(clock), clock, holder="test") as journal:
+    if store is None:
+        store = MemoryStore(clock)
+        await store.create(run_id, clock.now(), {})
+    async with open_journal(run_id, store, clock, holder="test") as journal:
         opening = Opening(
             sources=await sources(found),
             adjust=adjust,
@@ -96,8 +100,9 @@ async def review(
             environment=environment,
             redact=str,
             observer=observer,
+            pool=new_pool(),
         )
-        async with open_case(found, journal, opening) as case:
+        async with opening.pool, open_case(found, journal, opening) as case:
             await machine.run(FLOW, case, journal, observer)
             return assemble(case)
 

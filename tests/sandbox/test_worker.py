@@ -57,7 +57,7 @@ def leave(job):
     os._exit(job["code"])
 
 def garbage(job):
-    for stream in range(3, 10):
+    for stream in range(3, 64):
         try:
             os.write(stream, job["text"].encode())
         except OSError:
@@ -206,7 +206,6 @@ async def test_other_calls_go_on_while_one_breaks(pool) -> None:
 
 async def test_at_most_size_run_at_once(pool) -> None:
     async with pool(2) as workers:
-        await workers.warm()
         pids: set[int] = set()
 
         async def call() -> None:
@@ -281,12 +280,29 @@ async def test_a_worker_that_cannot_start_says_why(pool, tmp_path, monkeypatch) 
             await workers.call("rogue:pid", {}, seconds=20)
 
 
-async def test_warm_boots_one_worker(pool) -> None:
-    async with pool(2) as workers:
-        await workers.warm()
-        await workers.warm()
-        first = await workers.call("rogue:pid", {}, seconds=20)
-        assert first == await workers.call("rogue:pid", {}, seconds=20)
+async def test_workers_can_be_started_ahead_and_share_what_was_imported(pool, home) -> None:
+    (home / "heavy.py").write_text("import os\nIMPORTED_BY = os.getpid()\n")
+    rogue = home / "rogue.py"
+    rogue.write_text(
+        f"{rogue.read_text()}\ndef heavy(job):\n    import heavy\n    return heavy.IMPORTED_BY\n"
+    )
+    ahead = WorkerPool(2, home=home, prefix="rogue", modules=["heavy", "there_is_no_such_module"])
+    ahead.start()
+    async with ahead as workers:
+        importers = {await workers.call("rogue:heavy", {}, seconds=20) for _ in range(2)}
+        assert len(importers) == 1
+        assert await workers.call("rogue:pid", {}, seconds=20) not in importers
+        (nursery,) = importers
+    assert await gone(nursery)
+
+
+def test_a_pool_that_was_started_and_never_entered_leaves_nothing(home) -> None:
+    ahead = WorkerPool(1, home=home, prefix="rogue")
+    ahead.start()
+    ahead.close()
+    assert not subprocess.run(
+        ["pgrep", "-f", str(home)], capture_output=True, text=True, check=False
+    ).stdout
 
 
 async def test_workers_have_none_of_our_environment(pool, monkeypatch, home) -> None:
@@ -324,10 +340,10 @@ def test_a_killed_parent_leaves_no_busy_worker(home) -> None:
     assert parent.stdout is not None
     pid = int(parent.stdout.readline())
     time.sleep(0.3)
+    assert running(pid)
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    assert running(pid)
     end = time.monotonic() + 10
     while running(pid) and time.monotonic() < end:
         time.sleep(0.05)
