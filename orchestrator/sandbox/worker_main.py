@@ -1,8 +1,9 @@
 """What the worker processes run: a nursery that imports once what checks need, and its forks.
 
 Started as a file, isolated (``-I``): ``worker_main.py HOME SOCKETS [MODULE ...]``. It puts HOME on
-the path, imports the modules, and forks one worker for each of the inherited sockets. A worker takes one JSON line and answers with one, until its socket ends. One that dies is replaced on
-the same socket, after a line that says how it ended. Standard input carries the commands: a line
+the path, imports the modules, and forks one worker for each of the inherited sockets. A worker
+takes one JSON line and answers with one, until its socket ends. One that dies is replaced on the
+same socket, after a line that says how it ended. Standard input carries the commands: a line
 ``PLACE TOKEN`` replaces the worker of that place. At its end everything ends.
 """
 
