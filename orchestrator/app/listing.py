@@ -21,7 +21,7 @@ from orchestrator.review.contracts import contracts
 from orchestrator.review.rules import load_rules
 from orchestrator.review.toolbox import TOOLS
 from orchestrator.review.verdict import Verdict
-from orchestrator.stores.sqlite import SqliteStore
+from orchestrator.stores.base import RunStore
 
 
 def runs(repo: Path | None) -> list[RunInfo]:
@@ -30,8 +30,10 @@ def runs(repo: Path | None) -> list[RunInfo]:
         return anyio.run(_runs, store)
 
 
-async def _runs(store: SqliteStore) -> list[RunInfo]:
-    return [_info(run, _verdict(await store.rows(run.run_id))) for run in await store.runs()]
+async def _runs(store: RunStore) -> list[RunInfo]:
+    return [
+        _info(run, _verdict(await store.find(run.run_id, VERDICT))) for run in await store.runs()
+    ]
 
 
 def show(repo: Path | None, run_id: str) -> Shown:
@@ -44,18 +46,15 @@ def show(repo: Path | None, run_id: str) -> Shown:
         return anyio.run(_show, store, run_id)
 
 
-async def _show(store: SqliteStore, run_id: str) -> Shown:
+async def _show(store: RunStore, run_id: str) -> Shown:
     run = state.resolve(run_id, await store.runs())
     rows = await store.rows(run.run_id)
-    found = _verdict(rows)
+    found = _verdict(await store.find(run.run_id, VERDICT))
     return Shown(_info(run, found), found, timeline(rows))
 
 
-def _verdict(rows: Sequence[Row]) -> Verdict | None:
-    for row in reversed(rows):
-        if row.key == VERDICT and row.kind == "note":
-            return Verdict.model_validate(json.loads(row.body))
-    return None
+def _verdict(row: Row | None) -> Verdict | None:
+    return Verdict.model_validate(json.loads(row.body)) if row else None
 
 
 def _info(run: RunMeta, verdict: Verdict | None) -> RunInfo:

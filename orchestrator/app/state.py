@@ -1,4 +1,7 @@
-"""Where runs are kept: ``.diffcourt/state/`` of the repository, which ignores itself."""
+"""Where runs are kept: ``.diffcourt/state/`` of the repository, which ignores itself.
+
+``DIFFCOURT_STORE`` moves the journals to a PostgreSQL server. A run's scratch stays here.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from orchestrator.engine.ports import RunMeta
-from orchestrator.errors import RunNotFound, StoreError
+from orchestrator.errors import InputError, RunNotFound, StoreError
+from orchestrator.stores.base import RunStore
 from orchestrator.stores.sqlite import SqliteStore
 
 STATE = Path(".diffcourt/state")
 JOURNAL = "journal.db"
 LATEST = "latest"
+STORE = "DIFFCOURT_STORE"
 
 
 def home(repo: Path | None) -> Path:
@@ -62,13 +67,34 @@ def _elsewhere(root: Path) -> Path:
 
 
 @contextmanager
-def open_store(folder: Path) -> Iterator[SqliteStore]:
-    """The journal store of a state folder."""
-    store = SqliteStore(folder / JOURNAL)
+def open_store(folder: Path) -> Iterator[RunStore]:
+    """The store that ``DIFFCOURT_STORE`` names, else the journal of a state folder.
+
+    Raises:
+        InputError: it names none that we know, or one whose library is not installed.
+        StoreError: it cannot be used.
+    """
+    address = os.environ.get(STORE, "").strip()
+    store = _postgres(address) if address else SqliteStore(folder / JOURNAL)
     try:
         yield store
     finally:
         store.close()
+
+
+def _postgres(address: str) -> RunStore:
+    if not address.startswith(("postgresql://", "postgres://")):
+        # Without the value: it may hold a password.
+        raise InputError(f"{STORE} must begin with postgresql://; unset it to keep runs in {STATE}")
+    try:
+        # Imported here: few use it, and it takes 60 ms.
+        from orchestrator.stores.postgres import PostgresStore  # noqa: PLC0415
+    except ImportError:
+        raise InputError(
+            f"{STORE} names a PostgreSQL server, and its library is not installed; "
+            "pip install 'diffcourt[postgres]'"
+        ) from None
+    return PostgresStore(address)
 
 
 def new_run_id() -> str:

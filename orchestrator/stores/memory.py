@@ -3,57 +3,92 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from orchestrator.engine.ports import Clock, Row, RunMeta
 from orchestrator.engine.types import Json
-from orchestrator.errors import StoreError
+from orchestrator.stores.base import already_there, fenced_off, held, no_such_run
+from orchestrator.stores.holder import gone
+
+
+@dataclass
+class _Kept:
+    """A run, its rows and its lease."""
+
+    run: RunMeta
+    rows: list[Row] = field(default_factory=list)
+    holder: str = ""
+    until: float = 0.0
+    fence: int = 0
 
 
 class MemoryStore:
-    """Rows by run. Gone with the process."""
+    """Runs and their journals. Gone with the process."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._rows: dict[str, list[Row]] = {}
-        self._index: dict[str, RunMeta] = {}
-        self._leases: dict[str, tuple[str, float]] = {}
-        self._fences: dict[str, int] = {}
+        self._kept: dict[str, _Kept] = {}
+
+    def close(self) -> None:
+        """Nothing to let go of."""
 
     async def create(self, run_id: str, started: float, meta: Json) -> None:
         """Enter a new run."""
-        self._index[run_id] = RunMeta(run_id, started, meta)
+        await self.restore(RunMeta(run_id, started, meta), [])
+
+    async def restore(self, run: RunMeta, rows: Sequence[Row]) -> None:
+        """Enter a run with all its rows; see ``RunStore``."""
+        if run.run_id in self._kept:
+            raise already_there(run.run_id)
+        self._kept[run.run_id] = _Kept(replace(run, writer=None), list(rows))
 
     async def runs(self) -> list[RunMeta]:
-        """All runs, newest first."""
-        return sorted(self._index.values(), key=lambda run: run.started, reverse=True)
+        """All runs, newest first; ``writer`` where a lease is live."""
+        found = [
+            replace(kept.run, writer=kept.holder if self._live(kept) else None)
+            for kept in self._kept.values()
+        ]
+        return sorted(found, key=lambda run: (run.started, run.run_id), reverse=True)
 
     async def forget(self, run_id: str) -> None:
         """Remove a run and its rows."""
-        for table in (self._index, self._rows, self._leases, self._fences):
-            table.pop(run_id, None)
+        kept = self._kept.get(run_id)
+        if kept is not None and self._live(kept):
+            raise held(run_id, kept.holder, kept.until - self._clock.now())
+        self._kept.pop(run_id, None)
+
+    def _live(self, kept: _Kept) -> bool:
+        return kept.until > self._clock.now() and not gone(kept.holder)
 
     async def acquire(self, run_id: str, holder: str, ttl: float) -> int:
         """Become the one writer."""
-        other, until = self._leases.get(run_id, ("", 0.0))
-        if until > self._clock.now():
-            raise StoreError(f"run {run_id} is being written by {other}")
-        self._leases[run_id] = (holder, self._clock.now() + ttl)
-        self._fences[run_id] = self._fences.get(run_id, 0) + 1
-        return self._fences[run_id]
+        if run_id not in self._kept:
+            raise no_such_run(run_id)
+        kept = self._kept[run_id]
+        if self._live(kept):
+            raise held(run_id, kept.holder, kept.until - self._clock.now())
+        kept.holder, kept.until = holder, self._clock.now() + ttl
+        kept.fence += 1
+        return kept.fence
 
     async def append(self, run_id: str, fence: int, rows: Sequence[Row], ttl: float) -> None:
         """Add rows and extend the lease."""
-        if self._fences.get(run_id) != fence:
-            raise StoreError(f"run {run_id} has another writer now")
-        holder, _ = self._leases.get(run_id, ("", 0.0))
-        self._leases[run_id] = (holder, self._clock.now() + ttl)
-        self._rows.setdefault(run_id, []).extend(rows)
+        kept = self._kept.get(run_id)
+        if kept is None or kept.fence != fence:
+            raise fenced_off(run_id)
+        kept.until = self._clock.now() + ttl
+        kept.rows.extend(rows)
 
     async def rows(self, run_id: str) -> list[Row]:
         """All rows, in order."""
-        return list(self._rows.get(run_id, ()))
+        return list(self._kept[run_id].rows) if run_id in self._kept else []
+
+    async def find(self, run_id: str, key: str) -> Row | None:
+        """The newest row under a key."""
+        return next((row for row in reversed(await self.rows(run_id)) if row.key == key), None)
 
     async def release(self, run_id: str, fence: int) -> None:
         """Let others write."""
-        if self._fences.get(run_id) == fence:
-            self._leases.pop(run_id, None)
+        kept = self._kept.get(run_id)
+        if kept is not None and kept.fence == fence:
+            kept.until = 0.0

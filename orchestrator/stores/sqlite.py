@@ -6,7 +6,6 @@ worker thread at a time, so that the event loop never waits for the disk.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,13 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-import anyio
-import anyio.to_thread
-
 from orchestrator.engine.canonical import canonical
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.engine.types import Json
 from orchestrator.errors import StoreError
+from orchestrator.stores.base import Turns, already_there, fenced_off, held, meta_of, no_such_run
+from orchestrator.stores.holder import gone
 
 T = TypeVar("T")
 
@@ -36,6 +34,8 @@ CREATE TABLE IF NOT EXISTS journal (
 ) STRICT, WITHOUT ROWID;
 """
 
+ROWS = "SELECT seq, kind, key, at, body, hash FROM journal"
+
 
 class SqliteStore:
     """Runs and their journals in one file.
@@ -49,17 +49,22 @@ class SqliteStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._limiter = anyio.CapacityLimiter(1)
+        self._turns = Turns()
         with self._faults():
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-            self._db.execute("PRAGMA busy_timeout=10000")
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=FULL")
-            self._db.executescript(SCHEMA)
+            try:
+                self._db.execute("PRAGMA busy_timeout=10000")
+                self._db.execute("PRAGMA journal_mode=WAL")
+                self._db.execute("PRAGMA synchronous=FULL")
+                self._db.executescript(SCHEMA)
+            except BaseException:
+                self._db.close()
+                raise
 
     def close(self) -> None:
-        """Close the file. Idempotent."""
-        self._db.close()
+        """Close the file, when what is being written is written. Idempotent."""
+        with self._turns.alone():
+            self._db.close()
 
     @contextmanager
     def _faults(self) -> Iterator[None]:
@@ -76,7 +81,7 @@ class SqliteStore:
             with self._faults():
                 return work()
 
-        return await anyio.to_thread.run_sync(guarded, limiter=self._limiter)
+        return await self._turns.run(guarded)
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -92,13 +97,20 @@ class SqliteStore:
 
     async def create(self, run_id: str, started: float, meta: Json) -> None:
         """Enter a new run."""
+        await self.restore(RunMeta(run_id, started, meta), [])
+
+    async def restore(self, run: RunMeta, rows: Sequence[Row]) -> None:
+        """Enter a run with all its rows; see ``RunStore``."""
 
         def work() -> None:
             with self._transaction() as db:
-                db.execute(
-                    "INSERT INTO runs (run, started, meta) VALUES (?, ?, ?)",
-                    (run_id, started, canonical(meta).decode()),
-                )
+                entered = db.execute(
+                    "INSERT INTO runs (run, started, meta) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                    (run.run_id, run.started, canonical(run.meta).decode()),
+                ).rowcount
+                if not entered:
+                    raise already_there(run.run_id)
+                _insert(db, run.run_id, rows)
 
         await self._in_thread(work)
 
@@ -106,14 +118,13 @@ class SqliteStore:
         """All runs, newest first; ``writer`` where a lease is live."""
 
         def work() -> list[RunMeta]:
-            rows = self._db.execute(
-                "SELECT run, started, meta, CASE WHEN lease_until > ? THEN holder END"
-                " FROM runs ORDER BY started DESC, run DESC",
-                (time.time(),),
+            found = self._db.execute(
+                "SELECT run, started, meta, holder, lease_until FROM runs"
+                " ORDER BY started DESC, run DESC"
             )
             return [
-                RunMeta(run, started, json.loads(meta), holder)
-                for run, started, meta, holder in rows
+                RunMeta(run, started, meta_of(run, meta), holder if _live(holder, until) else None)
+                for run, started, meta, holder, until in found
             ]
 
         return await self._in_thread(work)
@@ -123,6 +134,11 @@ class SqliteStore:
 
         def work() -> None:
             with self._transaction() as db:
+                row = db.execute(
+                    "SELECT holder, lease_until FROM runs WHERE run = ?", (run_id,)
+                ).fetchone()
+                if row is not None and _live(*row):
+                    raise held(run_id, row[0], row[1] - time.time())
                 db.execute("DELETE FROM journal WHERE run = ?", (run_id,))
                 db.execute("DELETE FROM runs WHERE run = ?", (run_id,))
 
@@ -137,13 +153,10 @@ class SqliteStore:
                     "SELECT holder, lease_until, fence FROM runs WHERE run = ?", (run_id,)
                 ).fetchone()
                 if row is None:
-                    raise StoreError(f"there is no run {run_id} in {self.path}")
+                    raise no_such_run(run_id)
                 other, until, fence = row
-                if until > time.time():
-                    raise StoreError(
-                        f"run {run_id} is being written by {other}; "
-                        f"wait until it ends, or {until - time.time():.0f} s after it died"
-                    )
+                if _live(other, until):
+                    raise held(run_id, other, until - time.time())
                 db.execute(
                     "UPDATE runs SET holder = ?, lease_until = ?, fence = ? WHERE run = ?",
                     (holder, time.time() + ttl, fence + 1, run_id),
@@ -157,16 +170,13 @@ class SqliteStore:
 
         def work() -> None:
             with self._transaction() as db:
-                held = db.execute(
+                ours = db.execute(
                     "UPDATE runs SET lease_until = ? WHERE run = ? AND fence = ?",
                     (time.time() + ttl, run_id, fence),
                 ).rowcount
-                if not held:
-                    raise StoreError(f"run {run_id} has another writer now; this one stops")
-                db.executemany(
-                    "INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    [(run_id, r.seq, r.kind, r.key, r.at, r.body, r.hash) for r in rows],
-                )
+                if not ours:
+                    raise fenced_off(run_id)
+                _insert(db, run_id, rows)
 
         await self._in_thread(work)
 
@@ -174,11 +184,19 @@ class SqliteStore:
         """All rows of a run, in order."""
 
         def work() -> list[Row]:
-            found = self._db.execute(
-                "SELECT seq, kind, key, at, body, hash FROM journal WHERE run = ? ORDER BY seq",
-                (run_id,),
-            )
+            found = self._db.execute(f"{ROWS} WHERE run = ? ORDER BY seq", (run_id,))
             return [Row(*row) for row in found]
+
+        return await self._in_thread(work)
+
+    async def find(self, run_id: str, key: str) -> Row | None:
+        """The newest row under a key; see ``RunStore``."""
+
+        def work() -> Row | None:
+            found = self._db.execute(
+                f"{ROWS} WHERE run = ? AND key = ? ORDER BY seq DESC LIMIT 1", (run_id, key)
+            ).fetchone()
+            return Row(*found) if found else None
 
         return await self._in_thread(work)
 
@@ -192,3 +210,15 @@ class SqliteStore:
                 )
 
         await self._in_thread(work)
+
+
+def _insert(db: sqlite3.Connection, run_id: str, rows: Sequence[Row]) -> None:
+    db.executemany(
+        "INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?)",
+        [(run_id, r.seq, r.kind, r.key, r.at, r.body, r.hash) for r in rows],
+    )
+
+
+def _live(holder: str | None, until: float) -> bool:
+    """Whether a lease still keeps others out."""
+    return until > time.time() and not gone(holder or "")

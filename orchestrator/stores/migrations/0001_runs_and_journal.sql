@@ -1,0 +1,20 @@
+-- Runs, and the rows of their journals. Bodies are bytes: the chain of hashes is over them.
+CREATE TABLE diffcourt_runs (
+    run TEXT PRIMARY KEY,
+    started DOUBLE PRECISION NOT NULL,
+    meta TEXT NOT NULL,
+    holder TEXT NOT NULL DEFAULT '',
+    lease_until TIMESTAMPTZ NOT NULL DEFAULT 'epoch',
+    fence BIGINT NOT NULL DEFAULT 0
+);
+
+CREATE TABLE diffcourt_journal (
+    run TEXT NOT NULL REFERENCES diffcourt_runs ON DELETE CASCADE,
+    seq BIGINT NOT NULL,
+    kind TEXT NOT NULL,
+    key TEXT NOT NULL,
+    at DOUBLE PRECISION NOT NULL,
+    body BYTEA NOT NULL,
+    hash TEXT NOT NULL,
+    PRIMARY KEY (run, seq)
+);

@@ -1,0 +1,105 @@
+"""What the PostgreSQL store alone promises."""
+
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import anyio
+import pytest
+
+from orchestrator.engine.ports import Row
+from orchestrator.errors import InputError, StoreError
+from tests.stores.postgres_server import NoServer, Server, server
+
+psycopg = pytest.importorskip("psycopg", reason="PostgreSQL is NOT tested: no psycopg")
+
+from orchestrator.stores.postgres import PostgresStore  # noqa: E402
+
+ROW = Row(1, "note", "k", 1.0, b"{}", "h")
+
+
+def applied(address: str) -> list[str]:
+    with psycopg.connect(address) as db:
+        return [
+            name
+            for (name,) in db.execute(
+                "SELECT name FROM diffcourt_migrations ORDER BY applied, name"
+            )
+        ]
+
+
+def test_migrations_are_applied_once_in_order_by_however_many_at_once(postgres: Server) -> None:
+    address = postgres.fresh("migrations")
+    with ThreadPoolExecutor(6) as pool:
+        for store in pool.map(PostgresStore, [address] * 6):
+            store.close()
+    assert applied(address) == ["0001_runs_and_journal.sql", "0002_rows_by_key.sql"]
+
+
+def test_an_older_store_is_brought_up_to_date_with_its_rows(postgres: Server) -> None:
+    address = postgres.fresh("older")
+    store = PostgresStore(address)
+    anyio.run(store.create, "r", 1.0, {})
+    store.close()
+    with psycopg.connect(address) as db:
+        db.execute("DELETE FROM diffcourt_migrations WHERE name LIKE '0002%'")
+        db.execute("DROP INDEX diffcourt_journal_key")
+    store = PostgresStore(address)
+    assert [run.run_id for run in anyio.run(store.runs)] == ["r"]
+    store.close()
+    with psycopg.connect(address) as db:
+        found = db.execute("SELECT to_regclass('diffcourt_journal_key')").fetchone()
+    assert found is not None
+    assert found[0] is not None
+
+
+def test_a_newer_versions_store_is_left_alone(postgres: Server) -> None:
+    address = postgres.fresh("newer")
+    PostgresStore(address).close()
+    with psycopg.connect(address) as db:
+        db.execute("INSERT INTO diffcourt_migrations (name, sha256) VALUES ('0099_x.sql', '')")
+    with pytest.raises(StoreError, match=r"another version of diffcourt \(0099_x.sql\)"):
+        PostgresStore(address)
+
+
+def test_a_schema_that_is_not_there_is_one_line(postgres: Server) -> None:
+    with pytest.raises(StoreError, match="cannot be used") as caught:
+        PostgresStore(postgres.address("nowhere"))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://me:hunter2@127.0.0.1:1/db",
+        "postgresql://me:hunter2@127.0.0.1:port/db",
+        "postgresql://me:hunter2@/db?host=/nowhere",
+        "postgresql://me:hunter2@/db?hots=hunter2",
+        "postgresql://me:hunter2%",
+    ],
+)
+def test_the_password_is_in_no_message(address: str) -> None:
+    with pytest.raises((StoreError, InputError)) as caught:
+        PostgresStore(address)
+    assert "hunter2" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_was_appended_outlives_the_servers_crash(tmp_path: Path) -> None:
+    try:
+        with server() as own:
+            store = PostgresStore(own.address())
+            anyio.run(store.create, "r", 1.0, {})
+            fence = anyio.run(store.acquire, "r", "me", 30)
+            anyio.run(store.append, "r", fence, [ROW], 30)
+            own.stop(signal.SIGQUIT)
+            with pytest.raises(StoreError, match="Mend the connection") as caught:
+                anyio.run(store.append, "r", fence, [ROW], 30)
+            assert "\n" not in str(caught.value)
+            store.close()
+            own.start()
+            store = PostgresStore(own.address())
+            assert anyio.run(store.rows, "r") == [ROW]
+            store.close()
+    except NoServer as why:
+        pytest.skip(str(why))

@@ -1,0 +1,100 @@
+"""What the SQLite store alone promises."""
+
+import asyncio
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from orchestrator.engine.ports import Row
+from orchestrator.errors import StoreError
+from orchestrator.stores.sqlite import SqliteStore
+
+ROW = Row(1, "note", "k", 1.0, b"{}", "h")
+
+
+def test_a_file_that_is_no_journal_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "journal.db").write_bytes(b"not a database at all" * 100)
+    with pytest.raises(StoreError, match="cannot be used") as caught:
+        SqliteStore(tmp_path / "journal.db")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.anyio
+async def test_a_damaged_entry_is_one_line(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "journal.db")
+    await store.create("r", 1.0, {})
+    with sqlite3.connect(tmp_path / "journal.db") as db:
+        db.execute("UPDATE runs SET meta = '{'")
+    db.close()
+    with pytest.raises(StoreError, match="the entry of run r in the store is damaged"):
+        await store.runs()
+    store.close()
+
+
+async def _interrupted_append(store: SqliteStore) -> None:
+    """An append that asyncio's Ctrl-C ends: the wait for the thread ends, the thread does not."""
+    await store.create("r", 1.0, {})
+    fence = await store.acquire("r", "me", 30)
+    other = sqlite3.connect(store.path, check_same_thread=False, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    writing = asyncio.create_task(store.append("r", fence, [ROW], 30))
+    await asyncio.sleep(0.2)
+    writing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await writing
+    threading.Timer(0.3, lambda: other.execute("ROLLBACK")).start()
+    # The thread still waits inside its transaction, on the connection that this needs.
+    await store.release("r", fence)
+    assert await store.rows("r") == [ROW]
+    assert [run.writer for run in await store.runs()] == [None]
+    other.close()
+
+
+def test_whoever_comes_after_an_interrupted_append_waits_for_it(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "journal.db")
+    asyncio.run(_interrupted_append(store))
+    store.close()
+    store.close()
+
+
+async def _interrupted_and_closed(store: SqliteStore) -> None:
+    await store.create("r", 1.0, {})
+    fence = await store.acquire("r", "me", 30)
+    with sqlite3.connect(store.path) as other:
+        other.execute("BEGIN IMMEDIATE")
+        writing = asyncio.create_task(store.append("r", fence, [ROW], 30))
+        await asyncio.sleep(0.2)
+        writing.cancel()
+        await asyncio.sleep(0)
+    other.close()
+    store.close()
+
+
+def test_closing_waits_for_what_is_being_written(tmp_path: Path) -> None:
+    asyncio.run(_interrupted_and_closed(SqliteStore(tmp_path / "journal.db")))
+    with sqlite3.connect(tmp_path / "journal.db") as db:
+        assert db.execute("SELECT seq FROM journal").fetchall() == [(1,)]
+    db.close()
+
+
+def test_many_processes_may_open_a_new_journal_at_once(tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from pathlib import Path\n"
+        "from orchestrator.stores.sqlite import SqliteStore\n"
+        "time.sleep(max(0, float(sys.argv[2]) - time.time()))\n"
+        "SqliteStore(Path(sys.argv[1])).close()\n"
+    )
+    at = str(time.time() + 1.5)
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path / "journal.db"), at],
+            stderr=subprocess.PIPE, text=True,
+        )
+        for _ in range(6)
+    ]  # fmt: skip
+    assert [racer.communicate()[1] for racer in racers] == [""] * 6
