@@ -22,6 +22,7 @@ COMMANDS = {
     "resume": ("orchestrator.cli.resume", "go on with an interrupted review"),
     "runs": ("orchestrator.cli.runs", "list the runs, newest first"),
     "show": ("orchestrator.cli.show", "print a run's report and timeline"),
+    "audit": ("orchestrator.cli.audit", "check a run's journal, and list who did what in it"),
     "catalog": ("orchestrator.cli.catalog", "list and check agents, skills, tools and rubrics"),
     "label": ("orchestrator.cli.label", "say what people think of items, for tuning"),
     "rubric": ("orchestrator.cli.rubric", "check, score, evaluate and tune a rubric"),

@@ -28,10 +28,12 @@ class SealKey(Protocol):
     Attributes:
         algorithm: ``hmac-sha256`` or ``ed25519``.
         key_id: names the key without telling it; equal for both halves of a key pair.
+        can_sign: False for the public half.
     """
 
     algorithm: str
     key_id: str
+    can_sign: bool
 
     def sign(self, message: bytes) -> bytes:
         """The signature of a message."""
@@ -44,6 +46,7 @@ class HmacKey:
     """A secret that both signs and checks, with nothing but the standard library."""
 
     algorithm = "hmac-sha256"
+    can_sign = True
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret

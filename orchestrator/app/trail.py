@@ -1,0 +1,126 @@
+"""A journal's rows as acts: who did what, when, and on which authority."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.engine.ports import Row
+from orchestrator.engine.seal import SEAL
+
+HARNESS = "diffcourt"
+SITTING = "sitting/"
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """One thing that was done, or refused.
+
+    Attributes:
+        row: number of the row with which it began.
+        at: when it began, in seconds since the epoch.
+        key: where it stands in the run, ``2/act/security/turn3/model``.
+        who: the agent, or ``diffcourt`` for what the program's own code did.
+        what: the tool with its arguments, the model, or what was decided.
+        level: what it could do to the world, ``READ`` and up; empty where it does nothing to it.
+        authority: what allowed it, or refused it.
+        outcome: how it ended; empty for what is only said.
+        refused: it was not done.
+    """
+
+    row: int
+    at: float
+    key: str
+    who: str
+    what: str
+    level: str
+    authority: str
+    outcome: str
+    refused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Trail:
+    """All that a run did, in the order in which it began."""
+
+    run_id: str
+    acts: tuple[Act, ...]
+
+
+def acts(rows: Sequence[Row]) -> list[Act]:
+    """The acts of verified rows, in the order in which they began."""
+    return sorted(_acts(rows), key=lambda act: act.row)
+
+
+def _acts(rows: Sequence[Row]) -> Iterator[Act]:
+    begun: dict[str, tuple[Row, dict[str, Any]]] = {}
+    for row in rows:
+        if row.kind == "data":
+            continue
+        body = json.loads(row.body)
+        if row.kind in {"note", SEAL}:
+            yield _said(row, body)
+            continue
+        start, request = begun.pop(row.key, (row, body))
+        if row.kind == "intent":
+            if start is not row:
+                yield _effect(start, request, "cut off")
+            begun[row.key] = row, body
+        else:
+            yield _effect(start, request, _ended(body), body if row.kind == "refusal" else None)
+    for start, request in begun.values():
+        yield _effect(start, request, "not ended")
+
+
+def _said(row: Row, body: Mapping[str, Any]) -> Act:
+    """A note or a seal: the program's own word."""
+    if row.kind == SEAL:
+        what, authority = f"signed rows 1 to {row.seq - 1}", f"key {body.get('key')}"
+    else:
+        said = next((body[name] for name in ("state", "decision", "verdict") if name in body), "")
+        what, authority = f"{row.key}: {said}" if said else row.key, ""
+        if row.key.startswith(SITTING):
+            what = f"sitting {row.key.removeprefix(SITTING)} began"
+    return Act(row.seq, row.at, row.key, HARNESS, what, "", authority, "", False)
+
+
+def _effect(
+    start: Row, request: Mapping[str, Any], outcome: str, refusal: Mapping[str, Any] | None = None
+) -> Act:
+    asked = request.get("asked")
+    asked = asked if isinstance(asked, dict) else {}
+    who = str(asked.get("agent", HARNESS))
+    level = str(request.get("level", ""))
+    what, authority = _what(start.key, asked), _authority(asked, level)
+    if refusal is not None:
+        authority = str(refusal.get("code", ""))
+    refused = refusal is not None
+    return Act(start.seq, start.at, start.key, who, what, level, authority, outcome, refused)
+
+
+def _what(key: str, asked: Mapping[str, Any]) -> str:
+    if "tool" in asked:
+        return f"{asked['tool']} {json.dumps(asked.get('arguments'))}"
+    if "model" in asked:
+        return f"asks model {asked['model']}"
+    if "brief" in asked:
+        return f"works on {key}"
+    return f"{key} {json.dumps(asked)}"
+
+
+def _authority(asked: Mapping[str, Any], level: str) -> str:
+    if "tool" in asked:
+        return "approval" if level in {"ADMIN", "IRREVERSIBLE"} else "tool policy"
+    if "model" in asked:
+        return "budget"
+    return "flow"
+
+
+def _ended(body: Mapping[str, Any]) -> str:
+    if "error" in body:
+        return f"{body['error']}: {body.get('message')}"
+    value = body.get("value")
+    word = value.get("code") or value.get("status") if isinstance(value, dict) else None
+    return str(word or "ok")
