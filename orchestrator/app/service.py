@@ -15,6 +15,7 @@ from typing import Any
 import anyio
 
 from orchestrator.app import state
+from orchestrator.app.keys import signing_key
 from orchestrator.app.policy import sources
 from orchestrator.app.providers import serve
 from orchestrator.app.types import ReviewOptions
@@ -159,7 +160,8 @@ def _terminable() -> Iterator[None]:
 
 async def _work(run: _Run, observer: Observer, begin: Callable[[], Any]) -> Verdict:
     await begin()
-    async with open_journal(run.run_id, run.store, SystemClock(), holder=this_process()) as journal:
+    key, holder = signing_key(os.environ), this_process()
+    async with open_journal(run.run_id, run.store, SystemClock(), holder=holder, key=key) as journal:
         known = journal.noted(VERDICT)
         if known is not None:
             return Verdict.model_validate(known)
