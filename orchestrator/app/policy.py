@@ -20,7 +20,7 @@ async def sources(change: Change) -> list[Source]:
     if change.policy_commit is None:
         return [shipped()]
     git = Git.of(change)
-    entries = await listing(git, await git.tree(change.policy_commit))
+    entries = await listing(git, change.policy_commit, FOLDER)
     wanted = {
         path.removeprefix(f"{FOLDER}/"): blob
         for path, (mode, blob) in entries.items()

@@ -16,6 +16,7 @@ from orchestrator.resources import data_root
 from orchestrator.review.analysers.checks import Check
 from orchestrator.review.analysers.compare import CompareCheck
 from orchestrator.review.analysers.hadolint import Hadolint
+from orchestrator.review.analysers.programs import Program
 from orchestrator.review.analysers.ruff import Ruff
 from orchestrator.review.analysers.shellcheck import ShellCheck
 from orchestrator.review.analysers.zizmor import Zizmor
@@ -31,6 +32,7 @@ ANY = ("*",)
 PYTHON = ("*.py", "*.pyi")
 MODULES = ("*.py",)
 DATA = (*PYTHON, "*.json", "*.jsonc", "*.yaml", "*.yml", "*.toml")
+RUFF = Program("ruff", Ruff.package)  # one for both of its tools: its version is asked for once
 PROSE = ("*.md", "*.markdown", "*.rst")
 
 
@@ -126,7 +128,7 @@ ANALYSERS: Mapping[str, OfSide | OfChange] = {
     ),
     "ruff_security": OfSide(
         "Security rules over Python files.",
-        lambda ground: Ruff(ground.codes("ruff", "security")),
+        lambda ground: Ruff(ground.codes("ruff", "security"), RUFF),
     ),
     "taint": OfSide("Values followed from where they enter to where they do harm.", _taint),
     "zizmor": OfSide(
@@ -148,7 +150,7 @@ ANALYSERS: Mapping[str, OfSide | OfChange] = {
         "conflict_markers", "conflict", ANY, "lines", "Merge conflicts that were committed."
     ),
     "ruff_bugs": OfSide(
-        "Rules about bugs over Python files.", lambda ground: Ruff(ground.codes("ruff", "qa"))
+        "Rules about bugs over Python files.", lambda ground: Ruff(ground.codes("ruff", "qa"), RUFF)
     ),
     "complexity": _compare("complexity", MODULES, "Functions that became hard to follow."),
     "tests_touched": _compare(

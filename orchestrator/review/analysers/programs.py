@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import anyio
 import anyio.to_thread
 
 from orchestrator.errors import SandboxError
@@ -219,6 +220,7 @@ class ProgramAnalyser(ABC):
         self.program = program or Program(
             self.name, self.package, limits=self.limits, most=self.most
         )
+        self._asking = anyio.Lock()
 
     @abstractmethod
     def wants(self, path: str) -> bool:
@@ -246,7 +248,8 @@ class ProgramAnalyser(ABC):
             return Report(self.name, "")
         version = ""
         try:
-            version = await self.program.version()
+            async with self._asking:  # both sides run at once; the first to come asks for both
+                version = await self.program.version()
             with tempfile.TemporaryDirectory(prefix="diffcourt-") as folder:
                 copies = await anyio.to_thread.run_sync(self._copy, side.root, Path(folder), paths)
                 seen = await self.look(copies) if copies.paths else Seen((), {})

@@ -32,9 +32,14 @@ def decode(data: bytes) -> str:
     return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
 
 
-async def listing(git: Git, tree: str) -> dict[str, tuple[str, str]]:
-    """Every entry of a tree, submodules and links included: path → (mode, object id)."""
-    told = await git.run("ls-tree", "-r", "-z", "--full-tree", tree)
+async def listing(git: Git, tree: str, *folders: str) -> dict[str, tuple[str, str]]:
+    """Every entry of a tree, submodules and links included: path → (mode, object id).
+
+    Args:
+        tree: the id of a tree or commit.
+        folders: only what stands in these; their names are taken as they are.
+    """
+    told = await git.run("ls-tree", "-r", "-z", "--full-tree", tree, "--", *folders)
     entries: dict[str, tuple[str, str]] = {}
     for record in told.split(b"\0"):
         about, tab, path = record.partition(b"\t")
