@@ -53,6 +53,8 @@ class SqliteStore:
         with self._faults():
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             try:
+                # A text that is no UTF-8 is an altered row, and not a store that cannot be read.
+                self._db.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
                 self._db.execute("PRAGMA busy_timeout=10000")
                 self._db.execute("PRAGMA journal_mode=WAL")
                 self._db.execute("PRAGMA synchronous=FULL")
