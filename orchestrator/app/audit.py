@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from orchestrator.engine.audit import Anchor, Examination, Fault, examine
 from orchestrator.engine.canonical import canonical
 from orchestrator.engine.log import verify as check_chain
 from orchestrator.engine.ports import Row
+from orchestrator.engine.seal import SealKey
 from orchestrator.errors import InputError, StoreError
 
 VERDICT = "verdict"
@@ -66,10 +67,21 @@ def verify(
         anchor = _anchor(document, run.run_id)
     if not rows and anchor is None and not known:
         raise StoreError(f"run {run.run_id} has no rows; there is nothing to verify")
-    found = examine(run.run_id, rows, anchor, known)
+    return hold(run.run_id, rows, anchor, document, known)
+
+
+def hold(
+    run_id: str,
+    rows: Sequence[Row],
+    anchor: Anchor | None,
+    document: dict[str, Any] | None,
+    keys: Mapping[str, SealKey],
+) -> Verified:
+    """Hold rows against all that is known of them; ``document`` is the verdict as handed out."""
+    found = examine(run_id, rows, anchor, keys)
     if document is not None:
         found = replace(found, faults=(*found.faults, *_differs(document, rows)))
-    return Verified(run.run_id, _recorded(rows) is not None, found)
+    return Verified(run_id, _recorded(rows) is not None, found)
 
 
 def _document(path: Path) -> dict[str, Any]:

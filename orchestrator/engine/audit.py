@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from orchestrator.engine.log import GENESIS, breaks
+from orchestrator.engine.log import GENESIS, SITTING, breaks
 from orchestrator.engine.ports import Row
 from orchestrator.engine.seal import SEAL, SealKey, seal_breaks, signed_by
 
@@ -93,7 +93,7 @@ def examine(
         faults=tuple(faults),
         seals=seals,
         signed_to=0 if faults else signed_to,
-        gaps=tuple(_gaps(len(rows), anchor, seals, keys)),
+        gaps=(*_gaps(len(rows), anchor, seals, keys), *(_signed_late(rows) if keys else ())),
     )
 
 
@@ -151,3 +151,17 @@ def _gaps(
             f"rows {anchor.length + 1} to {length} came after the head that was given, "
             "and no key was given: a rewrite of these would not be seen"
         )
+
+
+def _signed_late(rows: Sequence[Row]) -> Iterator[str]:
+    """Rows that a killed sitting left unsigned, and the next one signed as it found them."""
+    signed = 0
+    for row in rows:
+        if row.kind == SEAL:
+            signed = row.seq
+        elif row.kind == "note" and row.key.startswith(SITTING) and row.seq - 1 > signed:
+            yield (
+                f"rows {signed + 1} to {row.seq - 1} were not signed when their sitting ended, "
+                "and were signed by the next: what was done to them in between would not be seen"
+            )
+            signed = row.seq - 1

@@ -1,0 +1,261 @@
+"""Signed heads: who rewrites a journal without the key is found out, whatever is rewritten."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from engine_kit import RUN, created
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.app.ed25519 import Ed25519Key
+from orchestrator.engine.audit import Anchor, examine
+from orchestrator.engine.canonical import canonical
+from orchestrator.engine.journal import open_journal
+from orchestrator.engine.log import GENESIS, row_hash
+from orchestrator.engine.ports import Row, SystemClock
+from orchestrator.engine.records import Done
+from orchestrator.engine.seal import SEAL, HmacKey, SealKey, place, seal_body
+from orchestrator.engine.types import Level
+from orchestrator.errors import StoreError
+from orchestrator.stores.memory import MemoryStore
+
+pytestmark = pytest.mark.anyio
+
+PRIVATE = Ed25519PrivateKey.from_private_bytes(b"k" * 32)
+PAIR = Ed25519Key(PRIVATE.public_key(), PRIVATE)
+PUBLIC = Ed25519Key(PRIVATE.public_key())
+SECRET, OTHER = HmacKey(b"s" * 32), HmacKey(b"o" * 32)
+
+
+def known(*keys: SealKey) -> dict[str, SealKey]:
+    return {key.key_id: key for key in keys}
+
+
+async def sitting(store: MemoryStore, key: SealKey | None, *notes: str) -> None:
+    async with open_journal(RUN, store, SystemClock(), holder="a test", key=key) as journal:
+        for note in notes:
+            journal.note(note, {"said": note})
+
+
+def signed(*sittings: SealKey | None) -> list[Row]:
+    """Rows as ``Log`` writes them: three a sitting, and a seal where there is a key."""
+    rows: list[Row] = []
+    for number, key in enumerate(sittings, 1):
+        for name in (f"sitting/{number}", f"{number}/a", f"{number}/b"):
+            rows.append(chained(rows, "note", name, canonical({"n": number})))
+        if key:
+            seq, at = len(rows) + 1, len(rows) + 1.5
+            body = seal_body(key, RUN, seq, at, rows[-1].hash)
+            rows.append(chained(rows, SEAL, place(seq), canonical(body)))
+    return rows
+
+
+def chained(rows: list[Row], kind: str, key: str, body: bytes, at: float | None = None) -> Row:
+    seq, previous = len(rows) + 1, rows[-1].hash if rows else GENESIS
+    at = seq + 0.5 if at is None else at
+    return Row(seq, kind, key, at, body, row_hash(previous, seq, kind, key, at, body))
+
+
+def rewritten(rows: list[Row], **edits: Row) -> list[Row]:
+    """The rows with some replaced, and the chain computed anew, as whoever owns the store can."""
+    new: list[Row] = []
+    for old in rows:
+        row = edits.get(f"row{old.seq}", old)
+        new.append(chained(new, row.kind, row.key, row.body, row.at))
+    return new
+
+
+def faults(rows: list[Row], *keys: SealKey, anchor: Anchor | None = None) -> list[tuple[int, str]]:
+    return [(fault.row, fault.what) for fault in examine(RUN, rows, anchor, known(*keys)).faults]
+
+
+@pytest.mark.parametrize("key", [SECRET, PAIR], ids=["hmac", "ed25519"])
+async def test_a_sitting_ends_with_a_signed_head(key: SealKey) -> None:
+    store = await created()
+    await sitting(store, key, "a", "b")
+    await sitting(store, key, "c")
+    rows = await store.rows(RUN)
+    assert [row.kind for row in rows] == ["note", "note", "note", SEAL, "note", "note", SEAL]
+    found = examine(RUN, rows, None, known(PUBLIC if key is PAIR else key))
+    assert (found.faults, found.signed_to) == ((), 7)
+    assert [(seal.row, seal.checked) for seal in found.seals] == [(4, True), (7, True)]
+    assert (found.head, found.rows) == (rows[-1].hash, 7)
+
+
+async def test_without_a_key_nothing_is_added() -> None:
+    store = await created()
+    await sitting(store, None, "a")
+    assert [row.kind for row in await store.rows(RUN)] == ["note", "note"]
+
+
+@pytest.mark.parametrize("level", list(Level))
+async def test_the_head_is_signed_and_durable_before_what_cannot_be_undone(level: Level) -> None:
+    store, seen = await created(), []
+
+    async def perform() -> Done:
+        seen.extend(await store.rows(RUN))
+        return Done("done")
+
+    async with open_journal(RUN, store, SystemClock(), holder="a test", key=SECRET) as journal:
+        await journal.effect("send", {"to": "all"}, perform, level=level)
+    if level > Level.WRITE:
+        assert [row.kind for row in seen[-2:]] == ["intent", SEAL]
+        assert examine(RUN, seen, None, known(SECRET)).signed_to == len(seen)
+    else:
+        assert SEAL not in [row.kind for row in seen]
+    assert not examine(RUN, await store.rows(RUN), None, known(SECRET)).faults
+
+
+@pytest.mark.parametrize("place_", range(1, 9))
+@pytest.mark.parametrize("field", ["kind", "key", "at", "body"])
+def test_a_rewritten_journal_is_found_out_by_the_key(place_: int, field: str) -> None:
+    rows = signed(PAIR, PAIR)
+    new = {"kind": "data", "key": "x", "at": 99.25, "body": b'{"n":9}'}[field]
+    forged = rewritten(rows, **{f"row{place_}": replace(rows[place_ - 1], **{field: new})})
+    assert not faults(forged)
+    assert faults(forged, PUBLIC)
+    without = [row for row in forged if row.kind != SEAL]
+    assert faults(rewritten(without), PUBLIC) == [
+        (
+            1,
+            f"nothing is signed, and key {PUBLIC.key_id} is given: run or rewritten without the key",
+        )
+    ]
+
+
+def test_a_journal_signed_anew_with_another_key_is_found_out() -> None:
+    ((row, what),) = faults(signed(OTHER), SECRET)
+    assert row == 4
+    assert what.startswith(f"it is signed with key {OTHER.key_id} and not with {SECRET.key_id}")
+
+
+def test_a_stolen_name_of_a_key_does_not_help() -> None:
+    rows = signed(OTHER)
+    body = {**json.loads(rows[3].body), "key": SECRET.key_id}
+    forged = rewritten(rows, row4=replace(rows[3], body=canonical(body)))
+    assert faults(forged, SECRET) == [
+        (4, f"the signature in row 4 is not one of key {SECRET.key_id}")
+    ]
+
+
+@given(at=st.integers(0, 10_000), flip=st.integers(1, 255))
+def test_any_byte_of_a_seal_counts(at: int, flip: int) -> None:
+    rows = signed(PAIR)
+    body = bytearray(rows[3].body)
+    body[at % len(body)] ^= flip
+    assert faults(rewritten(rows, row4=replace(rows[3], body=bytes(body))), PUBLIC)
+
+
+@pytest.mark.parametrize(
+    "body", [b"{}", b"[]", b"no json", b"[" * 100_000, b'{"key":null}', b"\xff"]
+)
+def test_a_seal_in_no_form_at_all_is_no_seal(body: bytes) -> None:
+    rows = signed(SECRET)
+    assert faults(rewritten(rows, row4=replace(rows[3], body=body)), SECRET)
+    assert not faults(rewritten(rows, row4=replace(rows[3], body=body)))
+
+
+def test_a_seal_of_another_run_or_another_place_is_none() -> None:
+    rows = signed(SECRET)
+    assert examine("run2", rows, None, known(SECRET)).faults
+    moved = [*rows[:3], chained(rows[:3], "note", "4", b"{}")]
+    moved.append(chained(moved, SEAL, place(5), rows[3].body))
+    assert faults(moved, SECRET)
+
+
+@pytest.mark.parametrize("length", range(8))
+def test_a_cut_end_is_found_out_by_the_head_and_mostly_by_the_key(length: int) -> None:
+    rows = signed(SECRET, SECRET)
+    anchor = Anchor(rows[-1].hash, len(rows))
+    assert not faults(rows, anchor=anchor)
+    assert faults(rows[:length], anchor=anchor)[0][0] == length + 1
+    # What the key alone cannot tell: a copy that was whole at the end of an earlier sitting.
+    assert bool(faults(rows[:length], SECRET)) == (length != 4)
+
+
+def test_what_came_after_the_head_is_no_fault_and_is_named() -> None:
+    rows = signed(None, None)
+    found = examine(RUN, rows, Anchor(rows[2].hash, 3), {})
+    assert not found.faults
+    assert found.gaps == (
+        "rows 4 to 6 came after the head that was given, and no key was given: "
+        "a rewrite of these would not be seen",
+    )
+    forged = rewritten(rows, row2=replace(rows[1], body=b"{}"))
+    assert faults(forged, anchor=Anchor(rows[2].hash, 3))[0][0] == 3
+
+
+def test_keys_can_change_between_sittings() -> None:
+    rows = signed(OTHER, SECRET)
+    assert not faults(rows, SECRET, OTHER)
+    found = examine(RUN, rows, None, known(SECRET))
+    assert not found.faults
+    assert "1 signature was not checked: made with a key that was not given" in found.gaps
+    assert faults(rows, OTHER) == [
+        (5, "rows 5 to 8 are not signed: the run was cut off, or they were written without the key")
+    ]
+
+
+def test_what_a_killed_sitting_left_unsigned_is_named() -> None:
+    found = examine(RUN, signed(None, SECRET), None, known(SECRET))
+    assert not found.faults
+    assert any(gap.startswith("rows 1 to 3 were not signed when") for gap in found.gaps)
+
+
+async def test_a_run_does_not_go_on_over_a_forged_signature() -> None:
+    store, rows = MemoryStore(SystemClock()), signed(SECRET)
+    body = {**json.loads(rows[3].body), "signature": "00" * 32}
+    await store.create(RUN, 0.0, {})
+    fence = await store.acquire(RUN, "a forger", 30)
+    forged = rewritten(rows, row4=replace(rows[3], body=canonical(body)))
+    await store.append(RUN, fence, forged, 30)
+    await store.release(RUN, fence)
+    with pytest.raises(StoreError, match="signature in row 4"):
+        await sitting(store, SECRET)
+    await sitting(store, OTHER)
+
+
+def test_a_time_that_is_no_number_is_an_edit() -> None:
+    rows = signed(None)
+    rows[1] = replace(rows[1], at=float("inf"))
+    assert [row for row, _ in faults(rows)] == [2]
+
+
+def test_every_altered_row_is_named_once() -> None:
+    rows = signed(None, None)
+    for at in (1, 4):
+        rows[at] = replace(rows[at], body=b"{}")
+    assert [row for row, _ in faults(rows)] == [2, 5]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows a process's environment so")
+def test_what_we_start_cannot_read_the_key_from_us() -> None:
+    script = """
+import ctypes, os, sys
+PR_CAPBSET_DROP, CAP_SYS_PTRACE = 24, 19
+if script := os.environ.pop("SCRIPT", ""):
+    # Root may read everybody's memory: without this, as other users are, from the next program on.
+    ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_SYS_PTRACE, 0, 0, 0)
+    os.execv(sys.executable, [sys.executable, "-c", script])
+import anyio
+from orchestrator.app.keys import signing_key
+from orchestrator.sandbox.process import run
+async def look():
+    own = await run(["/usr/bin/env"])
+    ours = await run(["/bin/cat", f"/proc/{os.getpid()}/environ"])
+    return own.stdout + ours.stdout
+before = anyio.run(look)
+signing_key(os.environ)
+after = anyio.run(look)
+print(b"SECRETSECRET" in before, b"SECRETSECRET" in after)
+"""
+    environment = {**os.environ, "DIFFCOURT_AUDIT_KEY": "SECRETSECRET" * 4, "SCRIPT": script}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, cwd="/", capture_output=True, check=False
+    )
+    assert done.stdout.split() == [b"True", b"False"], done.stderr
