@@ -1,7 +1,7 @@
 # Two commands: `make review` and `make test`. Each sets up what it needs, in .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help review test lint bench clean
+.PHONY: help review test torture lint bench clean
 
 REPO ?= .
 BASE ?=
@@ -18,6 +18,9 @@ review: $(VENV)/.installed ## review the newest commit here, or REPO=â€¦ BASE=â€
 
 test: $(VENV)/.installed-dev ## run the whole suite
 	@$(BIN)/python -m pytest $(ARGS)
+
+torture: $(VENV)/.installed-dev ## crashes, store faults, races and edits, all of them; ARGS="kill_points --count 50"
+	@$(BIN)/python -m tests.torture $(ARGS)
 
 lint: $(VENV)/.installed-dev ## linters, types, import contracts
 	@$(BIN)/ruff check .

@@ -1,0 +1,60 @@
+"""Everything that is too long for the suite: ``python -m tests.torture [MODULE ...] [--count N]``.
+
+A module of this folder takes part by having ``run(count) -> (passed, failed)`` and ``FULL``, the
+count of a full run; the first line of its docstring says what it is.
+"""
+
+import argparse
+import pkgutil
+import sys
+import time
+import traceback
+from importlib import import_module
+from types import ModuleType
+
+PACKAGE = "tests.torture"
+
+
+def modules() -> dict[str, ModuleType]:
+    """The modules that take part, by name. One that cannot be imported is a crash of its own."""
+    folder = import_module(PACKAGE).__path__
+    names = [m.name for m in pkgutil.iter_modules(folder) if not m.name.startswith(("_", "test_"))]
+    found = {name: import_module(f"{PACKAGE}.{name}") for name in names}
+    return {name: module for name, module in found.items() if hasattr(module, "run")}
+
+
+def measure(module: ModuleType, count: int | None) -> tuple[int, int, float]:
+    """Run one; a crash counts as one failure."""
+    start = time.monotonic()
+    try:
+        passed, failed = module.run(module.FULL if count is None else count)
+    except Exception:
+        traceback.print_exc()
+        passed, failed = 0, 1
+    return passed, failed, time.monotonic() - start
+
+
+def main(argv: list[str]) -> int:
+    """Run what was asked for, and print the figures."""
+    known = modules()
+    parser = argparse.ArgumentParser(prog=f"python -m {PACKAGE}", allow_abbrev=False)
+    parser.add_argument("module", nargs="*", metavar="MODULE", help=f"of {', '.join(known)}")
+    parser.add_argument("--count", type=int, help="how many cases of each; default: all")
+    args = parser.parse_args(argv)
+    if unknown := set(args.module) - known.keys():
+        parser.error(f"there is no {', '.join(sorted(unknown))}; choose from {', '.join(known)}")
+    figures = []
+    for name in args.module or known:
+        print(f"{name} ...", flush=True)
+        figures.append((known[name], *measure(known[name], args.count)))
+    print(f"\n{'passed':>7} {'failed':>7} {'seconds':>8}  what")
+    for module, passed, failed, seconds in figures:
+        title = (module.__doc__ or module.__name__).strip().splitlines()[0]
+        print(f"{passed:7} {failed:7} {seconds:8.1f}  {title}")
+    passed, failed = sum(f[1] for f in figures), sum(f[2] for f in figures)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,109 @@
+"""kills at every journal write of a whole review: resumed once, killed again, torn"""
+
+import random
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.torture.sitting import Desk, KillAt, template
+
+FULL = 100_000
+"""All there are."""
+
+WAL_FRAME = 4096 + 24
+KINDS = ("single", "double", "torn")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kill before write ``at``; ``double``: another during the recovery; ``torn``: the last
+    record on disk is cut in its middle before the recovery."""
+
+    kind: str
+    at: int
+
+    def __str__(self) -> str:
+        return f"{self.kind} kill at write {self.at}"
+
+
+@dataclass(frozen=True)
+class Whole:
+    """An uninterrupted review: its digest and how many writes it makes."""
+
+    digest: str
+    writes: int
+
+
+def whole(source: Path, folder: Path) -> Whole:
+    """Review without a kill."""
+    desk = Desk(source, folder)
+    done = desk.sit()
+    if not done.digest:
+        raise AssertionError(f"the uninterrupted review failed: {done.line}")
+    return Whole(done.digest, desk.length() + 3)  # its entry, its lease, its release
+
+
+def tear(wal: Path, rng: random.Random) -> None:
+    """Cut the write-ahead log somewhere in its last frame."""
+    if wal.exists() and (size := wal.stat().st_size) > WAL_FRAME:
+        with wal.open("r+b") as file:
+            file.truncate(size - rng.randrange(1, WAL_FRAME))
+
+
+def attempt(case: Case, desk: Desk, expected: Whole) -> str:
+    """Run one case; returns what went wrong, empty when nothing did."""
+    rng = random.Random(f"{case.kind} {case.at}")
+    first = desk.sit(KillAt(case.at))
+    if not first.killed:
+        return f"it was to be killed, and ended: {first.line or first.digest}"
+    if case.kind == "torn":
+        tear(desk.journal.with_name("journal.db-wal"), rng)
+    if case.kind == "double":
+        before = desk.ended()
+        second = desk.sit(KillAt(rng.randrange(1, max(expected.writes - case.at, 3))))
+        if not second.killed and second.digest != expected.digest:
+            return f"the recovery ended: {second.line or second.digest}"
+        if again := before & set(second.performed):
+            return f"recorded and done again in the recovery: {sorted(again)}"
+    before = desk.ended()
+    last = desk.sit()
+    if last.digest != expected.digest:
+        return f"another outcome: {last.line or last.digest}"
+    if again := before & set(last.performed):
+        return f"recorded and done again: {sorted(again)}"
+    if len(last.performed) != len(set(last.performed)):
+        return "done twice in one sitting"
+    if desk.sit().performed:
+        return "a finished run did something"
+    return ""
+
+
+def sample(cases: list[Case], count: int) -> list[Case]:
+    """Evenly spread over all of them."""
+    if count >= len(cases):
+        return cases
+    return [cases[i * len(cases) // count] for i in range(count)]
+
+
+def run(count: int, say: Callable[[str], None] = print) -> tuple[int, int]:
+    """So many cases, spread evenly; returns how many passed and failed."""
+    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(2) as pool:
+        folder = Path(name)
+        source = template(folder / "template")
+        expected = whole(source, folder / "whole")
+        cases = sample(
+            [Case(kind, at) for at in range(1, expected.writes + 1) for kind in KINDS], count
+        )
+
+        def one(case: Case) -> str:
+            with tempfile.TemporaryDirectory(dir=folder) as place:
+                return attempt(case, Desk(source, Path(place)), expected)
+
+        failed = 0
+        for case, fault in zip(cases, pool.map(one, cases), strict=True):
+            if fault:
+                failed += 1
+                say(f"{case}: {fault}")
+    return len(cases) - failed, failed

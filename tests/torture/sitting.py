@@ -1,0 +1,208 @@
+"""One sitting of a whole review in a process of its own, which may be killed at a journal write.
+
+The store underneath is real. Around it stands one that counts the writes (the run's entry, the
+lease, each row, the release) and kills the process with SIGKILL before the chosen one takes effect:
+the journal then holds exactly what came before, as after a crash at that point. Around every
+effect's ``perform`` stands one that notes, in a file that outlives the process, that it was done.
+"""
+
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from orchestrator.app import service, state
+from orchestrator.engine.journal import Journal, Perform
+from orchestrator.engine.ports import Row
+from orchestrator.engine.records import Done
+from orchestrator.engine.types import Json
+from orchestrator.errors import DiffcourtError, RunNotFound
+from orchestrator.stores.base import RunStore
+from tests.review.review_kit import change, options
+
+BASE = {"app.py": "X = 1\n"}
+HEAD = {
+    "app.py": "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n",
+    "note.md": "See [there](nowhere.md).\n",
+}
+
+FORK = multiprocessing.get_context("forkserver")
+FORK.set_forkserver_preload([__name__])
+
+
+class KillingStore:
+    """A store whose process dies before a write takes effect.
+
+    Args:
+        at: which write, from 1.
+    """
+
+    def __init__(self, inner: RunStore, at: int) -> None:
+        self._inner, self._left = inner, at
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def _write(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    async def create(self, run_id: str, started: float, meta: Json) -> None:
+        self._write()
+        await self._inner.create(run_id, started, meta)
+
+    async def acquire(self, run_id: str, holder: str, ttl: float) -> int:
+        self._write()
+        return await self._inner.acquire(run_id, holder, ttl)
+
+    async def append(self, run_id: str, fence: int, rows: Sequence[Row], ttl: float) -> None:
+        if len(rows) >= self._left:
+            await self._inner.append(run_id, fence, rows[: self._left - 1], ttl)
+            os.kill(os.getpid(), signal.SIGKILL)
+        self._left -= len(rows)
+        await self._inner.append(run_id, fence, rows, ttl)
+
+    async def release(self, run_id: str, fence: int) -> None:
+        self._write()
+        await self._inner.release(run_id, fence)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a sitting ended: a digest, or one line that says why there is none, or neither when it
+    was killed. ``performed`` are the keys of the effects that were really done."""
+
+    digest: str
+    line: str
+    performed: list[str]
+
+    @property
+    def killed(self) -> bool:
+        return not self.digest and not self.line
+
+
+@contextmanager
+def _spied(ledger: Path) -> Iterator[None]:
+    """Note each effect that is performed, before it is."""
+    real = Journal.effect
+    file = os.open(ledger, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    async def effect(self: Journal, key: str, request: Json, perform: Perform, **more: Any) -> Json:
+        async def noted() -> Done:
+            os.write(file, f"{key}\n".encode())
+            return await perform()
+
+        return await real(self, key, request, noted, **more)
+
+    Journal.effect = effect  # type: ignore[method-assign, assignment]
+    try:
+        yield
+    finally:
+        Journal.effect = real  # type: ignore[method-assign]
+        os.close(file)
+
+
+def _sit(repo: Path, place: Path, wrap: Callable[[RunStore], Any]) -> None:
+    """In the child: review, or go on with the run that is there."""
+    os.environ |= {"HOME": str(place), "XDG_STATE_HOME": str(place), "XDG_CONFIG_HOME": str(place)}
+    opened = state.open_store
+
+    @contextmanager
+    def open_store(folder: Path) -> Iterator[Any]:
+        with opened(folder) as store:
+            yield wrap(store)
+
+    state.open_store = open_store  # type: ignore[assignment]
+    said = {"digest": "", "line": ""}
+    try:
+        with _spied(place / "ledger"):
+            said["digest"] = _go_on(repo).digest
+    except DiffcourtError as fault:
+        said["line"] = str(fault)
+    except BaseException as fault:  # a traceback where a person would have had a line
+        said["line"] = f"TRACEBACK\n{fault!r}"
+    (place / "said").write_text(json.dumps(said))
+
+
+def _go_on(repo: Path) -> Any:
+    try:
+        return service.resume(repo, state.LATEST, print_nothing)
+    except RunNotFound:
+        return service.review(options(repo, provider="offline"), print_nothing)
+
+
+def print_nothing(event: object) -> None:
+    """An observer."""
+
+
+@dataclass(frozen=True)
+class KillAt:
+    """Kills before a write takes effect. A class, since it travels to another process."""
+
+    at: int
+
+    def __call__(self, store: RunStore) -> KillingStore:
+        return KillingStore(store, self.at)
+
+
+def as_it_is(store: RunStore) -> RunStore:
+    """No fault at all."""
+    return store
+
+
+class Desk:
+    """A repository of its own for one case, with its journal, and the sittings that it sees."""
+
+    def __init__(self, template: Path, folder: Path) -> None:
+        self.repo, self.folder = folder / "repo", folder
+        shutil.copytree(template, self.repo)
+
+    @property
+    def journal(self) -> Path:
+        return self.repo / state.STATE / state.JOURNAL
+
+    def sit(self, wrap: Callable[[RunStore], Any] = as_it_is) -> Outcome:
+        """One sitting in another process."""
+        for name in ("ledger", "said"):
+            (self.folder / name).unlink(missing_ok=True)
+        process = FORK.Process(target=_sit, args=(self.repo, self.folder, wrap))
+        process.start()
+        process.join(60)
+        if process.is_alive():
+            process.kill()
+            process.join()
+            return Outcome("", "TIMEOUT: it did not end within 60 s", [])
+        ledger = self.folder / "ledger"
+        performed = ledger.read_text().splitlines() if ledger.exists() else []
+        said = self.folder / "said"
+        told = json.loads(said.read_text()) if said.exists() else {"digest": "", "line": ""}
+        if not said.exists() and process.exitcode != -signal.SIGKILL:
+            told["line"] = f"TRACEBACK: it ended with {process.exitcode}"
+        return Outcome(told["digest"], told["line"], performed)
+
+    def ended(self) -> set[str]:
+        """The keys of the effects that have an outcome on disk."""
+        return {key for key, kind in self._rows() if kind in {"outcome", "refusal"}}
+
+    def length(self) -> int:
+        """The number of rows on disk."""
+        return len(self._rows())
+
+    def _rows(self) -> list[tuple[str, str]]:
+        if not self.journal.exists():
+            return []
+        with closing(sqlite3.connect(self.journal)) as db:
+            return db.execute("SELECT key, kind FROM journal ORDER BY seq").fetchall()
+
+
+def template(folder: Path) -> Path:
+    """A repository with a change in it."""
+    return change(folder, BASE, HEAD).path
