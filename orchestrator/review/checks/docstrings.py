@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from orchestrator.review.checks.docstring_parameters import stale_parameters
 from orchestrator.review.checks.python_paths import is_product_path, is_public_path
 from orchestrator.review.checks.python_source import (
     Definition,
+    DefinitionNode,
     Finding,
     Job,
     Pair,
@@ -71,10 +72,11 @@ class _Habits(defaultdict[str, _Habit]):
     def __init__(self) -> None:
         super().__init__(_Habit)
 
-    def learn(self, source: Source) -> None:
+    def learn(self, source: Source, worth: list[Definition]) -> None:
+        """Count a source and those of its definitions that are worth a docstring."""
         if is_public_path(source.path):
             self[_MODULE].count(docstring_node(source.tree) is not None)
-        for one in _worth_a_docstring(source):
+        for one in worth:
             for kind in _kinds(one):
                 self[kind].count(docstring_node(one.node) is not None)
 
@@ -118,10 +120,11 @@ def run(job: Job) -> dict[str, Any]:
         if is_product_path(pair.path):
             with gap_on_fault(gaps, pair.path):
                 base = pair.base()
+                worth = _worth_a_docstring(base) if base else []
                 if base:
-                    _remember(base, whole)
+                    _remember(base, worth, whole)
                 if pair.head:
-                    missing += _missing(pair, pair.head, base, whole)
+                    missing += _missing(pair, pair.head, (base, worth), whole)
                     stale += _stale(pair.head)
                 examined.append(pair.path)
     found = [one.found for one in missing if _stands_out(one, whole)]
@@ -129,8 +132,8 @@ def run(job: Job) -> dict[str, Any]:
     return {"findings": found, "examined": examined, "gaps": gaps}
 
 
-def _remember(base: Source, whole: _Whole) -> None:
-    whole.base.learn(base)
+def _remember(base: Source, worth: list[Definition], whole: _Whole) -> None:
+    whole.base.learn(base, worth)
     whole.names |= {_tail(one.dotted) for one in definitions(base.tree)}
     whole.stale |= {(_tail(one.dotted), one.parameter) for one in stale_parameters(base)}
 
@@ -154,22 +157,27 @@ def _stands_out(one: _Candidate, whole: _Whole) -> bool:
     )
 
 
-def _missing(pair: Pair, head: Source, base: Source | None, whole: _Whole) -> list[_Candidate]:
-    """What has no docstring in head and is new by name in this file, or had one."""
+def _missing(
+    pair: Pair, head: Source, before: tuple[Source | None, list[Definition]], whole: _Whole
+) -> list[_Candidate]:
+    """What has no docstring in head and is new by name in this file, or had one.
+
+    Args:
+        before: the file in base, and what in it was worth a docstring.
+    """
     own = _Habits()
-    before: dict[str, bool] = {}
+    base, worth = before
     if base:
-        own.learn(base)
-        before = {
-            one.dotted: docstring_node(one.node) is not None for one in _worth_a_docstring(base)
-        }
-    whole.head.learn(head)
+        own.learn(base, worth)
+    had = {one.dotted: docstring_node(one.node) is not None for one in worth}
+    worth = _worth_a_docstring(head)
+    whole.head.learn(head, worth)
     found = []
-    for one in _worth_a_docstring(head):
-        lost = before.get(one.dotted, False)
+    for one in worth:
+        lost = had.get(one.dotted, False)
         if docstring_node(one.node):
             whole.documented.add(_tail(one.dotted))
-        elif lost or one.dotted not in before:
+        elif lost or one.dotted not in had:
             single = _finding(pair.path, one, lost)
             found.append(_Candidate(single, _tail(one.dotted), _kinds(one), own, lost))
     if module := _missing_module(pair, head):
@@ -208,21 +216,22 @@ def _kinds(one: Definition) -> tuple[str, ...]:
     return (f"methods of {one.parent.dotted}", "method") if one.parent else ("function",)
 
 
-def _worth_a_docstring(source: Source) -> Iterator[Definition]:
+def _worth_a_docstring(source: Source) -> list[Definition]:
     """Public definitions, at the top or methods, that say more than their own lines do."""
     if not is_public_path(source.path):
-        return
-    for one in definitions(source.tree):
-        exempt = (
-            not one.public
-            or (isinstance(one.node, ast.ClassDef) and one.parent is not None)
-            or not _EXEMPT_DECORATORS.isdisjoint(
-                name.rpartition(".")[2] for name in decorator_names(one.node)
-            )
-            or _inherits_docstring(one)
+        return []
+    return [one for one in definitions(source.tree) if not _exempt(one) and _is_long(one.node)]
+
+
+def _exempt(one: Definition) -> bool:
+    return (
+        not one.public
+        or (isinstance(one.node, ast.ClassDef) and one.parent is not None)
+        or not _EXEMPT_DECORATORS.isdisjoint(
+            name.rpartition(".")[2] for name in decorator_names(one.node)
         )
-        if not exempt and _statements(one.node) > TRIVIAL_STATEMENTS:
-            yield one
+        or _inherits_docstring(one)
+    )
 
 
 def _inherits_docstring(one: Definition) -> bool:
@@ -235,8 +244,10 @@ def _inherits_docstring(one: Definition) -> bool:
     )
 
 
-def _statements(node: ast.AST) -> int:
-    return sum(isinstance(inner, ast.stmt) for inner in ast.walk(node)) - 1
+def _is_long(node: DefinitionNode) -> bool:
+    """Whether more statements stand in it than a trivial one has."""
+    inner = (one for one in ast.walk(node) if isinstance(one, ast.stmt))
+    return next(islice(inner, TRIVIAL_STATEMENTS + 1, None), None) is not None
 
 
 def _tail(dotted: str) -> str:
