@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from orchestrator.catalog.catalog import Catalog
@@ -72,6 +73,17 @@ class Case:
     def calls(self) -> list[Call]:
         """What the analysers showed, over all iterations."""
         return calls(self.journal, ANALYSERS.keys())
+
+    def denied(self) -> Mapping[str, str]:
+        """Analyser → why the tool policy keeps it from an agent that had work and lists it."""
+        registry, policy = self.harness.executor.registry, self.harness.executor.policy
+        return {
+            name: reason
+            for done in self.rounds
+            for task in done.tasks
+            for name in task.spec.tools
+            if name in ANALYSERS and (reason := policy.refusal(task.spec, registry.specs()[name]))
+        }
 
     def team(self) -> list[Work]:
         """What the specialists came to, over all iterations."""

@@ -67,7 +67,7 @@ async def act(case: Case) -> str:
 
 async def synthesize(case: Case) -> str:
     """Bring together what all iterations so far have shown."""
-    case.synthesis = await synthesise(case.session, case.calls(), case.team())
+    case.synthesis = await synthesise(case.session, case.calls(), case.team(), case.denied())
     return "Evaluate"
 
 

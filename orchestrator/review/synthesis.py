@@ -53,8 +53,14 @@ class _Draft:
     refs: dict[str, None]
 
 
-async def synthesise(session: Session, entries: Sequence[Call], team: Sequence[Work]) -> Synthesis:
-    """Bring everything together."""
+async def synthesise(
+    session: Session, entries: Sequence[Call], team: Sequence[Work], denied: Mapping[str, str]
+) -> Synthesis:
+    """Bring everything together.
+
+    Args:
+        denied: analyser → why the tool policy keeps it from an agent that would have used it.
+    """
     drafts: dict[str, _Draft] = {}
     refused: dict[str, tuple[_Draft, str]] = {}
     for call in entries:
@@ -87,7 +93,7 @@ async def synthesise(session: Session, entries: Sequence[Call], team: Sequence[W
             for finding in rejected
         ),
         _checked(entries),
-        _skipped(session, entries, team),
+        _skipped(session, entries, team, denied),
         _ids(findings, drafts, merged),
     )
 
@@ -228,7 +234,7 @@ def _checked(entries: Iterable[Call]) -> tuple[Checked, ...]:
 
 
 def _skipped(
-    session: Session, entries: Sequence[Call], team: Iterable[Work]
+    session: Session, entries: Sequence[Call], team: Iterable[Work], denied: Mapping[str, str]
 ) -> tuple[Skipped, ...]:
     found: list[Skipped] = []
     looked = {path for call in entries for path in call.data.get("examined", ())}
@@ -246,6 +252,12 @@ def _skipped(
         Skipped(path=WHOLE_CHANGE, why=call.why, tool=call.tool, gap=True)
         for call in last.values()
         if call.why
+    ]
+    # The policy's own will is no gap, as with files that it leaves out; but it is said.
+    found += [
+        Skipped(path=WHOLE_CHANGE, why=why, tool=tool, gap=False)
+        for tool, why in denied.items()
+        if tool not in last
     ]
     ended = {entry.result.agent: entry.result for entry in team}
     found += [

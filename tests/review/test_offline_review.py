@@ -125,6 +125,16 @@ async def test_what_base_excludes_is_skipped_by_name(tmp_path: Path) -> None:
     ]
 
 
+async def test_a_tool_that_the_policy_denies_is_skipped_by_name(tmp_path: Path) -> None:
+    policy = "agents: {qa: {deny: [complexity]}}\n"
+    base = {".diffcourt/config/tools.yaml": policy, "a.py": "X = 1\n"}
+    verdict = await review(change(tmp_path / "repo", base, {"a.py": "X = 2\n"}))
+    (skipped,) = [skip for skip in verdict.skipped if skip.tool == "complexity"]
+    assert skipped.why == "complexity is denied to qa here"
+    assert not any("complexity" in checked.by for checked in verdict.checked)
+    assert verdict.status == "complete"
+
+
 async def test_an_empty_change_merges_with_a_note(tmp_path: Path) -> None:
     verdict = await review(change(tmp_path, {}, {}))
     assert (verdict.verdict, verdict.status) == ("merge", "complete")
