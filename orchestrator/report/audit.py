@@ -57,5 +57,6 @@ def render_trail(trail: Trail, width: int = 80) -> str:
 
 
 def _authority(act: Act) -> str:
-    parts = ("REFUSED" if act.refused else "", act.level, act.authority)
+    # What refused it is in the outcome, which has the room for it.
+    parts = ("REFUSED", act.level) if act.refused else (act.level, act.authority)
     return visible(" ".join(filter(None, parts)))

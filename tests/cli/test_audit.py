@@ -1,0 +1,328 @@
+"""``diffcourt audit`` over a real review, signed with a real key."""
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import anyio
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
+
+from orchestrator.app.keys import signing_key
+from orchestrator.cli.main import main
+from orchestrator.engine.journal import open_journal
+from orchestrator.engine.ports import SystemClock
+from orchestrator.engine.records import Done
+from orchestrator.engine.types import Level
+from orchestrator.errors import GuardRefused, InputError
+from orchestrator.stores.sqlite import SqliteStore
+from tests.review.review_kit import change
+from tests.torture import journal_edits
+
+PRIVATE = Ed25519PrivateKey.from_private_bytes(b"k" * 32)
+PEM = PRIVATE.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+PUBLIC = PRIVATE.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
+JOURNAL = ".diffcourt/state/journal.db"
+
+
+def diffcourt(
+    cwd: Path, *arguments: str, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "orchestrator", *arguments, "--quiet", "--json", "-"],
+        cwd=cwd, env={**os.environ, **(env or {})}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def reviewed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a repository and its signed review, the verdict, and the key's public half."""
+    folder = tmp_path_factory.mktemp("audit")
+    repo = change(folder / "repo", {}, {"app.py": SHELL}).path
+    (folder / "private.pem").write_bytes(PEM)
+    (folder / "private.pem").chmod(0o600)
+    signing = {"DIFFCOURT_AUDIT_KEY_FILE": str(folder / "private.pem")}
+    done = diffcourt(repo, "review", env=signing)
+    (folder / "verdict.json").write_text(done.stdout)
+    (folder / "public.pem").write_bytes(PUBLIC)
+    return folder
+
+
+@pytest.fixture
+def folder(reviewed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy to do harm to, and the current folder."""
+    shutil.copytree(reviewed, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def verify(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    capsys.readouterr()
+    code = main(["audit", "verify", "latest", "--repo", "repo", *arguments])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def edit(folder: Path, statement: str, *values: object) -> None:
+    db = sqlite3.connect(folder / "repo" / JOURNAL)
+    with db:
+        db.execute(statement, values)
+    db.close()
+
+
+def rows_of(folder: Path) -> int:
+    db = sqlite3.connect(folder / "repo" / JOURNAL)
+    (count,) = db.execute("SELECT COUNT(*) FROM journal").fetchone()
+    db.close()
+    return int(count)
+
+
+def test_all_that_is_known_of_it_leaves_no_gap(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = verify(capsys, "--verdict", "verdict.json", "--key", "public.pem")
+    count = rows_of(folder)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0].startswith("INTACT   run ")
+    assert f"Signed   rows 1 to {count}, checked" in out
+    assert "Not told" not in out
+    code, out, _ = verify(capsys, "--verdict", "verdict.json", "--key", "public.pem", "--json")
+    found = json.loads(out)
+    assert (code, found["intact"], found["finished"], found["gaps"]) == (0, True, True, [])
+    assert (found["rows"], found["signed_to"]) == (count, count)
+
+
+def test_what_cannot_be_told_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = verify(capsys, "--json")
+    gaps = " ".join(json.loads(out)["gaps"])
+    assert code == 0
+    assert "older copy" in gaps
+    assert "1 signature was not checked: no key was given" in gaps
+    assert "rewritten as a whole" in gaps
+
+
+def test_an_edit_is_named_with_its_row(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edit(folder, "UPDATE journal SET body = CAST('{\"n\":1}' AS BLOB) WHERE seq = 9")
+    edit(folder, "UPDATE journal SET key = CAST(X'ff1b5b33316d' AS TEXT) WHERE seq = 40")
+    code, out, err = verify(capsys)
+    assert (code, err) == (1, "")
+    assert out.startswith("TAMPERED")
+    assert "journal row 9 (" in " ".join(out.split())
+    assert "row 40 (\\xff\\x1b[31m) was altered" in out
+    assert max(len(line) for line in out.splitlines()) <= 80
+    code, out, _ = verify(capsys, "--json")
+    assert (code, [fault["row"] for fault in json.loads(out)["faults"]]) == (1, [9, 40])
+
+
+def test_a_cut_end_is_told_by_the_verdict_the_head_and_the_key(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    carried = json.loads((folder / "verdict.json").read_text())["provenance"]
+    head = "--head", carried["journal_head"], "--length", str(carried["journal_length"])
+    assert verify(capsys, *head)[0] == 0
+    edit(folder, "DELETE FROM journal WHERE seq > ?", carried["journal_length"])
+    assert verify(capsys, *head)[0] == 0  # the head says nothing of what came after it
+    for given in (("--verdict", "verdict.json"), ("--key", "public.pem")):
+        code, out, _ = verify(capsys, *given)
+        assert code == 1
+        assert "none is recorded" in out
+    edit(folder, "DELETE FROM journal WHERE seq = ?", carried["journal_length"])
+    code, out, _ = verify(capsys, *head)
+    assert code == 1
+    assert "its end was cut off, or an older copy" in " ".join(out.split())
+    assert verify(capsys)[0] == 0  # as the gaps of that report say
+
+
+def test_another_verdict_than_the_recorded_one_is_told(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verdict = json.loads((folder / "verdict.json").read_text())
+    (folder / "verdict.json").write_text(json.dumps({**verdict, "verdict": "merge"}))
+    code, out, _ = verify(capsys, "--verdict", "verdict.json")
+    assert code == 1
+    assert "records another verdict than the file" in out
+
+
+def test_going_on_is_no_tampering_and_without_the_key_is_seen(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = rows_of(folder)
+    assert diffcourt(folder / "repo", "resume", "latest").returncode == 1  # the verdict's own
+    assert rows_of(folder) > before
+    assert verify(capsys, "--verdict", "verdict.json")[0] == 0
+    code, out, _ = verify(capsys, "--verdict", "verdict.json", "--key", "public.pem")
+    assert code == 1
+    assert f"rows {before + 1} to {rows_of(folder)} are not signed" in out
+
+
+def test_a_journal_that_cannot_be_read_or_is_empty_is_exit_3(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit(folder, "DELETE FROM journal")
+    code, _, err = verify(capsys)
+    assert (code, err.count("\n")) == (3, 1)
+    assert "nothing to verify" in err
+    assert verify(capsys, "--verdict", "verdict.json")[0] == 1
+    for rest in (folder / "repo/.diffcourt/state").glob("journal.db*"):
+        rest.unlink()
+    (folder / "repo" / JOURNAL).write_bytes(b"not a database at all" * 100)
+    code, _, err = verify(capsys)
+    assert (code, err.count("\n")) == (3, 1)
+    assert "cannot be used" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--head", "0" * 64), "belong together"),
+        (("--length", "3"), "belong together"),
+        (("--head", "short", "--length", "3"), "no head"),
+        (("--head", "0" * 64, "--length", "3", "--verdict", "verdict.json"), "of its own"),
+        (("--verdict", "missing.json"), "cannot be read"),
+        (("--verdict", "public.pem"), "is no verdict"),
+        (("--verdict", "other.json"), "is of run"),
+        (("--verdict", "headless.json"), "carries no head"),
+        (("--key", "missing.pem"), "cannot be read"),
+        (("--key", "short"), "openssl rand"),
+        (("--key", "open"), "chmod 600"),
+        (("--key", "ec.pem"), "no Ed25519 key"),
+        (("--key", "locked.pem"), "without a password"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_2(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], says: str
+) -> None:
+    verdict = json.loads((folder / "verdict.json").read_text())
+    (folder / "other.json").write_text(json.dumps({**verdict, "run_id": "\x1b[2Jother"}))
+    (folder / "headless.json").write_text(json.dumps({**verdict, "provenance": {}}))
+    pkcs8 = Encoding.PEM, PrivateFormat.PKCS8
+    files = {
+        "short": b"too short",
+        "open": b"x" * 40,
+        "ec.pem": ec.generate_private_key(ec.SECP256R1()).private_bytes(*pkcs8, NoEncryption()),
+        "locked.pem": PRIVATE.private_bytes(*pkcs8, BestAvailableEncryption(b"word")),
+    }
+    for name, text in files.items():
+        (folder / name).write_bytes(text)
+        (folder / name).chmod(0o644 if name == "open" else 0o600)
+    code, out, err = verify(capsys, *arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert says in err
+    assert "\x1b" not in err
+
+
+@pytest.mark.parametrize(
+    ("env", "says"),
+    [
+        ({"DIFFCOURT_AUDIT_KEY": ""}, "shorter than 32"),
+        ({"DIFFCOURT_AUDIT_KEY_FILE": ""}, "is empty"),
+        ({"DIFFCOURT_AUDIT_KEY": "x" * 40, "DIFFCOURT_AUDIT_KEY_FILE": "key"}, "set one of them"),
+        ({"DIFFCOURT_AUDIT_KEY": PUBLIC.decode()}, "is a public key"),
+    ],
+)
+def test_a_key_that_cannot_sign_is_refused(env: Mapping[str, str], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        signing_key(env)
+
+
+def test_a_review_with_such_a_key_does_not_begin(folder: Path) -> None:
+    before = rows_of(folder)
+    done = diffcourt(folder / "repo", "review", env={"DIFFCOURT_AUDIT_KEY": ""})
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert rows_of(folder) == before
+
+
+def test_the_wrong_key_in_the_environment_is_one_fault(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DIFFCOURT_AUDIT_KEY", "another secret that is long enough for this")
+    code, out, _ = verify(capsys, "--json")
+    assert code == 1
+    (fault,) = json.loads(out)["faults"]
+    assert "the wrong key, or rewritten" in fault["what"]
+    assert "another secret" not in out
+    assert verify(capsys, "--key", "public.pem")[0] == 0
+
+
+def test_show_tells_who_did_what_and_on_which_authority(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["audit", "show", "latest", "--repo", "repo"]) == 0
+    out = capsys.readouterr().out
+    assert max(len(line) for line in out.splitlines()) <= 80
+    assert "0 refused" in out.splitlines()[0]
+    assert "security      READ tool policy" in out
+    assert main(["audit", "show", "latest", "--repo", "repo", "--json"]) == 0
+    acts = json.loads(capsys.readouterr().out)["acts"]
+    assert [act["row"] for act in acts] == sorted(act["row"] for act in acts)
+    (signed,) = [act for act in acts if act["what"].startswith("signed rows")]
+    assert signed["authority"].startswith("key ")
+    assert {"lead", "security", "qa", "docs", "architecture", "diffcourt"} == {
+        act["who"] for act in acts
+    }
+
+
+def test_show_does_not_tell_of_an_altered_journal_as_if_it_were_true(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit(folder, "UPDATE journal SET body = CAST('{' AS BLOB) WHERE seq = 9")
+    assert main(["audit", "show", "latest", "--repo", "repo"]) == 3
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "row 9" in said.err
+
+
+async def hostile(path: Path) -> None:
+    store = SqliteStore(path)
+    await store.create("r1", 1.0, {"options": {}})
+    asked = {"tool": "push\x1b[2J", "arguments": {"to": "\u202eeverybody"}, "agent": "a\nb" * 40}
+
+    async def refuse() -> None:
+        raise GuardRefused("no\x1b]0;owned\x07")
+
+    async def die() -> Done:
+        raise KeyError("a crash in the middle")
+
+    async with open_journal("r1", store, SystemClock(), holder="a test") as journal:
+        with pytest.raises(GuardRefused):
+            await journal.effect("1/x/refused", asked, die, admit=refuse)
+        with pytest.raises(KeyError):
+            await journal.effect("1/x/open", asked, die, level=Level.IRREVERSIBLE)
+    store.close()
+
+
+def test_show_marks_refusals_and_what_did_not_end_and_prints_nothing_raw(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / ".git").mkdir()
+    path = tmp_path / JOURNAL
+    path.parent.mkdir(parents=True)
+    anyio.run(hostile, path)
+    assert main(["audit", "show", "r1", "--repo", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "1 refused" in out.splitlines()[0]
+    assert "REFUSED READ" in out
+    assert "GuardRefused: no" in " ".join(out.split())
+    assert "IRREVERSIBLE approval" in out
+    assert "not ended" in " ".join(out.split())
+    assert not {"\x1b", "\u202e", "\x07"} & set(out)
+    assert max(len(line) for line in out.splitlines()) <= 80
+
+
+def test_whatever_is_done_to_a_journal_is_detected_as_promised() -> None:
+    passed, failed = journal_edits.run(300)
+    assert (passed > 280, failed) == (True, 0)
