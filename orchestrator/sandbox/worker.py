@@ -3,7 +3,7 @@
 A check parses text that may have been written to break a parser. It runs in another process that
 can be killed, with nothing of our environment. Starting Python and importing takes longer than
 most checks: one process, the nursery, does both once and forks the workers, and a worker is kept
-for the next check. ``worker_main`` is what they run.
+for the next check.
 """
 
 from __future__ import annotations
@@ -12,10 +12,6 @@ import json
 import re
 import secrets
 import select
-import signal
-import socket
-import subprocess
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -27,17 +23,14 @@ from anyio.abc import SocketStream, UNIXSocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from orchestrator.errors import SandboxError
-from orchestrator.sandbox.process import Limits, clean_environment, kill_group, limit
-from orchestrator.sandbox.worker_main import OUT_OF_MEMORY, ready
+from orchestrator.sandbox.nursery import EndedError, Nursery
+from orchestrator.sandbox.worker_main import ready
 
 CHECKS = "orchestrator.review.checks."
 PACKAGE_PARENT = Path(__file__).resolve().parents[2]
-MAIN = Path(__file__).with_name("worker_main.py")
 
 START_SECONDS = 30.0
-END_SECONDS = 2.0
 REPLY_BYTES = 64 << 20
-LIMITS = Limits(memory=2 << 30, file_size=1 << 20)
 
 # The ways in which the two event loops say that the other end of a socket is gone.
 _BROKEN = (anyio.IncompleteRead, anyio.BrokenResourceError, anyio.EndOfStream, ConnectionError)
@@ -48,107 +41,10 @@ class _GarbageError(Exception):
     """The worker's reply is not the protocol's."""
 
 
-class _EndedError(Exception):
-    """The worker ended before it replied.
-
-    Args:
-        code: its exit code, or the negative number of the signal that ended it.
-    """
-
-    def __init__(self, code: int) -> None:
-        if code == OUT_OF_MEMORY:
-            super().__init__(f"needed more than {LIMITS.memory >> 20} MiB of memory")
-        elif code < 0:
-            super().__init__(f"was ended by signal {-code} ({signal.strsignal(-code)})")
-        else:
-            super().__init__(f"ended with exit code {code}")
-
-
-class _Nursery:
-    """The process that forks the workers, from our side. Starting it waits for nothing.
-
-    Args:
-        size: how many workers.
-        home: the folder they import from.
-        modules: what is imported before the first fork.
-
-    Attributes:
-        ends: our end of each place's socket.
-
-    Raises:
-        SandboxError: it could not be started.
-    """
-
-    def __init__(self, size: int, home: Path, modules: Sequence[str]) -> None:
-        pairs = [socket.socketpair() for _ in range(size)]
-        self.ends = [ours for ours, _ in pairs]
-        theirs = [end.fileno() for _, end in pairs]
-        numbers = ",".join(map(str, theirs))
-        try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", str(MAIN), str(home), numbers, *modules],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                env=clean_environment(),
-                pass_fds=theirs,
-                start_new_session=True,
-            )
-        except OSError as fault:
-            self.let_go()
-            raise SandboxError(f"a worker could not be started: {fault.strerror}") from None
-        finally:
-            for _, end in pairs:
-                end.close()
-        limit(self._process.pid, LIMITS)
-
-    def let_go(self) -> None:
-        """Close our ends."""
-        for end in self.ends:
-            end.close()
-
-    @property
-    def alive(self) -> bool:
-        """Whether the process still runs."""
-        return self._process.poll() is None
-
-    def replace(self, place: int, token: str) -> None:
-        """Have a place's worker killed; the next one there says the token when it is ready."""
-        assert self._process.stdin is not None
-        with suppress(OSError):  # the nursery is gone, and its workers with it
-            self._process.stdin.write(f"{place} {token}\n".encode("ascii"))
-            self._process.stdin.flush()
-
-    def last_words(self) -> str:
-        """The last line of standard error, which only a failed start can have written to."""
-        assert self._process.stderr is not None
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(1)
-        if self.alive:
-            return "it closed its output"
-        lines = self._process.stderr.read().decode("utf-8", "replace").strip().splitlines()
-        return lines[-1] if lines else str(_EndedError(self._process.returncode))
-
-    def close(self) -> None:
-        """End the process, the workers and everything that they started."""
-        assert self._process.stdin is not None
-        assert self._process.stderr is not None
-        with suppress(OSError):
-            self._process.stdin.close()
-        self._process.terminate()
-        try:
-            self._process.wait(END_SECONDS)
-        except subprocess.TimeoutExpired:
-            kill_group(self._process)
-            self._process.wait()
-        self._process.stderr.close()
-        self.let_go()
-
-
 class _Place:
     """Where one worker after the other serves; asked one thing at a time."""
 
-    def __init__(self, number: int, nursery: _Nursery, stream: SocketStream) -> None:
+    def __init__(self, number: int, nursery: Nursery, stream: SocketStream) -> None:
         self._number, self._nursery, self._stream = number, nursery, stream
         self._replies = BufferedByteReceiveStream(stream)
         self._ready, self._asked, self._token = False, 0, ""
@@ -186,7 +82,7 @@ class _Place:
         """Send one request, return its reply.
 
         Raises:
-            _EndedError, the kinds in ``_BROKEN``: the process ended.
+            EndedError, the kinds in ``_BROKEN``: the process ended.
             anyio.DelimiterNotFound: the reply is larger than a reply may be.
             _GarbageError: the reply is not the protocol's.
         """
@@ -201,7 +97,7 @@ class _Place:
         except (ValueError, RecursionError):
             raise _GarbageError from None
         if isinstance(reply, dict) and isinstance(reply.get("ended"), int):
-            raise _EndedError(reply["ended"])
+            raise EndedError(reply["ended"])
         if not isinstance(reply, dict) or reply.get("id") != self._asked:
             raise _GarbageError  # a line of something else, or the answer to an earlier request
         return reply
@@ -238,7 +134,7 @@ class WorkerPool:
     ) -> None:
         self._size, self._home, self._prefix, self._modules = size, home, prefix, modules
         self._turns, self._starting = anyio.Semaphore(size), anyio.Lock()
-        self._nursery: _Nursery | None = None
+        self._nursery: Nursery | None = None
         self._idle: list[_Place] = []
         self._places: list[_Place] = []
         self._open = False
@@ -246,7 +142,7 @@ class WorkerPool:
     def start(self) -> None:
         """Start now, ahead of the first call and of the event loop. A failure shows at the call."""
         with suppress(SandboxError):
-            self._nursery = self._nursery or _Nursery(self._size, self._home, self._modules)
+            self._nursery = self._nursery or Nursery(self._size, self._home, self._modules)
 
     def close(self) -> None:
         """End what ``start`` started, where the pool was never entered."""
@@ -302,7 +198,7 @@ class WorkerPool:
             raise SandboxError(f"{name}: replied with more than {REPLY_BYTES} bytes") from None
         except _GarbageError:
             raise SandboxError(f"{name}: the worker's reply was not readable") from None
-        except _EndedError as ended:
+        except EndedError as ended:
             raise SandboxError(f"{name}: the worker {ended}") from None
         except (*_BROKEN, anyio.ClosedResourceError):
             raise SandboxError(f"{name}: the worker is gone, and who keeps it too") from None
@@ -320,7 +216,7 @@ class WorkerPool:
                 raise SandboxError("the workers are closed")
             if self._nursery is None or not self._nursery.alive:
                 await self._discard()
-                self._nursery = _Nursery(self._size, self._home, self._modules)
+                self._nursery = Nursery(self._size, self._home, self._modules)
             if not self._places:
                 self._places = [
                     _Place(number, self._nursery, await UNIXSocketStream.from_socket(end))

@@ -103,10 +103,9 @@ def tune(
     refuse_unfit(data, rubric)
     advice = advise(data)
     sample = data.sample
-    plan = plan_for(sample, aim)
+    plan, rng = plan_for(sample, aim), np.random.default_rng(seed)
     if advice.refusals:
         return Outcome(False, advice.refusals, advice, plan, seed)
-    rng = np.random.default_rng(seed)
     chosen = tune_many(sample, plan, sample.weight[None, :], rng)
     apart = validate.cross_validate(sample, plan, rng)
     was = decide(sample, sample.w0, rubric.threshold)

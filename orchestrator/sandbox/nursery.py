@@ -1,0 +1,116 @@
+"""The process that forks the workers, from our side; ``worker_main`` is what it runs."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from orchestrator.errors import SandboxError
+from orchestrator.sandbox.process import Limits, clean_environment, kill_group, limit
+from orchestrator.sandbox.worker_main import OUT_OF_MEMORY
+
+MAIN = Path(__file__).with_name("worker_main.py")
+END_SECONDS = 2.0
+LIMITS = Limits(memory=2 << 30, file_size=1 << 20)
+
+
+class EndedError(Exception):
+    """The worker ended before it replied.
+
+    Args:
+        code: its exit code, or the negative number of the signal that ended it.
+    """
+
+    def __init__(self, code: int) -> None:
+        if code == OUT_OF_MEMORY:
+            super().__init__(f"needed more than {LIMITS.memory >> 20} MiB of memory")
+        elif code < 0:
+            super().__init__(f"was ended by signal {-code} ({signal.strsignal(-code)})")
+        else:
+            super().__init__(f"ended with exit code {code}")
+
+
+class Nursery:
+    """A process that imports once what checks need, and its forks. Starting it waits for nothing.
+
+    Args:
+        size: how many workers.
+        home: the folder they import from.
+        modules: what is imported before the first fork.
+
+    Attributes:
+        ends: our end of each place's socket.
+
+    Raises:
+        SandboxError: it could not be started.
+    """
+
+    def __init__(self, size: int, home: Path, modules: Sequence[str]) -> None:
+        pairs = [socket.socketpair() for _ in range(size)]
+        self.ends = [ours for ours, _ in pairs]
+        theirs = [end.fileno() for _, end in pairs]
+        numbers = ",".join(map(str, theirs))
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", str(MAIN), str(home), numbers, *modules],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                env=clean_environment(),
+                pass_fds=theirs,
+                start_new_session=True,
+            )
+        except OSError as fault:
+            self.let_go()
+            raise SandboxError(f"a worker could not be started: {fault.strerror}") from None
+        finally:
+            for _, end in pairs:
+                end.close()
+        limit(self._process.pid, LIMITS)
+
+    def let_go(self) -> None:
+        """Close our ends."""
+        for end in self.ends:
+            end.close()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process still runs."""
+        return self._process.poll() is None
+
+    def replace(self, place: int, token: str) -> None:
+        """Have a place's worker killed; the next one there says the token when it is ready."""
+        assert self._process.stdin is not None
+        with suppress(OSError):  # the nursery is gone, and its workers with it
+            self._process.stdin.write(f"{place} {token}\n".encode("ascii"))
+            self._process.stdin.flush()
+
+    def last_words(self) -> str:
+        """The last line of standard error, which only a failed start can have written to."""
+        assert self._process.stderr is not None
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(1)
+        if self.alive:
+            return "it closed its output"
+        lines = self._process.stderr.read().decode("utf-8", "replace").strip().splitlines()
+        return lines[-1] if lines else str(EndedError(self._process.returncode))
+
+    def close(self) -> None:
+        """End the process, the workers and everything that they started."""
+        assert self._process.stdin is not None
+        assert self._process.stderr is not None
+        with suppress(OSError):
+            self._process.stdin.close()
+        self._process.terminate()
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            kill_group(self._process)
+            self._process.wait()
+        self._process.stderr.close()
+        self.let_go()

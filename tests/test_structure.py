@@ -1,0 +1,54 @@
+"""What the house promises of its code: each file and function can be read in one sitting."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import orchestrator
+
+ROOT = Path(orchestrator.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+FILE_LINES = 300
+FUNCTION_LINES = 60
+ENGINE_MAY_IMPORT = {"anyio", "jsonschema_rs", "networkx", "orchestrator"}
+ENGINE_MAY_NOT = {"asyncio", "sqlite3", "socket", "subprocess", "threading", "urllib"}
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_a_file_and_its_functions_can_be_read_in_one_sitting(path: Path) -> None:
+    text = path.read_text()
+    assert len(text.splitlines()) <= FILE_LINES
+    for one in functions(ast.parse(text)):
+        assert (one.end_lineno or one.lineno) - one.lineno + 1 <= FUNCTION_LINES, one.name
+
+
+def imported(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            yield node.module or ""
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "engine").glob("*.py")), ids=name_of)
+def test_the_engine_rests_on_itself_and_little_else(path: Path) -> None:
+    for module in imported(ast.parse(path.read_text())):
+        package = module.partition(".")[0]
+        assert package in ENGINE_MAY_IMPORT | sys.stdlib_module_names
+        assert package not in ENGINE_MAY_NOT
+        if package == "orchestrator":
+            assert module.split(".")[1:2] in ([], ["engine"], ["errors"], ["resources"])
