@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -36,6 +37,7 @@ PRIVATE = Ed25519PrivateKey.from_private_bytes(b"k" * 32)
 PEM = PRIVATE.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 PUBLIC = PRIVATE.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
+ROOT = Path(__file__).resolve().parents[2]
 JOURNAL = ".diffcourt/state/journal.db"
 
 
@@ -326,3 +328,20 @@ def test_show_marks_refusals_and_what_did_not_end_and_prints_nothing_raw(
 def test_whatever_is_done_to_a_journal_is_detected_as_promised() -> None:
     passed, failed = journal_edits.run(300)
     assert (passed > 280, failed) == (True, 0)
+
+
+def test_what_the_page_says_to_type_works(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs/audit.md").read_text()
+    (script,) = re.findall(r"```sh run\n(.*?)```", page, re.DOTALL)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    done = subprocess.run(
+        ["sh", "-eu", "-c", script],
+        cwd=folder / "repo",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+    assert "\nINTACT " in done.stdout
+    assert "Not told" not in done.stdout
+    assert " acts, 0 refused" in done.stdout
