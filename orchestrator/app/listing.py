@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +25,8 @@ from orchestrator.review.toolbox import TOOLS
 from orchestrator.review.verdict import Verdict
 from orchestrator.stores.base import RunStore
 
+DAY = 24 * 3600.0
+
 
 def runs(repo: Path | None) -> list[RunInfo]:
     """The runs of a repository, newest first."""
@@ -34,6 +38,34 @@ async def _runs(store: RunStore) -> list[RunInfo]:
     return [
         _info(run, _verdict(await store.find(run.run_id, VERDICT))) for run in await store.runs()
     ]
+
+
+def prune(
+    repo: Path | None, keep: int | None, days: float | None, *, dry: bool = False
+) -> list[RunInfo]:
+    """Remove runs for good, but never one that is being written; returns which, newest first.
+
+    Args:
+        keep: how many of the newest stay; None: remove by age.
+        days: how old a run must be to go.
+        dry: remove nothing.
+    """
+    folder = state.home(repo)
+    with state.open_store(folder) as store:
+        return anyio.run(_prune, store, folder, keep, days, dry)
+
+
+async def _prune(
+    store: RunStore, folder: Path, keep: int | None, days: float | None, dry: bool
+) -> list[RunInfo]:
+    before = time.time() - days * DAY if days is not None else math.inf
+    old = [run for run in (await store.runs())[keep or 0 :] if run.started < before]
+    going = [run for run in old if run.writer is None]
+    infos = [_info(run, _verdict(await store.find(run.run_id, VERDICT))) for run in going]
+    for run in () if dry else going:
+        await store.forget(run.run_id)
+        state.forget_scratch(folder, run.run_id)
+    return infos
 
 
 def show(repo: Path | None, run_id: str) -> Shown:
