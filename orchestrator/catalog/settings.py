@@ -49,11 +49,9 @@ class Limits(Strict):
 
     Attributes:
         max_file_bytes: a larger file is not analysed; it is a named gap.
-        max_findings_shown: in the text report; the verdict's JSON always has all.
     """
 
     max_file_bytes: Count
-    max_findings_shown: Count
 
 
 class Settings(Strict):

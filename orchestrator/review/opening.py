@@ -88,7 +88,9 @@ async def open_case(change: Change, journal: Journal, opening: Opening) -> Async
     cores = len(os.sched_getaffinity(0))
     async with (
         opening.serve(settings, opening.sources) as serving,
-        open_session(change, rules, left_out, cores=cores) as session,
+        open_session(
+            change, rules, left_out, cores=cores, max_bytes=settings.limits.max_file_bytes
+        ) as session,
     ):
         focus = Focus()
         paths = [file.path for file in change.files if not session.left_out(file)]

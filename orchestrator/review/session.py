@@ -16,7 +16,9 @@ import anyio
 import anyio.to_thread
 
 from orchestrator.review.analysis import Side
+from orchestrator.review.change.classify import too_large
 from orchestrator.review.change.contents import Contents, decode
+from orchestrator.review.change.neutral import LARGE
 from orchestrator.review.change.types import Change, ChangedFile
 from orchestrator.review.rules import RuleTable
 
@@ -31,6 +33,7 @@ class Session:
     Attributes:
         root: a folder outside any repository, gone when the review ends.
         excluded: path → why, for files that the policy leaves out.
+        max_bytes: a larger file is not looked at, which is a gap.
         slots: how many programs may run at once.
     """
 
@@ -39,6 +42,7 @@ class Session:
     contents: Contents
     root: Path
     excluded: Mapping[str, str]
+    max_bytes: int
     slots: anyio.CapacityLimiter
 
     def __post_init__(self) -> None:
@@ -58,7 +62,16 @@ class Session:
 
     def left_out(self, file: ChangedFile) -> str | None:
         """Why no tool looks into a file, None when they do."""
-        return file.skip or self.excluded.get(file.path)
+        why = file.skip or self.excluded.get(file.path)
+        if why is None and file.size > self.max_bytes:
+            why = too_large(file.size, self.max_bytes)
+        return why
+
+    def unread(self, file: ChangedFile) -> bool:
+        """Whether a file is left out though nobody decided that it need not be looked at."""
+        if file.path in self.excluded:
+            return False
+        return file.gap or (file.skip is None and file.size > self.max_bytes)
 
     async def side(self, name: SideName, paths: Sequence[str]) -> tuple[Side, dict[str, str]]:
         """A side with the given paths of it on disk.
@@ -107,7 +120,12 @@ def _lookup(lines: Mapping[str, frozenset[int]], path: str) -> frozenset[int]:
 
 @asynccontextmanager
 async def open_session(
-    change: Change, rules: RuleTable, excluded: Mapping[str, str], *, cores: int
+    change: Change,
+    rules: RuleTable,
+    excluded: Mapping[str, str],
+    *,
+    cores: int,
+    max_bytes: int = LARGE,
 ) -> AsyncIterator[Session]:
     """Open the ground of a review; what it writes is removed at the end."""
     with tempfile.TemporaryDirectory(prefix="diffcourt-", ignore_cleanup_errors=True) as folder:
@@ -121,5 +139,6 @@ async def open_session(
                 contents,
                 root,
                 excluded,
+                max_bytes,
                 anyio.CapacityLimiter(cores),
             )

@@ -240,7 +240,7 @@ def _skipped(
     looked = {path for call in entries for path in call.data.get("examined", ())}
     for file in session.change.files:
         if why := session.left_out(file):
-            found.append(Skipped(path=file.path, why=why, gap=False))
+            found.append(Skipped(path=file.path, why=why, gap=session.unread(file)))
         elif file.path not in looked:
             found.append(Skipped(path=file.path, why="no tool looked at it", gap=True))
     found += [

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from orchestrator.review.change.git import short
 from orchestrator.review.change.neutral import LARGE
-from orchestrator.review.change.types import ChangedFile, Kind
+from orchestrator.review.change.types import ChangedFile
 
 LINK, SUBMODULE = "120000", "160000"
 
@@ -167,6 +167,11 @@ def _by_policy(file: ChangedFile, was: Look | None, now: Look, policy: Policy) -
     return _generated(file, was, now, policy)
 
 
+def too_large(size: int, most: int) -> str:
+    """The sentence about a file of which nothing is read, sizes in bytes."""
+    return f"too large: {size / 1e6:.1f} MB, and files above {most / 1e6:.1f} MB are not read"
+
+
 def classify(file: ChangedFile, looks: Mapping[str, Look], policy: Policy) -> ChangedFile:
     """The file with its kind, size and reason to be skipped.
 
@@ -179,15 +184,12 @@ def classify(file: ChangedFile, looks: Mapping[str, Look], policy: Policy) -> Ch
     mode = file.new_mode or file.old_mode
     if mode in {LINK, SUBMODULE} or now is None:
         return _link_or_submodule(replace(file, size=now.size if now else 0), now)
-    kind: Kind = "text"
-    if now.size > LARGE:
-        skip: str | None = (
-            f"too large: {now.size / 1e6:.1f} MB, and files above {LARGE / 1e6:.1f} MB are not read"
-        )
-    elif now.binary:
-        kind, skip = "binary", now.binary
+    if now.binary:
+        skip = now.binary
         if was and not was.binary and file.new_blob and was.size <= LARGE:
             skip = f"{skip}, although it was text in base"
-    else:
-        skip = _by_policy(file, was, now, policy)
-    return replace(file, kind=kind, size=now.size, skip=skip)
+        return replace(file, kind="binary", size=now.size, skip=skip)
+    by_policy = _by_policy(file, was, now, policy)
+    if by_policy is None and now.size > LARGE:
+        return replace(file, size=now.size, skip=too_large(now.size, LARGE), gap=True)
+    return replace(file, kind="text", size=now.size, skip=by_policy)

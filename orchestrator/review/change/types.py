@@ -23,6 +23,7 @@ class ChangedFile:
             which only the hunks are known: its sides are padded with empty lines so that numbers
             are right.
         skip: why no analyser looks at it (``binary``, ``lock file``, ...), else None.
+        gap: it is skipped because it cannot be read, not because it need not be.
         old_blob, new_blob: object ids, None on the side where it does not exist.
     """
 
@@ -39,6 +40,7 @@ class ChangedFile:
     removed: tuple[int, ...] = ()
     whole: bool = True
     skip: str | None = None
+    gap: bool = False
 
     @property
     def in_base(self) -> bool:
