@@ -78,11 +78,13 @@ class KillingStore:
 @dataclass(frozen=True)
 class Outcome:
     """How a sitting ended: a digest, or one line that says why there is none, or neither when it
-    was killed. ``performed`` are the keys of the effects that were really done."""
+    was killed. ``performed`` are the keys of the effects that were really done, ``operations`` what
+    was asked of a faulty disk."""
 
     digest: str
     line: str
     performed: list[str]
+    operations: int = 0
 
     @property
     def killed(self) -> bool:
@@ -110,7 +112,9 @@ def _spied(ledger: Path) -> Iterator[None]:
         os.close(file)
 
 
-def _sit(repo: Path, place: Path, wrap: Callable[[RunStore], Any]) -> None:
+def _sit(
+    repo: Path, place: Path, wrap: Callable[[RunStore], Any], prepare: Callable[[], Any]
+) -> None:
     """In the child: review, or go on with the run that is there."""
     os.environ |= {"HOME": str(place), "XDG_STATE_HOME": str(place), "XDG_CONFIG_HOME": str(place)}
     opened = state.open_store
@@ -121,15 +125,24 @@ def _sit(repo: Path, place: Path, wrap: Callable[[RunStore], Any]) -> None:
             yield wrap(store)
 
     state.open_store = open_store  # type: ignore[assignment]
-    said = {"digest": "", "line": ""}
+    with _spied(place / "ledger"):
+        report(place / "said", prepare, lambda: _go_on(repo).digest)
+
+
+def report(said: Path, prepare: Callable[[], Any], work: Callable[[], str]) -> None:
+    """Write down how a sitting ended: its digest, or the one line that a person would have."""
+    told: dict[str, Any] = {"digest": "", "line": ""}
+    file = os.open(said, os.O_WRONLY | os.O_CREAT)  # before the disk begins to fail
+    disk = prepare()
     try:
-        with _spied(place / "ledger"):
-            said["digest"] = _go_on(repo).digest
+        told["digest"] = work()
     except DiffcourtError as fault:
-        said["line"] = str(fault)
+        told["line"] = str(fault)
     except BaseException as fault:  # a traceback where a person would have had a line
-        said["line"] = f"TRACEBACK\n{fault!r}"
-    (place / "said").write_text(json.dumps(said))
+        told["line"] = f"TRACEBACK\n{fault!r}"
+    told["operations"] = getattr(disk, "done", 0)
+    os.write(file, json.dumps(told).encode())
+    os.close(file)
 
 
 def _go_on(repo: Path) -> Any:
@@ -158,6 +171,33 @@ def as_it_is(store: RunStore) -> RunStore:
     return store
 
 
+def nothing() -> None:
+    """Prepare nothing."""
+
+
+def watched(folder: Path, work: Callable[..., None], *given: Any) -> Outcome:
+    """Do the work in another process; it writes ``said`` and ``ledger`` in the folder."""
+    said, ledger = folder / "said", folder / "ledger"
+    for file in (said, ledger):
+        file.unlink(missing_ok=True)
+    process = FORK.Process(target=work, args=given)
+    process.start()
+    process.join(60)
+    if process.is_alive():
+        process.kill()
+        process.join()
+        return Outcome("", "TIMEOUT: it did not end within 60 s", [])
+    told = json.loads(said.read_text() or "{}") if said.exists() else {}
+    if not told and process.exitcode != -signal.SIGKILL:
+        told = {"line": f"TRACEBACK: it ended with {process.exitcode}"}
+    return Outcome(
+        told.get("digest", ""),
+        told.get("line", ""),
+        ledger.read_text().splitlines() if ledger.exists() else [],
+        told.get("operations", 0),
+    )
+
+
 class Desk:
     """A repository of its own for one case, with its journal, and the sittings that it sees."""
 
@@ -169,24 +209,18 @@ class Desk:
     def journal(self) -> Path:
         return self.repo / state.STATE / state.JOURNAL
 
-    def sit(self, wrap: Callable[[RunStore], Any] = as_it_is) -> Outcome:
-        """One sitting in another process."""
-        for name in ("ledger", "said"):
-            (self.folder / name).unlink(missing_ok=True)
-        process = FORK.Process(target=_sit, args=(self.repo, self.folder, wrap))
-        process.start()
-        process.join(60)
-        if process.is_alive():
-            process.kill()
-            process.join()
-            return Outcome("", "TIMEOUT: it did not end within 60 s", [])
-        ledger = self.folder / "ledger"
-        performed = ledger.read_text().splitlines() if ledger.exists() else []
-        said = self.folder / "said"
-        told = json.loads(said.read_text()) if said.exists() else {"digest": "", "line": ""}
-        if not said.exists() and process.exitcode != -signal.SIGKILL:
-            told["line"] = f"TRACEBACK: it ended with {process.exitcode}"
-        return Outcome(told["digest"], told["line"], performed)
+    def sit(
+        self,
+        wrap: Callable[[RunStore], Any] = as_it_is,
+        prepare: Callable[[], Any] = nothing,
+    ) -> Outcome:
+        """One sitting in another process.
+
+        Args:
+            wrap: what stands around the store.
+            prepare: called in that process before its work.
+        """
+        return watched(self.folder, _sit, self.repo, self.folder, wrap, prepare)
 
     def ended(self) -> set[str]:
         """The keys of the effects that have an outcome on disk."""
@@ -200,6 +234,8 @@ class Desk:
         if not self.journal.exists():
             return []
         with closing(sqlite3.connect(self.journal)) as db:
+            if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'journal'").fetchone():
+                return []  # cut off while it was made
             return db.execute("SELECT key, kind FROM journal ORDER BY seq").fetchall()
 
 

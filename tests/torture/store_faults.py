@@ -1,0 +1,176 @@
+"""store faults: EIO, full disk, short write, power cut, at every operation of the disk"""
+
+import hashlib
+import os
+import resource
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from orchestrator.engine.journal import open_journal
+from orchestrator.engine.ports import SystemClock
+from orchestrator.engine.records import Done
+from orchestrator.stores.holder import this_process
+from orchestrator.stores.sqlite import SqliteStore
+from tests.torture.faulty_disk import KINDS, FaultyDisk
+from tests.torture.sitting import Desk, Outcome, nothing, report, template, watched
+
+FULL = 100_000
+"""All there are."""
+
+STEPS = 6
+REVIEW_STRIDE = 10
+"""A whole review meets a fault at every tenth operation, the short run at each."""
+
+LIMITS = range(0, 1_000_000, 40_000)
+"""Bytes that a file may have at most, held by the kernel: a real short write, then a real error."""
+
+
+@dataclass(frozen=True)
+class BadDisk:
+    """A disk that fails at an operation."""
+
+    kind: str
+    at: int
+
+    def __call__(self) -> FaultyDisk:
+        disk = FaultyDisk(self.kind, self.at)
+        disk.install()
+        return disk
+
+
+@dataclass(frozen=True)
+class SmallFiles:
+    """A disk on which no file grows beyond a size."""
+
+    size: int
+
+    def __call__(self) -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (self.size, resource.RLIM_INFINITY))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A fault under a short run, or under a whole review."""
+
+    fault: BadDisk | SmallFiles
+    review: bool
+
+
+async def _short_run(journal: Path, note: Callable[[str], None]) -> str:
+    """A run of a few effects, each on disk before the next; goes on where it was cut off."""
+    store = SqliteStore(journal)
+    try:
+        if not await store.runs():
+            await store.create("r", 1.0, {})
+        told = []
+        async with open_journal("r", store, SystemClock(), holder=this_process()) as opened:
+            for step in range(STEPS):
+
+                async def perform(step: int = step) -> Done:
+                    note(f"did {step}")
+                    return Done("x" * 3000 + str(step))
+
+                told.append(await opened.effect(f"step{step}", step, perform))
+                note(f"kept {step}")
+        return hashlib.sha256("".join(told).encode()).hexdigest()
+    finally:
+        store.close()
+
+
+def _sit_short(folder: Path, prepare: Callable[[], Any]) -> None:
+    file = os.open(folder / "ledger", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    work = partial(_short_run, folder / "j.db", lambda line: os.write(file, f"{line}\n".encode()))
+    report(folder / "said", prepare, lambda: anyio.run(work))
+
+
+def short_sitting(folder: Path, prepare: Callable[[], Any] = nothing) -> Outcome:
+    """One sitting of the short run."""
+    return watched(folder, _sit_short, folder, prepare)
+
+
+def _stopped_badly(first: Outcome, digest: str) -> str:
+    """What is wrong with how a run met its fault: a line, the right outcome, or a power cut."""
+    if first.killed or first.digest == digest:
+        return ""
+    if first.digest:
+        return "another outcome"
+    return "" if "\n" not in first.line and "resume" in first.line else first.line
+
+
+def attempt_short(fault: Callable[[], Any], folder: Path, digest: str) -> str:
+    """A fault under the short run, then a sitting on a sound disk; returns what went wrong."""
+    first = short_sitting(folder, fault)
+    if problem := _stopped_badly(first, digest):
+        return problem
+    kept = {line[5:] for line in first.performed if line.startswith("kept ")}
+    last = short_sitting(folder)
+    if last.digest != digest:
+        return f"not resumed: {last.line}"
+    again = kept & {line[4:] for line in last.performed if line.startswith("did ")}
+    return f"kept, and lost all the same: {sorted(again)}" if again else ""
+
+
+def attempt_review(fault: Callable[[], Any], desk: Desk, digest: str) -> str:
+    """The same under a whole review."""
+    first = desk.sit(prepare=fault)
+    if problem := _stopped_badly(first, digest):
+        return problem
+    before = desk.ended()
+    last = desk.sit()
+    if last.digest != digest:
+        return f"not resumed: {last.line}"
+    again = before & set(last.performed)
+    return f"recorded and done again: {sorted(again)}" if again else ""
+
+
+class _Bench:
+    """What a run of all cases needs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        sound = BadDisk("eio", 1 << 60)
+        (folder / "short").mkdir()
+        self.source = template(folder / "template")
+        self.short = short_sitting(folder / "short", sound)
+        self.whole = Desk(self.source, folder / "whole").sit(prepare=sound)
+
+    def cases(self) -> list[Case]:
+        short, whole = self.short.operations, self.whole.operations
+        return [
+            *(Case(BadDisk(kind, at), False) for at in range(1, short + 1) for kind in KINDS),
+            *(
+                Case(BadDisk(kind, at + offset), True)
+                for at in range(1, whole + 1, REVIEW_STRIDE)
+                for offset, kind in enumerate(KINDS)
+            ),
+            *(Case(SmallFiles(size), True) for size in LIMITS),
+        ]
+
+    def one(self, case: Case) -> str:
+        with tempfile.TemporaryDirectory(dir=self.folder) as name:
+            if case.review:
+                return attempt_review(case.fault, Desk(self.source, Path(name)), self.whole.digest)
+            return attempt_short(case.fault, Path(name), self.short.digest)
+
+
+def run(count: int, say: Callable[[str], None] = print) -> tuple[int, int]:
+    """So many cases, spread evenly; returns how many passed and failed."""
+    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(2) as pool:
+        bench = _Bench(Path(name))
+        every = bench.cases()
+        cases = (
+            [every[i * len(every) // count] for i in range(count)] if count < len(every) else every
+        )
+        failed = 0
+        for case, problem in zip(cases, pool.map(bench.one, cases), strict=True):
+            if problem:
+                failed += 1
+                say(f"{case}: {problem}")
+    return len(cases) - failed, failed
