@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import orchestrator
+from orchestrator.catalog.settings import Limits, RunBounds, Settings, Stagnation
 
 ROOT = Path(orchestrator.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
@@ -52,3 +53,21 @@ def test_the_engine_rests_on_itself_and_little_else(path: Path) -> None:
         assert package not in ENGINE_MAY_NOT
         if package == "orchestrator":
             assert module.split(".")[1:2] in ([], ["engine"], ["errors"], ["resources"])
+
+
+def attributes() -> set[str]:
+    """Every attribute name that the code above the settings reads."""
+    return {
+        node.attr
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute)
+    }
+
+
+def test_every_setting_is_read_by_something() -> None:
+    """A key that does nothing is a promise that is not kept."""
+    settings = {
+        name for model in (Settings, RunBounds, Stagnation, Limits) for name in model.model_fields
+    }
+    assert settings <= attributes()

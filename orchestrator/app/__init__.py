@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from orchestrator.app.listing import catalog, runs, show
     from orchestrator.app.service import resume, review
-    from orchestrator.app.workers import workers
+    from orchestrator.app.pool import workers
 
 __all__ = ["catalog", "resume", "review", "runs", "show", "workers"]
 
@@ -22,7 +22,7 @@ _HOME = {
     "review": "orchestrator.app.service",
     "runs": "orchestrator.app.listing",
     "show": "orchestrator.app.listing",
-    "workers": "orchestrator.app.workers",
+    "workers": "orchestrator.app.pool",
 }
 
 

@@ -17,9 +17,9 @@ import anyio
 from orchestrator.app import state
 from orchestrator.app.keys import signing_key
 from orchestrator.app.policy import sources
+from orchestrator.app.pool import new_pool
 from orchestrator.app.providers import serve
 from orchestrator.app.types import ReviewOptions
-from orchestrator.app.workers import new_pool
 from orchestrator.catalog.settings import Settings
 from orchestrator.engine import machine
 from orchestrator.engine.events import Event, Observer

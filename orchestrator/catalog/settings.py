@@ -67,7 +67,6 @@ class Settings(Strict):
     concurrency: Annotated[int, Field(ge=1, le=256)]
     bounds: RunBounds
     stagnation: Stagnation
-    state_dir: Words
     limits: Limits
     fail_on: Literal["needs_changes", "block"]
 

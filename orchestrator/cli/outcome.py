@@ -28,10 +28,9 @@ def add_result_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--fail-on",
         choices=(*LEVELS, "never"),
-        default="needs_changes",
         metavar="LEVEL",
         help="exit 1 at this verdict or a worse one: merge, needs_changes, block, or never; "
-        "default: needs_changes",
+        "default: what the base's configuration says, needs_changes as shipped",
     )
     group.add_argument(
         "--quiet", action="store_true", help="no progress; with --json - no report either"
@@ -65,7 +64,7 @@ def deliver(
         stream = sys.stderr if on_stdout else sys.stdout
         text = render(verdict, width=width_of(stream), colour=in_colour(stream), repo=args.repo)
         emit(text, stream)
-    return gate(verdict, args.fail_on)
+    return gate(verdict, args.fail_on or verdict.fail_on)
 
 
 def gate(verdict: Verdict, fail_on: str) -> int:

@@ -57,6 +57,7 @@ def assemble(case: Case) -> Verdict:
         ),
         verdict=outcome,
         status="complete" if complete else "incomplete",
+        fail_on=case.settings.fail_on,
         # How far the verdict can be relied on: the review's score, less what was not looked at.
         confidence=round(total * (looked / (looked + len(gaps)) if looked + len(gaps) else 1), 3),
         reasons=reasons,

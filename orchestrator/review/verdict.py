@@ -196,6 +196,9 @@ class Verdict(Doc):
     change: ChangeRef
     verdict: Outcome
     status: Literal["complete", "incomplete"]
+    fail_on: Literal["needs_changes", "block"] = Field(
+        default="needs_changes", description="the outcome at which the base wants a gate to fail"
+    )
     confidence: Unit
     reasons: tuple[str, ...] = Field(description="the rules of the verdict policy that decided")
     stop: Stop

@@ -42,6 +42,14 @@ def test_review_gates_and_writes_the_verdict(repo: Repo, tmp_path: Path) -> None
     assert diffcourt("review", "--fail-on", "block", "--quiet", cwd=repo.path).returncode == 0
 
 
+def test_the_base_says_what_fails_and_the_command_line_has_the_last_word(repo: Repo) -> None:
+    repo.commit({".diffcourt/config/defaults.yaml": "fail_on: block\n"})
+    repo.commit({"other.py": SHELL})
+    assert diffcourt("review", "--quiet", cwd=repo.path).returncode == 0
+    again = diffcourt("review", "--fail-on", "needs_changes", "--quiet", cwd=repo.path)
+    assert again.returncode == 1
+
+
 def test_runs_and_show_tell_of_the_run(repo: Repo) -> None:
     diffcourt("review", "--quiet", cwd=repo.path)
     (run,) = json.loads(diffcourt("runs", "--json", cwd=repo.path).stdout)

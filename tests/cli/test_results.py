@@ -24,6 +24,7 @@ from orchestrator.review.verdict import (
     Usage,
     Verdict,
 )
+from orchestrator.sandbox.worker import WorkerPool
 
 
 def verdict(outcome: Outcome = "merge", status: str = "complete", base: str = "a") -> Verdict:
@@ -144,7 +145,7 @@ def test_a_result_is_a_report_on_stdout_and_progress_on_stderr(
 ) -> None:
     path = tmp_path / "v.json"
 
-    def work(observer: Observer) -> Verdict:
+    def work(observer: Observer, pool: WorkerPool) -> Verdict:
         from orchestrator.engine.events import Event
 
         observer(Event("state", 0.0, detail="act"))
@@ -160,7 +161,7 @@ def test_a_result_is_a_report_on_stdout_and_progress_on_stderr(
 
 
 def test_json_on_stdout_moves_the_report_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    assert deliver(result_args("--json", "-"), JsonTarget("-"), lambda _: verdict()) == 0
+    assert deliver(result_args("--json", "-"), JsonTarget("-"), lambda *_: verdict()) == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out)["verdict"] == "merge"
     assert "MERGE" in captured.err
@@ -168,7 +169,7 @@ def test_json_on_stdout_moves_the_report_to_stderr(capsys: pytest.CaptureFixture
 
 def test_quiet_leaves_the_json_alone(capsys: pytest.CaptureFixture[str]) -> None:
     args = result_args("--json", "-", "--quiet")
-    assert deliver(args, JsonTarget("-"), lambda _: verdict()) == 0
+    assert deliver(args, JsonTarget("-"), lambda *_: verdict()) == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out)["verdict"] == "merge"
     assert captured.err == ""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from orchestrator.app.policy import sources
 from orchestrator.app.types import ReviewOptions
-from orchestrator.app.workers import new_pool
+from orchestrator.app.pool import new_pool
 from orchestrator.catalog.settings import Settings
 from orchestrator.engine import machine
 from orchestrator.engine.events import Event, ignore
