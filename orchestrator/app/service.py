@@ -16,6 +16,7 @@ import anyio
 
 from orchestrator.app import state
 from orchestrator.app.keys import signing_key
+from orchestrator.app.mcp import open_tools
 from orchestrator.app.policy import sources
 from orchestrator.app.pool import new_pool
 from orchestrator.app.providers import serve
@@ -178,6 +179,7 @@ async def _work(run: _Run, observer: Observer, begin: Callable[[], Any]) -> Verd
             redact=_redactor(os.environ),
             observer=ticker,
             pool=run.pool,
+            more_tools=partial(open_tools, repo=run.options.repo, environment=os.environ),
         )
         async with run.pool, open_case(change, journal, opening) as case:
             ticker.account = case.budget

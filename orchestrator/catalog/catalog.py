@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from orchestrator.catalog.agents import load_agent
 from orchestrator.catalog.crosscheck import policy_faults, settings_faults, verdict_faults
+from orchestrator.catalog.mcp import McpFile
 from orchestrator.catalog.rubrics import load_rubric
 from orchestrator.catalog.settings import Settings, ToolPolicy
 from orchestrator.catalog.skills import load_skill
@@ -25,6 +26,7 @@ from orchestrator.errors import ConfigError
 SETTINGS = "config/defaults.yaml"
 TOOLS = "config/tools.yaml"
 VERDICT = "config/verdict.yaml"
+MCP = "config/mcp.yaml"
 
 T = TypeVar("T", bound=BaseModel)
 Tools = Mapping[str, ToolSpec] | Collection[str]
@@ -46,6 +48,7 @@ class Catalog:
     settings: Settings
     tool_policy: ToolPolicy
     verdict_policy: VerdictPolicy
+    mcp: McpFile
     digests: Mapping[str, str]
 
 
@@ -55,7 +58,7 @@ def load(sources: Sequence[Source], *, tools: Tools, contracts: Contracts) -> Ca
     Args:
         sources: lowest layer first. A later layer's agent, skill or rubric replaces the earlier one
             of that file name; maps in ``config/*.yaml`` merge, lists and values are replaced.
-        tools: the tools that exist.
+        tools: the tools that exist; those that ``config/mcp.yaml`` names exist besides.
         contracts: the report forms that exist: name → JSON Schema.
 
     Raises:
@@ -113,6 +116,8 @@ def _load(
     faults: list[ConfigError],
 ) -> Catalog | None:
     faults += unread(sources)
+    mcp = _config(sources, MCP, McpFile, faults)
+    own, tools = tools, tools | frozenset(mcp[1].names() if mcp else ())
     skill_files = latest(sources, "skills_catalog/*/SKILL.md")
     agent_files = latest(sources, "agents/*.md")
     rubric_files = latest(sources, "rubrics/*.yaml")
@@ -130,8 +135,8 @@ def _load(
     if policy:
         faults += policy_faults(*policy, tools, agents)
     if verdict:
-        faults += verdict_faults(*verdict, tools)
-    if faults or not (settings and policy and verdict):
+        faults += verdict_faults(*verdict, own)  # a tool from elsewhere is no evidence
+    if faults or not (settings and policy and verdict and mcp):
         return None
     return Catalog(
         agents=(loaded_agents := _whole(agents)),
@@ -140,6 +145,7 @@ def _load(
         settings=settings[1],
         tool_policy=policy[1],
         verdict_policy=verdict[1],
+        mcp=mcp[1],
         digests=MappingProxyType(
             {
                 **{f"agents/{name}.md": item.digest for name, item in loaded_agents.items()},
@@ -151,6 +157,7 @@ def _load(
                 SETTINGS: digest(settings[1].model_dump()),
                 TOOLS: digest(policy[1].model_dump()),
                 VERDICT: digest(verdict[1].model_dump()),
+                MCP: digest(mcp[1].model_dump()),
             }
         ),
     )

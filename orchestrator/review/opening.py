@@ -18,7 +18,7 @@ from orchestrator.engine.executor import Executor
 from orchestrator.engine.guards import RateGuard, RepetitionGuard, SensitiveGuard
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.limits import Account
-from orchestrator.engine.ports import Model
+from orchestrator.engine.ports import Model, Tool
 from orchestrator.engine.tools import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds
 from orchestrator.review.case import Case
@@ -41,6 +41,14 @@ class Serving:
     choose: Callable[[AgentSpec], Choice] = as_named
 
 
+@asynccontextmanager
+async def no_more_tools(
+    catalog: Catalog, settings: Settings, journal: Journal
+) -> AsyncIterator[Sequence[Tool]]:
+    """A review with its own tools alone."""
+    yield ()
+
+
 @dataclass(frozen=True, slots=True)
 class Opening:
     """What the application brings to a case.
@@ -52,6 +60,7 @@ class Opening:
         environment: ``ci`` or ``local``: which column of the tool policy holds.
         redact: takes our own secrets out of text.
         pool: where checks run; open, and closed by whoever opened it.
+        more_tools: opens tools from elsewhere, for the time of the case.
     """
 
     sources: Sequence[Source]
@@ -61,6 +70,9 @@ class Opening:
     redact: Callable[[str], str]
     observer: Observer
     pool: WorkerPool
+    more_tools: Callable[
+        [Catalog, Settings, Journal], AbstractAsyncContextManager[Sequence[Tool]]
+    ] = no_more_tools
 
 
 def read_catalog(sources: Sequence[Source]) -> Catalog:
@@ -91,12 +103,13 @@ async def open_case(change: Change, journal: Journal, opening: Opening) -> Async
         open_session(
             change, rules, left_out, cores=cores, max_bytes=settings.limits.max_file_bytes
         ) as session,
+        opening.more_tools(catalog, settings, journal) as more,
     ):
         focus = Focus()
         paths = [file.path for file in change.files if not session.left_out(file)]
         checks = [rule.name for rule in required(catalog.verdict_policy.required_checks, paths)]
         ground = Ground(session, opening.pool, settings.specialists, focus, checks)
-        tools = build(ground, catalog.tool_policy)
+        tools = [*build(ground, catalog.tool_policy), *more]
         harness = Harness(
             serving.model,
             _executor(Registry(tools), catalog, journal, opening),

@@ -1,0 +1,143 @@
+"""Tools from MCP servers, opened for a review: which servers may start, and how they are started.
+
+A server is a program that runs with a person's rights, and base may be somebody else's. So it needs
+three yeses: base names it and each of its tools, a person accepted what it says of them (the pin),
+and whoever runs the review lets it start by naming it in ``DIFFCOURT_MCP``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orchestrator.app.mcp_servers import connector
+from orchestrator.catalog.catalog import Catalog
+from orchestrator.catalog.mcp import ServerEntry, tool_name
+from orchestrator.catalog.settings import Settings, ToolOverride, ToolPolicy
+from orchestrator.engine.journal import Journal
+from orchestrator.engine.playbook import steps
+from orchestrator.engine.ports import Tool
+from orchestrator.engine.records import Done
+from orchestrator.engine.tasks import task_group
+from orchestrator.engine.types import AgentSpec, Json, Level
+from orchestrator.errors import InputError
+from orchestrator.mcp.types import Grant, Server
+
+if TYPE_CHECKING:
+    from orchestrator.mcp.link import Link
+
+ALLOWED = "DIFFCOURT_MCP"
+"""Environment variable: the servers that may be started, separated by commas."""
+
+NETWORK = "network"
+"""Tag of a tool that reaches beyond this machine (see ``sensitive`` in ``config/tools.yaml``)."""
+
+
+@asynccontextmanager
+async def open_tools(
+    catalog: Catalog,
+    settings: Settings,
+    journal: Journal,
+    *,
+    repo: Path | None,
+    environment: Mapping[str, str],
+) -> AsyncIterator[Sequence[Tool]]:
+    """The tools of the servers that this review's agents could call. No other server is started.
+
+    What a server offers is an effect: a resumed run has the same tools without asking again, and
+    connects only when one of them is called.
+    """
+    wanted = _wanted(catalog, settings)
+    servers = [
+        server_of(name, entry, catalog.tool_policy, repo=repo, environment=environment)
+        for name, entry in catalog.mcp.servers.items()
+        if wanted & {tool_name(name, tool) for tool in entry.tools}
+    ]
+    if not servers:
+        yield ()
+        return
+    try:
+        # The library takes over a second to import, and comes with an extra.
+        from orchestrator.mcp.link import Link  # noqa: PLC0415
+    except ImportError:
+        names = ", ".join(server.name for server in servers)
+        raise InputError(
+            f"this review uses tools of MCP servers ({names}); pip install 'diffcourt[mcp]'"
+        ) from None
+    async with task_group() as group:
+        links = [Link(server, group) for server in servers]
+        try:
+            yield await _offered(links, journal)
+        finally:
+            group.cancel_scope.cancel()
+
+
+async def _offered(links: Sequence[Link], journal: Journal) -> list[Tool]:
+    from orchestrator.mcp.tools import made, offer  # noqa: PLC0415
+
+    offers: dict[str, Mapping[str, Json]] = {}
+
+    async def ask(link: Link) -> None:
+        server = link.server
+        asked = {"server": server.name, "pins": {g.name: g.pin for g in server.grants}}
+
+        async def perform() -> Done:
+            return Done(await offer(link))
+
+        offers[server.name] = await journal.effect(f"intake/mcp/{server.name}", asked, perform)
+
+    async with task_group() as group:
+        for link in links:
+            group.start_soon(ask, link)
+    return [tool for link in links for tool in made(link, offers[link.server.name])]
+
+
+def _wanted(catalog: Catalog, settings: Settings) -> frozenset[str]:
+    """Tools that an agent of this review could call: offline, those that its playbooks name."""
+    names = [settings.lead, *settings.specialists] if settings.pattern == "team" else []
+    names += [settings.single] if settings.pattern == "single" else []
+    names += ["judge"] if settings.judge else []
+    agents = [catalog.agents[name] for name in names]
+    offline = settings.provider == "offline"
+    return frozenset(
+        tool for agent in agents for tool in (_steps(agent) if offline else agent.tools)
+    )
+
+
+def _steps(agent: AgentSpec) -> Iterable[str]:
+    return (name for skill in agent.skills for step in steps(skill.text) for name in step.names)
+
+
+def server_of(
+    name: str,
+    entry: ServerEntry,
+    policy: ToolPolicy,
+    *,
+    repo: Path | None,
+    environment: Mapping[str, str],
+) -> Server:
+    """A server as its adapter wants it: limits, tags and permissions are ours."""
+    allowed = {word.strip() for word in environment.get(ALLOWED, "").split(",")}
+    refused = f"it may not start here; to let it, set {ALLOWED}={name}"
+    more = frozenset() if entry.is_local else frozenset({NETWORK})
+    grants = tuple(
+        Grant(
+            name=(ours := tool_name(name, remote)),
+            remote=remote,
+            level=Level[tool.level.upper()],
+            timeout=_own(policy, ours).timeout or tool.timeout,
+            max_output=_own(policy, ours).max_output or tool.max_output,
+            tags=frozenset(tool.tags) | more,
+            pin=tool.pin or "",
+        )
+        for remote, tool in entry.tools.items()
+    )
+    connect = connector(entry, repo or Path(), environment)
+    return Server(name, connect, grants, entry.start, "" if name in allowed else refused)
+
+
+def _own(policy: ToolPolicy, tool: str) -> ToolOverride:
+    """What the tool policy says of one tool."""
+    return policy.tools.get(tool, ToolOverride())

@@ -1,0 +1,109 @@
+"""Starting an MCP server, or reaching it: with nothing that the change under review could write."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import sysconfig
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio.abc import Process
+
+from orchestrator.catalog.mcp import ServerEntry
+from orchestrator.errors import SandboxError
+from orchestrator.mcp.types import Connect, Tell
+from orchestrator.sandbox.process import Limits, kill_group, start
+
+if TYPE_CHECKING:
+    from mcp.client._transport import TransportStreams
+
+REPO = "{repo}"
+"""As an argument of a server's command: the folder of the repository under review."""
+
+GRACE = 1.0
+"""Seconds that a server has to end by itself once its input is closed."""
+
+
+def connector(entry: ServerEntry, repo: Path, environment: Mapping[str, str]) -> Connect:
+    """How to reach a server; nothing is imported or started before it is used."""
+
+    def connect(tell: Tell) -> AbstractAsyncContextManager[TransportStreams]:
+        # Either takes over a second to import.
+        if entry.url is not None:
+            from orchestrator.mcp.http import over_http  # noqa: PLC0415
+
+            headers = {name: _value(value, environment) for name, value in entry.headers.items()}
+            return over_http(entry.url, headers, tell)
+        from orchestrator.mcp.stdio import over_stdio  # noqa: PLC0415
+
+        return over_stdio(partial(_launched, entry, repo, environment), tell)
+
+    return connect
+
+
+@asynccontextmanager
+async def _launched(
+    entry: ServerEntry, repo: Path, environment: Mapping[str, str]
+) -> AsyncIterator[Process]:
+    """The server's process, in an empty folder and a process group of its own; ended at the end."""
+    argv = _argv(entry.command, repo, environment)
+    env = {name: _value(name, environment) for name in entry.env}
+    with tempfile.TemporaryDirectory(prefix="diffcourt-mcp-", ignore_cleanup_errors=True) as folder:
+        # No limit on its address space: Node reserves far more of it than it uses.
+        process = await start(argv, cwd=Path(folder), env=env, limits=Limits(memory=0))
+        try:
+            yield process
+        finally:
+            with anyio.CancelScope(shield=True):
+                assert process.stdin is not None
+                await process.stdin.aclose()
+                with anyio.move_on_after(GRACE):
+                    await process.wait()
+                kill_group(process)
+                await process.aclose()
+
+
+def _value(name: str, environment: Mapping[str, str]) -> str:
+    value = environment.get(name)
+    if value is None:
+        raise SandboxError(f"the environment variable {name} is not set")
+    return value
+
+
+def _argv(command: Sequence[str], repo: Path, environment: Mapping[str, str]) -> list[str]:
+    """The command, its program found, with nothing in it that the change under review could write.
+
+    Raises:
+        SandboxError: there is no such program, or it lies in the repository.
+    """
+    own = (str(Path(sys.executable).parent), sysconfig.get_path("scripts"))
+    path = os.pathsep.join((*own, environment.get("PATH", os.defpath)))
+    # A relative entry would find programs in the folder we happen to stand in.
+    absolute = os.pathsep.join(entry for entry in path.split(os.pathsep) if os.path.isabs(entry))
+    program = command[0]
+    found = shutil.which(program, path=absolute) if os.sep not in program else program
+    if found is None:
+        raise SandboxError(f"{program} is not installed")
+    if not os.path.isabs(found):
+        raise SandboxError(f"{program} must be a name or an absolute path")
+    root = repo.absolute()
+    argv = [found, *command[1:]]
+    for word in argv:
+        if os.path.isabs(word) and _can_be_changed(Path(word), root):
+            raise SandboxError(f"{word} lies in the repository, where the change could alter it")
+    return [str(root) if word == REPO else word for word in argv]
+
+
+def _can_be_changed(path: Path, repo: Path) -> bool:
+    """Whether a file could be the change's: in the repository, and not of our own installation."""
+    place = Path(os.path.normpath(path))
+    if place.is_relative_to(sys.prefix):
+        return False
+    return place.is_relative_to(repo) or place.resolve().is_relative_to(repo.resolve())

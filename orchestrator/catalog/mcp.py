@@ -1,0 +1,116 @@
+"""Servers of tools (``config/mcp.yaml``): which there are, and which of their tools we use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import Field, model_validator
+
+from orchestrator.catalog.fields import Amount, Words
+from orchestrator.catalog.settings import LevelName
+from orchestrator.catalog.yamlfile import Strict
+
+NAME_AT_MOST = 64
+"""Characters of a tool's name that every provider takes."""
+
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+
+Variable = Annotated[str, Field(pattern="^[A-Za-z_][A-Za-z0-9_]*$")]
+
+_SERVER = re.compile(r"[a-z][a-z0-9-]*")
+_OTHER = re.compile(r"[^a-z0-9_-]")
+
+
+class ToolEntry(Strict):
+    """One tool that agents may be given.
+
+    Attributes:
+        timeout: seconds of one call.
+        max_output: characters of an answer that reach a model.
+        pin: what was accepted; None: not accepted yet, so refused.
+    """
+
+    level: LevelName = "read"
+    timeout: Amount = 60.0
+    max_output: Annotated[int, Field(ge=1000)] = 20_000
+    tags: tuple[Words, ...] = ()
+    pin: Annotated[str, Field(pattern="^sha256:[0-9a-f]{64}$")] | None = None
+
+
+class ServerEntry(Strict):
+    """One server, a program or a URL.
+
+    Attributes:
+        env: environment variables that the program is given.
+        headers: HTTP header → the environment variable that holds its value.
+        start: seconds until it must have answered.
+    """
+
+    command: tuple[Words, ...] = ()
+    env: tuple[Variable, ...] = ()
+    url: Words | None = None
+    headers: dict[Words, Variable] = Field(default_factory=dict)
+    start: Amount = 20.0
+    tools: dict[Words, ToolEntry]
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it stays on this machine, as far as its address says."""
+        return self.url is None or urlsplit(self.url).hostname in LOOPBACK
+
+    @model_validator(mode="after")
+    def _one_way(self) -> ServerEntry:
+        if bool(self.command) == bool(self.url):
+            raise ValueError("needs either a command or a url; allowed: one of them")
+        if self.url is None and self.headers:
+            raise ValueError("has headers, which a command has no use for; allowed: env")
+        if self.url is not None and self.env:
+            raise ValueError("has env, which a url has no use for; allowed: headers")
+        if self.url is not None:
+            scheme = urlsplit(self.url).scheme
+            if scheme != "https" and not (scheme == "http" and self.is_local):
+                raise ValueError(
+                    "url must begin with https://; http:// is allowed for this machine only"
+                )
+        return self
+
+
+class McpFile(Strict):
+    """The whole of ``config/mcp.yaml``."""
+
+    servers: dict[str, ServerEntry]
+
+    @model_validator(mode="after")
+    def _sound(self) -> McpFile:
+        odd = next((name for name in self.servers if not _SERVER.fullmatch(name)), None)
+        if odd is not None:
+            raise ValueError(
+                f"the server name {odd!r} must be lower-case letters, digits and hyphens"
+            )
+        names = list(self.names())
+        long = next((name for name in names if len(name) > NAME_AT_MOST), None)
+        if long is not None:
+            raise ValueError(
+                f"the tool name {long!r} is longer than {NAME_AT_MOST} characters; "
+                "give the server a shorter name"
+            )
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"two tools would be named {twice!r}; leave one of them out")
+        return self
+
+    def names(self) -> Iterator[str]:
+        """All tools, as agents name them."""
+        return (
+            tool_name(server, tool)
+            for server, entry in self.servers.items()
+            for tool in entry.tools
+        )
+
+
+def tool_name(server: str, tool: str) -> str:
+    """How agents name a server's tool: ``git__git_log``. Lower case, as playbooks name tools."""
+    return f"{server}__{_OTHER.sub('_', tool.lower())}"

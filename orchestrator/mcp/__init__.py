@@ -1,0 +1,1 @@
+"""Tools from Model Context Protocol servers, as tools of the engine."""
