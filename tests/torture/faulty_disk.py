@@ -15,7 +15,6 @@ The structures are those of https://sqlite.org/c3ref/vfs.html and .../io_methods
 import ctypes as c
 import os
 import signal
-import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,13 +71,14 @@ class FaultyDisk:
     Args:
         kind: what goes wrong; one of ``KINDS``.
         at: at which operation, from 1.
+        lies: it says that it has synced, and has not.
 
     Attributes:
         done: how many operations there were.
     """
 
-    def __init__(self, kind: str, at: int) -> None:
-        self._kind, self._at, self.done = kind, at, 0
+    def __init__(self, kind: str, at: int, lies: bool = False) -> None:
+        self._kind, self._at, self._lies, self.done = kind, at, lies, 0
         self._files: dict[int, File] = {}
         self._kept: list[Any] = []  # what C points to must not be collected
         self._methods: dict[int, Methods] = {}
@@ -172,7 +172,8 @@ class FaultyDisk:
             if code := self._fault("sync") or under_sync(file, flags):
                 return code
             known = self._files[file]
-            known.synced, known.since = Path(known.name).read_bytes(), []
+            if not self._lies:
+                known.synced, known.since = Path(known.name).read_bytes(), []
             return 0
 
         self._kept += [under_read, under_write, under_truncate, under_sync]
@@ -192,14 +193,3 @@ def _library() -> str | None:
     import _sqlite3
 
     return getattr(_sqlite3, "__file__", None)
-
-
-def works() -> bool:
-    """Whether this interpreter lets the layer in; in a process of its own, please."""
-    disk = FaultyDisk("eio", 1 << 60)
-    try:
-        disk.install()
-    except AttributeError:  # SQLite's functions are hidden in a static build
-        return False
-    sqlite3.connect(":memory:").close()
-    return True

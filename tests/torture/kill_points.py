@@ -3,11 +3,10 @@
 import random
 import tempfile
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.torture.sitting import Desk, KillAt, template
+from tests.torture.sitting import CutAt, Desk, spread, tally, template
 
 FULL = 100_000
 """All there are."""
@@ -55,14 +54,14 @@ def tear(wal: Path, rng: random.Random) -> None:
 def attempt(case: Case, desk: Desk, expected: Whole) -> str:
     """Run one case; returns what went wrong, empty when nothing did."""
     rng = random.Random(f"{case.kind} {case.at}")
-    first = desk.sit(KillAt(case.at))
+    first = desk.sit(CutAt(case.at))
     if not first.killed:
         return f"it was to be killed, and ended: {first.line or first.digest}"
     if case.kind == "torn":
         tear(desk.journal.with_name("journal.db-wal"), rng)
     if case.kind == "double":
         before = desk.ended()
-        second = desk.sit(KillAt(rng.randrange(1, max(expected.writes - case.at, 3))))
+        second = desk.sit(CutAt(rng.randrange(1, max(expected.writes - case.at, 3))))
         if not second.killed and second.digest != expected.digest:
             return f"the recovery ended: {second.line or second.digest}"
         if again := before & set(second.performed):
@@ -80,30 +79,16 @@ def attempt(case: Case, desk: Desk, expected: Whole) -> str:
     return ""
 
 
-def sample(cases: list[Case], count: int) -> list[Case]:
-    """Evenly spread over all of them."""
-    if count >= len(cases):
-        return cases
-    return [cases[i * len(cases) // count] for i in range(count)]
-
-
 def run(count: int, say: Callable[[str], None] = print) -> tuple[int, int]:
     """So many cases, spread evenly; returns how many passed and failed."""
-    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(2) as pool:
+    with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         source = template(folder / "template")
         expected = whole(source, folder / "whole")
-        cases = sample(
-            [Case(kind, at) for at in range(1, expected.writes + 1) for kind in KINDS], count
+        cases = [Case(kind, at) for at in range(1, expected.writes + 1) for kind in KINDS]
+        return tally(
+            spread(cases, count),
+            lambda case, place: attempt(case, Desk(source, place), expected),
+            folder,
+            say,
         )
-
-        def one(case: Case) -> str:
-            with tempfile.TemporaryDirectory(dir=folder) as place:
-                return attempt(case, Desk(source, Path(place)), expected)
-
-        failed = 0
-        for case, fault in zip(cases, pool.map(one, cases), strict=True):
-            if fault:
-                failed += 1
-                say(f"{case}: {fault}")
-    return len(cases) - failed, failed

@@ -12,11 +12,13 @@ import os
 import shutil
 import signal
 import sqlite3
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from orchestrator.app import service, state
 from orchestrator.engine.journal import Journal, Perform
@@ -27,25 +29,31 @@ from orchestrator.errors import DiffcourtError, RunNotFound
 from orchestrator.stores.base import RunStore
 from tests.review.review_kit import change, options
 
+T = TypeVar("T")
+
 BASE = {"app.py": "X = 1\n"}
 HEAD = {
     "app.py": "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n",
     "note.md": "See [there](nowhere.md).\n",
 }
 
+PATIENCE = 60
+"""Seconds that a sitting may take: many times what it does take."""
+
 FORK = multiprocessing.get_context("forkserver")
 FORK.set_forkserver_preload([__name__])
 
 
-class KillingStore:
-    """A store whose process dies before a write takes effect.
+class CutStore:
+    """A store whose process is sent a signal before a write takes effect: SIGKILL, or SIGSTOP.
 
     Args:
         at: which write, from 1.
+        ttl: seconds of its leases, in place of what is asked.
     """
 
-    def __init__(self, inner: RunStore, at: int) -> None:
-        self._inner, self._left = inner, at
+    def __init__(self, inner: RunStore, at: int, sent: int, ttl: float | None) -> None:
+        self._inner, self._left, self._sent, self._ttl = inner, at, sent, ttl
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -53,7 +61,7 @@ class KillingStore:
     def _write(self) -> None:
         self._left -= 1
         if self._left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), self._sent)
 
     async def create(self, run_id: str, started: float, meta: Json) -> None:
         self._write()
@@ -61,14 +69,16 @@ class KillingStore:
 
     async def acquire(self, run_id: str, holder: str, ttl: float) -> int:
         self._write()
-        return await self._inner.acquire(run_id, holder, ttl)
+        return await self._inner.acquire(run_id, holder, self._ttl or ttl)
 
     async def append(self, run_id: str, fence: int, rows: Sequence[Row], ttl: float) -> None:
-        if len(rows) >= self._left:
-            await self._inner.append(run_id, fence, rows[: self._left - 1], ttl)
-            os.kill(os.getpid(), signal.SIGKILL)
+        if 0 < self._left <= len(rows):
+            first, rows = rows[: self._left - 1], rows[self._left - 1 :]
+            await self._inner.append(run_id, fence, first, self._ttl or ttl)
+            os.kill(os.getpid(), self._sent)
+            self._left = 0
         self._left -= len(rows)
-        await self._inner.append(run_id, fence, rows, ttl)
+        await self._inner.append(run_id, fence, rows, self._ttl or ttl)
 
     async def release(self, run_id: str, fence: int) -> None:
         self._write()
@@ -157,13 +167,15 @@ def print_nothing(event: object) -> None:
 
 
 @dataclass(frozen=True)
-class KillAt:
-    """Kills before a write takes effect. A class, since it travels to another process."""
+class CutAt:
+    """Makes a ``CutStore``. A class, since it travels to another process."""
 
     at: int
+    sent: int = signal.SIGKILL
+    ttl: float | None = None
 
-    def __call__(self, store: RunStore) -> KillingStore:
-        return KillingStore(store, self.at)
+    def __call__(self, store: RunStore) -> CutStore:
+        return CutStore(store, self.at, self.sent, self.ttl)
 
 
 def as_it_is(store: RunStore) -> RunStore:
@@ -175,27 +187,69 @@ def nothing() -> None:
     """Prepare nothing."""
 
 
-def watched(folder: Path, work: Callable[..., None], *given: Any) -> Outcome:
-    """Do the work in another process; it writes ``said`` and ``ledger`` in the folder."""
-    said, ledger = folder / "said", folder / "ledger"
-    for file in (said, ledger):
-        file.unlink(missing_ok=True)
-    process = FORK.Process(target=work, args=given)
-    process.start()
-    process.join(60)
-    if process.is_alive():
-        process.kill()
-        process.join()
-        return Outcome("", "TIMEOUT: it did not end within 60 s", [])
-    told = json.loads(said.read_text() or "{}") if said.exists() else {}
-    if not told and process.exitcode != -signal.SIGKILL:
-        told = {"line": f"TRACEBACK: it ended with {process.exitcode}"}
-    return Outcome(
-        told.get("digest", ""),
-        told.get("line", ""),
-        ledger.read_text().splitlines() if ledger.exists() else [],
-        told.get("operations", 0),
-    )
+class Watched:
+    """Work in another process; it writes ``said`` and ``ledger`` in the folder.
+
+    Attributes:
+        pid: that process.
+    """
+
+    def __init__(self, folder: Path, work: Callable[..., None], *given: Any) -> None:
+        self._said, self._ledger = folder / "said", folder / "ledger"
+        for file in (self._said, self._ledger):
+            file.unlink(missing_ok=True)
+        self._process = FORK.Process(target=work, args=given)
+        self._process.start()
+        assert self._process.pid is not None
+        self.pid = self._process.pid
+
+    def outcome(self) -> Outcome:
+        """Wait for its end."""
+        self._process.join(PATIENCE)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+            return Outcome("", f"TIMEOUT: it did not end within {PATIENCE} s", [])
+        told = json.loads(self._said.read_text() or "{}") if self._said.exists() else {}
+        if not told and self._process.exitcode != -signal.SIGKILL:
+            told = {"line": f"TRACEBACK: it ended with {self._process.exitcode}"}
+        return Outcome(
+            told.get("digest", ""),
+            told.get("line", ""),
+            self._ledger.read_text().splitlines() if self._ledger.exists() else [],
+            told.get("operations", 0),
+        )
+
+
+def spread(cases: list[T], count: int) -> list[T]:
+    """So many of them, evenly spread; all where that is fewer."""
+    size = min(count, len(cases))
+    return [cases[i * len(cases) // size] for i in range(size)]
+
+
+def tally(
+    cases: list[T], attempt: Callable[[T, Path], str], folder: Path, say: Callable[[str], None]
+) -> tuple[int, int]:
+    """Run cases, two at a time, each in a folder of its own; returns how many passed and failed.
+
+    Args:
+        attempt: returns what went wrong, empty when nothing did.
+    """
+
+    def one(case: T) -> str:
+        with tempfile.TemporaryDirectory(dir=folder) as name:
+            try:
+                return attempt(case, Path(name))
+            except Exception as fault:
+                return f"crashed: {fault!r}"
+
+    failed = 0
+    with ThreadPoolExecutor(2) as pool:
+        for case, problem in zip(cases, pool.map(one, cases), strict=True):
+            if problem:
+                failed += 1
+                say(f"{case}: {problem}")
+    return len(cases) - failed, failed
 
 
 class Desk:
@@ -210,17 +264,26 @@ class Desk:
         return self.repo / state.STATE / state.JOURNAL
 
     def sit(
+        self, wrap: Callable[[RunStore], Any] = as_it_is, prepare: Callable[[], Any] = nothing
+    ) -> Outcome:
+        """One sitting in another process; see ``begin``."""
+        return self.begin(self.folder, wrap, prepare).outcome()
+
+    def begin(
         self,
+        place: Path,
         wrap: Callable[[RunStore], Any] = as_it_is,
         prepare: Callable[[], Any] = nothing,
-    ) -> Outcome:
-        """One sitting in another process.
+    ) -> Watched:
+        """Start a sitting in another process.
 
         Args:
+            place: a folder for what it tells.
             wrap: what stands around the store.
             prepare: called in that process before its work.
         """
-        return watched(self.folder, _sit, self.repo, self.folder, wrap, prepare)
+        place.mkdir(exist_ok=True)
+        return Watched(place, _sit, self.repo, place, wrap, prepare)
 
     def ended(self) -> set[str]:
         """The keys of the effects that have an outcome on disk."""

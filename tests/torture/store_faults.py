@@ -5,7 +5,6 @@ import os
 import resource
 import tempfile
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,16 @@ from orchestrator.engine.records import Done
 from orchestrator.stores.holder import this_process
 from orchestrator.stores.sqlite import SqliteStore
 from tests.torture.faulty_disk import KINDS, FaultyDisk
-from tests.torture.sitting import Desk, Outcome, nothing, report, template, watched
+from tests.torture.sitting import (
+    Desk,
+    Outcome,
+    Watched,
+    nothing,
+    report,
+    spread,
+    tally,
+    template,
+)
 
 FULL = 100_000
 """All there are."""
@@ -38,9 +46,10 @@ class BadDisk:
 
     kind: str
     at: int
+    lies: bool = False
 
     def __call__(self) -> FaultyDisk:
-        disk = FaultyDisk(self.kind, self.at)
+        disk = FaultyDisk(self.kind, self.at, self.lies)
         disk.install()
         return disk
 
@@ -92,7 +101,7 @@ def _sit_short(folder: Path, prepare: Callable[[], Any]) -> None:
 
 def short_sitting(folder: Path, prepare: Callable[[], Any] = nothing) -> Outcome:
     """One sitting of the short run."""
-    return watched(folder, _sit_short, folder, prepare)
+    return Watched(folder, _sit_short, folder, prepare).outcome()
 
 
 def _stopped_badly(first: Outcome, digest: str) -> str:
@@ -153,24 +162,14 @@ class _Bench:
             *(Case(SmallFiles(size), True) for size in LIMITS),
         ]
 
-    def one(self, case: Case) -> str:
-        with tempfile.TemporaryDirectory(dir=self.folder) as name:
-            if case.review:
-                return attempt_review(case.fault, Desk(self.source, Path(name)), self.whole.digest)
-            return attempt_short(case.fault, Path(name), self.short.digest)
+    def attempt(self, case: Case, place: Path) -> str:
+        if case.review:
+            return attempt_review(case.fault, Desk(self.source, place), self.whole.digest)
+        return attempt_short(case.fault, place, self.short.digest)
 
 
 def run(count: int, say: Callable[[str], None] = print) -> tuple[int, int]:
     """So many cases, spread evenly; returns how many passed and failed."""
-    with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(2) as pool:
+    with tempfile.TemporaryDirectory() as name:
         bench = _Bench(Path(name))
-        every = bench.cases()
-        cases = (
-            [every[i * len(every) // count] for i in range(count)] if count < len(every) else every
-        )
-        failed = 0
-        for case, problem in zip(cases, pool.map(bench.one, cases), strict=True):
-            if problem:
-                failed += 1
-                say(f"{case}: {problem}")
-    return len(cases) - failed, failed
+        return tally(spread(bench.cases(), count), bench.attempt, bench.folder, say)
