@@ -19,6 +19,7 @@ from orchestrator.app.types import CatalogListing, RunInfo, Shown, TimelineEntry
 from orchestrator.catalog.catalog import load, problems
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import ConfigError
+from orchestrator.review import waivers
 from orchestrator.review.contracts import contracts
 from orchestrator.review.rules import load_rules
 from orchestrator.review.toolbox import TOOLS
@@ -145,12 +146,13 @@ def catalog(repo: Path | None) -> CatalogListing:
     tools = list(TOOLS.items())
     faults = problems(layers, tools=TOOLS.keys(), contracts=contracts())
     try:
-        load_rules(layers)
+        rules = load_rules(layers)
+        found = load(layers, tools=TOOLS.keys(), contracts=contracts())
+        waivers.check(found.verdict_policy, rules)
     except ConfigError as fault:
-        faults.append(fault)
+        faults += [fault] if str(fault) not in map(str, faults) else []
     if faults:
         return CatalogListing([], [], tools, [], faults)
-    found = load(layers, tools=TOOLS.keys(), contracts=contracts())
     return CatalogListing(
         [(agent.name, agent.description) for agent in found.agents.values()],
         [(skill.name, skill.description) for skill in found.skills.values()],

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from orchestrator.catalog.fields import Unit, Words
 from orchestrator.catalog.yamlfile import Strict
 
 Severity = Literal["critical", "high", "medium", "low", "info"]
 _ORDER: tuple[Severity, ...] = ("critical", "high", "medium", "low", "info")
+
+
+def _day(text: str) -> str:
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError:
+        raise ValueError("is no day; write it as 2027-06-30") from None
 
 
 class CheckRule(Strict):
@@ -37,6 +45,30 @@ class Exclusion(Strict):
     why: Words
 
 
+class Waiver(Strict):
+    """Findings that a person has accepted: they stay in the verdict, and do not decide it.
+
+    Attributes:
+        rule: the rule's id; or else
+        fingerprint: of one finding, as the verdict states it.
+        paths: glob patterns; elsewhere the waiver does not hold.
+        until: the last day that it holds, as YYYY-MM-DD; None: it holds for good.
+        why: for whoever reads the verdict.
+    """
+
+    rule: Words | None = None
+    fingerprint: Words | None = None
+    paths: Annotated[tuple[Words, ...], Field(min_length=1)] = ("**",)
+    until: Annotated[str, AfterValidator(_day)] | None = None
+    why: Words
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Waiver:
+        if (self.rule is None) == (self.fingerprint is None):
+            raise ValueError("a waiver names a rule or a fingerprint; allowed: one of the two")
+        return self
+
+
 class VerdictPolicy(Strict):
     """From findings to an outcome.
 
@@ -51,6 +83,7 @@ class VerdictPolicy(Strict):
     needs_changes_confidence: Unit
     required_checks: tuple[CheckRule, ...]
     exclude: tuple[Exclusion, ...]
+    waivers: tuple[Waiver, ...]
 
     @model_validator(mode="after")
     def _sound(self) -> VerdictPolicy:

@@ -73,10 +73,11 @@ def _one(page: Page, finding: Finding) -> list[str]:
         lines += page.wrap(
             sentence(finding.fix_suggestion), first="      fix: ", rest=_REST, most=4
         )
-    lines += [
-        page.paint(line, "dim")
-        for line in page.wrap(_source(finding), first="      ", rest=_REST, most=3)
-    ]
+    told = [sentence(finding.waiver)] if finding.waiver else []
+    for text in (*told, _source(finding)):
+        lines += [
+            page.paint(line, "dim") for line in page.wrap(text, first="      ", rest=_REST, most=3)
+        ]
     return lines
 
 
@@ -106,7 +107,7 @@ def waived(page: Page, verdict: Verdict) -> list[str]:
         return []
     lines = [page.heading(f"Waived ({len(accepted):,}): these stand, and do not count")]
     for finding in accepted[:MOST_OTHERS]:
-        text = f"{finding.severity}: {finding.title} [{finding.rule}]"
+        text = f"{finding.severity}: {finding.title} [{finding.rule}]; {finding.waiver}"
         lines += page.wrap(sentence(text), first=f"  {place(finding)}  ", rest=_REST, most=2)
     return lines + _more(len(accepted))
 

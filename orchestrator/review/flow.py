@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 from orchestrator.engine.judge import Scorecard, judge
 from orchestrator.engine.machine import Flow, State
 from orchestrator.engine.stopping import Iteration, Stop, StopPolicy, decide
 from orchestrator.engine.team import Task, run_task, run_team
-from orchestrator.review import judging, planning
+from orchestrator.review import judging, planning, waivers
 from orchestrator.review.case import Case, Round
 from orchestrator.review.decision import check, required
 from orchestrator.review.ledger import failures, health
@@ -67,7 +68,10 @@ async def act(case: Case) -> str:
 
 async def synthesize(case: Case) -> str:
     """Bring together what all iterations so far have shown."""
-    case.synthesis = await synthesise(case.session, case.calls(), case.team(), case.denied())
+    found = await synthesise(case.session, case.calls(), case.team(), case.denied())
+    policy = case.catalog.verdict_policy
+    day = await waivers.today(policy, case.journal)
+    case.synthesis = replace(found, findings=waivers.waived(found.findings, policy, day))
     return "Evaluate"
 
 

@@ -21,6 +21,7 @@ from orchestrator.engine.limits import Account
 from orchestrator.engine.ports import Model, Tool
 from orchestrator.engine.tools import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds
+from orchestrator.review import waivers
 from orchestrator.review.case import Case
 from orchestrator.review.change.types import Change
 from orchestrator.review.contracts import contracts
@@ -94,6 +95,7 @@ async def open_case(change: Change, journal: Journal, opening: Opening) -> Async
     """
     catalog = read_catalog(opening.sources)
     rules = load_rules(opening.sources)
+    waivers.check(catalog.verdict_policy, rules)
     journal.note("intake/catalog", {**catalog.digests, "config/rules": rules.digest})
     settings = opening.adjust(catalog.settings)
     left_out = excluded(change, catalog.verdict_policy)

@@ -63,6 +63,7 @@ class Finding(Doc):
     fix_suggestion: str = ""
     reported_by: tuple[str, ...] = Field(description="tools and agents that reported it")
     state: Literal["open", "waived", "rejected"] = "open"
+    waiver: str = Field(default="", description="why a person accepted it, or that this has ended")
 
 
 class Rejected(Doc):

@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from orchestrator.app.policy import sources
-from orchestrator.app.types import ReviewOptions
 from orchestrator.app.pool import new_pool
+from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.settings import Settings
 from orchestrator.engine import machine
 from orchestrator.engine.events import Event, ignore

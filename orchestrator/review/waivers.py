@@ -1,0 +1,63 @@
+"""Findings that a person has accepted, by the policy of base: marked, and never dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from orchestrator.catalog.verdict_policy import VerdictPolicy, Waiver
+from orchestrator.engine.journal import Journal
+from orchestrator.engine.ports import SystemClock
+from orchestrator.engine.records import Done
+from orchestrator.errors import ConfigError
+from orchestrator.review.decision import matches
+from orchestrator.review.rules import RuleTable
+from orchestrator.review.verdict import Finding
+
+POLICY = "config/verdict.yaml"
+
+
+def check(policy: VerdictPolicy, rules: RuleTable) -> None:
+    """Hold the waivers against the rules that there are.
+
+    Raises:
+        ConfigError: one names a rule that does not exist, and so would waive nothing.
+    """
+    for waiver in policy.waivers:
+        if waiver.rule is not None and waiver.rule not in rules.rules:
+            raise ConfigError(
+                f"waivers: there is no rule {waiver.rule}; docs/findings.md lists them", POLICY
+            )
+
+
+async def today(policy: VerdictPolicy, journal: Journal) -> str:
+    """The day the run began on, as YYYY-MM-DD in UTC, where a waiver asks for it; or empty."""
+    if all(waiver.until is None for waiver in policy.waivers):
+        return ""
+
+    async def perform() -> Done:
+        return Done(datetime.fromtimestamp(SystemClock().now(), UTC).date().isoformat())
+
+    day: str = await journal.effect("intake/day", None, perform)
+    return day
+
+
+def waived(findings: Iterable[Finding], policy: VerdictPolicy, day: str) -> tuple[Finding, ...]:
+    """The findings, those that a waiver speaks of marked with its reason."""
+    return tuple(_waived(finding, policy.waivers, day) for finding in findings)
+
+
+def _waived(finding: Finding, waivers: Iterable[Waiver], day: str) -> Finding:
+    spoken_of = [
+        waiver
+        for waiver in waivers
+        if (waiver.rule == finding.rule or waiver.fingerprint == finding.fingerprint)
+        and any(matches(finding.path, pattern) for pattern in waiver.paths)
+    ]
+    for waiver in spoken_of:
+        if waiver.until is None or day <= waiver.until:
+            return finding.model_copy(update={"state": "waived", "waiver": waiver.why})
+    if spoken_of:
+        ended = f"its waiver held until {spoken_of[0].until} ({spoken_of[0].why})"
+        return finding.model_copy(update={"waiver": ended})
+    return finding

@@ -1,0 +1,85 @@
+"""Waivers: what a person has accepted stays to be seen, and does not decide."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from orchestrator.errors import ConfigError
+from orchestrator.review.verdict import Finding, Verdict
+from tests.review.review_kit import change, review
+
+pytestmark = pytest.mark.anyio
+
+SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
+RULE = "security.subprocess-shell"
+TODAY = datetime.now(UTC).date()
+
+
+async def reviewed(tmp_path: Path, waivers: str, path: str = "tools/run.py") -> Verdict:
+    base = {".diffcourt/config/verdict.yaml": f"waivers:\n{waivers}"}
+    return await review(change(tmp_path / "repo", base, {path: SHELL}))
+
+
+def shell_finding(verdict: Verdict) -> Finding:
+    (found,) = [finding for finding in verdict.findings if finding.rule == RULE]
+    return found
+
+
+async def test_a_waived_finding_is_shown_and_does_not_count(tmp_path: Path) -> None:
+    waiver = f"  - {{rule: {RULE}, paths: ['tools/**'], why: Run by hand only.}}\n"
+    verdict = await reviewed(tmp_path, waiver)
+    assert (shell_finding(verdict).state, shell_finding(verdict).waiver) == (
+        "waived",
+        "Run by hand only.",
+    )
+    assert verdict.verdict == "merge"
+
+
+async def test_it_holds_for_its_paths_only(tmp_path: Path) -> None:
+    waiver = f"  - {{rule: {RULE}, paths: ['tools/**'], why: Run by hand only.}}\n"
+    verdict = await reviewed(tmp_path, waiver, "app/run.py")
+    assert shell_finding(verdict).state == "open"
+    assert verdict.verdict == "needs_changes"
+
+
+@pytest.mark.parametrize(("days", "state"), [(0, "waived"), (-1, "open")])
+async def test_it_ends_after_its_last_day_and_says_so(
+    tmp_path: Path, days: int, state: str
+) -> None:
+    # The day may turn while this runs: a day more or less is given where it would matter.
+    until = TODAY + timedelta(days=days or 1)
+    found = shell_finding(
+        await reviewed(tmp_path, f"  - {{rule: {RULE}, until: {until}, why: A trial.}}\n")
+    )
+    assert found.state == state
+    assert ("held until" in found.waiver) == (state == "open")
+
+
+async def test_a_single_finding_is_waived_by_its_fingerprint(tmp_path: Path) -> None:
+    first = await review(change(tmp_path / "first", {}, {"tools/run.py": SHELL}))
+    mark = shell_finding(first).fingerprint
+    verdict = await reviewed(tmp_path, f"  - {{fingerprint: {mark}, why: Known.}}\n")
+    assert shell_finding(verdict).state == "waived"
+
+
+async def test_a_waiver_that_the_change_brings_does_not_count(tmp_path: Path) -> None:
+    waivers = f"waivers:\n  - {{rule: {RULE}, why: Trust me.}}\n"
+    head = {"run.py": SHELL, ".diffcourt/config/verdict.yaml": waivers}
+    assert shell_finding(await review(change(tmp_path / "repo", {}, head))).state == "open"
+
+
+@pytest.mark.parametrize(
+    ("waiver", "says"),
+    [
+        ("{rule: security.no-such-rule, why: x}", "there is no rule security.no-such-rule"),
+        ("{why: x}", "one of the two"),
+        (f"{{rule: {RULE}, until: soon, why: x}}", "until"),
+        (f"{{rule: {RULE}}}", "why"),
+    ],
+)
+async def test_a_waiver_that_says_nothing_is_a_fault(
+    tmp_path: Path, waiver: str, says: str
+) -> None:
+    with pytest.raises(ConfigError, match=says):
+        await reviewed(tmp_path, f"  - {waiver}\n")
