@@ -27,6 +27,7 @@ COMMANDS = {
     "label": ("orchestrator.cli.label", "say what people think of items, for tuning"),
     "rubric": ("orchestrator.cli.rubric", "check, score, evaluate and tune a rubric"),
     "schema": ("orchestrator.cli.schema", "print a published JSON Schema"),
+    "mcp": ("orchestrator.cli.mcp", "list the servers of tools, and accept their tools"),
     "doctor": ("orchestrator.cli.doctor", "say which model providers are configured, and try them"),
 }
 
