@@ -85,7 +85,7 @@ def run(count: int, say: Callable[[str], None] = print) -> tuple[int, int]:
         folder = Path(name)
         source = template(folder / "template")
         expected = whole(source, folder / "whole")
-        cases = [Case(kind, at) for at in range(1, expected.writes + 1) for kind in KINDS]
+        cases = [Case(kind, at) for kind in KINDS for at in range(1, expected.writes + 1)]
         return tally(
             spread(cases, count),
             lambda case, place: attempt(case, Desk(source, place), expected),

@@ -41,7 +41,7 @@ PATIENCE = 60
 """Seconds that a sitting may take: many times what it does take."""
 
 FORK = multiprocessing.get_context("forkserver")
-FORK.set_forkserver_preload([__name__])
+FORK.set_forkserver_preload(["__main__", __name__])
 
 
 class CutStore:
@@ -224,7 +224,7 @@ class Watched:
 def spread(cases: list[T], count: int) -> list[T]:
     """So many of them, evenly spread; all where that is fewer."""
     size = min(count, len(cases))
-    return [cases[i * len(cases) // size] for i in range(size)]
+    return [cases[(2 * i + 1) * len(cases) // (2 * size)] for i in range(size)]
 
 
 def tally(

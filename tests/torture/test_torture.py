@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize(
-    ("module", "count"), [(kill_points, 3), (store_faults, 8), (writing_effects, 6), (writers, 3)]
+    ("module", "count"), [(kill_points, 3), (store_faults, 4), (writing_effects, 4), (writers, 2)]
 )
 def test_a_sample_of_the_cases_passes(module: ModuleType, count: int) -> None:
     said: list[str] = []

@@ -123,7 +123,7 @@ def run(count: int, say: Callable[[str], None] = print) -> tuple[int, int]:
         source = template(folder / "template")
         expected = whole(source, folder / "whole")
         # From the second write on: before it there is no run that another could find.
-        cases = [Case(kind, at) for at in range(2, expected.writes, STRIDE) for kind in KINDS]
+        cases = [Case(kind, at) for kind in KINDS for at in range(2, expected.writes, STRIDE)]
         return tally(
             spread(cases, count),
             lambda case, place: ATTEMPTS[case.kind](case, Desk(source, place), expected),
