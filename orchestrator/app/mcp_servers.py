@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 REPO = "{repo}"
 """As an argument of a server's command: the folder of the repository under review."""
 
-GRACE = 1.0
+GRACE = 0.5
 """Seconds that a server has to end by itself once its input is closed."""
 
 

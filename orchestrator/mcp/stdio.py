@@ -107,8 +107,10 @@ async def _receive(
 ) -> None:
     """Pass messages on until the server ends or breaks the rules; then the session is over."""
     try:
-        async for line in _lines(stdout):
-            await into.send(_message(line))
+        lines = _Lines()
+        async for chunk in stdout:
+            for line in lines.feed(chunk):
+                await into.send(_message(line))
         tell(f"it ended{await stderr.last_line()}")
     except _Broken as fault:
         tell(str(fault))
@@ -118,21 +120,30 @@ async def _receive(
         await into.aclose()
 
 
-async def _lines(stream: ByteReceiveStream) -> AsyncIterator[bytes]:
-    rest, total = bytearray(), 0
-    async for chunk in stream:
-        total += len(chunk)
-        if total > TOTAL_AT_MOST:
+class _Lines:
+    """Puts lines together from what comes in, within the limits."""
+
+    def __init__(self) -> None:
+        self._rest, self._total = bytearray(), 0
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that a chunk completes; empty ones are left out.
+
+        Raises:
+            _Broken: it is more than a message, or a server, may have.
+        """
+        self._total += len(chunk)
+        if self._total > TOTAL_AT_MOST:
             raise _Broken(f"it sent more than {TOTAL_AT_MOST >> 20} MB")
-        *whole, last = chunk.split(b"\n")
-        for part in whole:
-            rest += part
-            if line := bytes(rest).strip():
-                yield line
-            rest.clear()
-        rest += last
-        if len(rest) > MESSAGE_AT_MOST:
+        # Searched for its line ends once: a message in many chunks costs what it is long.
+        *ends, last = chunk.split(b"\n")
+        found = [bytes(self._rest) + ends[0], *ends[1:]] if ends else []
+        if ends:
+            self._rest.clear()
+        self._rest += last
+        if len(self._rest) > MESSAGE_AT_MOST:
             raise _Broken(f"it sent a message of more than {MESSAGE_AT_MOST >> 20} MB")
+        return [line for line in found if line.strip()]
 
 
 def _message(line: bytes) -> SessionMessage:

@@ -1,0 +1,116 @@
+"""The rogue server's configuration, its tools in the engine's executor, and what it did."""
+
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+from mcp_types import Tool
+
+from orchestrator.app.mcp import ALLOWED, server_of
+from orchestrator.catalog.catalog import merged
+from orchestrator.catalog.mcp import ServerEntry
+from orchestrator.catalog.settings import ToolPolicy
+from orchestrator.catalog.source import shipped
+from orchestrator.engine.events import ignore
+from orchestrator.engine.executor import Executor
+from orchestrator.engine.limits import Account
+from orchestrator.engine.ports import Rollback
+from orchestrator.engine.tasks import task_group
+from orchestrator.engine.tools import Registry
+from orchestrator.engine.tools import ToolPolicy as EnginePolicy
+from orchestrator.engine.types import AgentSpec, Bounds, Level, ToolCall, ToolResult
+from orchestrator.mcp.link import Link
+from orchestrator.mcp.pins import pin_of
+from orchestrator.mcp.tools import made, offer
+from orchestrator.stores.memory import MemoryStore
+from tests.engine.engine_kit import open_memory_journal
+
+ROGUE = Path(__file__).with_name("rogue.py")
+SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
+SAY = {"name": "say", "description": "Says it again.", "inputSchema": SCHEMA}
+
+
+def pin(tool: Mapping[str, object]) -> str:
+    return pin_of(Tool.model_validate(tool))
+
+
+def rogue(folder: Path, mode: str, start: float = 10, **tool: object) -> dict[str, object]:
+    """What config/mcp.yaml says of the rogue."""
+    return {
+        "command": [sys.executable, "-S", str(ROGUE), str(folder), mode],
+        "start": start,
+        "tools": {"say": {"pin": pin(SAY), **tool}},
+    }
+
+
+def received(folder: Path) -> list[str]:
+    """The methods that the rogue was asked for."""
+    log = folder / "received"
+    lines = log.read_text().splitlines() if log.exists() else []
+    return [json.loads(line).get("method", "an answer") for line in lines]
+
+
+class Bench:
+    """One server's tools behind the executor, for one agent that has them all."""
+
+    def __init__(self, executor: Executor) -> None:
+        self.executor = executor
+        names = tuple(executor.registry.specs())
+        self.agent = AgentSpec("tester", "", "", names)
+        self._calls = 0
+
+    async def call(self, tool: str = "rogue__say", **arguments: object) -> ToolResult:
+        self._calls += 1
+        call = ToolCall(f"c{self._calls}", tool, arguments or {"text": "hello"})
+        key = f"1/tool{self._calls}/{tool}"
+        return await self.executor.call(self.agent, call, key, Account("a test", Bounds()))
+
+
+@asynccontextmanager
+async def bench(
+    config: Mapping[str, object],
+    *,
+    name: str = "rogue",
+    repo: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    max_level: Level = Level.READ,
+    rollback: Rollback | None = None,
+    store: MemoryStore | None = None,
+) -> AsyncIterator[Bench]:
+    """Connect as a review does, with an environment that lets the server start."""
+    entry = ServerEntry.model_validate_json(json.dumps(config))
+    policy = merged([shipped()], "config/tools.yaml", ToolPolicy)
+    given = {ALLOWED: name, "PATH": os.environ["PATH"], **(environment or {})}
+    server = server_of(name, entry, policy, repo=repo or Path("/nowhere"), environment=given)
+    async with task_group() as group, open_memory_journal(store) as journal:
+        link = Link(server, group)
+        registry = Registry(made(link, await offer(link)))
+        yield Bench(
+            Executor(
+                registry,
+                EnginePolicy(max_level=max_level),
+                journal,
+                rollback=rollback,
+                nonce="n0nce",
+                observer=ignore,
+            )
+        )
+        group.cancel_scope.cancel()
+
+
+async def gone(pid: int) -> bool:
+    """Whether a process has ended, or does within two seconds."""
+    stat = anyio.Path(f"/proc/{pid}/stat")
+    for _ in range(200):
+        try:
+            state = (await stat.read_text()).rsplit(")", 1)[1].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        if state == "Z":
+            return True
+        await anyio.sleep(0.01)
+    return False
