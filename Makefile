@@ -1,7 +1,7 @@
 # Two commands: `make review` and `make test`. Each sets up what it needs, in .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help review test torture lint bench clean
+.PHONY: help review test torture lint docs bench clean
 
 REPO ?= .
 BASE ?=
@@ -27,6 +27,9 @@ lint: $(VENV)/.installed-dev ## linters, types, import contracts
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+docs: $(VENV)/.installed ## write the pages that are made from tables
+	@cd docs && ../$(BIN)/diffcourt catalog --repo "$$(mktemp -d)" --rules > findings.md
 
 bench: $(VENV)/.installed-dev ## the benchmarks, as ratios from one run
 	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python $$file; done

@@ -10,16 +10,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from orchestrator.app.listing import catalog, runs, show
-    from orchestrator.app.service import resume, review
+    from orchestrator.app.listing import catalog, rules, runs, show
     from orchestrator.app.pool import workers
+    from orchestrator.app.service import resume, review
 
-__all__ = ["catalog", "resume", "review", "runs", "show", "workers"]
+__all__ = ["catalog", "resume", "review", "rules", "runs", "show", "workers"]
 
 _HOME = {
     "catalog": "orchestrator.app.listing",
     "resume": "orchestrator.app.service",
     "review": "orchestrator.app.service",
+    "rules": "orchestrator.app.listing",
     "runs": "orchestrator.app.listing",
     "show": "orchestrator.app.listing",
     "workers": "orchestrator.app.pool",

@@ -21,7 +21,7 @@ from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import ConfigError
 from orchestrator.review import waivers
 from orchestrator.review.contracts import contracts
-from orchestrator.review.rules import load_rules
+from orchestrator.review.rules import Rule, load_rules
 from orchestrator.review.toolbox import TOOLS
 from orchestrator.review.verdict import Verdict
 from orchestrator.stores.base import RunStore
@@ -138,6 +138,15 @@ def _said(kind: str, body: Mapping[str, Any]) -> str:
     if isinstance(data := value.get("data"), dict) and "findings" in data:
         return f"{len(data['findings'])} findings, {len(data['examined'])} files"
     return str(value.get("code") or value.get("status") or value.get("stop") or "")
+
+
+def rules(repo: Path | None) -> list[Rule]:
+    """The rules that hold here, the repository's ``.diffcourt/`` on disk included.
+
+    Raises:
+        ConfigError: the first fault in them.
+    """
+    return list(load_rules(on_disk(repo or Path())).rules.values())
 
 
 def catalog(repo: Path | None) -> CatalogListing:

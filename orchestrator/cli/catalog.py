@@ -24,6 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_repo(parser)
     add_json_flag(parser)
+    parser.add_argument(
+        "--rules", action="store_true", help="print the rules for findings instead, as Markdown"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -31,6 +34,11 @@ def run(args: argparse.Namespace) -> int:
     from orchestrator import app
     from orchestrator.report.safe import visible
 
+    if args.rules:
+        from orchestrator.report.rules import rules_page
+
+        emit(rules_page(app.rules(args.repo)), sys.stdout)
+        return EXIT_OK
     listing = app.catalog(args.repo)
     emit(_json(listing) if args.json else _text(listing), sys.stdout)
     for problem in listing.problems:

@@ -19,16 +19,6 @@ from orchestrator.review.places import Place
 from orchestrator.review.verdict import Severity
 
 FOLDER = "config/rules"
-TEST_NAMES = (
-    "test_*",
-    "*_test.*",
-    "*.test.*",
-    "*.spec.*",
-    "conftest.py",
-    "*Test.java",
-    "*_spec.rb",
-)
-TEST_FOLDERS = frozenset({"tests", "test", "testing", "__tests__", "spec", "testdata", "fixtures"})
 
 
 class Example(BaseModel):

@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.catalog.source import shipped
 from orchestrator.cli.main import COMMANDS
 from orchestrator.engine.machine import check, diagram
+from orchestrator.report.rules import rules_page
 from orchestrator.review.flow import FLOW
+from orchestrator.review.rules import load_rules
 from orchestrator.review.verdict import Verdict
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,7 +30,8 @@ def test_the_diagram_is_the_table() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_relative_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
+    prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", prose):
         if "://" not in target:
             assert (page.parent / target).exists(), target
 
@@ -43,6 +47,12 @@ def test_every_command_in_the_readme_exists() -> None:
         r"^(?:.*\| )?diffcourt (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE
     ):
         assert name in COMMANDS
+
+
+def test_the_page_of_findings_is_the_rule_table() -> None:
+    """``make docs`` writes it."""
+    page = rules_page(list(load_rules([shipped()]).rules.values()))
+    assert (ROOT / "docs/findings.md").read_text() == page
 
 
 def test_the_verdict_page_speaks_of_every_part() -> None:
