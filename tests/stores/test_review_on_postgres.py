@@ -1,0 +1,83 @@
+"""A whole review whose journal is on a PostgreSQL server: killed, listed, resumed, carried over."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from orchestrator.app import archive, listing, service, state
+from orchestrator.cli.main import main
+from orchestrator.engine.events import ignore
+from tests.review.review_kit import Repo, change, options
+from tests.stores.postgres_server import Server
+from tests.torture.sitting import CutAt, Desk, template
+
+SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    return change(tmp_path / "repo", {}, {"app.py": SHELL})
+
+
+def test_runs_are_kept_on_the_server_and_not_in_the_repository(
+    repo: Repo, postgres: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DIFFCOURT_STORE", postgres.fresh("review"))
+    verdict = service.review(options(repo.path, provider="offline"), ignore)
+    assert verdict.verdict == "needs_changes"
+    assert not (state.home(repo.path) / "journal.db").exists()
+    assert [run.run_id for run in listing.runs(repo.path)] == [verdict.run_id]
+    assert service.resume(repo.path, "latest", ignore) == verdict
+    # The same run, from the server into the repository's own journal.
+    archive.export(repo.path, "latest", tmp_path / "run")
+    monkeypatch.delenv("DIFFCOURT_STORE")
+    archive.restore(repo.path, tmp_path / "run")
+    assert service.resume(repo.path, "latest", ignore) == verdict
+
+
+@dataclass(frozen=True)
+class On:
+    """Says, in the process of a sitting, where its store is."""
+
+    address: str
+
+    def __call__(self) -> None:
+        os.environ["DIFFCOURT_STORE"] = self.address
+
+
+def test_a_review_killed_on_the_server_is_resumed_to_the_same_digest(
+    postgres: Server, tmp_path: Path
+) -> None:
+    source, on = template(tmp_path / "source"), On(postgres.fresh("killed"))
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+    desk = Desk(source, tmp_path / "there")
+    assert desk.sit(CutAt(40), on).killed
+    # The lease of the dead process is taken over at once: it was of this machine.
+    resumed = desk.sit(prepare=on)
+    assert not desk.journal.exists()
+    assert resumed.digest
+    assert resumed.digest == Desk(source, tmp_path / "here").sit().digest
+
+
+@pytest.mark.parametrize(("store", "code", "says"), [
+    ("mysql://here", 2, "DIFFCOURT_STORE must begin with postgresql://"),
+    ("postgresql://me:hunter2@127.0.0.1:1/db", 3, "PostgreSQL at 127.0.0.1 cannot be used"),
+])  # fmt: skip
+def test_a_store_that_cannot_be_used_is_one_line(
+    repo: Repo,
+    store: str,
+    code: int,
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("DIFFCOURT_STORE", store)
+    monkeypatch.chdir(repo.path)
+    assert main(["review", "--quiet"]) == code
+    said = capsys.readouterr().err
+    assert says in said
+    assert said.count("\n") == 1
+    assert "hunter2" not in said
