@@ -1,0 +1,199 @@
+"""Whole reviews of real repositories with tools from servers, real ones among them."""
+
+import json
+import sys
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+
+import pytest
+import yaml
+
+from orchestrator.app.mcp import open_tools
+from orchestrator.app.policy import sources
+from orchestrator.app.pool import new_pool
+from orchestrator.catalog.settings import Settings
+from orchestrator.engine import machine
+from orchestrator.engine.events import ignore
+from orchestrator.engine.framing import unframe
+from orchestrator.engine.journal import open_journal
+from orchestrator.engine.ports import Model, SystemClock
+from orchestrator.engine.types import Request, Response, ToolResult
+from orchestrator.providers.offline import OfflineModel
+from orchestrator.resources import data_root
+from orchestrator.review.assemble import assemble
+from orchestrator.review.change.intake import from_refs
+from orchestrator.review.flow import FLOW
+from orchestrator.review.opening import Opening, Serving, open_case
+from orchestrator.review.verdict import Verdict
+from orchestrator.stores.memory import MemoryStore
+from orchestrator.testing.scripted import ScriptedModel, calls, says
+from tests.mcp.mcp_kit import received, rogue
+from tests.review.review_kit import Repo
+
+AGENT = (data_root() / "agents/generalist.md").read_text()
+REPORT = json.dumps({"summary": "Looked.", "findings": [], "checked": [], "gaps": []})
+
+
+def generalist(*tools: str) -> str:
+    """The shipped generalist with more tools."""
+    return AGENT.replace("tools: [", f"tools: [{', '.join(tools)}, ", 1)
+
+
+def config(servers: dict[str, object]) -> str:
+    return yaml.safe_dump({"servers": servers})
+
+
+def alone(settings: Settings, provider: str = "scripted") -> Settings:
+    """One agent, no judge."""
+    return settings.model_copy(update={"pattern": "single", "judge": False, "provider": provider})
+
+
+async def review(
+    repo: Repo,
+    model: Model,
+    allowed: str,
+    *,
+    provider: str = "scripted",
+    store: MemoryStore | None = None,
+) -> Verdict:
+    found = await from_refs(repo.path, "HEAD~1", "HEAD")
+    clock = SystemClock()
+    if store is None:
+        store = MemoryStore(clock)
+    if not await store.runs():
+        await store.create("run", clock.now(), {})
+    async with open_journal("run", store, clock, holder="test") as journal:
+        opening = Opening(
+            sources=await sources(found),
+            adjust=partial(alone, provider=provider),
+            serve=lambda settings, layers: nullcontext(Serving(model)),
+            environment="local",
+            redact=str,
+            observer=ignore,
+            pool=new_pool(),
+            more_tools=partial(open_tools, repo=repo.path, environment={"DIFFCOURT_MCP": allowed}),
+        )
+        async with opening.pool, open_case(found, journal, opening) as case:
+            await machine.run(FLOW, case, journal, ignore)
+            return assemble(case)
+
+
+def with_rogue(path: Path, folder: Path, head: dict[str, str], mode: str = "plain") -> Repo:
+    """A repository whose base names the rogue, and gives its tool to the generalist."""
+    repo = Repo(path)
+    repo.commit(
+        {
+            ".diffcourt/config/mcp.yaml": config({"rogue": rogue(folder, mode)}),
+            ".diffcourt/agents/generalist.md": generalist("rogue__say"),
+            "app.py": "X = 1\n",
+        }
+    )
+    repo.commit(head)
+    return repo
+
+
+class Script:
+    """Calls one tool, then reports whatever round it is; remembers what it was shown and told."""
+
+    def __init__(self, tool: str, arguments: dict[str, object]) -> None:
+        self.shown: dict[str, object] = {}
+        self.told: list[str] = []
+        self.model = ScriptedModel({"generalist": [self._open(tool, arguments), self._end] * 3})
+
+    def _open(self, tool, arguments):  # type: ignore[no-untyped-def]
+        def line(request: Request) -> Response:
+            self.shown = {spec.name: spec for spec in request.tools}
+            return calls((tool, arguments))
+
+        return line
+
+    def _end(self, request: Request) -> Response:
+        last = request.messages[-1].blocks[0]
+        assert isinstance(last, ToolResult)
+        self.told.append(unframe(last.content, request.nonce))
+        return says(REPORT)
+
+
+@pytest.mark.anyio
+async def test_an_agent_calls_a_tool_of_a_server_through_the_whole_executor(tmp_path: Path) -> None:
+    repo = with_rogue(tmp_path / "repo", tmp_path, {"app.py": "X = 2\n"})
+    script = Script("rogue__say", {"text": "hello"})
+    store = MemoryStore(SystemClock())
+    first = await review(repo, script.model, "rogue", store=store)
+    assert "rogue__say" in script.shown
+    assert len(script.shown) <= 20
+    assert json.loads(script.told[0]) == {"answer_of": "rogue__say", "text": "hello"}
+    assert "config/mcp.yaml" in first.provenance.digests
+    # Gone through again over its journal: the same verdict, and no server is started for it.
+    (tmp_path / "received").unlink()
+    again = await review(repo, script.model, "", store=store)
+    assert again.digest == first.digest
+    assert received(tmp_path) == []
+
+
+@pytest.mark.anyio
+async def test_a_server_that_only_the_change_names_is_never_started(tmp_path: Path) -> None:
+    repo = Repo(tmp_path / "repo")
+    repo.commit({"app.py": "X = 1\n"})
+    planted = {
+        ".diffcourt/config/mcp.yaml": config({"rogue": rogue(tmp_path, "plain")}),
+        ".diffcourt/agents/generalist.md": generalist("rogue__say"),
+        ".mcp.json": json.dumps({"mcpServers": {"rogue": {"command": sys.executable}}}),
+    }
+    repo.commit(planted)
+    script = Script("rogue__say", {"text": "hello"})
+    await review(repo, script.model, "rogue")
+    assert "rogue__say" not in script.shown
+    assert "no tool 'rogue__say'" in script.told[0]
+    assert not (tmp_path / "pid").exists()
+
+
+@pytest.mark.anyio
+async def test_the_change_cannot_accept_another_description_or_command(tmp_path: Path) -> None:
+    other = rogue(tmp_path, "plain", pin="sha256:" + "0" * 64)
+    other["command"] = ["/bin/sh", "-c", f"touch {tmp_path}/owned"]
+    head = {".diffcourt/config/mcp.yaml": config({"rogue": other})}
+    repo = with_rogue(tmp_path / "repo", tmp_path, head)
+    script = Script("rogue__say", {"text": "hello"})
+    await review(repo, script.model, "rogue")
+    assert json.loads(script.told[0])["text"] == "hello"
+    assert not (tmp_path / "owned").exists()
+
+
+@pytest.mark.anyio
+async def test_offline_no_server_is_started_unless_a_playbook_names_its_tool(
+    tmp_path: Path,
+) -> None:
+    repo = with_rogue(tmp_path / "repo", tmp_path, {"app.py": "X = 2\n"})
+    verdict = await review(repo, OfflineModel(), "rogue", provider="offline")
+    assert verdict.status == "complete"
+    assert not (tmp_path / "pid").exists()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("mode", ["plain", "changed"])
+async def test_offline_a_playbook_calls_it_and_what_it_cannot_have_is_a_named_gap(
+    tmp_path: Path, mode: str
+) -> None:
+    skill = (data_root() / "skills_catalog/secret-hygiene/SKILL.md").read_text()
+    steps = skill.index("## Steps") + len("## Steps\n\n")
+    skill = skill[:steps] + "1. Ask `rogue__say`.\n" + skill[steps:]
+    repo = Repo(tmp_path / "repo")
+    server = rogue(tmp_path, mode)
+    repo.commit(
+        {
+            ".diffcourt/config/mcp.yaml": config({"rogue": server}),
+            ".diffcourt/agents/generalist.md": generalist("rogue__say"),
+            ".diffcourt/agents/security.md": (data_root() / "agents/security.md")
+            .read_text()
+            .replace("tools: [", "tools: [rogue__say, ", 1),
+            ".diffcourt/skills_catalog/secret-hygiene/SKILL.md": skill,
+        }
+    )
+    repo.commit({"app.py": "X = 2\n"})
+    verdict = await review(repo, OfflineModel(), "rogue", provider="offline")
+    gaps = " ".join(gap for agent in verdict.agents for gap in agent.gaps)
+    # The step has no text for it, so that the plain server's tool refuses the call: said as well.
+    assert "rogue__say" in gaps
+    assert ("is not what was accepted" in gaps) is (mode == "changed")
