@@ -1,0 +1,43 @@
+"""The page on stores says what the commands do."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from orchestrator.app import archive, service
+from orchestrator.cli.main import main
+from orchestrator.engine.events import ignore
+from tests.review.review_kit import change, options
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs/stores.md").read_text()
+
+
+def test_its_commands_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repo = change(tmp_path / "repo", {}, {"app.py": "import os\n"}).path
+    verdict = service.review(options(repo, provider="offline"), ignore)
+    monkeypatch.chdir(repo)
+    commands = re.findall(r"^diffcourt (runs.*?)(?: +#.*)?$", PAGE, re.MULTILINE)
+    assert len(commands) == 5
+    # Exported last and imported into an empty list: a run that is there is not entered again.
+    for line in [*commands[:4], "runs prune --older-than 0.0000001", commands[4]]:
+        words = [
+            {"RUN": "latest", "DIR": str(tmp_path / "out")}.get(w, w) for w in shlex.split(line)
+        ]
+        assert main(words) == 0, line
+    assert verdict.run_id in capsys.readouterr().out
+
+
+def test_it_names_what_an_export_holds(tmp_path: Path) -> None:
+    repo = change(tmp_path / "repo", {}, {"app.py": "import os\n"})
+    patch = repo.git("diff", "HEAD~1", "HEAD").encode() + b"\n"
+    service.review(options(repo.path, diff=patch, diff_name="p", provider="offline"), ignore)
+    archive.export(repo.path, "latest", tmp_path / "out")
+    held = {
+        f"{file.name}/" if file.is_dir() else file.name for file in (tmp_path / "out").iterdir()
+    }
+    table = PAGE.partition("An export holds")[2].partition("\nAn imported")[0]
+    assert held == set(re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE))
