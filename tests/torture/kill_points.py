@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.torture.sitting import CutAt, Desk, spread, tally, template
+from tests.torture.processes import spread, tally
+from tests.torture.sitting import CutAt, Desk, template
 
 FULL = 100_000
 """All there are."""

@@ -6,42 +6,31 @@ the journal then holds exactly what came before, as after a crash at that point.
 effect's ``perform`` stands one that notes, in a file that outlives the process, that it was done.
 """
 
-import json
-import multiprocessing
 import os
 import shutil
 import signal
 import sqlite3
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from orchestrator.app import service, state
 from orchestrator.engine.journal import Journal, Perform
 from orchestrator.engine.ports import Row
 from orchestrator.engine.records import Done
 from orchestrator.engine.types import Json
-from orchestrator.errors import DiffcourtError, RunNotFound
+from orchestrator.errors import RunNotFound
 from orchestrator.stores.base import RunStore
 from tests.review.review_kit import change, options
-
-T = TypeVar("T")
+from tests.torture.processes import Outcome, Watched, nothing, report
 
 BASE = {"app.py": "X = 1\n"}
 HEAD = {
     "app.py": "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n",
     "note.md": "See [there](nowhere.md).\n",
 }
-
-PATIENCE = 60
-"""Seconds that a sitting may take: many times what it does take."""
-
-FORK = multiprocessing.get_context("forkserver")
-FORK.set_forkserver_preload(["__main__", __name__])
 
 
 class CutStore:
@@ -85,22 +74,6 @@ class CutStore:
         await self._inner.release(run_id, fence)
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """How a sitting ended: a digest, or one line that says why there is none, or neither when it
-    was killed. ``performed`` are the keys of the effects that were really done, ``operations`` what
-    was asked of a faulty disk."""
-
-    digest: str
-    line: str
-    performed: list[str]
-    operations: int = 0
-
-    @property
-    def killed(self) -> bool:
-        return not self.digest and not self.line
-
-
 @contextmanager
 def _spied(ledger: Path) -> Iterator[None]:
     """Note each effect that is performed, before it is."""
@@ -139,22 +112,6 @@ def _sit(
         report(place / "said", prepare, lambda: _go_on(repo).digest)
 
 
-def report(said: Path, prepare: Callable[[], Any], work: Callable[[], str]) -> None:
-    """Write down how a sitting ended: its digest, or the one line that a person would have."""
-    told: dict[str, Any] = {"digest": "", "line": ""}
-    file = os.open(said, os.O_WRONLY | os.O_CREAT)  # before the disk begins to fail
-    disk = prepare()
-    try:
-        told["digest"] = work()
-    except DiffcourtError as fault:
-        told["line"] = str(fault)
-    except BaseException as fault:  # a traceback where a person would have had a line
-        told["line"] = f"TRACEBACK\n{fault!r}"
-    told["operations"] = getattr(disk, "done", 0)
-    os.write(file, json.dumps(told).encode())
-    os.close(file)
-
-
 def _go_on(repo: Path) -> Any:
     try:
         return service.resume(repo, state.LATEST, print_nothing)
@@ -181,75 +138,6 @@ class CutAt:
 def as_it_is(store: RunStore) -> RunStore:
     """No fault at all."""
     return store
-
-
-def nothing() -> None:
-    """Prepare nothing."""
-
-
-class Watched:
-    """Work in another process; it writes ``said`` and ``ledger`` in the folder.
-
-    Attributes:
-        pid: that process.
-    """
-
-    def __init__(self, folder: Path, work: Callable[..., None], *given: Any) -> None:
-        self._said, self._ledger = folder / "said", folder / "ledger"
-        for file in (self._said, self._ledger):
-            file.unlink(missing_ok=True)
-        self._process = FORK.Process(target=work, args=given)
-        self._process.start()
-        assert self._process.pid is not None
-        self.pid = self._process.pid
-
-    def outcome(self) -> Outcome:
-        """Wait for its end."""
-        self._process.join(PATIENCE)
-        if self._process.is_alive():
-            self._process.kill()
-            self._process.join()
-            return Outcome("", f"TIMEOUT: it did not end within {PATIENCE} s", [])
-        told = json.loads(self._said.read_text() or "{}") if self._said.exists() else {}
-        if not told and self._process.exitcode != -signal.SIGKILL:
-            told = {"line": f"TRACEBACK: it ended with {self._process.exitcode}"}
-        return Outcome(
-            told.get("digest", ""),
-            told.get("line", ""),
-            self._ledger.read_text().splitlines() if self._ledger.exists() else [],
-            told.get("operations", 0),
-        )
-
-
-def spread(cases: list[T], count: int) -> list[T]:
-    """So many of them, evenly spread; all where that is fewer."""
-    size = min(count, len(cases))
-    return [cases[(2 * i + 1) * len(cases) // (2 * size)] for i in range(size)]
-
-
-def tally(
-    cases: list[T], attempt: Callable[[T, Path], str], folder: Path, say: Callable[[str], None]
-) -> tuple[int, int]:
-    """Run cases, two at a time, each in a folder of its own; returns how many passed and failed.
-
-    Args:
-        attempt: returns what went wrong, empty when nothing did.
-    """
-
-    def one(case: T) -> str:
-        with tempfile.TemporaryDirectory(dir=folder) as name:
-            try:
-                return attempt(case, Path(name))
-            except Exception as fault:
-                return f"crashed: {fault!r}"
-
-    failed = 0
-    with ThreadPoolExecutor(2) as pool:
-        for case, problem in zip(cases, pool.map(one, cases), strict=True):
-            if problem:
-                failed += 1
-                say(f"{case}: {problem}")
-    return len(cases) - failed, failed
 
 
 class Desk:

@@ -18,16 +18,8 @@ from orchestrator.engine.records import Done
 from orchestrator.stores.holder import this_process
 from orchestrator.stores.sqlite import SqliteStore
 from tests.torture.faulty_disk import KINDS, FaultyDisk
-from tests.torture.sitting import (
-    Desk,
-    Outcome,
-    Watched,
-    nothing,
-    report,
-    spread,
-    tally,
-    template,
-)
+from tests.torture.processes import Outcome, Watched, nothing, report, spread, tally
+from tests.torture.sitting import Desk, template
 
 FULL = 100_000
 """All there are."""
@@ -36,7 +28,7 @@ STEPS = 6
 REVIEW_STRIDE = 10
 """A whole review meets a fault at every tenth operation, the short run at each."""
 
-LIMITS = range(0, 1_000_000, 40_000)
+LIMITS = range(20_000, 1_000_000, 40_000)
 """Bytes that a file may have at most, held by the kernel: a real short write, then a real error."""
 
 

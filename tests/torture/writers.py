@@ -16,7 +16,8 @@ from orchestrator.engine.log import verify
 from orchestrator.engine.ports import Row
 from orchestrator.stores.sqlite import SqliteStore
 from tests.torture.kill_points import Whole, whole
-from tests.torture.sitting import CutAt, Desk, Outcome, Watched, spread, tally, template
+from tests.torture.processes import Outcome, Watched, spread, tally
+from tests.torture.sitting import CutAt, Desk, template
 
 FULL = 100_000
 """All there are."""

@@ -17,7 +17,8 @@ from orchestrator.engine.records import Done
 from orchestrator.engine.types import Level
 from orchestrator.stores.holder import this_process
 from orchestrator.stores.sqlite import SqliteStore
-from tests.torture.sitting import CutAt, Outcome, Watched, nothing, report, spread, tally
+from tests.torture.processes import Outcome, Watched, nothing, report, spread, tally
+from tests.torture.sitting import CutAt
 
 FULL = 100_000
 """All there are."""
