@@ -82,6 +82,7 @@ from pathlib import Path
 from orchestrator.catalog.source import shipped
 from orchestrator.engine.ports import CallContext
 from orchestrator.review.change.intake import from_refs
+from orchestrator.review.knowledge import write
 from orchestrator.review.rules import load_rules
 from orchestrator.review.session import open_session
 from orchestrator.review.toolbox import ANALYSERS, Ground, _analyser
@@ -102,7 +103,8 @@ async def main(repo):
                 if warm:
                     nothing = {"root": ".", "paths": []}
                     await pool.call("orchestrator.review.checks.conflict:run", nothing, seconds=30)
-                tool = _analyser(name, entry, Ground(session, pool, (), Focus(), ()))
+                known = write([shipped()], session.root / "taint")
+                tool = _analyser(name, entry, Ground(session, pool, (), Focus(), (), known))
                 start = time.perf_counter()
                 await tool.run({}, CallContext("", "", 120))
                 took.append(time.perf_counter() - start)

@@ -19,7 +19,7 @@ from orchestrator.app.types import CatalogListing, RunInfo, Shown, TimelineEntry
 from orchestrator.catalog.catalog import load, problems
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import ConfigError
-from orchestrator.review import waivers
+from orchestrator.review import knowledge, waivers
 from orchestrator.review.contracts import contracts
 from orchestrator.review.rules import Rule, load_rules
 from orchestrator.review.toolbox import TOOLS
@@ -158,6 +158,7 @@ def catalog(repo: Path | None) -> CatalogListing:
         rules = load_rules(layers)
         found = load(layers, tools=TOOLS.keys(), contracts=contracts())
         waivers.check(found.verdict_policy, rules)
+        knowledge.check(layers)
     except ConfigError as fault:
         faults += [fault] if str(fault) not in map(str, faults) else []
     if faults:

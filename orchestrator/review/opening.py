@@ -21,7 +21,7 @@ from orchestrator.engine.limits import Account
 from orchestrator.engine.ports import Model, Tool
 from orchestrator.engine.tools import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds
-from orchestrator.review import waivers
+from orchestrator.review import knowledge, waivers
 from orchestrator.review.case import Case
 from orchestrator.review.change.types import Change
 from orchestrator.review.contracts import contracts
@@ -93,25 +93,27 @@ async def open_case(change: Change, journal: Journal, opening: Opening) -> Async
         ConfigError: a fault in the catalog.
         ReplayMismatch: the catalog is not the one the run began with.
     """
-    catalog = read_catalog(opening.sources)
-    rules = load_rules(opening.sources)
+    sources = opening.sources
+    catalog, rules = read_catalog(sources), load_rules(sources)
     waivers.check(catalog.verdict_policy, rules)
-    journal.note("intake/catalog", {**catalog.digests, "config/rules": rules.digest})
+    more = {"config/rules": rules.digest, "config/taint": knowledge.knowledge_digest(sources)}
+    journal.note("intake/catalog", {**catalog.digests, **more})
     settings = opening.adjust(catalog.settings)
     left_out = excluded(change, catalog.verdict_policy)
     cores = len(os.sched_getaffinity(0))
     async with (
-        opening.serve(settings, opening.sources) as serving,
+        opening.serve(settings, sources) as serving,
         open_session(
             change, rules, left_out, cores=cores, max_bytes=settings.limits.max_file_bytes
         ) as session,
-        opening.more_tools(catalog, settings, journal) as more,
+        opening.more_tools(catalog, settings, journal) as from_elsewhere,
     ):
         focus = Focus()
         paths = [file.path for file in change.files if not session.left_out(file)]
         checks = [rule.name for rule in required(catalog.verdict_policy.required_checks, paths)]
-        ground = Ground(session, opening.pool, settings.specialists, focus, checks)
-        tools = [*build(ground, catalog.tool_policy), *more]
+        known = knowledge.write(sources, session.root / "taint")
+        ground = Ground(session, opening.pool, settings.specialists, focus, checks, known)
+        tools = [*build(ground, catalog.tool_policy), *from_elsewhere]
         harness = Harness(
             serving.model,
             _executor(Registry(tools), catalog, journal, opening),

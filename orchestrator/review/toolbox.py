@@ -12,7 +12,6 @@ from typing import Literal
 
 from orchestrator.catalog.settings import ToolPolicy
 from orchestrator.engine.ports import Tool
-from orchestrator.resources import data_root
 from orchestrator.review.analysers.checks import Check
 from orchestrator.review.analysers.compare import CompareCheck
 from orchestrator.review.analysers.hadolint import Hadolint
@@ -43,6 +42,7 @@ class Ground:
     Attributes:
         focus: which iteration this is; the flow moves it on.
         required: names of the checks that the policy requires of this change.
+        knowledge: files of what the tracer knows.
     """
 
     session: Session
@@ -50,6 +50,7 @@ class Ground:
     specialists: Sequence[str]
     focus: Focus
     required: Sequence[str]
+    knowledge: Sequence[str]
 
     def codes(self, analyser: str, category: str | None = None) -> frozenset[str]:
         """The codes of an analyser that the rule table turns on."""
@@ -90,7 +91,6 @@ def _check(
 
 
 def _taint(ground: Ground) -> SideAnalyser:
-    knowledge = sorted(str(file) for file in (data_root() / "config/taint").glob("*.yaml"))
     return Check(
         "taint",
         "taint",
@@ -99,7 +99,7 @@ def _taint(ground: Ground) -> SideAnalyser:
         pool=ground.pool,
         session=ground.session,
         tree="files",
-        extra={"knowledge": knowledge},
+        extra={"knowledge": ground.knowledge},
     )
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.errors import ConfigError
 from orchestrator.review.verdict import Verdict
 from tests.review.review_kit import Repo, change, review
 
@@ -112,6 +113,25 @@ async def test_the_policy_of_base_does_count(tmp_path: Path) -> None:
     verdict = await review(change(tmp_path, policy, {"app.py": SHELL}))
     assert "security.subprocess-shell" in rules(verdict)
     assert verdict.verdict == "merge"
+
+
+BUS = "sources: [{match: bus.receive(), kind: socket}]\nsinks: [{match: shop.charge, class: sql, args: ['0']}]\n"
+
+
+async def test_the_tracer_learns_from_base_and_not_from_the_change(tmp_path: Path) -> None:
+    flow = "import bus\nimport shop\n\n\ndef run():\n    shop.charge(bus.receive().body)\n"
+    place = ".diffcourt/config/taint/bus.yaml"
+    taught = await review(change(tmp_path / "a", {place: BUS}, {"app.py": flow}))
+    assert "security.sql-injection" in rules(taught)
+    untaught = await review(change(tmp_path / "b", {}, {"app.py": flow, place: BUS}))
+    assert "security.sql-injection" not in rules(untaught)
+
+
+async def test_a_fault_in_what_the_tracer_is_taught_names_the_file(tmp_path: Path) -> None:
+    place = ".diffcourt/config/taint/bus.yaml"
+    repo = change(tmp_path / "repo", {place: "sauces: []\n"}, {"app.py": "X = 1\n"})
+    with pytest.raises(ConfigError, match=r"bus\.yaml.*unknown section 'sauces'"):
+        await review(repo)
 
 
 async def test_what_base_excludes_is_skipped_by_name(tmp_path: Path) -> None:
