@@ -31,11 +31,13 @@ class Verified:
 
     Attributes:
         finished: it records a verdict.
+        writer: who writes it at this moment, None when nobody does.
     """
 
     run_id: str
     finished: bool
     found: Examination
+    writer: str | None = None
 
 
 def verify(
@@ -67,7 +69,7 @@ def verify(
         anchor = _anchor(document, run.run_id)
     if not rows and anchor is None and not known:
         raise StoreError(f"run {run.run_id} has no rows; there is nothing to verify")
-    return hold(run.run_id, rows, anchor, document, known)
+    return replace(hold(run.run_id, rows, anchor, document, known), writer=run.writer)
 
 
 def hold(

@@ -41,7 +41,6 @@ from orchestrator.sandbox.worker import WorkerPool
 from orchestrator.stores.base import RunStore
 from orchestrator.stores.holder import this_process
 
-PATCH = "change.patch"
 VERDICT = "verdict"
 SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")
 BACKEND = "asyncio"
@@ -89,7 +88,7 @@ def review(
     with state.open_store(folder) as store:
         run = _Run(run_id, options, folder, store, pool or new_pool())
         if options.diff is not None:
-            (run.scratch / PATCH).write_bytes(options.diff)
+            state.keep_patch(folder, run_id, options.diff)
         try:
             return _sit(run, observer, partial(_begin, run), backend)
         except (InputError, ConfigError):
@@ -116,8 +115,7 @@ def resume(
     with state.open_store(folder) as store:
         found = state.resolve(run_id, anyio.run(store.runs, backend=backend))
         given: dict[str, Any] = {**found.meta["options"]}
-        patch = folder / "runs" / found.run_id / PATCH
-        given["diff"] = patch.read_bytes() if given.pop("has_diff") else None
+        given["diff"] = state.kept_patch(folder, found.run_id) if given.pop("has_diff") else None
         given["repo"] = Path(given["repo"]) if given["repo"] else None
         run = _Run(found.run_id, ReviewOptions(**given), folder, store, pool or new_pool())
         return _sit(run, observer, _nothing, backend)
@@ -162,7 +160,9 @@ def _terminable() -> Iterator[None]:
 async def _work(run: _Run, observer: Observer, begin: Callable[[], Any]) -> Verdict:
     await begin()
     key, holder = signing_key(os.environ), this_process()
-    async with open_journal(run.run_id, run.store, SystemClock(), holder=holder, key=key) as journal:
+    async with open_journal(
+        run.run_id, run.store, SystemClock(), holder=holder, key=key
+    ) as journal:
         known = journal.noted(VERDICT)
         if known is not None:
             return Verdict.model_validate(known)

@@ -93,7 +93,7 @@ def _verify(args: argparse.Namespace) -> int:
     intact = not done.found.faults
     if args.json:
         document = {"run": done.run_id, "intact": intact, "finished": done.finished}
-        emit(as_json({**document, **asdict(done.found)}), sys.stdout)
+        emit(as_json({**document, "writer": done.writer, **asdict(done.found)}), sys.stdout)
     else:
         emit(render_verified(done, width_of(sys.stdout)), sys.stdout)
     return EXIT_OK if intact else EXIT_GATED

@@ -28,6 +28,8 @@ def render_verified(done: Verified, width: int = 80) -> str:
     lines += [f"Length   {found.rows}", f"Head     {found.head}"]
     if found.signed_to:
         lines.append(f"Signed   rows 1 to {found.signed_to}, checked")
+    if done.writer:
+        lines.append(f"Writer   {visible(done.writer)}: not all of it is there yet")
     if not done.finished:
         lines.append("Verdict  none is recorded: the run did not end, or its end was cut off")
     if found.gaps:

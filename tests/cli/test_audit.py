@@ -7,10 +7,11 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 
-import anyio
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -24,14 +25,8 @@ from cryptography.hazmat.primitives.serialization import (
 
 from orchestrator.app.keys import signing_key
 from orchestrator.cli.main import main
-from orchestrator.engine.journal import open_journal
-from orchestrator.engine.ports import SystemClock
-from orchestrator.engine.records import Done
-from orchestrator.engine.types import Level
-from orchestrator.errors import GuardRefused, InputError
-from orchestrator.stores.sqlite import SqliteStore
+from orchestrator.errors import InputError
 from tests.review.review_kit import change
-from tests.torture import journal_edits
 
 PRIVATE = Ed25519PrivateKey.from_private_bytes(b"k" * 32)
 PEM = PRIVATE.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
@@ -80,17 +75,13 @@ def verify(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, st
 
 
 def edit(folder: Path, statement: str, *values: object) -> None:
-    db = sqlite3.connect(folder / "repo" / JOURNAL)
-    with db:
+    with closing(sqlite3.connect(folder / "repo" / JOURNAL)) as db, db:
         db.execute(statement, values)
-    db.close()
 
 
 def rows_of(folder: Path) -> int:
-    db = sqlite3.connect(folder / "repo" / JOURNAL)
-    (count,) = db.execute("SELECT COUNT(*) FROM journal").fetchone()
-    db.close()
-    return int(count)
+    with closing(sqlite3.connect(folder / "repo" / JOURNAL)) as db:
+        return int(db.execute("SELECT COUNT(*) FROM journal").fetchone()[0])
 
 
 def test_all_that_is_known_of_it_leaves_no_gap(
@@ -112,9 +103,8 @@ def test_what_cannot_be_told_is_said(folder: Path, capsys: pytest.CaptureFixture
     code, out, _ = verify(capsys, "--json")
     gaps = " ".join(json.loads(out)["gaps"])
     assert code == 0
-    assert "older copy" in gaps
-    assert "1 signature was not checked: no key was given" in gaps
-    assert "rewritten as a whole" in gaps
+    for part in ("older copy", "1 signature was not checked: no key", "rewritten as a whole"):
+        assert part in gaps
 
 
 def test_an_edit_is_named_with_its_row(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,7 +136,9 @@ def test_a_cut_end_is_told_by_the_verdict_the_head_and_the_key(
     code, out, _ = verify(capsys, *head)
     assert code == 1
     assert "its end was cut off, or an older copy" in " ".join(out.split())
-    assert verify(capsys)[0] == 0  # as the gaps of that report say
+    edit(folder, "UPDATE runs SET holder = ?, lease_until = ?", "somebody", time.time() + 99)
+    code, out, _ = verify(capsys)  # nothing given, nothing told: as the gaps of the report say
+    assert (code, "Writer   somebody: not all of it is there yet" in out) == (0, True)
 
 
 def test_another_verdict_than_the_recorded_one_is_told(
@@ -286,48 +278,6 @@ def test_show_does_not_tell_of_an_altered_journal_as_if_it_were_true(
     said = capsys.readouterr()
     assert said.out == ""
     assert "row 9" in said.err
-
-
-async def hostile(path: Path) -> None:
-    store = SqliteStore(path)
-    await store.create("r1", 1.0, {"options": {}})
-    asked = {"tool": "push\x1b[2J", "arguments": {"to": "\u202eeverybody"}, "agent": "a\nb" * 40}
-
-    async def refuse() -> None:
-        raise GuardRefused("no\x1b]0;owned\x07")
-
-    async def die() -> Done:
-        raise KeyError("a crash in the middle")
-
-    async with open_journal("r1", store, SystemClock(), holder="a test") as journal:
-        with pytest.raises(GuardRefused):
-            await journal.effect("1/x/refused", asked, die, admit=refuse)
-        with pytest.raises(KeyError):
-            await journal.effect("1/x/open", asked, die, level=Level.IRREVERSIBLE)
-    store.close()
-
-
-def test_show_marks_refusals_and_what_did_not_end_and_prints_nothing_raw(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / ".git").mkdir()
-    path = tmp_path / JOURNAL
-    path.parent.mkdir(parents=True)
-    anyio.run(hostile, path)
-    assert main(["audit", "show", "r1", "--repo", str(tmp_path)]) == 0
-    out = capsys.readouterr().out
-    assert "1 refused" in out.splitlines()[0]
-    assert "REFUSED READ" in out
-    assert "GuardRefused: no" in " ".join(out.split())
-    assert "IRREVERSIBLE approval" in out
-    assert "not ended" in " ".join(out.split())
-    assert not {"\x1b", "\u202e", "\x07"} & set(out)
-    assert max(len(line) for line in out.splitlines()) <= 80
-
-
-def test_whatever_is_done_to_a_journal_is_detected_as_promised() -> None:
-    passed, failed = journal_edits.run(300)
-    assert (passed > 280, failed) == (True, 0)
 
 
 def test_what_the_page_says_to_type_works(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

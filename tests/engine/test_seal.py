@@ -23,6 +23,7 @@ from orchestrator.engine.seal import SEAL, HmacKey, SealKey, place, seal_body
 from orchestrator.engine.types import Level
 from orchestrator.errors import StoreError
 from orchestrator.stores.memory import MemoryStore
+from tests.torture import journal_edits
 
 pytestmark = pytest.mark.anyio
 
@@ -260,3 +261,8 @@ print(b"SECRETSECRET" in before, b"SECRETSECRET" in after)
         [sys.executable, "-c", script], env=environment, cwd="/", capture_output=True, check=False
     )
     assert done.stdout.split() == [b"True", b"False"], done.stderr
+
+
+def test_whatever_is_done_to_a_journal_is_detected_as_promised() -> None:
+    passed, failed = journal_edits.run(300)
+    assert (passed > 280, failed) == (True, 0)
