@@ -22,7 +22,8 @@ import anyio
 
 from orchestrator.app import state
 from orchestrator.app.listing import timeline
-from orchestrator.app.service import PATCH, VERDICT
+from orchestrator.app.service import VERDICT
+from orchestrator.app.state import PATCH
 from orchestrator.app.types import ReviewOptions, TimelineEntry
 from orchestrator.engine.log import GENESIS, verify
 from orchestrator.engine.ports import Row, RunMeta
@@ -60,8 +61,8 @@ def export(repo: Path | None, run_id: str, target: Path) -> str:
     try:
         if target.is_symlink() or (target.exists() and not _is_empty(target)):
             raise InputError(f"{target} is there already; name a new folder")
-        place = folder / "runs" / run.run_id / PATCH
-        patch = place.read_bytes() if place.is_file() else None
+        given = run.meta["options"]
+        patch = state.kept_patch(folder, run.run_id) if given["has_diff"] else None
         beside.mkdir(parents=True)
         _write(beside, run, rows, patch)
         beside.replace(target)
@@ -184,7 +185,7 @@ async def _enter(
     if any(known.run_id == run.run_id for known in await store.runs()):
         raise already_there(run.run_id)
     if patch is not None:
-        (state.scratch(folder, run.run_id) / PATCH).write_bytes(patch)
+        state.keep_patch(folder, run.run_id, patch)
     await store.restore(run, rows)
 
 

@@ -22,6 +22,7 @@ from orchestrator.stores.sqlite import SqliteStore
 STATE = Path(".diffcourt/state")
 JOURNAL = "journal.db"
 LATEST = "latest"
+PATCH = "change.patch"
 STORE = "DIFFCOURT_STORE"
 
 
@@ -128,3 +129,35 @@ def scratch(folder: Path, run_id: str) -> Path:
     place = folder / "runs" / run_id
     place.mkdir(parents=True, exist_ok=True)
     return place
+
+
+def keep_patch(folder: Path, run_id: str, patch: bytes) -> None:
+    """Keep the patch that a run reviews, on disk before the run is: it is asked for at resumption.
+
+    Raises:
+        StoreError: it could not be written.
+    """
+    place = scratch(folder, run_id) / PATCH
+    try:
+        with place.open("wb") as file:
+            file.write(patch)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as fault:
+        raise StoreError(f"cannot write {place}: {fault.strerror}; free some space") from None
+
+
+def kept_patch(folder: Path, run_id: str) -> bytes:
+    """The patch that a run reviews.
+
+    Raises:
+        StoreError: it is not here, as on another machine than the one that began the run.
+    """
+    place = folder / "runs" / run_id / PATCH
+    try:
+        return place.read_bytes()
+    except OSError as fault:
+        raise StoreError(
+            f"the run reviews a patch, and {place} cannot be read ({fault.strerror}); resume it "
+            "on the machine that began it, or import it with its patch"
+        ) from None

@@ -103,6 +103,14 @@ def test_a_patch_travels_with_its_run(tmp_path: Path, elsewhere: Path) -> None:
     given = options(repo.path, diff=patch, diff_name="p", provider="offline")
     whole = service.review(given, ignore)
     name = archive.export(repo.path, "latest", tmp_path / "run")
+    kept = state.home(repo.path) / "runs" / name / "change.patch"
+    kept.rename(tmp_path / "away")
+    for look in (
+        lambda: service.resume(repo.path, name, ignore),
+        lambda: archive.export(repo.path, name, tmp_path / "again"),
+    ):
+        with pytest.raises(StoreError, match="resume it on the machine that began it"):
+            look()
     carried = tmp_path / "run" / "change.patch"
     carried.write_bytes(patch + b" ")
     with pytest.raises(InputError, match="change.patch is damaged"):

@@ -94,6 +94,25 @@ async def test_one_writer_at_a_time_and_it_is_named(again: Again) -> None:
     assert await two.acquire("r", "the second", 30) > fence
 
 
+async def test_of_many_that_come_at_once_one_wins(again: Again) -> None:
+    await again().create("r", 1.0, {})
+    won: list[str] = []
+    told: list[str] = []
+
+    async def come(name: str, store: RunStore) -> None:
+        try:
+            await store.acquire("r", name, 30)
+            won.append(name)
+        except StoreError as fault:
+            told.append(str(fault))
+
+    async with anyio.create_task_group() as group:
+        for number in range(6):
+            group.start_soon(come, f"number {number}", again())
+    (winner,) = won
+    assert [f"written by {winner};" in line for line in told] == [True] * 5
+
+
 async def test_an_append_extends_the_lease(store: RunStore) -> None:
     await store.create("r", 1.0, {})
     fence = await store.acquire("r", "me", -1)
