@@ -62,6 +62,10 @@ class _Limited(httpx2.AsyncHTTPTransport):
             self._tell(f"it answered {response.status_code}; see its headers in config/mcp.yaml")
         kind = response.headers.get("content-type", "")
         most = TOTAL_AT_MOST if kind.startswith("text/event-stream") else BODY_AT_MOST
+        announced = response.headers.get("content-length", "")
+        if announced.isdecimal() and int(announced[:20]) > most:
+            await response.aclose()
+            raise self._too_much(most)
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         response.stream = _Counted(response.stream, self, most)
         return response
@@ -74,8 +78,11 @@ class _Limited(httpx2.AsyncHTTPTransport):
         """
         self._total += size
         if seen > most or self._total > TOTAL_AT_MOST:
-            self._tell(f"it sent more than {min(most, TOTAL_AT_MOST) >> 20} MB")
-            raise httpx2.ReadError("too much")
+            raise self._too_much(most)
+
+    def _too_much(self, most: int) -> httpx2.ReadError:
+        self._tell(f"it sent more than {most >> 20} MB")
+        return httpx2.ReadError("too much")
 
 
 class _Counted(httpx2.AsyncByteStream):

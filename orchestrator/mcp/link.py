@@ -125,12 +125,12 @@ class Link:
                     patience.deadline, opened = math.inf, True
                     task_status.started(client.session)
                     await anyio.sleep_forever()
-            except Exception as fault:
-                if not opened:
-                    raise
-                self._tell(_words(fault))
+            except* Exception as faults:  # what is left of a group is our own cancellation
+                self._tell(_words(faults))
         if patience.cancelled_caught:
-            raise ServerFault(f"it did not answer within {self.server.start:g} s")
+            self._tell(f"it did not answer within {self.server.start:g} s")
+        if not opened:
+            raise ServerFault(self._ended)
 
     async def _notice(self, message: IncomingMessage) -> None:
         if isinstance(message, ToolListChangedNotification):

@@ -57,15 +57,27 @@ def received(folder: Path) -> list[str]:
 class Bench:
     """One server's tools behind the executor, for one agent that has them all."""
 
-    def __init__(self, executor: Executor) -> None:
-        self.executor = executor
+    def __init__(self, executor: Executor, link: Link) -> None:
+        self.executor, self.link = executor, link
         names = tuple(executor.registry.specs())
         self.agent = AgentSpec("tester", "", "", names)
         self._calls = 0
 
+    async def pins(self) -> dict[str, str]:
+        """What a person would accept now."""
+        return {name: pin_of(tool) for name, tool in (await self.link.tools()).items()}
+
+    async def unavailable(self, tool: str = "rogue__say") -> str:
+        """What an agent is told of a tool that cannot be had."""
+        found = self.executor.registry.get(tool)
+        seen = await found.run({"text": "x"}, None)  # type: ignore[arg-type]
+        assert not seen.ok
+        return seen.content
+
     async def call(self, tool: str = "rogue__say", **arguments: object) -> ToolResult:
         self._calls += 1
-        call = ToolCall(f"c{self._calls}", tool, arguments or {"text": "hello"})
+        given = arguments or ({"text": "hello"} if tool.endswith("__say") else {})
+        call = ToolCall(f"c{self._calls}", tool, given)
         key = f"1/tool{self._calls}/{tool}"
         return await self.executor.call(self.agent, call, key, Account("a test", Bounds()))
 
@@ -97,7 +109,8 @@ async def bench(
                 rollback=rollback,
                 nonce="n0nce",
                 observer=ignore,
-            )
+            ),
+            link,
         )
         group.cancel_scope.cancel()
 

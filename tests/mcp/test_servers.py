@@ -84,12 +84,11 @@ async def test_a_tool_that_cannot_be_had_says_why_when_it_is_called(
 ) -> None:
     async with bench(rogue(tmp_path, mode, start=0.3 if mode == "mute" else 10)) as it:
         (spec,) = it.executor.registry.specs().values()
-        agent_sees = await it.call("rogue__say", text="x")
-        result = await it.executor.registry.get("rogue__say").run({}, None)  # type: ignore[arg-type]
+        called = await it.call("rogue__say", text="x")
+        result = await it.unavailable()
     assert spec.description == "Not available in this run."
-    assert not agent_sees.ok
-    assert not result.ok
-    assert why in result.content
+    assert not called.ok
+    assert why in result
     assert "tools/call" not in received(tmp_path)
 
 
@@ -97,8 +96,8 @@ async def test_a_tool_without_a_pin_is_refused(tmp_path: Path) -> None:
     config = rogue(tmp_path, "plain")
     config["tools"] = {"say": {}}
     async with bench(config) as it:
-        result = await it.executor.registry.get("rogue__say").run({}, None)  # type: ignore[arg-type]
-    assert "has not been accepted yet" in result.content
+        result = await it.unavailable()
+    assert "has not been accepted yet" in result
 
 
 async def test_a_tool_that_changes_while_the_run_goes_on_is_refused_from_then_on(
@@ -140,8 +139,8 @@ async def test_a_server_is_given_named_variables_and_an_empty_folder_alone(
 
 async def test_an_absent_variable_is_named(tmp_path: Path) -> None:
     async with bench({**rogue(tmp_path, "plain"), "env": ["NAMED"]}) as it:
-        result = await it.executor.registry.get("rogue__say").run({}, None)  # type: ignore[arg-type]
-    assert "the environment variable NAMED is not set" in result.content
+        result = await it.unavailable()
+    assert "the environment variable NAMED is not set" in result
     assert not (tmp_path / "pid").exists()
 
 
@@ -192,8 +191,8 @@ async def test_a_level_above_reading_needs_the_policy_and_a_way_back(tmp_path: P
 
 async def test_a_server_that_the_environment_does_not_name_is_not_started(tmp_path: Path) -> None:
     async with bench(rogue(tmp_path, "plain"), environment={"DIFFCOURT_MCP": "other"}) as it:
-        result = await it.executor.registry.get("rogue__say").run({}, None)  # type: ignore[arg-type]
-    assert "set DIFFCOURT_MCP=rogue" in result.content
+        result = await it.unavailable()
+    assert "set DIFFCOURT_MCP=rogue" in result
     assert not (tmp_path / "pid").exists()
 
 
@@ -210,8 +209,8 @@ async def test_a_program_that_lies_in_the_repository_is_not_started(
     command = list(config["command"])  # type: ignore[call-overload]
     command[word] = str(tmp_path / "repo" / "x" / ".." / "server.py")
     async with bench({**config, "command": command}, repo=planted.parent) as it:
-        result = await it.executor.registry.get("rogue__say").run({}, None)  # type: ignore[arg-type]
-    assert "lies in the repository, where the change could alter it" in result.content
+        result = await it.unavailable()
+    assert "lies in the repository, where the change could alter it" in result
 
 
 def test_the_pin_holds_every_word_of_the_description_and_schemas() -> None:
