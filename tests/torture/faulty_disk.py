@@ -193,3 +193,8 @@ def _library() -> str | None:
     import _sqlite3
 
     return getattr(_sqlite3, "__file__", None)
+
+
+def available() -> bool:
+    """Whether this Python lets the layer in: a static build may hide SQLite's functions."""
+    return hasattr(c.CDLL(_library()), "sqlite3_vfs_register")
