@@ -32,6 +32,14 @@ PYTHON = ("*.py", "*.pyi")
 MODULES = ("*.py",)
 DATA = (*PYTHON, "*.json", "*.jsonc", "*.yaml", "*.yml", "*.toml")
 RUFF = Program("ruff", Ruff.package)  # one for both of its tools: its version is asked for once
+MANIFESTS = (
+    "*requirements*.txt",
+    "*requirements*.in",
+    "pyproject.toml",
+    "package.json",
+    "Cargo.toml",
+    "go.mod",
+)
 PROSE = ("*.md", "*.markdown", "*.rst")
 
 
@@ -141,6 +149,9 @@ ANALYSERS: Mapping[str, OfSide | OfChange] = {
     ),
     "hadolint": OfSide(
         "Hazards in Dockerfiles.", lambda ground: Hadolint(ground.codes("hadolint"))
+    ),
+    "dependencies": _compare(
+        "dependencies", MANIFESTS, "Dependencies added, loosened, or taken from elsewhere."
     ),
     # qa
     "parse_check": _check(

@@ -6,15 +6,9 @@ import pytest
 
 from orchestrator.catalog.catalog import Catalog, load, problems
 from orchestrator.catalog.source import Source, overlay, shipped
+from orchestrator.review.toolbox import TOOLS
 
 NAVIGATION = frozenset({"read_file", "glob", "search", "git_diff", "git_log", "git_blame"})
-PLANNING = frozenset({"change_summary", "propose_plan"})
-SECURITY = frozenset({"secrets", "invisible_characters", "ruff_security", "taint"})
-BUILD = frozenset({"zizmor", "shellcheck", "hadolint"})
-QA = frozenset({"parse_check", "conflict_markers", "ruff_bugs", "complexity", "tests_touched"})
-DOCS = frozenset({"docstrings", "links"})
-ARCHITECTURE = frozenset({"api_breakage", "import_graph"})
-TOOLS = NAVIGATION | PLANNING | SECURITY | BUILD | QA | DOCS | ARCHITECTURE
 CONTRACTS = {name: {"type": "object", "title": name} for name in ("plan", "report", "score")}
 
 
@@ -29,7 +23,7 @@ def loaded() -> Callable[..., Catalog]:
     """Load some layers."""
 
     def build(*sources: Source) -> Catalog:
-        return load(sources, tools=TOOLS, contracts=CONTRACTS)
+        return load(sources, tools=TOOLS.keys(), contracts=CONTRACTS)
 
     return build
 
@@ -45,7 +39,7 @@ def faults_of() -> Callable[[Mapping[str, str]], list[str]]:
     """The faults of a repository's own files, as a person reads them."""
 
     def find(files: Mapping[str, str]) -> list[str]:
-        return [str(fault) for fault in problems(_layers(files), tools=TOOLS, contracts=CONTRACTS)]
+        return [str(fault) for fault in problems(_layers(files), tools=TOOLS.keys(), contracts=CONTRACTS)]
 
     return find
 
