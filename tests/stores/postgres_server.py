@@ -64,7 +64,7 @@ class Server:
                  "-c", "listen_addresses="],
                 cwd=self.folder, stdout=log, stderr=log, **self._as,
             )  # type: ignore[call-overload] # fmt: skip
-        for _ in range(200):
+        for _ in range(600):
             if self.process.poll() is None and self._answers():
                 return
             time.sleep(0.1)

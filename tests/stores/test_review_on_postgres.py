@@ -1,6 +1,7 @@
 """A whole review whose journal is on a PostgreSQL server: killed, listed, resumed, carried over."""
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,9 +10,10 @@ import pytest
 from orchestrator.app import archive, listing, service, state
 from orchestrator.cli.main import main
 from orchestrator.engine.events import ignore
+from orchestrator.stores.base import RunStore
 from tests.review.review_kit import Repo, change, options
 from tests.stores.postgres_server import Server
-from tests.torture.sitting import CutAt, Desk, template
+from tests.torture.sitting import CutAt, CutStore, Desk, template
 
 SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
 
@@ -60,6 +62,40 @@ def test_a_review_killed_on_the_server_is_resumed_to_the_same_digest(
     assert not desk.journal.exists()
     assert resumed.digest
     assert resumed.digest == Desk(source, tmp_path / "here").sit().digest
+
+
+class Unplugged(CutStore):
+    """Loses its connection before a write: the server ends it."""
+
+    def strike(self) -> None:
+        import psycopg
+
+        with psycopg.connect(os.environ["DIFFCOURT_STORE"]) as db:
+            db.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+
+
+@dataclass(frozen=True)
+class UnpluggedAt:
+    """Makes one, in the process of a sitting."""
+
+    at: int
+
+    def __call__(self, store: RunStore) -> Unplugged:
+        return Unplugged(store, self.at)
+
+
+@pytest.mark.parametrize("at", [2, 60])
+def test_a_review_that_loses_the_server_says_so_in_a_line_and_goes_on_later(
+    postgres: Server, tmp_path: Path, at: int
+) -> None:
+    on = On(postgres.fresh("unplugged"))
+    desk = Desk(template(tmp_path / "source"), tmp_path / "desk")
+    lost = desk.sit(UnpluggedAt(at), on)
+    assert re.fullmatch("PostgreSQL at .* cannot be used .*; what it holds is kept. .*", lost.line)
+    assert desk.sit(prepare=on).digest
 
 
 @pytest.mark.parametrize(("store", "code", "says"), [

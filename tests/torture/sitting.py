@@ -41,16 +41,21 @@ class CutStore:
         ttl: seconds of its leases, in place of what is asked.
     """
 
-    def __init__(self, inner: RunStore, at: int, sent: int, ttl: float | None) -> None:
+    def __init__(
+        self, inner: RunStore, at: int, sent: int = signal.SIGKILL, ttl: float | None = None
+    ) -> None:
         self._inner, self._left, self._sent, self._ttl = inner, at, sent, ttl
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
+    def strike(self) -> None:
+        os.kill(os.getpid(), self._sent)
+
     def _write(self) -> None:
         self._left -= 1
         if self._left == 0:
-            os.kill(os.getpid(), self._sent)
+            self.strike()
 
     async def create(self, run_id: str, started: float, meta: Json) -> None:
         self._write()
@@ -64,7 +69,7 @@ class CutStore:
         if 0 < self._left <= len(rows):
             first, rows = rows[: self._left - 1], rows[self._left - 1 :]
             await self._inner.append(run_id, fence, first, self._ttl or ttl)
-            os.kill(os.getpid(), self._sent)
+            self.strike()
             self._left = 0
         self._left -= len(rows)
         await self._inner.append(run_id, fence, rows, self._ttl or ttl)
@@ -145,6 +150,7 @@ class Desk:
 
     def __init__(self, template: Path, folder: Path) -> None:
         self.repo, self.folder = folder / "repo", folder
+        folder.mkdir(exist_ok=True)
         shutil.copytree(template, self.repo)
 
     @property
