@@ -69,6 +69,7 @@ class Bench:
             capture_output=True,
             check=False,
         )
+        assert done.stdout, done.stderr.decode()
         self.verdict = json.loads(done.stdout)
         self.run = self.verdict["run_id"]
         self.key = HmacKey(SECRET.encode())
@@ -130,41 +131,32 @@ class Bench:
 
     def _cut(self) -> Iterator[Case]:
         """The end cut off, and older copies that were signed when they were whole."""
-        rows = self.rows
-        for length in range(len(rows)):
-            cut = partial(self._put, rows[:length])
+        for length in range(len(self.rows)):
+            cut = partial(self._put, self.rows[:length])
             yield Case("end cut off", cut, "key")
             if length < self.noted:
                 yield Case("end cut off", cut, "verdict", length + 1)
-                older = partial(self._put, sealed(rows[:length], self.run, self.key))
-                yield Case("older copy", older, "verdict")
+                yield Case("older copy", partial(self._older, length), "verdict")
             if length < self.anchor.length:
                 yield Case("end cut off", cut, "head", length + 1)
 
     def _rewritten(self) -> Iterator[Case]:
         """A row edited, and the chain of all that follow computed anew."""
         for row in self.rows[:-1]:
-            edited = list(self.rows)
-            edited[row.seq - 1] = replace(row, at=row.at + 1)
-            forged = rechained(edited)
-            unsigned = rechained([other for other in edited if other.kind != SEAL])
-            yield Case("rewritten, seals kept", partial(self._put, forged), "key")
-            yield Case("rewritten, seals dropped", partial(self._put, unsigned), "key")
-            resigned = sealed(unsigned, self.run, ANOTHER)
-            yield Case("rewritten, signed by another", partial(self._put, resigned), "key")
+            edited = replace(row, at=row.at + 1)
+            for seals in ("kept", "dropped", "by another key"):
+                forge = partial(self._forge, edited, seals)
+                yield Case(f"rewritten, seals {seals}", forge, "key")
             if row.seq <= self.anchor.length:
-                yield Case("rewritten, head known", partial(self._put, unsigned), "head")
-                yield Case("rewritten, verdict known", partial(self._put, unsigned), "verdict")
-        forged = {**self.verdict, "verdict": "merge"}
-        edited = [
-            replace(row, body=canonical(forged)) if row.seq == self.noted else row
-            for row in self.rows
-        ]
-        yield Case("rewritten, verdict known", partial(self._put, rechained(edited)), "verdict")
+                for given in ("head", "verdict"):
+                    forge = partial(self._forge, edited, "dropped")
+                    yield Case(f"rewritten, {given} known", forge, given)
+        noted = self.rows[self.noted - 1]
+        edited = replace(noted, body=canonical({**self.verdict, "verdict": "merge"}))
+        yield Case("rewritten, verdict known", partial(self._forge, edited, "kept"), "verdict")
 
     def _numbered(self, kind: str, rows: Sequence[Row], given: str = "nothing") -> Case:
-        numbered = [replace(row, seq=number) for number, row in enumerate(rows, 1)]
-        return Case(kind, partial(self._put, numbered), given)
+        return Case(kind, partial(self._renumber, rows), given)
 
     # --- how it is done -------------------------------------------------------------------------
 
@@ -179,6 +171,19 @@ class Bench:
 
     def _number(self, seq: int, number: int, db: sqlite3.Connection) -> None:
         db.execute("UPDATE journal SET seq = ? WHERE run = ? AND seq = ?", (number, self.run, seq))
+
+    def _renumber(self, rows: Sequence[Row], db: sqlite3.Connection) -> None:
+        self._put([replace(row, seq=number) for number, row in enumerate(rows, 1)], db)
+
+    def _older(self, length: int, db: sqlite3.Connection) -> None:
+        self._put(sealed(self.rows[:length], self.run, self.key), db)
+
+    def _forge(self, edited: Row, seals: str, db: sqlite3.Connection) -> None:
+        rows = [edited if row.seq == edited.seq else row for row in self.rows]
+        if seals != "kept":
+            rows = [row for row in rows if row.kind != SEAL]
+        forged = rechained(rows)
+        self._put(sealed(forged, self.run, ANOTHER) if seals == "by another key" else forged, db)
 
     def _put(self, rows: Sequence[Row], db: sqlite3.Connection) -> None:
         db.execute("DELETE FROM journal WHERE run = ?", (self.run,))
