@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options and parts; without a part it lists."""
+    parser.description = "List the runs, newest first; or remove, export or import some."
     add_repo(parser)
     add_json_flag(parser)
     parser.set_defaults(do=_list)

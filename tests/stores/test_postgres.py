@@ -53,6 +53,16 @@ def test_an_older_store_is_brought_up_to_date_with_its_rows(postgres: Server) ->
     assert found[0] is not None
 
 
+@pytest.mark.parametrize(("default", "ours"), [("off", "on"), ("remote_apply", "remote_apply")])
+def test_an_append_is_durable_whatever_the_servers_default(
+    postgres: Server, default: str, ours: str
+) -> None:
+    address = f"{postgres.fresh('durable')}%20-csynchronous_commit%3D{default}"
+    store = PostgresStore(address)
+    assert store._db.execute("SHOW synchronous_commit").fetchone() == (ours,)
+    store.close()
+
+
 def test_a_newer_versions_store_is_left_alone(postgres: Server) -> None:
     address = postgres.fresh("newer")
     PostgresStore(address).close()
