@@ -5,6 +5,7 @@ count of a full run; the first line of its docstring says what it is.
 """
 
 import argparse
+import os
 import pkgutil
 import sys
 import time
@@ -13,6 +14,14 @@ from importlib import import_module
 from types import ModuleType
 
 PACKAGE = "tests.torture"
+
+
+def seal() -> None:
+    """No keys, no settings of the person who runs this: as in the suite."""
+    for name in list(os.environ):
+        if name.endswith(("_API_KEY", "_TOKEN")) or name.startswith(("GIT_", "DIFFCOURT_")):
+            del os.environ[name]
+    os.environ |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 
 
 def modules() -> dict[str, ModuleType]:
@@ -43,6 +52,7 @@ def main(argv: list[str]) -> int:
     args = parser.parse_args(argv)
     if unknown := set(args.module) - known.keys():
         parser.error(f"there is no {', '.join(sorted(unknown))}; choose from {', '.join(known)}")
+    seal()
     figures = []
     for name in args.module or known:
         print(f"{name} ...", flush=True)
