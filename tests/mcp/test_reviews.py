@@ -13,6 +13,7 @@ from orchestrator.app.mcp import open_tools
 from orchestrator.app.policy import sources
 from orchestrator.app.pool import new_pool
 from orchestrator.catalog.settings import Settings
+from orchestrator.cli.main import main
 from orchestrator.engine import machine
 from orchestrator.engine.events import ignore
 from orchestrator.engine.framing import unframe
@@ -171,27 +172,47 @@ async def test_offline_no_server_is_started_unless_a_playbook_names_its_tool(
     assert not (tmp_path / "pid").exists()
 
 
+def playbook(repo: Repo, server: dict[str, object]) -> None:
+    """Base has a playbook with a step that names the rogue's tool."""
+    skill = (data_root() / "skills_catalog/secret-hygiene/SKILL.md").read_text()
+    steps = skill.index("## Steps") + len("## Steps\n\n")
+    security = (data_root() / "agents/security.md").read_text()
+    repo.commit(
+        {
+            ".diffcourt/config/mcp.yaml": config({"rogue": server}),
+            ".diffcourt/agents/generalist.md": generalist("rogue__say"),
+            ".diffcourt/agents/security.md": security.replace(
+                "tools: [", "tools: [rogue__say, ", 1
+            ),
+            ".diffcourt/skills_catalog/secret-hygiene/SKILL.md": (
+                skill[:steps] + "1. Ask `rogue__say`.\n" + skill[steps:]
+            ),
+        }
+    )
+    repo.commit({"app.py": "X = 2\n"})
+
+
+def test_the_command_starts_the_servers_that_its_environment_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repo = Repo(tmp_path / "repo")
+    playbook(repo, rogue(tmp_path, "plain"))
+    review_it = ["review", "--repo", str(repo.path), "--base", "HEAD~1"]
+    main([*review_it, "--pattern", "single"])
+    assert not (tmp_path / "pid").exists()
+    monkeypatch.setenv("DIFFCOURT_MCP", "rogue")
+    main([*review_it, "--pattern", "single"])
+    assert "tools/list" in received(tmp_path)
+    assert "Traceback" not in capsys.readouterr().err
+
+
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["plain", "changed"])
 async def test_offline_a_playbook_calls_it_and_what_it_cannot_have_is_a_named_gap(
     tmp_path: Path, mode: str
 ) -> None:
-    skill = (data_root() / "skills_catalog/secret-hygiene/SKILL.md").read_text()
-    steps = skill.index("## Steps") + len("## Steps\n\n")
-    skill = skill[:steps] + "1. Ask `rogue__say`.\n" + skill[steps:]
     repo = Repo(tmp_path / "repo")
-    server = rogue(tmp_path, mode)
-    repo.commit(
-        {
-            ".diffcourt/config/mcp.yaml": config({"rogue": server}),
-            ".diffcourt/agents/generalist.md": generalist("rogue__say"),
-            ".diffcourt/agents/security.md": (data_root() / "agents/security.md")
-            .read_text()
-            .replace("tools: [", "tools: [rogue__say, ", 1),
-            ".diffcourt/skills_catalog/secret-hygiene/SKILL.md": skill,
-        }
-    )
-    repo.commit({"app.py": "X = 2\n"})
+    playbook(repo, rogue(tmp_path, mode))
     verdict = await review(repo, OfflineModel(), "rogue", provider="offline")
     gaps = " ".join(gap for agent in verdict.agents for gap in agent.gaps)
     # The step has no text for it, so that the plain server's tool refuses the call: said as well.
