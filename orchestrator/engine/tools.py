@@ -52,7 +52,7 @@ class ToolPolicy:
 
 def validator(schema: Mapping[str, Json]) -> Callable[[Json], list[str]]:
     """Compile a JSON Schema (draft 2020-12) into a function that lists what is wrong, in words."""
-    compiled: Any = jsonschema_rs.validator_for(dict(schema))
+    compiled: Any = jsonschema_rs.validator_for(dict(schema), offline=True)
 
     def faults(value: Json) -> list[str]:
         if compiled.is_valid(value):

@@ -13,6 +13,7 @@ from orchestrator.engine.judge import Scorecard
 from orchestrator.engine.limits import Account
 from orchestrator.engine.stopping import Iteration, Stop
 from orchestrator.engine.team import Task
+from orchestrator.engine.tools import SHOWN_AT_MOST
 from orchestrator.engine.types import Rubric
 from orchestrator.review.contracts import Plan
 from orchestrator.review.ledger import Call, Work, calls, work
@@ -74,16 +75,21 @@ class Case:
         """What the analysers showed, over all iterations."""
         return calls(self.journal, ANALYSERS.keys())
 
-    def denied(self) -> Mapping[str, str]:
-        """Analyser → why the tool policy keeps it from an agent that had work and lists it."""
+    def withheld(self) -> Mapping[str, tuple[str, bool]]:
+        """Analyser → why an agent that had work for it was not given it, and whether that is a gap.
+
+        What the tool policy denies is its will, and no gap. One tool too many to be shown is.
+        """
         registry, policy = self.harness.executor.registry, self.harness.executor.policy
-        return {
-            name: reason
-            for done in self.rounds
-            for task in done.tasks
-            for name in task.spec.tools
-            if name in ANALYSERS and (reason := policy.refusal(task.spec, registry.specs()[name]))
-        }
+        found: dict[str, tuple[str, bool]] = {}
+        for spec in (task.spec for done in self.rounds for task in done.tasks):
+            shown = {tool.name for tool in registry.shown_to(spec, policy)}
+            for name in spec.tools:
+                if name in ANALYSERS and name not in shown:
+                    reason = policy.refusal(spec, registry.specs()[name])
+                    most = f"{spec.name} can be shown {SHOWN_AT_MOST} tools at the most"
+                    found[name] = (reason, False) if reason else (most, True)
+        return found
 
     def team(self) -> list[Work]:
         """What the specialists came to, over all iterations."""

@@ -68,7 +68,7 @@ async def act(case: Case) -> str:
 
 async def synthesize(case: Case) -> str:
     """Bring together what all iterations so far have shown."""
-    found = await synthesise(case.session, case.calls(), case.team(), case.denied())
+    found = await synthesise(case.session, case.calls(), case.team(), case.withheld())
     policy = case.catalog.verdict_policy
     day = await waivers.today(policy, case.journal)
     case.synthesis = replace(found, findings=waivers.waived(found.findings, policy, day))

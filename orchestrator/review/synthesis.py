@@ -54,12 +54,15 @@ class _Draft:
 
 
 async def synthesise(
-    session: Session, entries: Sequence[Call], team: Sequence[Work], denied: Mapping[str, str]
+    session: Session,
+    entries: Sequence[Call],
+    team: Sequence[Work],
+    withheld: Mapping[str, tuple[str, bool]],
 ) -> Synthesis:
     """Bring everything together.
 
     Args:
-        denied: analyser → why the tool policy keeps it from an agent that would have used it.
+        withheld: analyser → why no agent was given it, and whether that is a gap.
     """
     drafts: dict[str, _Draft] = {}
     refused: dict[str, tuple[_Draft, str]] = {}
@@ -93,7 +96,7 @@ async def synthesise(
             for finding in rejected
         ),
         _checked(entries),
-        _skipped(session, entries, team, denied),
+        _skipped(session, entries, team, withheld),
         _ids(findings, drafts, merged),
     )
 
@@ -234,7 +237,10 @@ def _checked(entries: Iterable[Call]) -> tuple[Checked, ...]:
 
 
 def _skipped(
-    session: Session, entries: Sequence[Call], team: Iterable[Work], denied: Mapping[str, str]
+    session: Session,
+    entries: Sequence[Call],
+    team: Iterable[Work],
+    withheld: Mapping[str, tuple[str, bool]],
 ) -> tuple[Skipped, ...]:
     found: list[Skipped] = []
     looked = {path for call in entries for path in call.data.get("examined", ())}
@@ -253,10 +259,9 @@ def _skipped(
         for call in last.values()
         if call.why
     ]
-    # The policy's own will is no gap, as with files that it leaves out; but it is said.
     found += [
-        Skipped(path=WHOLE_CHANGE, why=why, tool=tool, gap=False)
-        for tool, why in denied.items()
+        Skipped(path=WHOLE_CHANGE, why=why, tool=tool, gap=gap)
+        for tool, (why, gap) in withheld.items()
         if tool not in last
     ]
     ended = {entry.result.agent: entry.result for entry in team}

@@ -9,7 +9,7 @@ from orchestrator.engine.agent import Harness
 from orchestrator.engine.guards import RateGuard, RepetitionGuard, SensitiveGuard
 from orchestrator.engine.limits import Account
 from orchestrator.engine.ports import GuardedCall, Ruling
-from orchestrator.engine.tools import ToolPolicy
+from orchestrator.engine.tools import ToolPolicy, validator
 from orchestrator.engine.types import Json, Level, Observation, ToolCall, ToolResult
 from orchestrator.testing.scripted import ScriptedModel
 
@@ -246,3 +246,10 @@ async def test_a_resumed_run_tells_the_guards_of_what_was_recorded() -> None:
         assert (await ask(resumed, call(), account())).ok
         assert (await ask(resumed, call(), account(), "again")).code == "guard_refused"
     assert tool.started == []
+
+
+def test_a_schema_that_points_elsewhere_is_refused_and_nothing_is_fetched(tmp_path) -> None:
+    elsewhere = tmp_path / "schema.json"
+    elsewhere.write_text('{"type": "string"}')
+    with pytest.raises(Exception, match=r"(?i)offline|retriev|resolv"):
+        validator({"$ref": elsewhere.as_uri()})

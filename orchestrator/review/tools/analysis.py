@@ -94,7 +94,7 @@ def as_observation(report: Report, found: Found, gaps: Mapping[str, str]) -> Obs
     return Observation(json.dumps(content), data, ok=report.error is None)
 
 
-class _Analysis:
+class Analysis:
     """What both kinds share: the same question is asked of an analyser once.
 
     Two agents may look at the same files with the same tool; both get the one observation. A
@@ -106,6 +106,10 @@ class _Analysis:
         self._session = session
         self._lock = anyio.Lock()
         self._known: dict[tuple[str, ...] | None, Observation] = {}
+
+    def concerns(self, path: str) -> bool:
+        """Whether it looks into files of this name."""
+        raise NotImplementedError
 
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
         """Analyse the asked-for files; see ``as_observation``."""
@@ -123,7 +127,7 @@ class _Analysis:
         raise NotImplementedError
 
 
-class SideTool(_Analysis):
+class SideTool(Analysis):
     """A tool over an analyser of one side: it runs on both, and the difference is what is new."""
 
     def __init__(
@@ -131,6 +135,10 @@ class SideTool(_Analysis):
     ) -> None:
         super().__init__(name, description, session)
         self._analyser = analyser
+
+    def concerns(self, path: str) -> bool:
+        """As the analyser says."""
+        return self._analyser.wants(path)
 
     async def _look(self, paths: Sequence[str] | None) -> Observation:
         analyser, session = self._analyser, self._session
@@ -172,7 +180,7 @@ async def _guarded(analyser: SideAnalyser, side: Any, paths: list[str]) -> Repor
         return Report(analyser.name, "", error=str(fault))
 
 
-class ChangeTool(_Analysis):
+class ChangeTool(Analysis):
     """A tool over an analyser that looks at both sides itself."""
 
     def __init__(
@@ -180,6 +188,10 @@ class ChangeTool(_Analysis):
     ) -> None:
         super().__init__(name, description, session)
         self._analyser = analyser
+
+    def concerns(self, path: str) -> bool:
+        """As the analyser says."""
+        return self._analyser.wants(path)
 
     async def _look(self, paths: Sequence[str] | None) -> Observation:
         analyser, session = self._analyser, self._session
