@@ -12,6 +12,7 @@ from typing import Literal
 
 from orchestrator.catalog.settings import ToolPolicy
 from orchestrator.engine.ports import Tool
+from orchestrator.resources import data_root
 from orchestrator.review.analysers.checks import Check
 from orchestrator.review.analysers.compare import CompareCheck
 from orchestrator.review.analysers.hadolint import Hadolint
@@ -40,6 +41,8 @@ MANIFESTS = (
     "Cargo.toml",
     "go.mod",
 )
+SCRIPTS = ("*.js", "*.jsx", "*.mjs", "*.cjs", "*.ts", "*.mts", "*.cts", "*.tsx")
+PATTERNED = (*SCRIPTS, "*.go", "*.java", "*.rb", "*.rake")
 PROSE = ("*.md", "*.markdown", "*.rst")
 
 
@@ -111,6 +114,22 @@ def _taint(ground: Ground) -> SideAnalyser:
     )
 
 
+def _patterns(category: str, about: str) -> OfSide:
+    languages = sorted(str(file) for file in (data_root() / "config/patterns").glob("*.yaml"))
+    return OfSide(
+        about,
+        lambda ground: Check(
+            "patterns",
+            "patterns",
+            PATTERNED,
+            "file",
+            pool=ground.pool,
+            session=ground.session,
+            extra={"languages": languages, "codes": sorted(ground.codes("patterns", category))},
+        ),
+    )
+
+
 def _compare(
     name: str, patterns: Sequence[str], about: str, *, whole_tree: bool = False
 ) -> OfChange:
@@ -139,6 +158,9 @@ ANALYSERS: Mapping[str, OfSide | OfChange] = {
         lambda ground: Ruff(ground.codes("ruff", "security"), RUFF),
     ),
     "taint": OfSide("Values followed from where they enter to where they do harm.", _taint),
+    "patterns": _patterns(
+        "security", "Dangerous calls in JavaScript, TypeScript, Go, Java and Ruby."
+    ),
     "zizmor": OfSide(
         "Hazards in GitHub workflows and actions.",
         lambda ground: Zizmor(ground.codes("zizmor")),
@@ -163,6 +185,7 @@ ANALYSERS: Mapping[str, OfSide | OfChange] = {
     "ruff_bugs": OfSide(
         "Rules about bugs over Python files.", lambda ground: Ruff(ground.codes("ruff", "qa"), RUFF)
     ),
+    "pattern_bugs": _patterns("qa", "Likely bugs in Go, Java and Ruby."),
     "complexity": _compare("complexity", MODULES, "Functions that became hard to follow."),
     "tests_touched": _compare(
         "tests_touched", ANY, "Tests removed or weakened, and source changed with no test."

@@ -1,0 +1,167 @@
+"""What is known of a language, and the patterns of its defects: ``config/patterns/<name>.yaml``.
+
+A file holds:
+
+    grammars   file suffix -> names of ast-grep's grammars; the first that parses the file is used
+    scopes     kinds of node that open a scope for names
+    names      kinds of node that are a name
+    unpacks    kinds of node that hold several names to the left of an assignment
+    bindings   kind of node that gives a name a value -> its field with the name; null: all in it
+    literals   kinds of node that are written-out values
+    values     kind of node -> the fields its value is made of; [] for all of its children
+    lookups    kind of node -> the field with what it takes its value from
+    calls      kind of node -> the field with its arguments
+    joined_by  kinds of child that make a node text put together from parts
+    known      expression: a value whose source matches it whole does no harm
+    pure       expression: calls whose result is made of their arguments alone
+    safe       expression: calls whose result does no harm
+    request    expression: a value whose source matches it whole comes with a request
+    patterns   the defects, see ``Pattern``
+
+Expressions of calls are searched for in what stands before the parenthesis.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+Asked = Literal["varies", "built", "request"]
+NOTHING = "(?!)"
+_WORD = re.compile(r"(?<![$\w])[A-Za-z]\w{2,}")  # no variable of a pattern, and none too common
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What must hold of the value that a variable of a pattern matched.
+
+    Attributes:
+        kinds: one of them must hold. ``varies``: it is no constant; ``built``: it is text put
+            together from parts that vary; ``request``: it comes with a request.
+        says: must be found in the source of the value and of what it is made of.
+        unless: a varying part whose source this matches does no harm.
+    """
+
+    kinds: tuple[Asked, ...]
+    says: re.Pattern[str]
+    unless: re.Pattern[str]
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """One defect.
+
+    Attributes:
+        code: its name in the rule table, ``patterns:<code>``.
+        config: what ast-grep is asked: ``rule`` and ``constraints`` of the file.
+        words: one of them stands in every file that it matches; none when that is not known.
+        message: one sentence about the place.
+        where: variable of the rule -> condition.
+        not_in: found in the paths of files that it does not speak of.
+        grammars: those whose trees it fits; None for all.
+        near: must be found within three lines of the match, when given.
+        bad, good: programs that show it, and that differ by one thing.
+    """
+
+    code: str
+    config: Mapping[str, Any]
+    words: frozenset[str]
+    message: str
+    where: Mapping[str, Condition]
+    not_in: re.Pattern[str]
+    grammars: frozenset[str] | None
+    near: re.Pattern[str] | None
+    bad: str
+    good: str
+
+
+@dataclass(frozen=True)
+class Language:
+    """One file; its docstring above says what the fields hold."""
+
+    grammars: Mapping[str, tuple[str, ...]]
+    scopes: frozenset[str]
+    names: frozenset[str]
+    unpacks: frozenset[str]
+    bindings: Mapping[str, str | None]
+    literals: frozenset[str]
+    values: Mapping[str, tuple[str, ...]]
+    lookups: Mapping[str, str]
+    calls: Mapping[str, str]
+    joined_by: frozenset[str]
+    known: re.Pattern[str]
+    pure: re.Pattern[str]
+    safe: re.Pattern[str]
+    request: re.Pattern[str]
+    patterns: tuple[Pattern, ...] = field(repr=False)
+
+
+@cache
+def load(file: str) -> Language:
+    """Read a language's file.
+
+    Raises:
+        KeyError, TypeError, re.error: it is not of the shape above.
+    """
+    import yaml  # noqa: PLC0415 - only a job with such files needs it
+
+    # The loader in C takes a tenth of the time; not every build has it.
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    data = yaml.load(Path(file).read_text("utf-8"), loader)  # noqa: S506 - both are safe ones
+    return Language(
+        grammars={suffix: tuple(names) for suffix, names in data["grammars"].items()},
+        scopes=frozenset(data["scopes"]),
+        names=frozenset(data["names"]),
+        unpacks=frozenset(data["unpacks"]),
+        bindings=data["bindings"],
+        literals=frozenset(data["literals"]),
+        values={kind: tuple(fields) for kind, fields in data["values"].items()},
+        lookups=data["lookups"],
+        calls=data["calls"],
+        joined_by=frozenset(data["joined_by"]),
+        known=_expression(data["known"]),
+        pure=_expression(data["pure"]),
+        safe=_expression(data["safe"]),
+        request=_expression(data["request"]),
+        patterns=tuple(map(_pattern, data["patterns"])),
+    )
+
+
+def _expression(text: str) -> re.Pattern[str]:
+    return re.compile(text, re.DOTALL | re.VERBOSE)
+
+
+def _pattern(data: Mapping[str, Any]) -> Pattern:
+    return Pattern(
+        code=data["code"],
+        config={key: data[key] for key in ("rule", "constraints") if key in data},
+        words=_words(data["rule"]),
+        message=data["message"],
+        where={name: _condition(given) for name, given in data.get("where", {}).items()},
+        not_in=re.compile(data.get("not_in", NOTHING)),
+        grammars=frozenset(data["grammars"]) if "grammars" in data else None,
+        near=re.compile(data["near"], re.IGNORECASE) if "near" in data else None,
+        bad=data["example"]["bad"],
+        good=data["example"]["good"],
+    )
+
+
+def _words(rule: Mapping[str, Any]) -> frozenset[str]:
+    """A word of each way in which a rule can match; none where one of the ways has no word."""
+    ways = rule.get("any", [rule])
+    patterns = [way.get("pattern", "") for way in ways]
+    texts = [each if isinstance(each, str) else each["context"] for each in patterns]
+    words = [max(_WORD.findall(text), key=len, default="") for text in texts]
+    return frozenset(words if all(words) else ())
+
+
+def _condition(data: Mapping[str, Any]) -> Condition:
+    return Condition(
+        kinds=tuple(data["is"]),
+        says=re.compile(data.get("says", ""), re.IGNORECASE),
+        unless=re.compile(data.get("unless", NOTHING), re.IGNORECASE),
+    )
