@@ -24,16 +24,26 @@ def seal() -> None:
     os.environ |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 
 
-def modules() -> dict[str, ModuleType]:
-    """The modules that take part, by name. One that cannot be imported is a crash of its own."""
+def modules() -> dict[str, ModuleType | None]:
+    """The modules that take part, by name; None for one that cannot be imported."""
     folder = import_module(PACKAGE).__path__
     names = [m.name for m in pkgutil.iter_modules(folder) if not m.name.startswith(("_", "test_"))]
-    found = {name: import_module(f"{PACKAGE}.{name}") for name in names}
-    return {name: module for name, module in found.items() if hasattr(module, "run")}
+    found = {name: _imported(name) for name in names}
+    return {name: module for name, module in found.items() if not module or hasattr(module, "run")}
 
 
-def measure(module: ModuleType, count: int | None) -> tuple[int, int, float]:
+def _imported(name: str) -> ModuleType | None:
+    try:
+        return import_module(f"{PACKAGE}.{name}")
+    except Exception:
+        traceback.print_exc()
+        return None
+
+
+def measure(module: ModuleType | None, count: int | None) -> tuple[int, int, float]:
     """Run one; a crash counts as one failure."""
+    if module is None:
+        return 0, 1, 0.0
     start = time.monotonic()
     try:
         passed, failed = module.run(module.FULL if count is None else count)
@@ -56,10 +66,10 @@ def main(argv: list[str]) -> int:
     figures = []
     for name in args.module or known:
         print(f"{name} ...", flush=True)
-        figures.append((known[name], *measure(known[name], args.count)))
+        title = (getattr(known[name], "__doc__", None) or name).strip().splitlines()[0]
+        figures.append((title, *measure(known[name], args.count)))
     print(f"\n{'passed':>7} {'failed':>7} {'seconds':>8}  what")
-    for module, passed, failed, seconds in figures:
-        title = (module.__doc__ or module.__name__).strip().splitlines()[0]
+    for title, passed, failed, seconds in figures:
         print(f"{passed:7} {failed:7} {seconds:8.1f}  {title}")
     passed, failed = sum(f[1] for f in figures), sum(f[2] for f in figures)
     print(f"{passed} passed, {failed} failed")

@@ -37,6 +37,7 @@ def test_a_disk_that_lies_about_syncing_is_found_out(tmp_path: Path) -> None:
     ("def run(count): return count, 0", 0, "3 passed, 0 failed"),
     ("def run(count): return count - 1, 1", 1, "2 passed, 1 failed"),
     ("def run(count): raise OSError('gone')", 1, "0 passed, 1 failed"),
+    ("import nothing_of_that_name", 1, "0 passed, 1 failed"),
 ])  # fmt: skip
 def test_the_runner_counts_and_a_crash_is_a_failure(
     tmp_path: Path, body: str, code: int, last: str
@@ -51,4 +52,4 @@ def test_the_runner_counts_and_a_crash_is_a_failure(
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout.splitlines()[-1]) == (code, last)
-    assert "one more" in done.stdout.splitlines()[-2]
+    assert "one" in done.stdout.splitlines()[-2]
