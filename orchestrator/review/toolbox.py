@@ -19,6 +19,7 @@ from orchestrator.review.analysers.hadolint import Hadolint
 from orchestrator.review.analysers.programs import Program
 from orchestrator.review.analysers.ruff import Ruff
 from orchestrator.review.analysers.shellcheck import ShellCheck
+from orchestrator.review.analysers.typos import Typos
 from orchestrator.review.analysers.zizmor import Zizmor
 from orchestrator.review.analysis import ChangeAnalyser, Needs, SideAnalyser
 from orchestrator.review.session import Session
@@ -201,6 +202,9 @@ ANALYSERS: Mapping[str, OfSide | OfChange] = {
         "tree",
         "Relative links and anchors that lead nowhere.",
         tree="names",
+    ),
+    "typos": OfSide(
+        "Known misspellings in prose and comments.", lambda ground: Typos(ground.codes("typos"))
     ),
     # architecture
     "api_breakage": _compare(
