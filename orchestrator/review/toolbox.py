@@ -16,6 +16,7 @@ from orchestrator.resources import data_root
 from orchestrator.review.analysers.checks import Check
 from orchestrator.review.analysers.compare import CompareCheck
 from orchestrator.review.analysers.hadolint import Hadolint
+from orchestrator.review.analysers.oxlint import Oxlint
 from orchestrator.review.analysers.programs import Program
 from orchestrator.review.analysers.ruff import Ruff
 from orchestrator.review.analysers.shellcheck import ShellCheck
@@ -185,6 +186,9 @@ ANALYSERS: Mapping[str, OfSide | OfChange] = {
     ),
     "ruff_bugs": OfSide(
         "Rules about bugs over Python files.", lambda ground: Ruff(ground.codes("ruff", "qa"), RUFF)
+    ),
+    "oxlint": OfSide(
+        "Likely bugs in JavaScript and TypeScript.", lambda ground: Oxlint(ground.codes("oxlint"))
     ),
     "pattern_bugs": _patterns("qa", "Likely bugs in Go, Java and Ruby."),
     "complexity": _compare("complexity", MODULES, "Functions that became hard to follow."),
