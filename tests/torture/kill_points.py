@@ -1,9 +1,12 @@
 """kills at every journal write of a whole review: resumed once, killed again, torn"""
 
+import atexit
 import random
+import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from tests.torture.processes import spread, tally
@@ -30,19 +33,24 @@ class Case:
 
 @dataclass(frozen=True)
 class Whole:
-    """An uninterrupted review: its digest and how many writes it makes."""
+    """An uninterrupted review: of what, its digest, and how many writes it makes."""
 
+    source: Path
     digest: str
     writes: int
 
 
-def whole(source: Path, folder: Path) -> Whole:
-    """Review without a kill."""
-    desk = Desk(source, folder)
+@cache
+def whole() -> Whole:
+    """Review without a kill, once for all."""
+    folder = Path(tempfile.mkdtemp(prefix="torture-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    desk = Desk(template(folder / "template"), folder / "desk")
     done = desk.sit()
     if not done.digest:
         raise AssertionError(f"the uninterrupted review failed: {done.line}")
-    return Whole(done.digest, desk.length() + 3)  # its entry, its lease, its release
+    # Its entry, its lease and its release, beside the rows.
+    return Whole(folder / "template", done.digest, desk.length() + 3)
 
 
 def tear(wal: Path, rng: random.Random) -> None:
@@ -82,14 +90,10 @@ def attempt(case: Case, desk: Desk, expected: Whole) -> str:
 
 def run(count: int, say: Callable[[str], None] = print) -> tuple[int, int]:
     """So many cases, spread evenly; returns how many passed and failed."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        source = template(folder / "template")
-        expected = whole(source, folder / "whole")
-        cases = [Case(kind, at) for kind in KINDS for at in range(1, expected.writes + 1)]
-        return tally(
-            spread(cases, count),
-            lambda case, place: attempt(case, Desk(source, place), expected),
-            folder,
-            say,
-        )
+    expected = whole()
+    cases = [Case(kind, at) for kind in KINDS for at in range(1, expected.writes + 1)]
+    return tally(
+        spread(cases, count),
+        lambda case, place: attempt(case, Desk(expected.source, place), expected),
+        say,
+    )

@@ -99,7 +99,7 @@ def spread(cases: list[T], count: int) -> list[T]:
 
 
 def tally(
-    cases: list[T], attempt: Callable[[T, Path], str], folder: Path, say: Callable[[str], None]
+    cases: list[T], attempt: Callable[[T, Path], str], say: Callable[[str], None]
 ) -> tuple[int, int]:
     """Run cases, two at a time, each in a folder of its own; returns how many passed and failed.
 
@@ -108,7 +108,7 @@ def tally(
     """
 
     def one(case: T) -> str:
-        with tempfile.TemporaryDirectory(dir=folder) as name:
+        with tempfile.TemporaryDirectory() as name:
             try:
                 return attempt(case, Path(name))
             except Exception as fault:

@@ -167,4 +167,4 @@ def run(count: int, say: Callable[[str], None] = print) -> tuple[int, int]:
             say("NOT RUN: this Python hides SQLite's functions, so its disk cannot be made to fail")
             return 0, 1
         bench = _Bench(Path(name))
-        return tally(spread(bench.cases(), count), bench.attempt, bench.folder, say)
+        return tally(spread(bench.cases(), count), bench.attempt, say)

@@ -2,7 +2,6 @@
 
 import re
 import signal
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -17,7 +16,7 @@ from orchestrator.engine.ports import Row
 from orchestrator.stores.sqlite import SqliteStore
 from tests.torture.kill_points import Whole, whole
 from tests.torture.processes import Outcome, Watched, spread, tally
-from tests.torture.sitting import CutAt, Desk, template
+from tests.torture.sitting import CutAt, Desk
 
 FULL = 100_000
 """All there are."""
@@ -119,15 +118,11 @@ ATTEMPTS = dict(zip(KINDS, (two_resumers, paused_writer, paused_and_alone), stri
 
 def run(count: int, say: Callable[[str], None] = print) -> tuple[int, int]:
     """So many cases, spread evenly; returns how many passed and failed."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        source = template(folder / "template")
-        expected = whole(source, folder / "whole")
-        # From the third write on: before it the first writer has no lease to lose.
-        cases = [Case(kind, at) for kind in KINDS for at in range(3, expected.writes, STRIDE)]
-        return tally(
-            spread(cases, count),
-            lambda case, place: ATTEMPTS[case.kind](case, Desk(source, place), expected),
-            folder,
-            say,
-        )
+    expected = whole()
+    # From the third write on: before it the first writer has no lease to lose.
+    cases = [Case(kind, at) for kind in KINDS for at in range(3, expected.writes, STRIDE)]
+    return tally(
+        spread(cases, count),
+        lambda case, place: ATTEMPTS[case.kind](case, Desk(expected.source, place), expected),
+        say,
+    )
