@@ -9,6 +9,7 @@
     │   └── RunNotFound             no run of that name here (exit 2)
     ├── ReplayMismatch              a recorded effect and the present request differ (exit 3)
     ├── Interrupted                 the person stopped it; resumable (exit 130)
+    ├── ApprovalPending             the run waits for a person's yes or no (exit 3, resumable)
     ├── OutputError                 the result could not be written where it was asked for (exit 3)
     ├── FlowError                   a flow's table is wrong, or a handler left it
     ├── SandboxError                a program could not be started or had to be ended
@@ -20,7 +21,8 @@
         ├── InvalidArguments        arguments do not fit the tool's schema
         ├── GuardRefused            a guard said no
         ├── BudgetExhausted         the worst case of the call does not fit what is left
-        └── ApprovalRequired        irreversible, and no person has said yes
+        ├── ApprovalRequired        irreversible, and no person can be asked
+        └── Denied                  a person has said no
 """
 
 from __future__ import annotations
@@ -100,6 +102,26 @@ class Interrupted(DiffcourtError):
         super().__init__(f"interrupted; continue with: diffcourt resume {run_id}{where}")
 
 
+class ApprovalPending(DiffcourtError):
+    """A call that cannot be undone waits for a person; everything before it is recorded.
+
+    Args:
+        run_id: the run that waits.
+        call: the call's key in its journal.
+        tool: what would be done.
+        why: nobody has decided, or what was said no longer holds.
+    """
+
+    exit_code = EXIT_INCOMPLETE
+
+    def __init__(self, run_id: str, call: str, tool: str, why: str) -> None:
+        self.run_id, self.call, self.tool = run_id, call, tool
+        super().__init__(
+            f"{tool} cannot be undone, and {why}; see `diffcourt audit show {run_id}`, then "
+            f"diffcourt approve {run_id} {call} (or deny), then diffcourt resume {run_id}"
+        )
+
+
 class OutputError(DiffcourtError):
     """The result could not be written where it was asked for; the run itself is kept."""
 
@@ -159,6 +181,12 @@ class BudgetExhausted(Refused):
 
 
 class ApprovalRequired(Refused):
-    """The call cannot be undone and no person has approved it."""
+    """The call cannot be undone, and no person can be asked."""
 
     code = "approval_required"
+
+
+class Denied(Refused):
+    """A person was asked, and has said no."""
+
+    code = "denied"

@@ -89,7 +89,7 @@ class Executor:
         self.registry, self.policy, self.nonce = registry, policy, nonce
         self._journal, self._guards = journal, guards
         self._approver, self._rollback = approver, rollback
-        self._redact, self._observe = redact, observer
+        self.redact, self._observe = redact, observer
 
     async def call(
         self, agent: AgentSpec, call: ToolCall, key: str, account: Account
@@ -115,7 +115,11 @@ class Executor:
         try:
             value = await self._journal.effect(
                 key,
-                {"tool": call.name, "arguments": dict(call.arguments), "agent": agent.name},
+                {
+                    "tool": call.name,
+                    "arguments": self.redacted(dict(call.arguments)),
+                    "agent": agent.name,
+                },
                 perform,
                 admit=admit,
                 level=level,
@@ -152,13 +156,16 @@ class Executor:
         if guarded.arguments is not call.arguments:
             self.registry.check(call.name, guarded.arguments)
         reservation = account.reserve(Cost(tool_calls=1, usd=tool.spec.usd))
+        # Before anything is waited for: else an equal call beside this one passes the guards too.
+        for guard in self._guards:
+            guard.admitted(guarded)
         try:
             await self._approve(guarded, key)
         except BaseException:
             reservation.refund()
+            for guard in self._guards:
+                guard.withdrawn(guarded)
             raise
-        for guard in self._guards:
-            guard.admitted(guarded)
         return _Admitted(tool, guarded, warnings), reservation
 
     async def _approve(self, call: GuardedCall, key: str) -> None:
@@ -166,11 +173,11 @@ class Executor:
         if level is Level.WRITE and self._rollback is None:
             raise NotPermitted(f"{call.tool.name} writes, and nothing here could undo it")
         if level > Level.WRITE:
-            asked = f"{call.tool.name} cannot be undone (call {key})"
             if self._approver is None:
-                raise ApprovalRequired(f"{asked}; no person can be asked here")
-            if not await self._approver.approve(call, key):
-                raise ApprovalRequired(f"{asked}; no person has approved it")
+                raise ApprovalRequired(
+                    f"{call.tool.name} cannot be undone (call {key}); no person can be asked here"
+                )
+            await self._approver.approve(call, key)
 
     # --- do it ----------------------------------------------------------------------------------
 
@@ -194,16 +201,27 @@ class Executor:
         if scope:
             await (scope.commit if seen.ok else scope.undo)(key)
         content = self._observation(seen, admitted)
-        return Done({"ok": seen.ok, "code": code, "content": content, "data": seen.data}, cost)
+        data = self.redacted(seen.data)
+        return Done({"ok": seen.ok, "code": code, "content": content, "data": data}, cost)
 
     # --- what is seen ---------------------------------------------------------------------------
 
     def _observation(self, seen: Observation, admitted: _Admitted) -> str:
-        limit, text = admitted.tool.spec.max_output, self._redact(seen.content)
+        limit, text = admitted.tool.spec.max_output, self.redact(seen.content)
         if len(text) > limit:
             text = f"{text[:limit]}\n[cut: {len(text) - limit} more characters]"
         notes = "".join(f"[guard: {warning}]\n" for warning in admitted.warnings)
         return notes + frame(text, self.nonce)
+
+    def redacted(self, value: Json) -> Json:
+        """A value with our secrets taken out of every text in it, names included."""
+        if isinstance(value, str):
+            return self.redact(value)
+        if isinstance(value, list):
+            return [self.redacted(item) for item in value]
+        if isinstance(value, dict):
+            return {self.redact(name): self.redacted(item) for name, item in value.items()}
+        return value
 
     # --- small things ---------------------------------------------------------------------------
 

@@ -56,6 +56,10 @@ class RateGuard:
         if not call.replayed:
             self._recent.setdefault(call.tool.name, deque()).append(self._now())
 
+    def withdrawn(self, call: GuardedCall) -> None:
+        """Take it from the run's count; the attempt still counts for its minute."""
+        self._count[call.tool.name] -= 1
+
 
 class RepetitionGuard:
     """An agent may make the same call with the same arguments only so often."""
@@ -81,6 +85,10 @@ class RepetitionGuard:
         """Count it."""
         self._seen[call.agent, call.fingerprint] += 1
 
+    def withdrawn(self, call: GuardedCall) -> None:
+        """Take it from the count."""
+        self._seen[call.agent, call.fingerprint] -= 1
+
 
 class SensitiveGuard:
     """Calls that match a named pattern of tool and tags are refused until a person allows them."""
@@ -99,6 +107,9 @@ class SensitiveGuard:
 
     def admitted(self, call: GuardedCall) -> None:
         """Nothing to remember."""
+
+    def withdrawn(self, call: GuardedCall) -> None:
+        """Nothing to forget."""
 
 
 def rule(guards: Sequence[Guard], call: GuardedCall) -> tuple[GuardedCall, list[str]]:

@@ -38,6 +38,9 @@ Perform = Callable[[], "Awaitable[Done]"]
 Admit = Callable[[], Awaitable[Reservation | None]]
 Undo = Callable[[], Awaitable[None]]
 
+APPROVAL = "approval/"
+"""Notes under this key are what a person said to the call that follows in it: approval/1/CALL."""
+
 RECORDED_FAULTS = (Refused, ModelError, SandboxError)
 """How an effect may end other than with a value, and be raised again at replay. Anything else is a
 fault of ours: it is not recorded, the effect stays open and is tried again."""
@@ -49,12 +52,14 @@ class Journal:
     Attributes:
         log: the rows; its ``head`` and ``length`` are what a verdict carries.
         repeated: keys of effects that were in flight at a crash and were performed again.
+        decisions: call → what a person said to it, until something happens under its key.
     """
 
     def __init__(self, log: Log, rows: list[tuple[str, str, bytes]]) -> None:
         self.log, self.run_id = log, log.run_id
         self.elapsed, self.flush = log.elapsed, log.flush
         self.repeated: list[str] = []
+        self.decisions: dict[str, Mapping[str, Json]] = {}
         self._records: dict[str, Recorded] = {}
         self._data: set[str] = set()
         self._lost: list[tuple[str, Cost]] = []
@@ -65,6 +70,10 @@ class Journal:
         if kind == "data":
             self._data.add(key)
             return
+        if kind == "note" and key.startswith(APPROVAL):
+            self.decisions[key.split("/", 2)[2]] = body
+        else:
+            self.decisions.pop(key, None)
         before = self._records.get(key)
         if before is not None and before.kind == "intent" and kind != "outcome":
             self._lost.append((key, before.cost()))
@@ -84,6 +93,14 @@ class Journal:
         """The note under a key, None when there is none."""
         known = self._records.get(key)
         return known.body if known is not None and known.kind == "note" else None
+
+    def notes(self, prefix: str = "") -> dict[str, Mapping[str, Json]]:
+        """The notes under a prefix, by key."""
+        return {
+            key: record.body
+            for key, record in self._records.items()
+            if record.kind == "note" and key.startswith(prefix)
+        }
 
     def spent(self, prefix: str = "") -> Cost:
         """What the recorded effects under a key's prefix cost.

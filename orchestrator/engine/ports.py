@@ -83,14 +83,22 @@ class Guard(Protocol):
         """Rule on a call, before it begins."""
 
     def admitted(self, call: GuardedCall) -> None:
-        """Learn that a call went ahead (also told again for recorded calls of a resumed run)."""
+        """Learn that a call goes ahead (also told again for recorded calls of a resumed run)."""
+
+    def withdrawn(self, call: GuardedCall) -> None:
+        """Unlearn an admitted call that a person kept from going ahead."""
 
 
 class Approver(Protocol):
     """A person, or nobody."""
 
-    async def approve(self, call: GuardedCall, ref: str) -> bool:
-        """Whether a person has said yes to exactly this call."""
+    async def approve(self, call: GuardedCall, ref: str) -> None:
+        """Return when a person has said yes to exactly this call.
+
+        Raises:
+            Denied: a person has said no.
+            ApprovalPending: nobody has decided; the run stops here, to be gone on with.
+        """
 
 
 class Rollback(Protocol):

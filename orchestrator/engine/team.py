@@ -13,7 +13,7 @@ from orchestrator.engine.limits import Account
 from orchestrator.engine.records import Done
 from orchestrator.engine.tasks import task_group
 from orchestrator.engine.types import AgentSpec
-from orchestrator.errors import ReplayMismatch, StoreError
+from orchestrator.errors import ApprovalPending, ReplayMismatch, StoreError
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +37,26 @@ async def run_team(
 
     An agent that fails, times out or spends its budget becomes a result that says so; the others
     go on. Only what ends the run itself (a broken journal, an interrupt) is raised.
+
+    Raises:
+        ApprovalPending: an agent waits for a person; the others were let finish.
     """
     results: dict[int, AgentResult] = {}
+    waiting: list[ApprovalPending] = []
     limiter = anyio.CapacityLimiter(concurrency)
 
     async def one(position: int, task: Task) -> None:
         async with limiter:
-            results[position] = await run_task(task, harness, budget)
+            try:
+                results[position] = await run_task(task, harness, budget)
+            except ApprovalPending as pending:
+                waiting.append(pending)
 
     async with task_group() as group:
         for position, task in enumerate(tasks):
             group.start_soon(one, position, task)
+    if waiting:
+        raise waiting[0]
     return [results[position] for position in sorted(results)]
 
 
@@ -63,7 +72,7 @@ async def run_task(task: Task, harness: Harness, budget: Account) -> AgentResult
                 result = await run_agent(spec, task.brief, harness, task.key, account)
         except TimeoutError:
             result = AgentResult(spec.name, "timeout", detail="it ran out of time")
-        except (ReplayMismatch, StoreError):
+        except (ApprovalPending, ReplayMismatch, StoreError):
             raise
         except Exception as fault:  # one agent's fault is a gap in the result, not the run's end
             result = AgentResult(spec.name, "failed", detail=f"{type(fault).__name__}: {fault}")

@@ -25,7 +25,7 @@ from orchestrator.engine.types import (
     ToolSpec,
     Usage,
 )
-from orchestrator.errors import StoreError
+from orchestrator.errors import Denied, StoreError
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.stores.sqlite import SqliteStore
 
@@ -123,9 +123,10 @@ class Person:
     answer: bool
     asked: list[str] = field(default_factory=list)
 
-    async def approve(self, call: GuardedCall, ref: str) -> bool:
+    async def approve(self, call: GuardedCall, ref: str) -> None:
         self.asked.append(ref)
-        return self.answer
+        if not self.answer:
+            raise Denied("a person has said no")
 
 
 class TurnModel:

@@ -3,7 +3,17 @@
 import time
 
 import pytest
-from engine_kit import Echo, Person, Scopes, account, make_harness, open_memory_journal, spec
+from engine_kit import (
+    RUN,
+    Echo,
+    Person,
+    Scopes,
+    account,
+    created,
+    make_harness,
+    open_memory_journal,
+    spec,
+)
 
 from orchestrator.engine.agent import Harness
 from orchestrator.engine.guards import RateGuard, RepetitionGuard, SensitiveGuard
@@ -79,15 +89,17 @@ WIDE = ToolPolicy(max_level=Level.IRREVERSIBLE)
 
 
 @pytest.mark.parametrize("level", [Level.ADMIN, Level.IRREVERSIBLE])
-@pytest.mark.parametrize("person", [None, Person(answer=False)])
+@pytest.mark.parametrize(
+    ("person", "code"), [(None, "approval_required"), (Person(answer=False), "denied")]
+)
 async def test_what_cannot_be_undone_needs_a_person_and_is_refunded(
-    level: Level, person: Person | None
+    level: Level, person: Person | None, code: str
 ) -> None:
     tool, budget = Echo(level=level), account(tool_calls=5)
     async with open_memory_journal() as journal:
         harness = make_harness(journal, NOBODY, tool, policy=WIDE, approver=person)
         result = await ask(harness, call(), budget)
-    assert result.code == "approval_required"
+    assert result.code == code
     assert tool.started == []
     assert (budget.used.tool_calls, budget.held.tool_calls) == (0, 0)
 
@@ -172,6 +184,9 @@ class Rewrite:
     def admitted(self, asked: GuardedCall) -> None:
         self.told += 1
 
+    def withdrawn(self, asked: GuardedCall) -> None:
+        self.told -= 1
+
 
 async def test_guards_finish_before_the_call_they_guard_begins() -> None:
     tool = Echo()
@@ -253,3 +268,21 @@ def test_a_schema_that_points_elsewhere_is_refused_and_nothing_is_fetched(tmp_pa
     elsewhere.write_text('{"type": "string"}')
     with pytest.raises(Exception, match=r"(?i)offline|retriev|resolv"):
         validator({"$ref": elsewhere.as_uri()})
+
+
+async def test_our_secrets_stand_nowhere_in_the_journal() -> None:
+    secret = "hunter2-hunter2"
+    tool = Echo(
+        run=lambda arguments, context: Observation(secret, {secret: [secret, {"a": secret}]})
+    )
+    store = await created()
+    async with open_memory_journal(store) as journal:
+        harness = make_harness(
+            journal, NOBODY, tool, redact=lambda text: text.replace(secret, "[redacted]")
+        )
+        first = await ask(harness, call(text=secret), account())
+        again = await ask(harness, call(text=secret), account())
+    assert first == again
+    assert tool.started == [secret]
+    assert secret not in str(first)
+    assert not any(secret.encode() in row.body for row in await store.rows(RUN))

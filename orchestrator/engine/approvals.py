@@ -1,0 +1,112 @@
+"""What a person said to a call that cannot be undone, and whether it still holds.
+
+A call that waits is a note ``asked/CALL`` in the journal; what a person says to it is a note
+``approval/N/CALL``. A decision speaks of exactly one request: the digest of tool, arguments and the
+state of the world that was shown. It is used up by the next thing that happens under the call's
+key, so it cannot be used twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from orchestrator.engine.canonical import digest
+from orchestrator.engine.journal import APPROVAL, Journal
+from orchestrator.engine.ports import Clock, GuardedCall
+from orchestrator.engine.types import Json
+from orchestrator.errors import ApprovalPending, Denied, InputError
+
+ASKED = "asked/"
+VALID_SECONDS = 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a person said.
+
+    Attributes:
+        request: digest of what it speaks of.
+        who: by which name the person is known here.
+        at, until: seconds since the epoch; it does not hold later than ``until``.
+    """
+
+    approved: bool
+    request: str
+    who: str
+    at: float
+    until: float
+
+
+def request_digest(tool: str, arguments: Mapping[str, Json], world: str) -> str:
+    """What an approval is bound to."""
+    return digest([tool, dict(arguments), world])
+
+
+def waiting(journal: Journal) -> dict[str, Mapping[str, Json]]:
+    """The calls that wait for a person: call → what is asked, with its digest."""
+    return {
+        key.removeprefix(ASKED): body
+        for key, body in journal.notes(ASKED).items()
+        if not journal.recorded(key.removeprefix(ASKED))
+    }
+
+
+def decide(
+    journal: Journal, call: str, *, approved: bool, who: str, now: float, seconds: float
+) -> Decision:
+    """Record what a person said to a call that waits.
+
+    Args:
+        seconds: how long it holds.
+
+    Raises:
+        InputError: no call of that name waits.
+    """
+    asked = waiting(journal).get(call)
+    if asked is None:
+        known = ", ".join(waiting(journal)) or "none"
+        raise InputError(f"no call {call} waits for a person here; waiting: {known}")
+    decision = Decision(approved, str(asked["request"]), who, now, now + seconds)
+    number = 1 + len(journal.notes(APPROVAL))
+    journal.note(f"{APPROVAL}{number}/{call}", asdict(decision))
+    return decision
+
+
+class RecordedApprovals:
+    """Asks nobody: looks for what a person has said, and stops the run where nobody has.
+
+    Args:
+        world: what the person was shown besides the call, such as the head commit's id.
+    """
+
+    def __init__(self, journal: Journal, clock: Clock, world: str) -> None:
+        self._journal, self._clock, self._world = journal, clock, world
+
+    async def approve(self, call: GuardedCall, ref: str) -> None:
+        """Return when a person has said yes to exactly this call.
+
+        Raises:
+            Denied: a person has said no.
+            ApprovalPending: nobody has decided yet, or what was said no longer holds.
+        """
+        request = request_digest(call.tool.name, call.arguments, self._world)
+        said = self._journal.decisions.get(ref)
+        if said is not None and said["request"] == request:
+            if not said["approved"]:
+                raise Denied(f"{said['who']} has said no to {call.tool.name}")
+            if self._clock.now() <= said["until"]:
+                return
+        why = "nobody has decided yet" if said is None else "what was said no longer holds"
+        asked: dict[str, Json] = {
+            "agent": call.agent,
+            "tool": call.tool.name,
+            "arguments": dict(call.arguments),
+            "level": call.tool.level.name,
+            "world": self._world,
+            "request": request,
+        }
+        if self._journal.noted(ASKED + ref) is None:
+            self._journal.note(ASKED + ref, asked)
+            await self._journal.flush()
+        raise ApprovalPending(self._journal.run_id, ref, call.tool.name, why)

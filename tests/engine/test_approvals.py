@@ -1,0 +1,248 @@
+"""What cannot be undone waits for a person: who decides once, about exactly one request, in time."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import anyio
+import pytest
+from engine_kit import (
+    REPORT,
+    Echo,
+    FakeClock,
+    TurnModel,
+    account,
+    created,
+    make_harness,
+    open_memory_journal,
+    spec,
+)
+
+from orchestrator.engine.agent import Harness
+from orchestrator.engine.approvals import RecordedApprovals, decide, waiting
+from orchestrator.engine.guards import RepetitionGuard
+from orchestrator.engine.journal import Journal
+from orchestrator.engine.ports import GuardedCall
+from orchestrator.engine.team import Task, run_team
+from orchestrator.engine.tools import ToolPolicy
+from orchestrator.engine.types import Bounds, Level, Request, Response, ToolCall, ToolResult
+from orchestrator.errors import ApprovalPending, Denied, InputError
+from orchestrator.stores.memory import MemoryStore
+from orchestrator.testing.scripted import ScriptedModel, calls, says
+
+pytestmark = pytest.mark.anyio
+ANY = ToolPolicy(max_level=Level.IRREVERSIBLE)
+NOBODY = ScriptedModel({})
+
+
+@dataclass
+class Desk:
+    """A run with one tool that cannot be undone, sat at several times."""
+
+    store: MemoryStore
+    tool: Echo = field(default_factory=lambda: Echo("deploy", level=Level.IRREVERSIBLE))
+    clock: FakeClock = field(default_factory=FakeClock)
+    world: str = "head-1"
+
+    @asynccontextmanager
+    async def sit(self) -> AsyncIterator[tuple[Journal, Harness]]:
+        async with open_memory_journal(self.store) as journal:
+            approver = RecordedApprovals(journal, self.clock, self.world)
+            yield journal, make_harness(journal, NOBODY, self.tool, policy=ANY, approver=approver)
+
+    async def ask(self, text: str = "v1", key: str = "1/act/a/turn1/tool1/deploy") -> ToolResult:
+        async with self.sit() as (_, harness):
+            wish = ToolCall("c", "deploy", {"text": text})
+            budget = account(tool_calls=3)
+            try:
+                return await harness.executor.call(spec("a", "deploy"), wish, key, budget)
+            finally:
+                assert budget.held.tool_calls == 0
+
+    async def say(self, *, approved: bool, seconds: float = 60) -> None:
+        async with self.sit() as (journal, _):
+            (call,) = waiting(journal)
+            now = self.clock.now()
+            decide(journal, call, approved=approved, who="a person", now=now, seconds=seconds)
+
+
+@pytest.fixture
+async def desk() -> Desk:
+    return Desk(await created())
+
+
+async def test_it_waits_says_how_to_go_on_and_costs_nothing(desk: Desk) -> None:
+    for _ in range(2):
+        with pytest.raises(ApprovalPending, match=r"diffcourt approve run1 1/act/a/turn1/tool1"):
+            await desk.ask()
+    assert desk.tool.started == []
+    async with desk.sit() as (journal, _):
+        assert list(waiting(journal)) == ["1/act/a/turn1/tool1/deploy"]
+        assert journal.spent().tool_calls == 0
+
+
+async def test_approved_it_happens_once_and_never_again(desk: Desk) -> None:
+    with pytest.raises(ApprovalPending):
+        await desk.ask()
+    await desk.say(approved=True)
+    assert (await desk.ask()).ok
+    assert (await desk.ask()).ok
+    assert desk.tool.started == ["v1"]
+    with pytest.raises(InputError, match="no call .* waits"):
+        await _decide_again(desk)
+
+
+async def _decide_again(desk: Desk) -> None:
+    async with desk.sit() as (journal, _):
+        decide(journal, "1/act/a/turn1/tool1/deploy", approved=True, who="x", now=0.0, seconds=1.0)
+
+
+async def test_denied_it_is_a_refusal_that_the_model_sees(desk: Desk) -> None:
+    with pytest.raises(ApprovalPending):
+        await desk.ask()
+    await desk.say(approved=False)
+    refused = await desk.ask()
+    assert (refused.code, refused.ok) == ("denied", False)
+    assert "a person has said no" in refused.content
+    assert desk.tool.started == []
+
+
+async def test_an_approval_ends_with_its_time(desk: Desk) -> None:
+    with pytest.raises(ApprovalPending):
+        await desk.ask()
+    await desk.say(approved=True, seconds=60)
+    desk.clock.at += 61
+    with pytest.raises(ApprovalPending, match="no longer holds"):
+        await desk.ask()
+    await desk.say(approved=True, seconds=60)
+    assert (await desk.ask()).ok
+
+
+async def test_another_head_needs_another_approval(desk: Desk) -> None:
+    with pytest.raises(ApprovalPending):
+        await desk.ask()
+    await desk.say(approved=True)
+    desk.world = "head-2"
+    with pytest.raises(ApprovalPending, match="no longer holds"):
+        await desk.ask()
+    assert desk.tool.started == []
+
+
+async def test_an_approval_does_not_speak_of_another_call(desk: Desk) -> None:
+    with pytest.raises(ApprovalPending):
+        await desk.ask()
+    await desk.say(approved=True)
+    with pytest.raises(ApprovalPending):
+        await desk.ask(key="1/act/a/turn2/tool1/deploy")
+    assert desk.tool.started == []
+
+
+async def test_other_arguments_under_the_same_key_are_refused(desk: Desk) -> None:
+    with pytest.raises(ApprovalPending):
+        await desk.ask("v1")
+    await desk.say(approved=True)
+    with pytest.raises(ApprovalPending, match="no longer holds"):
+        await desk.ask("v2")
+    assert desk.tool.started == []
+
+
+async def test_a_crash_after_the_approval_uses_it_up(desk: Desk) -> None:
+    """Whether it happened is not known: a person decides anew, and the old word does not count."""
+
+    class Crash(BaseException):
+        pass
+
+    def crash(arguments, context):
+        raise Crash
+
+    with pytest.raises(ApprovalPending):
+        await desk.ask()
+    await desk.say(approved=True)
+    desk.tool = Echo("deploy", level=Level.IRREVERSIBLE, run=crash)
+    with pytest.raises(Crash):
+        await desk.ask()
+    desk.tool = Echo("deploy", level=Level.IRREVERSIBLE)
+    result = await desk.ask()
+    assert result.code == "approval_required"
+    assert "may have happened" in result.content
+    assert desk.tool.started == []
+
+
+async def test_two_equal_calls_beside_each_other_do_not_both_pass_the_guards(desk: Desk) -> None:
+    class Slow:
+        async def approve(self, call: GuardedCall, ref: str) -> None:
+            await anyio.sleep(0.05)
+
+    results: list[ToolResult] = []
+    async with open_memory_journal(desk.store) as journal:
+        harness = make_harness(
+            journal, NOBODY, desk.tool, policy=ANY, approver=Slow(), guards=[RepetitionGuard(1)]
+        )
+
+        async def one(n: int) -> None:
+            wish = ToolCall(f"c{n}", "deploy", {"text": "v1"})
+            results.append(
+                await harness.executor.call(spec("a", "deploy"), wish, f"k{n}", account())
+            )
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(one, 1)
+            group.start_soon(one, 2)
+    assert sorted(result.code for result in results) == ["", "guard_refused"]
+    assert desk.tool.started == ["v1"]
+
+
+async def test_a_call_that_a_person_refused_does_not_count_for_the_guards(desk: Desk) -> None:
+    class Moody:
+        answers = [False, True]  # noqa: RUF012
+
+        async def approve(self, call: GuardedCall, ref: str) -> None:
+            if not self.answers.pop(0):
+                raise Denied("not today")
+
+    async with open_memory_journal(desk.store) as journal:
+        harness = make_harness(
+            journal, NOBODY, desk.tool, policy=ANY, approver=Moody(), guards=[RepetitionGuard(1)]
+        )
+        codes = [
+            (
+                await harness.executor.call(
+                    spec("a", "deploy"), ToolCall("c", "deploy", {"text": "v"}), f"k{n}", account()
+                )
+            ).code
+            for n in range(3)
+        ]
+    assert codes == ["denied", "", "guard_refused"]
+
+
+async def test_the_others_of_a_team_finish_before_it_waits(desk: Desk) -> None:
+    def answer(request: Request, turn: int) -> Response:
+        if request.agent == "a1" and turn == 1:
+            return calls(("deploy", {"text": "v1"}))
+        return says('{"answer": 1}')
+
+    model = TurnModel(answer, latency=0.02)
+
+    async def sit() -> list[str]:
+        async with open_memory_journal(desk.store) as journal:
+            approver = RecordedApprovals(journal, desk.clock, desk.world)
+            harness = make_harness(journal, model, desk.tool, policy=ANY, approver=approver)
+            work = [
+                Task(
+                    spec(f"a{n}", "deploy", contract=REPORT, bounds=Bounds(turns=4)),
+                    "go",
+                    f"1/act/a{n}",
+                )
+                for n in range(4)
+            ]
+            done = await run_team(work, harness, account(), concurrency=4)
+            return [result.status for result in done]
+
+    with pytest.raises(ApprovalPending):
+        await sit()
+    asked = len(model.answered)
+    assert asked == 4
+    await desk.say(approved=True)
+    assert await sit() == ["ok"] * 4
+    assert desk.tool.started == ["v1"]
+    assert len(model.answered) == asked + 1  # nothing recorded was asked again
