@@ -108,17 +108,18 @@ def tasks(case: Case) -> list[Task]:
 def _equipped(case: Case, agent: str, paths: Iterable[str]) -> AgentSpec:
     """An agent with those of its analysers that look into any of its files.
 
-    A model is shown few tools, and one that has nothing to look at distracts.
+    A model is shown few tools, and one that has nothing to look at distracts. Where none has, the
+    agent keeps them all: that they looked for nothing is then on record.
     """
     registry, spec = case.harness.executor.registry, case.catalog.agents[agent]
     files = [case.session.files[path] for path in paths]
     names = {name for file in files for name in (file.path, file.old_path) if name}
 
-    def of_use(name: str) -> bool:
-        tool = registry.get(name)
-        return not isinstance(tool, Analysis) or any(tool.concerns(path) for path in names)
-
-    return replace(spec, tools=tuple(name for name in spec.tools if of_use(name)))
+    analyses = [tool for name in spec.tools if isinstance(tool := registry.get(name), Analysis)]
+    idle = {tool.spec.name for tool in analyses if not any(map(tool.concerns, names))}
+    if len(idle) == len(analyses):
+        return spec
+    return replace(spec, tools=tuple(name for name in spec.tools if name not in idle))
 
 
 def retry(case: Case, failed: Mapping[str, str]) -> dict[str, list[str]]:

@@ -145,6 +145,20 @@ async def test_what_base_excludes_is_skipped_by_name(tmp_path: Path) -> None:
     ]
 
 
+async def test_a_change_that_no_python_tool_reads_is_complete_all_the_same(tmp_path: Path) -> None:
+    head = {"app.js": "export const x = 1;\n", "notes.txt": "Nothing.\n"}
+    verdict = await review(change(tmp_path / "repo", {}, head))
+    assert (verdict.status, verdict.verdict) == ("complete", "merge")
+    assert {agent.status for agent in verdict.agents} == {"ok"}
+
+
+async def test_an_agent_is_shown_only_what_has_a_file_to_look_at(tmp_path: Path) -> None:
+    verdict = await review(change(tmp_path / "repo", {}, {"app.py": "X = 1\n"}))
+    used = {tool for checked in verdict.checked for tool in checked.by}
+    assert "taint" in used
+    assert "zizmor" not in verdict.provenance.analysers
+
+
 async def test_a_tool_that_the_policy_denies_is_skipped_by_name(tmp_path: Path) -> None:
     policy = "agents: {qa: {deny: [complexity]}}\n"
     base = {".diffcourt/config/tools.yaml": policy, "a.py": "X = 1\n"}
