@@ -15,6 +15,7 @@ from typing import Any
 import anyio
 
 from orchestrator.app import state
+from orchestrator.app.approvals import head_now
 from orchestrator.app.keys import signing_key
 from orchestrator.app.mcp import open_tools
 from orchestrator.app.policy import sources
@@ -23,6 +24,7 @@ from orchestrator.app.providers import serve
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.settings import Settings
 from orchestrator.engine import machine
+from orchestrator.engine.approvals import RecordedApprovals
 from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.limits import Account
@@ -126,13 +128,16 @@ async def _nothing() -> None:
 
 
 async def _begin(run: _Run) -> None:
-    given = run.options
-    document = {
+    await run.store.create(run.run_id, SystemClock().now(), {"options": _asked(run.options)})
+
+
+def _asked(given: ReviewOptions) -> dict[str, Any]:
+    """What was asked for, as the store's index keeps it."""
+    return {
         **{name: value for name, value in asdict(given).items() if name not in {"diff", "repo"}},
         "repo": os.fspath(given.repo.absolute()) if given.repo else None,
         "has_diff": given.diff is not None,
     }
-    await run.store.create(run.run_id, SystemClock().now(), {"options": document})
 
 
 def _sit(run: _Run, observer: Observer, begin: Callable[[], Any], backend: str) -> Verdict:
@@ -179,6 +184,7 @@ async def _work(run: _Run, observer: Observer, begin: Callable[[], Any]) -> Verd
             redact=_redactor(os.environ),
             observer=ticker,
             pool=run.pool,
+            approver=partial(_approver, run, change),
             more_tools=partial(open_tools, repo=run.options.repo, environment=os.environ),
         )
         async with run.pool, open_case(change, journal, opening) as case:
@@ -189,6 +195,13 @@ async def _work(run: _Run, observer: Observer, begin: Callable[[], Any]) -> Verd
         await journal.flush()
         observer(Event("run_finished", journal.elapsed(), detail=verdict.stop.reason))
     return verdict
+
+
+def _approver(run: _Run, change: Change, journal: Journal) -> RecordedApprovals:
+    """What a person said counts while the head that they were shown is still the head."""
+    return RecordedApprovals(
+        journal, SystemClock(), partial(head_now, _asked(run.options), change.head)
+    )
 
 
 async def _take_in(run: _Run, journal: Journal) -> Change:

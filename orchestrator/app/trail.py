@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from orchestrator.engine.journal import APPROVAL
 from orchestrator.engine.ports import Row
 from orchestrator.engine.seal import SEAL
 
@@ -56,13 +57,17 @@ def acts(rows: Sequence[Row]) -> list[Act]:
 
 def _acts(rows: Sequence[Row]) -> Iterator[Act]:
     begun: dict[str, tuple[Row, dict[str, Any]]] = {}
+    said_by: dict[str, str] = {}
     for row in rows:
         if row.kind == "data":
             continue
         body = json.loads(row.body)
         if row.kind in {"note", SEAL}:
+            if row.key.startswith(APPROVAL):
+                said_by[row.key.split("/", 2)[2]] = str(body.get("who"))
             yield _said(row, body)
             continue
+        body["who"] = said_by.get(row.key, "")
         start, request = begun.pop(row.key, (row, body))
         if row.kind == "intent":
             if start is not row:
@@ -80,6 +85,8 @@ def _said(row: Row, body: Mapping[str, Any]) -> Act:
         what, authority = f"signed rows 1 to {row.seq - 1}", f"key {body.get('key')}"
     else:
         said = next((body[name] for name in ("state", "decision", "verdict") if name in body), "")
+        if row.key.startswith(APPROVAL):
+            said = f"{'yes' if body.get('approved') else 'no'} by {body.get('who')}"
         what, authority = f"{row.key}: {said}" if said else row.key, ""
         if row.key.startswith(SITTING):
             what = f"sitting {row.key.removeprefix(SITTING)} began"
@@ -93,7 +100,10 @@ def _effect(
     asked = asked if isinstance(asked, dict) else {}
     who = str(asked.get("agent", HARNESS))
     level = str(request.get("level", ""))
-    what, authority = _what(start.key, asked), _authority(asked, level)
+    what, authority = (
+        _what(start.key, asked),
+        _authority(asked, level, request.get("who") or "nobody known"),
+    )
     if refusal is not None:
         authority = str(refusal.get("code", ""))
     refused = refusal is not None
@@ -110,9 +120,9 @@ def _what(key: str, asked: Mapping[str, Any]) -> str:
     return f"{key} {json.dumps(asked)}"
 
 
-def _authority(asked: Mapping[str, Any], level: str) -> str:
+def _authority(asked: Mapping[str, Any], level: str, who: str) -> str:
     if "tool" in asked:
-        return "approval" if level in {"ADMIN", "IRREVERSIBLE"} else "tool policy"
+        return f"approved by {who}" if level in {"ADMIN", "IRREVERSIBLE"} else "tool policy"
     if "model" in asked:
         return "budget"
     return "flow"

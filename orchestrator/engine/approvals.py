@@ -1,6 +1,6 @@
 """What a person said to a call that cannot be undone, and whether it still holds.
 
-A call that waits is a note ``asked/CALL`` in the journal; what a person says to it is a note
+A call that waits is a note ``asked/N/CALL`` in the journal; what a person says to it is a note
 ``approval/N/CALL``. A decision speaks of exactly one request: the digest of tool, arguments and the
 state of the world that was shown. It is used up by the next thing that happens under the call's
 key, so it cannot be used twice.
@@ -8,7 +8,7 @@ key, so it cannot be used twice.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
 
 from orchestrator.engine.canonical import digest
@@ -45,11 +45,8 @@ def request_digest(tool: str, arguments: Mapping[str, Json], world: str) -> str:
 
 def waiting(journal: Journal) -> dict[str, Mapping[str, Json]]:
     """The calls that wait for a person: call → what is asked, with its digest."""
-    return {
-        key.removeprefix(ASKED): body
-        for key, body in journal.notes(ASKED).items()
-        if not journal.recorded(key.removeprefix(ASKED))
-    }
+    latest = {key.split("/", 2)[2]: body for key, body in journal.notes(ASKED).items()}
+    return {call: body for call, body in latest.items() if not journal.recorded(call)}
 
 
 def decide(
@@ -77,10 +74,10 @@ class RecordedApprovals:
     """Asks nobody: looks for what a person has said, and stops the run where nobody has.
 
     Args:
-        world: what the person was shown besides the call, such as the head commit's id.
+        world: says what a decision is bound to besides the call, such as the head commit's id.
     """
 
-    def __init__(self, journal: Journal, clock: Clock, world: str) -> None:
+    def __init__(self, journal: Journal, clock: Clock, world: Callable[[], Awaitable[str]]) -> None:
         self._journal, self._clock, self._world = journal, clock, world
 
     async def approve(self, call: GuardedCall, ref: str) -> None:
@@ -90,7 +87,8 @@ class RecordedApprovals:
             Denied: a person has said no.
             ApprovalPending: nobody has decided yet, or what was said no longer holds.
         """
-        request = request_digest(call.tool.name, call.arguments, self._world)
+        world = await self._world()
+        request = request_digest(call.tool.name, call.arguments, world)
         said = self._journal.decisions.get(ref)
         if said is not None and said["request"] == request:
             if not said["approved"]:
@@ -103,10 +101,11 @@ class RecordedApprovals:
             "tool": call.tool.name,
             "arguments": dict(call.arguments),
             "level": call.tool.level.name,
-            "world": self._world,
+            "world": world,
             "request": request,
         }
-        if self._journal.noted(ASKED + ref) is None:
-            self._journal.note(ASKED + ref, asked)
+        if waiting(self._journal).get(ref) != asked:
+            number = 1 + len(self._journal.notes(ASKED))
+            self._journal.note(f"{ASKED}{number}/{ref}", asked)
             await self._journal.flush()
         raise ApprovalPending(self._journal.run_id, ref, call.tool.name, why)

@@ -18,7 +18,7 @@ from orchestrator.engine.executor import Executor
 from orchestrator.engine.guards import RateGuard, RepetitionGuard, SensitiveGuard
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.limits import Account
-from orchestrator.engine.ports import Model, Tool
+from orchestrator.engine.ports import Approver, Model, Tool
 from orchestrator.engine.tools import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds
 from orchestrator.review import knowledge, waivers
@@ -61,6 +61,7 @@ class Opening:
         environment: ``ci`` or ``local``: which column of the tool policy holds.
         redact: takes our own secrets out of text.
         pool: where checks run; open, and closed by whoever opened it.
+        approver: who is asked before what cannot be undone; None: nobody, and it is refused.
         more_tools: opens tools from elsewhere, for the time of the case.
     """
 
@@ -71,6 +72,7 @@ class Opening:
     redact: Callable[[str], str]
     observer: Observer
     pool: WorkerPool
+    approver: Callable[[Journal], Approver] | None = None
     more_tools: Callable[
         [Catalog, Settings, Journal], AbstractAsyncContextManager[Sequence[Tool]]
     ] = no_more_tools
@@ -147,6 +149,7 @@ def _executor(registry: Registry, catalog: Catalog, journal: Journal, opening: O
         policy,
         journal,
         guards=guards,
+        approver=opening.approver(journal) if opening.approver else None,
         redact=opening.redact,
         # Whoever wrote the change cannot know the run's id, so cannot forge the marks.
         nonce=digest(["nonce", journal.run_id])[:12],

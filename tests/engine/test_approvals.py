@@ -44,10 +44,13 @@ class Desk:
     clock: FakeClock = field(default_factory=FakeClock)
     world: str = "head-1"
 
+    async def where(self) -> str:
+        return self.world
+
     @asynccontextmanager
     async def sit(self) -> AsyncIterator[tuple[Journal, Harness]]:
         async with open_memory_journal(self.store) as journal:
-            approver = RecordedApprovals(journal, self.clock, self.world)
+            approver = RecordedApprovals(journal, self.clock, self.where)
             yield journal, make_harness(journal, NOBODY, self.tool, policy=ANY, approver=approver)
 
     async def ask(self, text: str = "v1", key: str = "1/act/a/turn1/tool1/deploy") -> ToolResult:
@@ -225,7 +228,7 @@ async def test_the_others_of_a_team_finish_before_it_waits(desk: Desk) -> None:
 
     async def sit() -> list[str]:
         async with open_memory_journal(desk.store) as journal:
-            approver = RecordedApprovals(journal, desk.clock, desk.world)
+            approver = RecordedApprovals(journal, desk.clock, desk.where)
             harness = make_harness(journal, model, desk.tool, policy=ANY, approver=approver)
             work = [
                 Task(

@@ -1,0 +1,92 @@
+"""A person's word on a call that waits: the human path of what cannot be undone."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from orchestrator.app import state
+from orchestrator.app.keys import signing_key
+from orchestrator.engine.approvals import VALID_SECONDS, Decision, decide, waiting
+from orchestrator.engine.journal import open_journal
+from orchestrator.engine.ports import RunMeta, SystemClock
+from orchestrator.engine.types import Json
+from orchestrator.errors import InputError
+from orchestrator.review.change.git import Git
+from orchestrator.stores.base import RunStore
+from orchestrator.stores.holder import this_process
+
+
+async def head_now(options: Mapping[str, Any], reviewed: str) -> str:
+    """The head of a review as it stands now: what an approval is bound to besides the call.
+
+    Args:
+        options: what the review was asked for.
+        reviewed: the head that it reviews; of a patch or a work tree that is all there is.
+    """
+    if options["has_diff"] or options["worktree"]:
+        return reviewed
+    git = await Git.open(Path(options["repo"] or "."))
+    return await git.commit(options["head"] or "HEAD")
+
+
+def asked(repo: Path | None, run_id: str) -> dict[str, Mapping[str, Json]]:
+    """The calls of a run that wait for a person.
+
+    Raises:
+        RunNotFound: there is none of that name.
+    """
+
+    async def look(store: RunStore, run: RunMeta) -> dict[str, Mapping[str, Json]]:
+        async with _journal(store, run) as journal:
+            return waiting(journal)
+
+    with state.open_store(state.home(repo)) as store:
+        run = state.resolve(run_id, anyio.run(store.runs))
+        return anyio.run(look, store, run)
+
+
+def say(
+    repo: Path | None, run_id: str, call: str, *, approved: bool, seconds: float = VALID_SECONDS
+) -> Decision:
+    """Record what a person says to a call, under the name that the system knows them by.
+
+    Args:
+        seconds: how long it holds.
+
+    Raises:
+        RunNotFound: there is none of that name.
+        InputError: no such call waits, or the head has moved since it was reviewed.
+    """
+
+    async def work(store: RunStore, run: RunMeta) -> Decision:
+        async with _journal(store, run) as journal:
+            call_asked = waiting(journal).get(call)
+            if call_asked is not None:
+                reviewed = str(call_asked["world"])
+                now = await head_now(run.meta["options"], reviewed)
+                if now != reviewed:
+                    raise InputError(
+                        f"the head has moved from {reviewed[:12]} to {now[:12]} since this was "
+                        "asked; start a new review of it"
+                    )
+            who = f"{getpass.getuser()} on {socket.gethostname()}"
+            at = SystemClock().now()
+            decision = decide(journal, call, approved=approved, who=who, now=at, seconds=seconds)
+            await journal.flush()
+            return decision
+
+    with state.open_store(state.home(repo)) as store:
+        run = state.resolve(run_id, anyio.run(store.runs))
+        return anyio.run(work, store, run)
+
+
+def _journal(store: RunStore, run: RunMeta) -> Any:
+    key, holder = signing_key(os.environ), this_process()
+    return open_journal(run.run_id, store, SystemClock(), holder=holder, key=key)
