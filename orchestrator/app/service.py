@@ -21,6 +21,7 @@ from orchestrator.app.mcp import open_tools
 from orchestrator.app.policy import sources
 from orchestrator.app.pool import new_pool
 from orchestrator.app.providers import serve
+from orchestrator.app.rollback import scopes
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.settings import Settings
 from orchestrator.engine import machine
@@ -185,6 +186,7 @@ async def _work(run: _Run, observer: Observer, begin: Callable[[], Any]) -> Verd
             observer=ticker,
             pool=run.pool,
             approver=partial(_approver, run, change),
+            rollback=scopes(run.options.repo, run.folder, run.run_id),
             more_tools=partial(open_tools, repo=run.options.repo, environment=os.environ),
         )
         async with run.pool, open_case(change, journal, opening) as case:

@@ -35,7 +35,7 @@ def home(repo: Path | None) -> Path:
     Raises:
         StoreError: neither can be written.
     """
-    root = _top(repo or Path())
+    root = top(repo or Path())
     for folder in (root / STATE, _elsewhere(root)):
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ def inside_repository(start: Path) -> bool:
     return any((up / ".git").exists() for up in (start, *start.parents))
 
 
-def _top(start: Path) -> Path:
+def top(start: Path) -> Path:
     """The repository's top folder around ``start``, or ``start`` itself."""
     start = start.absolute()
     return next((up for up in (start, *start.parents) if (up / ".git").exists()), start)

@@ -22,6 +22,7 @@ COMMANDS = {
     "resume": ("orchestrator.cli.resume", "go on with an interrupted review"),
     "approve": ("orchestrator.cli.approve", "say yes to a call that cannot be undone, once"),
     "deny": ("orchestrator.cli.approve", "say no to a call that waits for a person"),
+    "rollback": ("orchestrator.cli.rollback", "put back what a run's writing tools changed"),
     "runs": ("orchestrator.cli.runs", "list the runs, newest first"),
     "show": ("orchestrator.cli.show", "print a run's report and timeline"),
     "audit": ("orchestrator.cli.audit", "check a run's journal, and list who did what in it"),

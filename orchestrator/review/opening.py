@@ -18,7 +18,7 @@ from orchestrator.engine.executor import Executor
 from orchestrator.engine.guards import RateGuard, RepetitionGuard, SensitiveGuard
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.limits import Account
-from orchestrator.engine.ports import Approver, Model, Tool
+from orchestrator.engine.ports import Approver, Model, Rollback, Tool
 from orchestrator.engine.tools import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds
 from orchestrator.review import knowledge, waivers
@@ -62,6 +62,7 @@ class Opening:
         redact: takes our own secrets out of text.
         pool: where checks run; open, and closed by whoever opened it.
         approver: who is asked before what cannot be undone; None: nobody, and it is refused.
+        rollback: puts back what a writing tool did; None: nothing may write.
         more_tools: opens tools from elsewhere, for the time of the case.
     """
 
@@ -73,6 +74,7 @@ class Opening:
     observer: Observer
     pool: WorkerPool
     approver: Callable[[Journal], Approver] | None = None
+    rollback: Rollback | None = None
     more_tools: Callable[
         [Catalog, Settings, Journal], AbstractAsyncContextManager[Sequence[Tool]]
     ] = no_more_tools
@@ -150,6 +152,7 @@ def _executor(registry: Registry, catalog: Catalog, journal: Journal, opening: O
         journal,
         guards=guards,
         approver=opening.approver(journal) if opening.approver else None,
+        rollback=opening.rollback,
         redact=opening.redact,
         # Whoever wrote the change cannot know the run's id, so cannot forge the marks.
         nonce=digest(["nonce", journal.run_id])[:12],

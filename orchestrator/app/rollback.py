@@ -1,0 +1,68 @@
+"""Taking back what a run's writing tools have changed, on a person's word."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+from pathlib import Path
+
+import anyio
+
+from orchestrator.app import state
+from orchestrator.app.keys import signing_key
+from orchestrator.engine.journal import open_journal
+from orchestrator.engine.ports import RunMeta, SystemClock
+from orchestrator.errors import InputError
+from orchestrator.sandbox.rollback import FileRollback
+from orchestrator.stores.base import RunStore
+from orchestrator.stores.holder import this_process
+
+NOTE = "rollback/"
+
+
+def scopes(repo: Path | None, folder: Path, run_id: str) -> FileRollback:
+    """Where a run's writing tools may change files, and where those are kept as they were."""
+    return FileRollback(state.top(repo or Path()), folder / "runs" / run_id / "rollback")
+
+
+def take_back(
+    repo: Path | None, run_id: str, call: str | None, *, force: bool = False
+) -> dict[str, list[str]]:
+    """Put back what a call changed, or what all calls of the run did, the newest first.
+
+    Args:
+        force: also what was changed again since.
+
+    Returns:
+        Call → the paths that were put back.
+
+    Raises:
+        RunNotFound: there is none of that name.
+        InputError: no such call changed files, or they have been changed since.
+    """
+    folder = state.home(repo)
+
+    async def work(store: RunStore, run: RunMeta) -> dict[str, list[str]]:
+        given = run.meta["options"]["repo"]
+        files = scopes(Path(given) if given else None, folder, run.run_id)
+        kept = [one.ref for one in files.snapshots() if one.state == "committed"]
+        chosen = kept[::-1] if call is None else [call]
+        if not chosen:
+            raise InputError("no call of this run changed files that could be put back")
+        key, holder = signing_key(os.environ), this_process()
+        done: dict[str, list[str]] = {}
+        async with open_journal(
+            run.run_id, store, SystemClock(), holder=holder, key=key
+        ) as journal:
+            for ref in chosen:
+                done[ref] = files.restore(ref, force=force)
+                who = f"{getpass.getuser()} on {socket.gethostname()}"
+                number = 1 + len(journal.notes(NOTE))
+                journal.note(f"{NOTE}{number}/{ref}", {"who": who, "paths": list(done[ref])})
+            await journal.flush()
+        return done
+
+    with state.open_store(folder) as store:
+        run = state.resolve(run_id, anyio.run(store.runs))
+        return anyio.run(work, store, run)

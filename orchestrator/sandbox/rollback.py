@@ -1,0 +1,232 @@
+"""Files that a writing tool may change, as they were: put back on failure, or once more later.
+
+A snapshot is taken before the tool runs and is whole before it does: it appears under its name only
+then. Nothing outside the root is touched, and no link is followed: links are kept as links. One
+writing call at a time: what two change side by side could not be told apart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio import to_thread
+
+from orchestrator.errors import InputError, NotPermitted
+
+LEFT_OUT = (".git", ".diffcourt/state")
+MOST_BYTES = 1 << 30
+MOST_FILES = 100_000
+
+Entry = tuple[str, int, str]
+"""``file``, ``link`` or ``folder``; permission bits; a file's digest or a link's target."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One call's snapshot in the vault.
+
+    Attributes:
+        ref: the call's key in the journal.
+        state: ``begun``, ``committed`` or ``undone``.
+    """
+
+    ref: str
+    folder: Path
+    state: str
+
+
+class FileRollback:
+    """A ``Rollback`` over the files below a root.
+
+    Args:
+        root: the folder that writing tools may change.
+        vault: where snapshots are kept; outside the root, or in what is left out of it.
+        left_out: paths below the root that are neither kept nor put back.
+    """
+
+    def __init__(self, root: Path, vault: Path, left_out: tuple[str, ...] = LEFT_OUT) -> None:
+        self._root, self._vault = root, vault
+        self._left_out = frozenset(left_out)
+        self._lock, self._held = anyio.Lock(), ""
+
+    async def begin(self, ref: str) -> None:
+        """Keep everything, before the call changes it.
+
+        Raises:
+            NotPermitted: it could not be put back: too much, or no ordinary file.
+        """
+        await self._lock.acquire()
+        self._held = ref
+        await to_thread.run_sync(self._keep, ref)
+
+    async def commit(self, ref: str) -> None:
+        """Let the effect stand; it can still be put back by ``restore``."""
+        try:
+            await to_thread.run_sync(self._finish, ref)
+        finally:
+            self._let_go(ref)
+
+    async def undo(self, ref: str) -> None:
+        """Put back what is not as it was; again does nothing more, nor where nothing was begun."""
+        try:
+            await to_thread.run_sync(self._put_back, ref)
+        finally:
+            self._let_go(ref)
+
+    def snapshots(self) -> list[Snapshot]:
+        """What is in the vault, the oldest first."""
+        found = []
+        for folder in sorted(self._vault.glob("[0-9a-f]*"), key=lambda f: f.stat().st_mtime_ns):
+            if not folder.name.endswith(".part"):
+                ref = (folder / "ref").read_text("utf-8", "surrogateescape")
+                found.append(Snapshot(ref, folder, (folder / "state").read_text()))
+        return found
+
+    def restore(self, ref: str, *, force: bool = False) -> list[str]:
+        """Put back what a committed call changed; returns the paths.
+
+        Args:
+            force: also what was changed again since.
+
+        Raises:
+            InputError: there is no such call, or what it changed has been changed since.
+        """
+        folder = self._place(ref)
+        if not folder.exists() or (folder / "state").read_text() == "begun":
+            raise InputError(f"no call {ref} changed files in this run")
+        before, after = _manifest(folder / "before.json"), _manifest(folder / "after.json")
+        now = self._entries()
+        changed = [path for path in {**before, **after} if before.get(path) != after.get(path)]
+        since = sorted(path for path in changed if now.get(path) != after.get(path))
+        if since and not force:
+            raise InputError(
+                f"{since[0]} has been changed since (and {len(since) - 1} more); "
+                "--force puts all back all the same"
+            )
+        self._make_as(folder, before, now, changed)
+        _write(folder / "state", b"undone")
+        return sorted(changed)
+
+    # --- on disk ----------------------------------------------------------------------------
+
+    def _let_go(self, ref: str) -> None:
+        if self._held == ref:
+            self._held = ""
+            self._lock.release()
+
+    def _place(self, ref: str) -> Path:
+        return self._vault / hashlib.sha256(os.fsencode(ref)).hexdigest()[:32]
+
+    def _keep(self, ref: str) -> None:
+        folder = self._place(ref)
+        if folder.exists() and (folder / "state").read_text() == "begun":
+            return  # the way things were before it first ran is what counts
+        shutil.rmtree(folder, ignore_errors=True)
+        part = folder.with_suffix(".part")
+        shutil.rmtree(part, ignore_errors=True)
+        (part / "files").mkdir(parents=True)
+        entries, size = self._entries(), 0
+        if len(entries) > MOST_FILES:
+            raise NotPermitted(f"more than {MOST_FILES:,} files could not be put back")
+        for path, (kind, _, content) in entries.items():
+            if kind == "file" and not (copy := part / "files" / content).exists():
+                size += (self._root / path).stat().st_size
+                if size > MOST_BYTES:
+                    raise NotPermitted(f"more than {MOST_BYTES >> 20} MiB could not be put back")
+                _write(copy, (self._root / path).read_bytes())
+        _write(part / "before.json", json.dumps(entries).encode("ascii"))
+        _write(part / "ref", os.fsencode(ref))
+        _write(part / "state", b"begun")
+        part.rename(folder)
+
+    def _finish(self, ref: str) -> None:
+        folder = self._place(ref)
+        _write(folder / "after.json", json.dumps(self._entries()).encode("ascii"))
+        _write(folder / "state", b"committed")
+
+    def _put_back(self, ref: str) -> None:
+        folder = self._place(ref)
+        if not folder.exists():
+            return  # the snapshot was not whole, so the call never ran
+        before, now = _manifest(folder / "before.json"), self._entries()
+        self._make_as(folder, before, now, {**before, **now})
+        _write(folder / "after.json", (folder / "before.json").read_bytes())
+        _write(folder / "state", b"undone")
+
+    def _entries(self) -> dict[str, Entry]:
+        """Everything below the root: path → entry, folders before what is in them."""
+        return dict(self._walk(""))
+
+    def _walk(self, below: str) -> Iterator[tuple[str, Entry]]:
+        with os.scandir(self._root / below) as listed:
+            names = sorted(entry.name for entry in listed)
+        for name in names:
+            path = f"{below}/{name}" if below else name
+            if path in self._left_out:
+                continue
+            about = os.lstat(self._root / path)
+            mode = stat.S_IMODE(about.st_mode)
+            if stat.S_ISDIR(about.st_mode):
+                yield path, ("folder", mode, "")
+                yield from self._walk(path)
+            elif stat.S_ISLNK(about.st_mode):
+                yield path, ("link", 0, os.readlink(self._root / path))
+            elif stat.S_ISREG(about.st_mode):
+                yield path, ("file", mode, _digest(self._root / path))
+            else:
+                raise NotPermitted(f"{path} is no ordinary file, and could not be put back")
+
+    def _make_as(
+        self, folder: Path, before: Mapping[str, Entry], now: Mapping[str, Entry], paths: Any
+    ) -> None:
+        """Make these paths as they were: first what is there now goes, the deepest first."""
+        for path in sorted(paths, reverse=True):
+            was, kind = before.get(path), now[path][0] if path in now else ""
+            if kind and (was is None or was[0] != kind):
+                (os.rmdir if kind == "folder" else os.unlink)(self._root / path)
+        for path in sorted(paths):
+            was = before.get(path)
+            if was is not None and now.get(path) != was:
+                _make(self._root / path, was, folder / "files")
+
+
+def _make(place: Path, entry: Entry, files: Path) -> None:
+    kind, mode, content = entry
+    if kind == "folder":
+        place.mkdir(exist_ok=True)
+        place.chmod(mode)
+        return
+    part = place.with_name(f".{place.name[:200]}.diffcourt-part")
+    part.unlink(missing_ok=True)
+    if kind == "link":
+        os.symlink(content, part)
+    else:
+        _write(part, (files / content).read_bytes())
+        part.chmod(mode)
+    part.replace(place)
+
+
+def _write(place: Path, data: bytes) -> None:
+    """On disk when it returns: a snapshot that a power cut empties would be no way back."""
+    with open(place, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _digest(place: Path) -> str:
+    with open(place, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _manifest(place: Path) -> dict[str, Entry]:
+    return {path: tuple(entry) for path, entry in json.loads(place.read_bytes()).items()}

@@ -1,0 +1,213 @@
+"""Files put back as they were: on failure, after a crash in the middle, and once more later."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from orchestrator.engine.tools import ToolPolicy
+from orchestrator.engine.types import Level, Observation, ToolCall
+from orchestrator.errors import InputError, NotPermitted
+from orchestrator.sandbox import rollback
+from orchestrator.sandbox.rollback import FileRollback
+from orchestrator.stores.memory import MemoryStore
+from orchestrator.testing.scripted import ScriptedModel
+from tests.engine.engine_kit import (
+    Echo,
+    account,
+    created,
+    make_harness,
+    open_memory_journal,
+    spec,
+)
+
+pytestmark = pytest.mark.anyio
+CALL = "1/act/a/turn1/tool1/write"
+
+
+def picture(root: Path) -> dict[str, object]:
+    """Everything below a folder: kind, mode and content."""
+    found: dict[str, object] = {}
+    for path in sorted(root.rglob("*")):
+        name = path.relative_to(root).as_posix()
+        if path.is_symlink():
+            found[name] = ("link", os.readlink(path))
+        elif path.is_dir():
+            found[name] = ("folder", path.stat().st_mode)
+        else:
+            found[name] = ("file", path.stat().st_mode, path.read_bytes())
+    return found
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    place = tmp_path / "outside"
+    place.mkdir()
+    (place / "secret").write_text("ours")
+    return place
+
+
+@pytest.fixture
+def root(tmp_path: Path, outside: Path) -> Path:
+    root = tmp_path / "root"
+    (root / "pkg/deep").mkdir(parents=True)
+    (root / "empty").mkdir()
+    (root / "pkg/a.py").write_text("A = 1\n")
+    (root / "pkg/deep/run.sh").write_text("true\n")
+    (root / "pkg/deep/run.sh").chmod(0o755)
+    (root / "way out").symlink_to(outside)
+    (root / "caf\udce9").write_bytes(b"\xff")
+    (root / ".git").mkdir()
+    (root / ".git/HEAD").write_text("ref: x\n")
+    return root
+
+
+@pytest.fixture
+def scopes(root: Path, tmp_path: Path) -> FileRollback:
+    return FileRollback(root, tmp_path / "vault")
+
+
+def havoc(root: Path) -> None:
+    """Every kind of change, some of them to the kind of a file."""
+    (root / "pkg/a.py").write_text("A = 2\n")
+    (root / "new").mkdir()
+    (root / "new/b.py").write_text("B = 1\n")
+    (root / "pkg/deep/run.sh").unlink()
+    (root / "pkg/deep").rmdir()
+    (root / "pkg/deep").symlink_to(root.parent / "outside")
+    (root / "way out").unlink()
+    (root / "way out").write_text("a file now")
+    (root / "empty").rmdir()
+    (root / "empty").write_text("a file, too")
+    (root / "caf\udce9").chmod(0o600)
+
+
+async def test_undo_puts_everything_back_and_touches_nothing_else(
+    root: Path, outside: Path, scopes: FileRollback
+) -> None:
+    before, beyond = picture(root), picture(outside)
+    await scopes.begin(CALL)
+    havoc(root)
+    (root / ".git/HEAD").write_text("ref: y\n")
+    await scopes.undo(CALL)
+    (root / ".git/HEAD").write_text("ref: x\n")  # left out: it was not put back
+    assert picture(root) == before
+    assert picture(outside) == beyond
+    await scopes.undo(CALL)
+    assert picture(root) == before
+
+
+async def test_a_committed_call_can_be_taken_back_once_more(
+    root: Path, scopes: FileRollback
+) -> None:
+    before = picture(root)
+    await scopes.begin(CALL)
+    havoc(root)
+    await scopes.commit(CALL)
+    (root / "later.py").write_text("not its business\n")
+    assert "pkg/a.py" in scopes.restore(CALL)
+    (root / "later.py").unlink()
+    assert picture(root) == before
+
+
+async def test_what_was_changed_since_is_not_lost_unasked(root: Path, scopes: FileRollback) -> None:
+    await scopes.begin(CALL)
+    (root / "pkg/a.py").write_text("A = 2\n")
+    await scopes.commit(CALL)
+    (root / "pkg/a.py").write_text("A = 3\n")
+    with pytest.raises(InputError, match=r"pkg/a\.py has been changed since"):
+        scopes.restore(CALL)
+    assert (root / "pkg/a.py").read_text() == "A = 3\n"
+    scopes.restore(CALL, force=True)
+    assert (root / "pkg/a.py").read_text() == "A = 1\n"
+
+
+async def test_an_undo_that_is_cut_off_anywhere_is_finished_by_the_next(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = picture(root)
+    saved = tmp_path / "saved"
+    shutil.copytree(root, saved, symlinks=True)
+
+    class Cut(BaseException):
+        pass
+
+    for step in range(40):
+        scopes = FileRollback(root, tmp_path / f"vault{step}")
+        await scopes.begin(CALL)
+        havoc(root)
+        left = [step]
+
+        def cutting(real: Callable[..., object], left: list[int] = left) -> Callable[..., object]:
+            def run(*arguments: object, **more: object) -> object:
+                left[0] -= 1
+                if left[0] < 0:
+                    raise Cut
+                return real(*arguments, **more)
+
+            return run
+
+        with monkeypatch.context() as patched:
+            patched.setattr(rollback, "_make", cutting(rollback._make))
+            patched.setattr(rollback, "_write", cutting(rollback._write))
+            patched.setattr(rollback.os, "unlink", cutting(os.unlink))
+            patched.setattr(rollback.os, "rmdir", cutting(os.rmdir))
+            try:
+                await scopes.undo(CALL)
+            except Cut:
+                pass
+            else:
+                assert step > 5
+                break
+        await FileRollback(root, tmp_path / f"vault{step}").undo(CALL)
+        assert picture(root) == before
+    else:
+        raise AssertionError("never got through")
+    assert picture(root) == before
+
+
+async def test_a_snapshot_that_was_cut_off_is_made_anew(root: Path, tmp_path: Path) -> None:
+    before = picture(root)
+    scopes = FileRollback(root, tmp_path / "vault")
+    part = scopes._place(CALL).with_suffix(".part")
+    (part / "files").mkdir(parents=True)
+    await scopes.undo(CALL)  # the call never ran
+    assert picture(root) == before
+    await scopes.begin(CALL)
+    havoc(root)
+    await scopes.undo(CALL)
+    assert picture(root) == before
+
+
+async def test_what_could_not_be_put_back_is_refused(root: Path, scopes: FileRollback) -> None:
+    os.mkfifo(root / "pipe")
+    with pytest.raises(NotPermitted, match="pipe is no ordinary file"):
+        await scopes.begin(CALL)
+
+
+@pytest.mark.parametrize(("fails", "after"), [(True, "A = 1\n"), (False, "A = 2\n")])
+async def test_through_the_executor_a_failed_write_leaves_nothing(
+    root: Path, scopes: FileRollback, fails: bool, after: str
+) -> None:
+    def write(arguments: object, context: object) -> Observation:
+        (root / "pkg/a.py").write_text("A = 2\n")
+        if fails:
+            raise ValueError("half way")
+        return Observation("done")
+
+    store: MemoryStore = await created()
+    async with open_memory_journal(store) as journal:
+        harness = make_harness(
+            journal,
+            ScriptedModel({}),
+            Echo("write", level=Level.WRITE, run=write),
+            policy=ToolPolicy(max_level=Level.WRITE),
+            rollback=scopes,
+        )
+        wish = ToolCall("c", "write", {"text": "x"})
+        result = await harness.executor.call(spec("a", "write"), wish, CALL, account())
+    assert result.ok is not fails
+    assert (root / "pkg/a.py").read_text() == after
+    assert [kept.state for kept in scopes.snapshots()] == ["undone" if fails else "committed"]
