@@ -12,6 +12,7 @@
     ├── ApprovalPending             the run waits for a person's yes or no (exit 3, resumable)
     ├── OutputError                 the result could not be written where it was asked for (exit 3)
     ├── FlowError                   a flow's table is wrong, or a handler left it
+    ├── ActionFailed                a registered action's handler failed
     ├── SandboxError                a program could not be started or had to be ended
     ├── ModelError                  a model's reply cannot be used
     │   └── ScriptError             a scripted model was asked something it has no line for
@@ -130,6 +131,10 @@ class OutputError(DiffcourtError):
 
 class FlowError(DiffcourtError):
     """A transition table that is not sound, or a handler that returned a state outside it."""
+
+
+class ActionFailed(DiffcourtError):
+    """The handler of a registered action failed; what it wrote was put back."""
 
 
 class SandboxError(DiffcourtError):

@@ -10,7 +10,7 @@ A refusal is an observation for the model and an event in the journal; the tool 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import anyio
 
@@ -177,7 +177,8 @@ class Executor:
                 raise ApprovalRequired(
                     f"{call.tool.name} cannot be undone (call {key}); no person can be asked here"
                 )
-            await self._approver.approve(call, key)
+            shown = replace(call, arguments=self.redacted(dict(call.arguments)))
+            await self._approver.approve(shown, key)
 
     # --- do it ----------------------------------------------------------------------------------
 

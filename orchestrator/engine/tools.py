@@ -73,11 +73,19 @@ class Registry:
         self._specs: dict[str, ToolSpec] = {}
         self._validators: dict[str, Callable[[Json], list[str]]] = {}
         for tool in tools:
-            name = tool.spec.name
-            if name in self._tools:
-                raise ValueError(f"two tools are named {name}")
-            self._tools[name], self._specs[name] = tool, tool.spec
-            self._validators[name] = validator(tool.spec.schema)
+            self.add(tool)
+
+    def add(self, tool: Tool) -> None:
+        """Make one more tool known.
+
+        Raises:
+            ValueError: its name is taken, or its schema is none.
+        """
+        name = tool.spec.name
+        if name in self._tools:
+            raise ValueError(f"two tools are named {name}")
+        self._validators[name] = validator(tool.spec.schema)
+        self._tools[name], self._specs[name] = tool, tool.spec
 
     def specs(self) -> Mapping[str, ToolSpec]:
         """All tools, by name."""

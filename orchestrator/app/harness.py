@@ -1,0 +1,222 @@
+"""The executor as a library: other people's agents get the same guarantees for their actions.
+
+    async with Harness.open(Path("journal.db"), "run-1") as harness:
+        harness.register("deploy", deploy, schema=SCHEMA, level=Level.IRREVERSIBLE)
+        await harness.execute("deploy", {"to": "production"})       # raises ApprovalPending
+        await harness.approve_and_execute("deploy", {"to": "production"}, who="someone")
+
+Actions are numbered in the order in which they are asked for. A program that is started again over
+the same journal gets what is recorded, and nothing is done twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from orchestrator.engine.approvals import RecordedApprovals, decide, request_digest, waiting
+from orchestrator.engine.canonical import digest
+from orchestrator.engine.events import ignore
+from orchestrator.engine.executor import Executor
+from orchestrator.engine.framing import unframe
+from orchestrator.engine.journal import Journal, open_journal
+from orchestrator.engine.limits import Account
+from orchestrator.engine.ports import CallContext, Clock, Guard, SystemClock
+from orchestrator.engine.tools import Registry, ToolPolicy
+from orchestrator.engine.types import (
+    AgentSpec,
+    Bounds,
+    Json,
+    Level,
+    Observation,
+    ToolCall,
+    ToolSpec,
+)
+from orchestrator.errors import ActionFailed, ApprovalPending, Refused
+from orchestrator.sandbox.rollback import FileRollback
+from orchestrator.stores.holder import this_process
+from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.sqlite import SqliteStore
+
+Handler = Callable[[Mapping[str, Json]], Awaitable[Json]]
+ANYTHING: Mapping[str, Json] = {"type": "object"}
+APPROVED_SECONDS = 60.0
+UNBOUNDED, CLOCK = Bounds(), SystemClock()
+EVERY_LEVEL = ToolPolicy(max_level=Level.IRREVERSIBLE)
+_REFUSALS: dict[str, type[Refused]] = {kind.code: kind for kind in Refused.__subclasses__()}
+
+
+@dataclass(slots=True)
+class _Action:
+    """A handler as a tool of the engine."""
+
+    spec: ToolSpec
+    handler: Handler
+
+    async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
+        """Run the handler; what it returns is the action's result."""
+        return Observation("", await self.handler(arguments))
+
+
+class Harness:
+    """Registered actions behind one executor and one journal. Use ``Harness.open``."""
+
+    def __init__(
+        self, journal: Journal, executor: Executor, account: Account, clock: Clock, world: str
+    ) -> None:
+        self.journal = journal
+        self._executor, self._account, self._clock, self._world = executor, account, clock, world
+        self._asked = 0
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        path: Path | None,
+        run_id: str,
+        *,
+        bounds: Bounds = UNBOUNDED,
+        policy: ToolPolicy = EVERY_LEVEL,
+        guards: Sequence[Guard] = (),
+        root: Path | None = None,
+        world: str = "",
+        redact: Callable[[str], str] = str,
+        clock: Clock = CLOCK,
+    ) -> AsyncIterator[Self]:
+        """Open a run, new or begun before, and be its one writer until the end.
+
+        Args:
+            path: the SQLite journal; None keeps the run in memory.
+            bounds: the most that all actions together may use.
+            policy: the most that an action may do, and who is denied what.
+            root: files below it may be changed by actions of level WRITE, and are put back when one
+                fails; None refuses such actions.
+            world: what an approval is bound to besides the action, such as a commit's id.
+            redact: takes secrets out of what is recorded.
+
+        Raises:
+            StoreError: another process writes this run, or the journal cannot be used.
+        """
+        store = SqliteStore(path) if path else MemoryStore(clock)
+        try:
+            if run_id not in {run.run_id for run in await store.runs()}:
+                await store.create(run_id, clock.now(), {"options": {}})
+            async with open_journal(run_id, store, clock, holder=this_process()) as journal:
+                vault = (path.parent if path else root or Path()) / "rollback" / run_id
+
+                async def where() -> str:
+                    return world
+
+                executor = Executor(
+                    Registry([]),
+                    policy,
+                    journal,
+                    guards=guards,
+                    approver=RecordedApprovals(journal, clock, where),
+                    rollback=FileRollback(root, vault) if root else None,
+                    redact=redact,
+                    nonce=digest(["nonce", run_id])[:12],
+                    observer=ignore,
+                )
+                account = Account("the run", bounds, used=journal.spent(), elapsed=journal.elapsed)
+                yield cls(journal, executor, account, clock, world)
+        finally:
+            store.close()
+
+    def register(
+        self,
+        name: str,
+        handler: Handler,
+        *,
+        schema: Mapping[str, Json] = ANYTHING,
+        level: Level = Level.READ,
+        usd: float = 0.0,
+        timeout: float = 60.0,
+        description: str = "",
+    ) -> None:
+        """Make an action known.
+
+        Args:
+            handler: does it; takes the arguments, returns a JSON value.
+            schema: JSON Schema of the arguments.
+            level: what it can do to the world: READ, WRITE, ADMIN or IRREVERSIBLE.
+            usd: the most that it can cost, in US dollars.
+            timeout: seconds.
+
+        Raises:
+            ValueError: the name is taken, or the schema is none.
+        """
+        spec = ToolSpec(name, description, schema, level, timeout=timeout, usd=usd)
+        self._executor.registry.add(_Action(spec, handler))
+
+    async def execute(
+        self, name: str, arguments: Mapping[str, Json] | None = None, *, agent: str = "agent"
+    ) -> Json:
+        """The automated path: what cannot be undone is not done here.
+
+        Returns:
+            What the handler returned, or the record of it.
+
+        Raises:
+            NotRegistered, NotPermitted, InvalidArguments, GuardRefused, BudgetExhausted: refused;
+                nothing happened, and it cost nothing.
+            ApprovalPending: it waits for a person; it cost nothing.
+            Denied: a person has said no.
+            ActionFailed: the handler failed; what it wrote is put back.
+        """
+        self._asked += 1
+        return await self._run(f"execute/{self._asked}/{name}", name, arguments or {}, agent)
+
+    async def approve_and_execute(
+        self,
+        name: str,
+        arguments: Mapping[str, Json] | None = None,
+        *,
+        who: str,
+        agent: str = "agent",
+    ) -> Json:
+        """The human path: a person has said yes to exactly this, and it is done, once.
+
+        An equal action that waits is the one that is approved.
+
+        Args:
+            who: recorded as the one who approved.
+
+        Raises:
+            as ``execute``, but for ApprovalPending.
+        """
+        given = arguments or {}
+        call = self._waiting(name, given)
+        if call is None:
+            self._asked += 1
+            call = f"execute/{self._asked}/{name}"
+        try:
+            return await self._run(call, name, given, agent)
+        except ApprovalPending:
+            now = self._clock.now()
+            decide(self.journal, call, approved=True, who=who, now=now, seconds=APPROVED_SECONDS)
+        return await self._run(call, name, given, agent)
+
+    def _waiting(self, name: str, arguments: Mapping[str, Json]) -> str | None:
+        shown = self._executor.redacted(dict(arguments))
+        request = request_digest(name, shown, self._world)
+        for call, asked in waiting(self.journal).items():
+            if asked["request"] == request:
+                return call
+        return None
+
+    async def _run(self, key: str, name: str, arguments: Mapping[str, Json], agent: str) -> Json:
+        known = tuple(self._executor.registry.specs())
+        spec = AgentSpec(agent, "", "", known)
+        call = ToolCall(key, name, arguments)
+        result = await self._executor.call(spec, call, key, self._account)
+        if result.ok:
+            return result.data
+        said = unframe(result.content, self._executor.nonce)
+        kind = _REFUSALS.get(result.code)
+        if kind is None:
+            raise ActionFailed(f"{name}: {said}")
+        raise kind(said.removeprefix("refused: "))
