@@ -153,9 +153,18 @@ class Harness:
         self._executor.registry.add(_Action(spec, handler))
 
     async def execute(
-        self, name: str, arguments: Mapping[str, Json] | None = None, *, agent: str = "agent"
+        self,
+        name: str,
+        arguments: Mapping[str, Json] | None = None,
+        *,
+        call: str = "",
+        agent: str = "agent",
     ) -> Json:
         """The automated path: what cannot be undone is not done here.
+
+        Args:
+            call: names this one call, such as by the id of a model's tool call: asked for again, it
+                is the same call. Calls without a name are numbered.
 
         Returns:
             What the handler returned, or the record of it.
@@ -167,8 +176,7 @@ class Harness:
             Denied: a person has said no.
             ActionFailed: the handler failed; what it wrote is put back.
         """
-        self._asked += 1
-        return await self._run(f"execute/{self._asked}/{name}", name, arguments or {}, agent)
+        return await self._run(self._key(name, call), name, arguments or {}, agent)
 
     async def approve_and_execute(
         self,
@@ -176,37 +184,80 @@ class Harness:
         arguments: Mapping[str, Json] | None = None,
         *,
         who: str,
+        call: str = "",
         agent: str = "agent",
     ) -> Json:
         """The human path: a person has said yes to exactly this, and it is done, once.
 
-        An equal action that waits is the one that is approved.
-
         Args:
             who: recorded as the one who approved.
+            call: as for ``execute``; without it an equal action that waits is the one approved.
 
         Raises:
             as ``execute``, but for ApprovalPending.
         """
-        given = arguments or {}
-        call = self._waiting(name, given)
-        if call is None:
-            self._asked += 1
-            call = f"execute/{self._asked}/{name}"
+        return await self._answered(name, arguments or {}, who, call, agent, approved=True)
+
+    async def deny(
+        self,
+        name: str,
+        arguments: Mapping[str, Json] | None = None,
+        *,
+        who: str,
+        call: str = "",
+        agent: str = "agent",
+    ) -> None:
+        """A person has said no: recorded, and raised as it is when the call is asked for again.
+
+        Raises:
+            Denied: always, unless it had happened before.
+        """
+        await self._answered(name, arguments or {}, who, call, agent, approved=False)
+
+    async def _answered(
+        self,
+        name: str,
+        arguments: Mapping[str, Json],
+        who: str,
+        call: str,
+        agent: str,
+        *,
+        approved: bool,
+    ) -> Json:
+        key = "" if call else self._waiting(name, arguments)
+        key = key or self._key(name, call)
         try:
-            return await self._run(call, name, given, agent)
+            return await self._run(key, name, arguments, agent)
         except ApprovalPending:
             now = self._clock.now()
-            decide(self.journal, call, approved=True, who=who, now=now, seconds=APPROVED_SECONDS)
-        return await self._run(call, name, given, agent)
+            decide(self.journal, key, approved=approved, who=who, now=now, seconds=APPROVED_SECONDS)
+        return await self._run(key, name, arguments, agent)
 
-    def _waiting(self, name: str, arguments: Mapping[str, Json]) -> str | None:
+    def level(self, name: str) -> Level:
+        """What an action can do to the world.
+
+        Raises:
+            NotRegistered: there is none of that name.
+        """
+        return self._executor.registry.get(name).spec.level
+
+    def actions(self) -> list[ToolSpec]:
+        """What is registered, in order."""
+        return list(self._executor.registry.specs().values())
+
+    def _key(self, name: str, call: str) -> str:
+        if call:
+            return f"execute/{call}/{name}"
+        self._asked += 1
+        return f"execute/{self._asked}/{name}"
+
+    def _waiting(self, name: str, arguments: Mapping[str, Json]) -> str:
         shown = self._executor.redacted(dict(arguments))
         request = request_digest(name, shown, self._world)
         for call, asked in waiting(self.journal).items():
             if asked["request"] == request:
                 return call
-        return None
+        return ""
 
     async def _run(self, key: str, name: str, arguments: Mapping[str, Json], agent: str) -> Json:
         known = tuple(self._executor.registry.specs())

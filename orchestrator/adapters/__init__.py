@@ -1,0 +1,1 @@
+"""Other people's agent frameworks behind the harness: a module each, each an extra."""

@@ -1,0 +1,58 @@
+"""LangGraph: a tool node whose tools run behind the harness (``diffcourt[langgraph]``).
+
+    graph.add_node("tools", GuardedTools(harness))
+
+What cannot be undone interrupts the graph, which goes on with
+``Command(resume={"approved": True, "who": "a name"})``. An interrupted node runs again from its
+start: each call is named by its tool call id, so what had happened is not done again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from langchain_core.messages import ToolMessage
+from langgraph.types import interrupt
+
+from orchestrator.app.harness import Harness
+from orchestrator.errors import ActionFailed, ApprovalPending, Refused
+
+
+class GuardedTools:
+    """A node for a graph whose state has ``messages``, the last of which calls tools.
+
+    Args:
+        harness: knows the actions; open for as long as the graph runs.
+        agent: by which name the graph's agent stands in the journal.
+    """
+
+    def __init__(self, harness: Harness, agent: str = "langgraph") -> None:
+        self._harness, self._agent = harness, agent
+
+    async def __call__(self, state: Mapping[str, Any]) -> dict[str, list[ToolMessage]]:
+        """Run the calls of the last message, one after the other, and answer each."""
+        asked = state["messages"][-1].tool_calls
+        return {"messages": [await self._answer(call) for call in asked]}
+
+    async def _answer(self, call: Mapping[str, Any]) -> ToolMessage:
+        try:
+            value, ok = await self._run(call), True
+        except (Refused, ActionFailed) as fault:
+            value, ok = f"{type(fault).__name__}: {fault}", False
+        text = value if isinstance(value, str) else json.dumps(value)
+        return ToolMessage(
+            text, name=call["name"], tool_call_id=call["id"], status="success" if ok else "error"
+        )
+
+    async def _run(self, call: Mapping[str, Any]) -> Any:
+        name, arguments = call["name"], call["args"]
+        by = {"call": call["id"], "agent": self._agent}
+        try:
+            return await self._harness.execute(name, arguments, **by)
+        except ApprovalPending as pending:
+            answer = interrupt({"tool": name, "arguments": arguments, "why": str(pending)})
+        who = str(answer.get("who") or "somebody")
+        decide = self._harness.approve_and_execute if answer.get("approved") else self._harness.deny
+        return await decide(name, arguments, who=who, **by)

@@ -1,0 +1,60 @@
+"""The OpenAI Agents SDK: registered actions as its function tools (``diffcourt[openai-agents]``).
+
+    agent = Agent(name="ops", tools=guarded_tools(harness))
+
+What cannot be undone asks for approval the SDK's way (``result.interruptions``, ``state.approve``).
+The harness holds by itself: a tool that is invoked without that approval is refused all the same.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from agents.tool_context import ToolContext
+
+from agents import FunctionTool
+from orchestrator.app.harness import Harness
+from orchestrator.engine.types import Level, ToolSpec
+from orchestrator.errors import ActionFailed, ApprovalPending, Refused
+
+APPROVED_BY = "whoever approved it in the OpenAI Agents run"
+
+
+def guarded_tools(harness: Harness, agent: str = "openai-agents") -> list[FunctionTool]:
+    """A function tool for each action that is registered now.
+
+    Args:
+        harness: open for as long as the agent runs.
+        agent: by which name the SDK's agent stands in the journal.
+    """
+    return [_tool(harness, spec, agent) for spec in harness.actions()]
+
+
+def _tool(harness: Harness, spec: ToolSpec, agent: str) -> FunctionTool:
+    async def invoke(context: ToolContext[Any], written: str) -> str:
+        by = {"call": context.tool_call_id, "agent": agent}
+        try:
+            arguments = json.loads(written or "{}")
+            if spec.level > Level.WRITE and context.is_tool_approved(
+                spec.name, context.tool_call_id
+            ):
+                value = await harness.approve_and_execute(
+                    spec.name, arguments, who=APPROVED_BY, **by
+                )
+            else:
+                value = await harness.execute(spec.name, arguments, **by)
+        except (Refused, ActionFailed, ApprovalPending) as fault:
+            return f"{type(fault).__name__}: {fault}"
+        except ValueError as fault:
+            return f"InvalidArguments: not JSON: {fault}"
+        return value if isinstance(value, str) else json.dumps(value)
+
+    return FunctionTool(
+        name=spec.name,
+        description=spec.description,
+        params_json_schema=dict(spec.schema),
+        on_invoke_tool=invoke,
+        strict_json_schema=False,  # the harness holds the arguments against the schema itself
+        needs_approval=spec.level > Level.WRITE,
+    )

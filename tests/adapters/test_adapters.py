@@ -1,0 +1,262 @@
+"""Two tests that any framework's adapter must pass, each with the real library.
+
+The refusal test: the effect of a refused action provably never happened. The trace test: every step
+left its typed event in the journal.
+"""
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from orchestrator import Bounds, Harness, Level
+from orchestrator.stores.sqlite import SqliteStore
+
+pytestmark = [
+    pytest.mark.anyio,
+    # Both libraries are written for asyncio, and warn of themselves while they are imported.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::PendingDeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+TEXT = {
+    "type": "object",
+    "properties": {"text": {"type": "string"}},
+    "required": ["text"],
+    "additionalProperties": False,
+}
+Wish = tuple[str, dict[str, str]]
+Drive = Callable[[Harness, list[Wish], bool | None], Awaitable[list[str]]]
+"""Lets the framework's agent wish for actions one after the other, answers what needs a person
+(None: leaves it unanswered), and returns what the agent was told."""
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def with_langgraph(harness: Harness, wishes: list[Wish], answer: bool | None) -> list[str]:
+    from langchain_core.messages import AIMessage, ToolMessage
+    from langgraph.checkpoint.memory import InMemorySaver
+    from langgraph.graph import END, START, MessagesState, StateGraph
+    from langgraph.types import Command
+
+    from orchestrator.adapters.langgraph import GuardedTools
+
+    def model(state: MessagesState) -> dict[str, Any]:
+        turn = sum(isinstance(message, AIMessage) for message in state["messages"])
+        if turn == len(wishes):
+            return {"messages": [AIMessage("done")]}
+        name, arguments = wishes[turn]
+        call = {"name": name, "args": arguments, "id": f"call{turn}", "type": "tool_call"}
+        return {"messages": [AIMessage("", tool_calls=[call])]}
+
+    graph = StateGraph(MessagesState)
+    graph.add_node("model", model)
+    graph.add_node("tools", GuardedTools(harness))
+    graph.add_edge(START, "model")
+    graph.add_conditional_edges(
+        "model", lambda state: "tools" if state["messages"][-1].tool_calls else END
+    )
+    graph.add_edge("tools", "model")
+    app = graph.compile(checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "1"}}
+    state = await app.ainvoke({"messages": [("user", "go")]}, config)
+    while state.get("__interrupt__") and answer is not None:
+        resume = Command(resume={"approved": answer, "who": "a person"})
+        state = await app.ainvoke(resume, config)
+    told = [m.content for m in state["messages"] if isinstance(m, ToolMessage)]
+    return [str(text) for text in told]
+
+
+async def with_openai_agents(
+    harness: Harness, wishes: list[Wish], answer: bool | None
+) -> list[str]:
+    from openai.types.responses import (
+        ResponseFunctionToolCall,
+        ResponseOutputMessage,
+        ResponseOutputText,
+    )
+
+    from agents import Agent, Model, ModelResponse, RunConfig, Runner, Usage
+    from orchestrator.adapters.openai_agents import guarded_tools
+
+    class Scripted(Model):
+        turn = 0
+
+        async def get_response(self, *args: Any, **more: Any) -> ModelResponse:
+            self.turn += 1
+            if self.turn > len(wishes):
+                text = ResponseOutputText(annotations=[], text="done", type="output_text")
+                said: Any = ResponseOutputMessage(
+                    id="m", content=[text], role="assistant", status="completed", type="message"
+                )
+            else:
+                name, arguments = wishes[self.turn - 1]
+                said = ResponseFunctionToolCall(
+                    arguments=json.dumps(arguments),
+                    call_id=f"call{self.turn - 1}",
+                    name=name,
+                    type="function_call",
+                )
+            return ModelResponse(output=[said], usage=Usage(), response_id=None)
+
+        def stream_response(self, *args: Any, **more: Any) -> Any:
+            raise NotImplementedError
+
+    agent = Agent(name="ops", model=Scripted(), tools=guarded_tools(harness))
+    config = RunConfig(tracing_disabled=True)
+    result = await Runner.run(agent, "go", run_config=config)
+    while result.interruptions and answer is not None:
+        state = result.to_state()
+        for item in result.interruptions:
+            (state.approve if answer else state.reject)(item)
+        result = await Runner.run(agent, state, run_config=config)
+    items = [item for item in result.new_items if item.type == "tool_call_output_item"]
+    return [str(item.output) for item in items]
+
+
+DRIVES = [
+    pytest.param(with_langgraph, id="langgraph"),
+    pytest.param(with_openai_agents, id="openai-agents"),
+]
+
+
+class World:
+    """The effects, as the world saw them."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    async def act(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        self.seen.append(arguments["text"])
+        return {"did": arguments["text"]}
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+async def harness(world: World, tmp_path: Path) -> AsyncIterator[Harness]:
+    async with Harness.open(tmp_path / "j.db", "r", bounds=Bounds(tool_calls=3)) as it:
+        it.register("read", world.act, schema=TEXT, description="Reads.")
+        it.register("deploy", world.act, schema=TEXT, level=Level.IRREVERSIBLE)
+        yield it
+
+
+@pytest.mark.parametrize("drive", DRIVES)
+async def test_a_refused_action_never_happened(
+    drive: Drive, harness: Harness, world: World
+) -> None:
+    told = await drive(
+        harness,
+        [
+            ("read", {"words": "not in the schema"}),
+            ("deploy", {"text": "v1"}),
+            ("read", {"text": "a"}),
+            ("read", {"text": "b"}),
+            ("read", {"text": "c"}),
+            ("read", {"text": "over the budget"}),
+        ],
+        False,
+    )
+    assert world.seen == ["a", "b", "c"]
+    assert len(told) == 6
+    assert "InvalidArguments" in told[0]
+    assert "BudgetExhausted" in told[5]
+
+
+@pytest.mark.parametrize("drive", DRIVES)
+async def test_what_nobody_answers_does_not_happen(
+    drive: Drive, harness: Harness, world: World
+) -> None:
+    await drive(harness, [("deploy", {"text": "v1"})], None)
+    assert world.seen == []
+
+
+@pytest.mark.parametrize("drive", DRIVES)
+async def test_every_step_left_its_event_in_the_journal(
+    drive: Drive, world: World, tmp_path: Path
+) -> None:
+    path = tmp_path / "j.db"
+    async with Harness.open(path, "r") as harness:
+        harness.register("read", world.act, schema=TEXT, description="Reads.")
+        harness.register("deploy", world.act, schema=TEXT, level=Level.IRREVERSIBLE)
+        wishes: list[Wish] = [
+            ("read", {"text": "a"}),
+            ("deploy", {"text": "v1"}),
+            ("read", {"words": "wrong"}),
+        ]
+        told = await drive(harness, wishes, True)
+    assert world.seen == ["a", "v1"]
+    assert json.loads(told[1]) == {"did": "v1"}
+    rows = await rows_of(path)
+    kinds = [(kind, key.rsplit("/", 1)[-1]) for kind, key in rows if not key.startswith("sitting")]
+    assert kinds == [
+        ("intent", "read"),
+        ("outcome", "read"),
+        ("note", "deploy"),  # it is asked for
+        ("note", "deploy"),  # a person answers
+        ("intent", "deploy"),
+        ("outcome", "deploy"),
+        ("refusal", "read"),
+    ]
+
+
+async def test_the_harness_holds_where_the_sdk_forgets_to_ask(
+    harness: Harness, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from orchestrator.adapters import openai_agents
+
+    offered = openai_agents.guarded_tools
+
+    def careless(harness: Harness) -> list[Any]:
+        tools = offered(harness)
+        for tool in tools:
+            tool.needs_approval = False
+        return tools
+
+    monkeypatch.setattr(openai_agents, "guarded_tools", careless)
+    (told,) = await with_openai_agents(harness, [("deploy", {"text": "v1"})], None)
+    assert told.startswith("ApprovalPending")
+    assert world.seen == []
+
+
+async def rows_of(path: Path) -> list[tuple[str, str]]:
+    store = await anyio.to_thread.run_sync(SqliteStore, path)
+    try:
+        return [(row.kind, row.key) for row in await store.rows("r")]
+    finally:
+        store.close()
+
+
+async def test_a_node_that_is_interrupted_does_nothing_twice(
+    harness: Harness, world: World
+) -> None:
+    """LangGraph runs an interrupted node again from its start."""
+    from langchain_core.messages import AIMessage
+    from langgraph.checkpoint.memory import InMemorySaver
+    from langgraph.graph import END, START, MessagesState, StateGraph
+    from langgraph.types import Command
+
+    from orchestrator.adapters.langgraph import GuardedTools
+
+    calls = [
+        {"name": name, "args": {"text": text}, "id": f"c{n}", "type": "tool_call"}
+        for n, (name, text) in enumerate([("read", "a"), ("deploy", "v1")])
+    ]
+    graph = StateGraph(MessagesState)
+    graph.add_node("tools", GuardedTools(harness))
+    graph.add_edge(START, "tools")
+    graph.add_edge("tools", END)
+    app = graph.compile(checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "1"}}
+    await app.ainvoke({"messages": [AIMessage("", tool_calls=calls)]}, config)  # type: ignore[arg-type]
+    await app.ainvoke(Command(resume={"approved": True, "who": "a person"}), config)
+    assert world.seen == ["a", "v1"]
