@@ -7,14 +7,21 @@ from types import ModuleType
 
 import pytest
 
-from tests.torture import kill_points, store_faults, writers, writing_effects
+from tests.torture import budget_sequences, kill_points, store_faults, writers, writing_effects
 from tests.torture.faulty_disk import available
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize(
-    ("module", "count"), [(kill_points, 3), (store_faults, 4), (writing_effects, 4), (writers, 1)]
+    ("module", "count"),
+    [
+        (kill_points, 3),
+        (store_faults, 4),
+        (writing_effects, 4),
+        (writers, 1),
+        (budget_sequences, 30),
+    ],
 )
 def test_a_sample_of_the_cases_passes(module: ModuleType, count: int) -> None:
     if module is store_faults and not available():
