@@ -179,10 +179,10 @@ async def _work(run: _Run, observer: Observer, begin: Callable[[], Any]) -> Verd
         ticker = _Ticker(observer)
         opening = Opening(
             sources=await sources(change),
-            adjust=partial(_adjusted, run.options),
+            adjust=partial(adjusted, run.options),
             serve=serve,
             environment="ci" if os.environ.get("CI") else "local",
-            redact=_redactor(os.environ),
+            redact=redactor(os.environ),
             observer=ticker,
             pool=run.pool,
             approver=partial(_approver, run, change),
@@ -229,7 +229,7 @@ async def _take_in(run: _Run, journal: Journal) -> Change:
     return wire.from_json(await journal.effect("intake", asked, perform))
 
 
-def _adjusted(options: ReviewOptions, settings: Settings) -> Settings:
+def adjusted(options: ReviewOptions, settings: Settings) -> Settings:
     """The settings with what the person said on top."""
     bounds = {
         "iterations": options.max_iterations,
@@ -244,7 +244,7 @@ def _adjusted(options: ReviewOptions, settings: Settings) -> Settings:
     return settings.model_copy(update=update)
 
 
-def _redactor(environment: Mapping[str, str]) -> Callable[[str], str]:
+def redactor(environment: Mapping[str, str]) -> Callable[[str], str]:
     """Takes the values of our own secrets out of text."""
     secrets = sorted(
         {

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from orchestrator.cli import rubric_files, rubric_fit
-from orchestrator.cli.parsing import amount, count
+from orchestrator.cli import rubric_files, rubric_fit, rubric_score
+from orchestrator.cli.parsing import add_repo, amount, count, name_of
 from orchestrator.cli.rubric_args import add_items, add_labels
 
 FORMATS = ("paperbench", "healthbench", "autorubric", "promptfoo", "deepeval")
@@ -16,7 +16,8 @@ EXIT_CODES = """\
 exit codes:
   0    done; for tune: the gain is proven and a rubric was written
   1    tune: no rubric was written; gate: agreement dropped; diff: they differ
-  2    wrong usage, rubric, items or labels\
+  2    wrong usage, rubric, items or labels
+  3    score: a run that was named could not be scored again\
 """
 
 
@@ -31,10 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
 
     _files(part)
-    p = part("score", "score items with a rubric")
-    add_items(p)
-    p.add_argument("--json", action="store_true", help="print JSON lines")
-    p.set_defaults(do=rubric_fit.score)
+    _score(part("score", "score items, or recorded runs by replay, with a rubric"))
     p = part("eval", "measure how a rubric agrees with people")
     add_items(p)
     add_labels(p)
@@ -76,6 +74,29 @@ def _files(part: Callable[[str, str], argparse.ArgumentParser]) -> None:
     p.add_argument("--to", dest="format", choices=FORMATS, required=True)
     p.add_argument("--items", type=Path, metavar="FILE", help="an item whose grades go with it")
     p.set_defaults(do=rubric_files.export)
+
+
+def _score(p: argparse.ArgumentParser) -> None:
+    add_items(p, many="*")
+    p.add_argument(
+        "--runs", nargs="*", metavar="RUN",
+        help="score these recorded runs by replay; without a name, or all: every finished one",
+    )  # fmt: skip
+    add_repo(p)
+    p.add_argument(
+        "--provider", type=name_of("a provider"), default="offline", metavar="NAME",
+        help="who judges what no record answers; default: nobody, and it is not scored",
+    )  # fmt: skip
+    p.add_argument(
+        "--repeat", type=count, default=0, metavar="N",
+        help="have each run judged N times, to see how the judge agrees with itself",
+    )  # fmt: skip
+    p.add_argument(
+        "--probes", action="store_true",
+        help="judge each run with its evidence reversed, and padded; implies --repeat 2",
+    )  # fmt: skip
+    p.add_argument("--json", action="store_true", help="print JSON lines, which are items again")
+    p.set_defaults(do=rubric_score.score)
 
 
 def _tune(p: argparse.ArgumentParser) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -13,30 +12,6 @@ from orchestrator.errors import EXIT_GATED, EXIT_OK, InputError
 
 if TYPE_CHECKING:
     from orchestrator.tuning.rule import Aim
-
-
-def score(args: argparse.Namespace, out: TextIO) -> int:
-    """Print each item's decision and total."""
-    from orchestrator.cli.rubric_args import need_numpy
-    from orchestrator.report.safe import visible
-
-    need_numpy()
-    from orchestrator.tuning.flips import accepts
-    from orchestrator.tuning.items import read_items
-    from orchestrator.tuning.rubric_file import read_rubric
-    from orchestrator.tuning.sample import check_scored
-
-    rubric = read_rubric(rubric_path(args.rubric))
-    items = read_items(args.items, args.scale)
-    check_scored(rubric, items)
-    for item in items:
-        ok, total = accepts(rubric, item.scores)
-        row = {"id": item.id, "repeat": item.repeat, "accept": ok, "total": total}
-        shown = "  n/a " if total is None else f"{total:.4f}"
-        word = "accept" if ok else "reject"
-        line = json.dumps(row) if args.json else f"{word}  {shown}  {visible(item.id)}"
-        emit(line + "\n", out)
-    return EXIT_OK
 
 
 def evaluate(args: argparse.Namespace, out: TextIO) -> int:

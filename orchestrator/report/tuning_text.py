@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from orchestrator.report.page import Page, pad, plural
 from orchestrator.report.safe import visible
@@ -12,7 +12,8 @@ from orchestrator.tuning.criteria import Criterion
 from orchestrator.tuning.evaluate import Evaluation
 from orchestrator.tuning.flips import Flip
 from orchestrator.tuning.intervals import Compared, Interval, change, number
-from orchestrator.tuning.noise import SWAYED
+from orchestrator.tuning.noise import SWAYED, Repeats
+from orchestrator.tuning.probes import Probed, unstable
 from orchestrator.tuning.tune import Outcome
 from orchestrator.tuning.validate import expected_at
 
@@ -203,3 +204,36 @@ def _noise(page: Page, found: Evaluation) -> list[str]:
         text = f"Length {word} the total: rank correlation {found.sway:+.2f} within a label"
         lines += ["", *page.wrap(text)]
     return lines
+
+
+def render_steadiness(repeats: Repeats | None, probed: Mapping[str, Probed], width: int) -> str:
+    """Whether a judge says the same of the same, ending in a newline."""
+    page = Page(width)
+    lines = [""]
+    if repeats is not None:
+        text = (
+            f"Judged again, {plural(repeats.items, 'run')}: {repeats.flipped:.1%} of pairs decide "
+            f"differently, the total moves by {repeats.total_sd:.3f} (standard deviation)"
+        )
+        lines += page.wrap(text)
+        lines += [
+            f"  {share:>6.1%} the same  {visible(name)}"
+            for name, share in sorted(repeats.criteria_same.items(), key=lambda x: x[1])
+        ]
+    for found in probed.values():
+        text = (
+            f"Evidence {found.name}, {plural(found.items, 'run')}: {found.flipped:.1%} of "
+            f"decisions flip, {found.moved:.1%} of the judge's scores change"
+        )
+        lines += page.wrap(text)
+        lines += [
+            f"  {share:>6.1%} changed  {visible(name)}"
+            for name, share in found.criteria.items()
+            if share
+        ]
+    against = unstable(repeats, probed)
+    for why in against:
+        lines += page.wrap(f"Not called stable: {why}", rest="  ")
+    if not against:
+        lines.append("Stable on these runs: neither asking again, nor order, nor length moved it")
+    return "\n".join(lines) + "\n"

@@ -24,12 +24,15 @@ class Repeats:
         flipped: share of pairs of scorings of one item that decide differently.
         total_sd: standard deviation of the total within an item.
         criteria_sd: the same per criterion.
+        criteria_same: share of pairs of scorings of one item that give a judged criterion the same
+            score; abstaining twice is the same, abstaining once is not.
     """
 
     items: int
     flipped: float
     total_sd: float
     criteria_sd: dict[str, float]
+    criteria_same: dict[str, float]
 
 
 def repeat_noise(rubric: Rubric, items: list[Item]) -> Repeats | None:
@@ -43,6 +46,7 @@ def repeat_noise(rubric: Rubric, items: list[Item]) -> Repeats | None:
     pairs = flips = 0
     totals: list[float] = []
     spread: dict[str, list[float]] = {}
+    same: dict[str, list[bool]] = {}
     for scorings in again:
         said = [accepts(rubric, s.scores) for s in scorings]
         for (a, _), (b, _) in combinations(said, 2):
@@ -52,7 +56,10 @@ def repeat_noise(rubric: Rubric, items: list[Item]) -> Repeats | None:
         if len(values) > 1:
             totals.append(float(np.var(values, ddof=1)))
         for c in rubric.criteria:
-            got = [v for s in scorings if isinstance(v := s.scores.get(c.id), float)]
+            given = [s.scores[c.id] for s in scorings if c.id in s.scores]
+            if c.kind == "judged":
+                same.setdefault(c.id, []).extend(a == b for a, b in combinations(given, 2))
+            got = [v for v in given if isinstance(v, float)]
             if len(got) > 1:
                 spread.setdefault(c.id, []).append(float(np.var(got, ddof=1)))
     return Repeats(
@@ -60,6 +67,7 @@ def repeat_noise(rubric: Rubric, items: list[Item]) -> Repeats | None:
         flips / pairs,
         float(np.sqrt(np.mean(totals))) if totals else 0.0,
         {name: float(np.sqrt(np.mean(v))) for name, v in spread.items()},
+        {name: float(np.mean(v)) for name, v in same.items() if v},
     )
 
 

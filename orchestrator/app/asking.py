@@ -1,0 +1,190 @@
+"""Asking the judge anew about a recorded review: once more, reversed, or padded.
+
+What it says is kept in ``judgings.db`` beside the runs, never in the finished run, so that the same
+question is paid for once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from orchestrator.app.providers import OFFLINE
+from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.source import Source
+from orchestrator.engine.agent import Harness
+from orchestrator.engine.canonical import digest
+from orchestrator.engine.executor import Executor
+from orchestrator.engine.journal import Journal, open_journal
+from orchestrator.engine.judge import Mark
+from orchestrator.engine.limits import Account
+from orchestrator.engine.ports import SystemClock
+from orchestrator.engine.team import Task, run_task
+from orchestrator.engine.types import Criterion
+from orchestrator.review import judging
+from orchestrator.review.case import Case
+from orchestrator.review.opening import Serving
+from orchestrator.stores.holder import this_process
+from orchestrator.stores.sqlite import SqliteStore
+
+JUDGINGS = "judgings.db"
+AS_IS = "as-is"
+PADDING = " ".join(
+    ["This sentence says nothing of the change; it is here to make the text longer."] * 5
+)
+
+Serve = Callable[[Settings, Sequence[Source]], AbstractAsyncContextManager[Serving]]
+Scores = Mapping[str, Mark]
+Evidence = dict[str, Any]
+
+
+def as_is(evidence: Evidence) -> Evidence:
+    """The evidence as the run's own judge was shown it."""
+    return evidence
+
+
+def reversed_order(evidence: Evidence) -> Evidence:
+    """Every list in it the other way round: the same evidence in another order."""
+    return {
+        name: value[::-1] if isinstance(value, list) else value for name, value in evidence.items()
+    }
+
+
+def padded(evidence: Evidence) -> Evidence:
+    """Every finding's detail longer by neutral text, and a remark where there is no finding."""
+    findings = [
+        {**finding, "detail": f"{finding['detail']} {PADDING}".strip()}
+        for finding in evidence["findings"]
+    ]
+    return {**evidence, "findings": findings, "remark": PADDING}
+
+
+PROBES: Mapping[str, Callable[[Evidence], Evidence]] = MappingProxyType(
+    {"reversed": reversed_order, "padded": padded}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Whether and how the judge is asked.
+
+    Attributes:
+        provider: who serves the judge; ``offline`` asks nobody.
+        repeat: how often each review is judged anew; 0: only what no record answers.
+        probes: judge it with its evidence reversed, and padded, as well.
+    """
+
+    provider: str = OFFLINE
+    repeat: int = 0
+    probes: bool = False
+
+
+NOBODY = Asking()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A recorded review, and who is to judge it.
+
+    Attributes:
+        layers: of the catalog that the run had.
+        folder: where the answers are kept.
+        serving: opens the judge's model.
+    """
+
+    case: Case
+    layers: Sequence[Source]
+    folder: Path
+    asking: Asking
+    serving: Serve
+
+
+class Judge:
+    """A model that judges one recorded review. Use ``open_judge``."""
+
+    def __init__(self, case: Case, harness: Harness) -> None:
+        self._case, self._harness = case, harness
+        bounds = case.settings.run_bounds
+        self._budget = Account("judging anew", bounds)
+
+    async def say(
+        self, criteria: Sequence[Criterion], probe: str = AS_IS, number: int = 1
+    ) -> Scores:
+        """Its marks.
+
+        Args:
+            probe: how the evidence is shown, of ``PROBES``.
+            number: which asking of the same question.
+        """
+        evidence = PROBES.get(probe, as_is)(judging.evidence_of(self._case))
+        task = judging.task(self._case, criteria, "", evidence)
+        result = await run_task(self._placed(task, probe, number), self._harness, self._budget)
+        return judging.marks(criteria, result)
+
+    def _placed(self, task: Task, probe: str, number: int) -> Task:
+        """The task under a key that says all that its answer depends on.
+
+        An answer that failed is not asked for again under its key but under the next.
+        """
+        model, choice = self._harness.model.name, self._harness.choose(task.spec)
+        asked = digest([task.spec.digest, model, choice.model, choice.effort, task.brief])
+        known, attempt = self._harness.journal.outcomes(asked), 1
+        while known.get(key := f"{asked}/{probe}/{number}/{attempt}", _OK)["status"] != "ok":
+            attempt += 1
+        return replace(task, key=key)
+
+
+_OK = {"status": "ok"}
+
+
+@asynccontextmanager
+async def open_judge(question: Question) -> AsyncIterator[Judge | None]:
+    """The judge of a recorded review; None where nobody is to be asked.
+
+    Raises:
+        InputError: there is no such provider, or its key is missing.
+        StoreError: another process judges the same run.
+    """
+    case, asking = question.case, question.asking
+    if asking.provider == OFFLINE:
+        yield None
+        return
+    settings = case.settings.model_copy(update={"provider": asking.provider})
+    async with (
+        _kept(question.folder, case.journal.run_id) as journal,
+        question.serving(settings, question.layers) as serving,
+    ):
+        yield Judge(case, _harness(case.harness, journal, serving))
+
+
+@asynccontextmanager
+async def _kept(folder: Path, run_id: str) -> AsyncIterator[Journal]:
+    """The journal of what was judged anew of a run."""
+    store, clock = SqliteStore(folder / JUDGINGS), SystemClock()
+    try:
+        if run_id not in {run.run_id for run in await store.runs()}:
+            await store.create(run_id, clock.now(), {})
+        async with open_journal(run_id, store, clock, holder=this_process()) as journal:
+            yield journal
+    finally:
+        store.close()
+
+
+def _harness(recorded: Harness, journal: Journal, serving: Serving) -> Harness:
+    """The run's own tools and rules, with a live model, over a journal apart."""
+    old = recorded.executor
+    executor = Executor(
+        old.registry,
+        old.policy,
+        journal,
+        redact=old.redact,
+        nonce=old.nonce,
+        observer=recorded.observer,
+    )
+    return replace(
+        recorded, model=serving.model, executor=executor, journal=journal, choose=serving.choose
+    )

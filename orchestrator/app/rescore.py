@@ -1,0 +1,231 @@
+"""Scoring recorded runs again, with another rubric: nothing that was done is done or paid again.
+
+    the run's rows, copied  →  the flow over the copy, performing forbidden  →  its evidence
+    evidence + new rubric   →  measured criteria by code; judged ones as recorded, or asked anew
+
+What the judge is asked anew is kept in a journal of its own (``judgings.db``), so that it is paid
+for once as well. The run's own journal is read, and never leased or written.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import anyio
+
+from orchestrator.app import state
+from orchestrator.app.asking import NOBODY, PROBES, Asking, Question, Scores, Serve, open_judge
+from orchestrator.app.policy import sources
+from orchestrator.app.pool import new_pool
+from orchestrator.app.providers import serve
+from orchestrator.app.service import VERDICT, adjusted, redactor
+from orchestrator.app.types import ReviewOptions
+from orchestrator.catalog.source import Source
+from orchestrator.engine import machine
+from orchestrator.engine.agent import AgentResult
+from orchestrator.engine.events import ignore
+from orchestrator.engine.journal import Admit, Journal, Perform, Undo
+from orchestrator.engine.judge import Mark, Scorecard, judge
+from orchestrator.engine.log import Log
+from orchestrator.engine.ports import RunMeta, SystemClock
+from orchestrator.engine.types import Json, Level, Rubric
+from orchestrator.errors import DiffcourtError, InputError, StoreError
+from orchestrator.providers.offline import OfflineModel
+from orchestrator.review import judging
+from orchestrator.review.case import Case
+from orchestrator.review.change import wire
+from orchestrator.review.flow import FLOW
+from orchestrator.review.measure import measure
+from orchestrator.review.opening import Opening, Serving, open_case
+from orchestrator.review.verdict import Verdict
+from orchestrator.stores.base import RunStore
+from orchestrator.stores.holder import this_process
+from orchestrator.stores.memory import MemoryStore
+
+
+@dataclass(frozen=True, slots=True)
+class Rescored:
+    """One run, scored again.
+
+    Attributes:
+        card: the new score; judged criteria as recorded where their text is unchanged.
+        reused: judged criteria whose recorded score counts.
+        repeats: the judge's marks, once per asking of the same question.
+        probes: probe → its marks.
+    """
+
+    verdict: Verdict
+    card: Scorecard
+    reused: tuple[str, ...]
+    repeats: tuple[Scores, ...] = ()
+    probes: Mapping[str, Scores] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NotRescored:
+    """A run that could not be scored again, and why."""
+
+    run_id: str
+    why: str
+
+
+class Replay(Journal):
+    """A journal that only remembers: what is not recorded is refused, never performed."""
+
+    async def effect(
+        self,
+        key: str,
+        request: Json,
+        perform: Perform,
+        *,
+        admit: Admit | None = None,
+        level: Level = Level.READ,
+        durable: bool = True,
+        undo: Undo | None = None,
+    ) -> Json:
+        """The record of an effect; see ``Journal.effect``.
+
+        Raises:
+            StoreError: there is none.
+        """
+        if not self.recorded(key):
+            raise StoreError(f"{key} is not in the run's journal, and replay performs nothing")
+        return await super().effect(
+            key, request, perform, admit=admit, level=level, durable=durable, undo=undo
+        )
+
+
+def rescore(
+    repo: Path | None,
+    names: Sequence[str],
+    rubric: Rubric,
+    asking: Asking = NOBODY,
+    *,
+    serving: Serve = serve,
+    backend: str = "asyncio",
+) -> list[Rescored | NotRescored]:
+    """Score recorded runs with a rubric.
+
+    Args:
+        names: of runs, as ``diffcourt show`` takes them; none: every finished one, oldest first.
+        serving: opens the judge's model.
+
+    Raises:
+        RunNotFound: a name is no run's.
+        InputError: there is no such provider, or its key is missing.
+    """
+    return anyio.run(_all, repo, names, rubric, asking, serving, backend=backend)
+
+
+async def _all(
+    repo: Path | None, names: Sequence[str], rubric: Rubric, asking: Asking, serving: Serve
+) -> list[Rescored | NotRescored]:
+    folder = state.home(repo)
+    out: list[Rescored | NotRescored] = []
+    with state.open_store(folder) as store:
+        runs = await store.runs()
+        chosen = [state.resolve(name, runs) for name in names] if names else runs[::-1]
+        for run in {r.run_id: r for r in chosen}.values():
+            if not names and await store.find(run.run_id, VERDICT) is None:
+                continue
+            try:
+                async with _replayed(store, run) as (case, verdict, layers):
+                    question = Question(case, layers, folder, asking, serving)
+                    out.append(await _score(question, verdict, rubric))
+            except InputError:
+                raise
+            except DiffcourtError as fault:
+                out.append(NotRescored(run.run_id, str(fault)))
+    return out
+
+
+@asynccontextmanager
+async def _replayed(
+    store: RunStore, run: RunMeta
+) -> AsyncIterator[tuple[Case, Verdict, Sequence[Source]]]:
+    """A finished run as it stood at its end, made again from a copy of its rows.
+
+    Raises:
+        StoreError: it is not finished, or does not come to its own score again.
+        ReplayMismatch: the rules are no longer those it ran under.
+    """
+    clock, rows = SystemClock(), await store.rows(run.run_id)
+    copy = MemoryStore(clock)
+    await copy.restore(run, rows)
+    fence = await copy.acquire(run.run_id, this_process(), 3600.0)
+    log = Log(run.run_id, copy, clock, fence, rows)
+    journal = Replay(log, [(row.kind, row.key, row.body) for row in rows])
+    known, taken_in = journal.noted(VERDICT), journal.outcomes("intake").get("intake")
+    if known is None or taken_in is None:
+        raise StoreError("it has no verdict yet; finish it: diffcourt resume")
+    verdict, change = Verdict.model_validate(known), wire.from_json(taken_in)
+    layers = await sources(change)
+    opening = Opening(
+        sources=layers,
+        adjust=partial(adjusted, _options(run)),
+        serve=lambda settings, layers: nullcontext(Serving(OfflineModel())),
+        environment="ci" if os.environ.get("CI") else "local",
+        redact=redactor(os.environ),
+        observer=ignore,
+        pool=new_pool(),
+    )
+    async with open_case(change, journal, opening) as case:
+        await machine.run(FLOW, case, journal, ignore)
+        _same(case.scorecard, verdict)
+        yield case, verdict, layers
+
+
+def _options(run: RunMeta) -> ReviewOptions:
+    given = {**run.meta["options"], "repo": None, "diff": None}
+    given.pop("has_diff")
+    return ReviewOptions(**given)
+
+
+def _same(card: Scorecard | None, verdict: Verdict) -> None:
+    """See that the replay came to what the verdict says."""
+    if card is None:
+        raise StoreError("its change was empty, so nothing was scored")
+    said = {c.id: c.score for c in verdict.score.criteria}
+    total = None if card.total is None else round(card.total, 4)
+    if total != verdict.score.total or said != {n: m.score for n, m in card.marks.items()}:
+        raise StoreError("its replay does not come to the score in its verdict")
+
+
+async def _score(question: Question, verdict: Verdict, rubric: Rubric) -> Rescored:
+    case = question.case
+    paths = [file.path for file in case.session.change.files]
+    kept = _kept(case, rubric)
+    marks = {
+        **measure(case.synthesis, paths, case.checks, case.calls(), case.team()),
+        **kept,
+    }
+    criteria = judging.judged_of(rubric)
+    lacking = [c for c in criteria if c.id not in kept]
+    async with open_judge(question) as judge_:
+        if judge_ is None or not criteria:
+            return Rescored(verdict, judge(rubric, marks), tuple(kept))
+        if lacking:
+            marks |= await judge_.say(lacking)
+        repeats = [await judge_.say(criteria, number=n + 1) for n in range(question.asking.repeat)]
+        names = PROBES if question.asking.probes else ()
+        probes = {name: await judge_.say(criteria, name) for name in names}
+    return Rescored(verdict, judge(rubric, marks), tuple(kept), tuple(repeats), probes)
+
+
+def _kept(case: Case, rubric: Rubric) -> dict[str, Mark]:
+    """The recorded marks of judged criteria that the judge would be asked in the same words."""
+    said = case.journal.outcomes().get(f"{case.round.number}/judge")
+    if said is None or said["status"] != "ok" or dict(rubric.judge) != dict(case.rubric.judge):
+        return {}
+    marks = judging.marks(judging.judged_of(case.rubric), AgentResult(**said))
+    old = {c.id: (c.description, c.levels) for c in judging.judged_of(case.rubric)}
+    return {
+        c.id: marks[c.id]
+        for c in judging.judged_of(rubric)
+        if old.get(c.id) == (c.description, c.levels)
+    }

@@ -1,0 +1,230 @@
+"""Recorded runs scored again: by replay, free of charge, and a judge asked anew held to itself."""
+
+import hashlib
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import pytest
+from recorded_runs import CALM, JUDGED, PROVIDER, answered, judging, report, repository, review
+
+from orchestrator.app.asking import Asking
+from orchestrator.app.rescore import NotRescored, Rescored, rescore
+from orchestrator.app.state import home, open_store
+from orchestrator.cli.main import main
+from orchestrator.engine.types import Rubric
+from orchestrator.resources import data_root
+from orchestrator.tuning.rubric_file import read_rubric, write_rubric
+
+
+@pytest.fixture
+def shipped() -> Rubric:
+    return read_rubric(data_root() / "rubrics" / "pr-review.yaml")
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with one finished run that a model judged."""
+    repo = repository(tmp_path_factory.mktemp("once") / "repo")
+    with pytest.MonkeyPatch.context() as patch, answered(patch, report(dict(CALM))) as server:
+        review(repo)
+    assert len(server.seen) == 2
+    return repo
+
+
+@pytest.fixture
+def recorded(once: Path, tmp_path: Path) -> Path:
+    """A copy of it, with its store."""
+    return Path(shutil.copytree(once, tmp_path / "repo"))
+
+
+def journal(repo: Path) -> str:
+    return hashlib.sha256(
+        b"".join(p.read_bytes() for p in sorted((repo / ".diffcourt/state").glob("journal.db*")))
+    ).hexdigest()
+
+
+def only(found: list[Rescored | NotRescored]) -> Rescored:
+    (run,) = found
+    assert isinstance(run, Rescored), run
+    return run
+
+
+def test_the_old_rubric_gives_the_very_numbers_of_the_verdict(
+    recorded: Path, shipped: Rubric
+) -> None:
+    run = only(rescore(recorded, [], shipped))
+    said = {c.id: c.score for c in run.verdict.score.criteria}
+    assert {n: m.score for n, m in run.card.marks.items()} == said
+    assert run.card.total is not None
+    assert round(run.card.total, 4) == run.verdict.score.total
+    assert set(run.reused) == set(JUDGED)
+
+
+def test_nothing_recorded_is_asked_again_and_the_run_is_not_touched(
+    recorded: Path, shipped: Rubric, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = journal(recorded)
+    lighter = replace(
+        shipped, criteria=tuple(replace(c, weight=abs(c.weight)) for c in shipped.criteria)
+    )
+    with answered(monkeypatch) as server:  # a judge without a line: any question is an error
+        run = only(rescore(recorded, [], lighter, Asking(PROVIDER)))
+    assert server.seen == []
+    assert run.card.total != run.verdict.score.total
+    assert journal(recorded) == before
+
+
+def reworded(rubric: Rubric) -> Rubric:
+    """The rubric with one judged criterion in other words."""
+    return replace(
+        rubric,
+        criteria=tuple(
+            replace(c, description="Is risk met?") if c.id == "risk-focus" else c
+            for c in rubric.criteria
+        ),
+    )
+
+
+def test_a_reworded_criterion_is_not_scored_without_a_judge(
+    recorded: Path, shipped: Rubric
+) -> None:
+    run = only(rescore(recorded, [], reworded(shipped)))
+    mark = run.card.marks["risk-focus"]
+    assert mark.score is None
+    assert "not scored" in mark.why
+    assert set(run.reused) == set(JUDGED) - {"risk-focus"}
+
+
+def test_only_a_reworded_criterion_is_asked_and_that_once(
+    recorded: Path, shipped: Rubric, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = journal(recorded)
+    for _ in range(2):
+        with answered(monkeypatch, report({"risk-focus": 1.0})) as server:
+            run = only(rescore(recorded, [], reworded(shipped), Asking(PROVIDER)))
+        assert run.card.marks["risk-focus"].score == 1.0
+        asked, server.seen[:] = list(server.seen), []
+        if _ == 0:
+            (question,) = asked
+            assert "Is risk met?" in json.dumps(question.body)
+            assert "correctness-depth" not in json.dumps(question.body["messages"])
+        else:
+            assert asked == []
+    assert journal(recorded) == before
+
+
+def test_an_answer_that_failed_is_asked_for_again(
+    recorded: Path, shipped: Rubric, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = report({"risk-focus": 7.0})
+    with answered(monkeypatch, broken, broken, broken):
+        run = only(rescore(recorded, [], reworded(shipped), Asking(PROVIDER)))
+    assert "not scored: the judge failed" in run.card.marks["risk-focus"].why
+    with answered(monkeypatch, report({"risk-focus": 0.5})):
+        run = only(rescore(recorded, [], reworded(shipped), Asking(PROVIDER)))
+    assert run.card.marks["risk-focus"].score == 0.5
+
+
+def test_a_run_without_a_verdict_is_named(
+    recorded: Path, shipped: Rubric, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_store(home(recorded)) as store:
+        anyio.run(store.create, "begun", 0.0, {"options": {}})
+    assert len(rescore(recorded, [], shipped)) == 1
+    assert scored(recorded, shipped, tmp_path, "--runs", "begun") == 3
+    assert "not scored: begun: it has no verdict yet" in capsys.readouterr().err
+
+
+def scored(repo: Path, rubric: Rubric, tmp_path: Path, *more: str) -> int:
+    path = tmp_path / "other.yaml"
+    write_rubric(path, replace(rubric, name="other"))
+    return main(["rubric", "score", str(path), "--repo", str(repo), *more])
+
+
+def test_the_command_says_what_was_and_what_is_not_scored(
+    recorded: Path, shipped: Rubric, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert scored(recorded, reworded(shipped), tmp_path, "--runs") == 0
+    out = capsys.readouterr().out
+    assert "(was 0." in out
+    assert "not scored: risk-focus" in out
+
+
+def test_a_steady_judge_is_called_stable(
+    recorded: Path,
+    shipped: Rubric,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with answered(monkeypatch, *[report(dict(CALM))] * 5) as server:
+        more = ("--runs", "all", "--provider", PROVIDER, "--repeat", "3", "--probes")
+        assert scored(recorded, shipped, tmp_path, *more) == 0
+    assert len(server.seen) == 5
+    out = " ".join(capsys.readouterr().out.split())
+    assert "Stable on these runs" in out
+    assert "100.0% the same risk-focus" in out
+
+
+def test_a_judge_that_is_swayed_by_length_is_not_called_stable(
+    recorded: Path,
+    shipped: Rubric,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    swayed = judging(
+        lambda question: CALM | {"actionability": 1.0 if "text longer" in question else 0.5}
+    )
+    with answered(monkeypatch, *[swayed] * 4):
+        scored(recorded, shipped, tmp_path, "--runs", "--provider", PROVIDER, "--probes")
+    out = " ".join(capsys.readouterr().out.split())
+    assert "Evidence padded, 1 run: 0.0% of decisions flip, 20.0%" in out
+    assert "100.0% changed actionability" in out
+    assert "Evidence reversed, 1 run: 0.0% of decisions flip, 0.0%" in out
+    assert "Not called stable: padded, 20.0% of its scores change" in out
+    assert "Stable on" not in out
+
+
+def test_a_judge_that_contradicts_itself_is_measured(
+    recorded: Path,
+    shipped: Rubric,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lines = [report(CALM | {"risk-focus": score}) for score in (0.0, 0.0, 1.0)]
+    with answered(monkeypatch, *lines):
+        more = ("--runs", "--provider", PROVIDER, "--repeat", "3", "--json")
+        assert scored(recorded, shipped, tmp_path, *more) == 0
+    printed = capsys.readouterr()
+    rows = [json.loads(line) for line in printed.out.splitlines()]
+    assert [row["repeat"] for row in rows] == [0, 1, 2, 3]
+    assert [row["scores"]["risk-focus"] for row in rows] == [0.5, 0.0, 0.0, 1.0]
+    said = " ".join(printed.err.split())
+    assert "33.3% the same risk-focus" in said
+    assert "it was not asked the same twice, or not probed" in said
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (("--repeat", "2"), "add --runs"),
+        ((), "nothing to score"),
+        (("--runs", "--repeat", "2"), "name who serves it"),
+        (("--runs", "--provider", "nobody"), "there is no provider"),
+    ],
+)
+def test_what_does_not_fit_together_is_one_line(
+    recorded: Path,
+    shipped: Rubric,
+    tmp_path: Path,
+    more: tuple[str, ...],
+    why: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert scored(recorded, shipped, tmp_path, *more) == 2
+    assert why in capsys.readouterr().err
