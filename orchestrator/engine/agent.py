@@ -18,6 +18,7 @@ from typing import Literal
 from orchestrator.engine.canonical import digest, is_json
 from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.executor import Executor
+from orchestrator.engine.fitting import affordable
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.limits import Account, Cost, Reservation
 from orchestrator.engine.ports import Model
@@ -48,6 +49,9 @@ from orchestrator.errors import BudgetExhausted, ModelError
 
 MALFORMED_AT_MOST = 2
 """How often a report that breaks its contract is sent back before the attempt has failed."""
+
+SHORTEST_ANSWER = 256
+"""Tokens: an answer that would have to be shorter to fit the budget is not asked for."""
 
 AgentStatus = Literal["ok", "failed", "timeout", "budget"]
 
@@ -198,12 +202,17 @@ async def _ask(
     asked = {**standing.asked, "conversation": talk.digest}
 
     async def admit() -> Reservation:
+        # Not part of what is asked: a resumed run has another amount left, and the same record.
+        nonlocal request
+        limit = affordable(model, request, account.left("tokens"), account.left("usd"))
+        if limit >= min(SHORTEST_ANSWER, request.max_tokens):
+            request = replace(request, max_tokens=limit)
         worst = model.worst_case(request)
         return account.reserve(Cost(turns=1, tokens=worst.tokens, usd=worst.usd))
 
     async def perform() -> Done:
         response = await model.respond(request)
-        value, used = response_to_json(response), response.usage
+        value, used = harness.executor.redacted(response_to_json(response)), response.usage
         if not is_json(value):
             raise ModelError("the model's answer holds what JSON cannot: NaN, or endless nesting")
         return Done(value, Cost(1, 0, used.tokens, used.usd))

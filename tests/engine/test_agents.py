@@ -2,7 +2,17 @@
 
 import anyio
 import pytest
-from engine_kit import REPORT, Echo, TurnModel, account, make_harness, open_memory_journal, spec
+from engine_kit import (
+    REPORT,
+    RUN,
+    Echo,
+    TurnModel,
+    account,
+    created,
+    make_harness,
+    open_memory_journal,
+    spec,
+)
 
 from orchestrator.engine.agent import run_agent
 from orchestrator.engine.team import Task, run_team
@@ -157,14 +167,18 @@ async def test_two_hundred_agents_never_overdraw_one_budget() -> None:
 async def test_the_offline_model_follows_its_playbook_to_the_letter() -> None:
     from orchestrator.engine.types import Skill
 
+    # A playbook's calls are proposed together, each once: the second would say the same.
     text = "## Steps\n\n1. Read with `echo`.\n2. Think.\n3. Read `echo` and `gone` again.\n"
+    more = "## Steps\n\n1. Read with `echo`.\n"
     contract = {
         "type": "object",
         "properties": {"said": {"type": "string"}, "gaps": {"type": "array"}},
         "required": ["said", "gaps"],
     }
     tool = Echo()
-    agent = spec("worker", "echo", contract=contract, skills=(Skill("s", "d", text),))
+    agent = spec(
+        "worker", "echo", contract=contract, skills=(Skill("s", "d", text), Skill("t", "d", more))
+    )
     agent = agent.__class__(**{**_fields(agent), "bounds": Bounds(turns=9)})
     async with open_memory_journal() as journal:
         harness = make_harness(journal, OfflineModel(), tool)
@@ -188,3 +202,61 @@ async def test_without_a_playbook_the_offline_model_says_so() -> None:
         )
     assert result.status == "failed"
     assert "playbook" in result.detail
+
+
+class Priced(TurnModel):
+    """Each token of an answer may be used; remembers how long it was allowed to answer."""
+
+    def __init__(self, use: float) -> None:
+        super().__init__(lambda request, turn: calls(("echo", {"text": str(turn)})))
+        self._use, self.allowed = use, []
+
+    async def respond(self, request: Request) -> Response:
+        self.allowed.append(request.max_tokens)
+        answer = await super().respond(request)
+        used = int(request.max_tokens * self._use)
+        return Response(answer.blocks, answer.stop, Usage(100, used, usd=used / 1000))
+
+    def worst_case(self, request: Request) -> Usage:
+        return Usage(100, request.max_tokens, usd=request.max_tokens / 1000)
+
+
+@pytest.mark.parametrize("use", [1.0, 0.4])
+@pytest.mark.parametrize("bounds", [{"tokens": 9_000}, {"usd": 7.5}])
+async def test_an_answer_is_kept_short_enough_for_what_is_left(
+    use: float, bounds: dict[str, float]
+) -> None:
+    model, budget = Priced(use), account(**bounds)
+    async with open_memory_journal() as journal:
+        harness = make_harness(journal, model)
+        result = await run_agent(spec(bounds=Bounds(turns=50)), "go", harness, "w", budget)
+        spent = journal.spent()
+    assert result.status == "budget"
+    assert model.allowed[0] == 4096
+    assert model.allowed[-1] < 4096
+    assert min(model.allowed) >= 256
+    assert spent.tokens <= bounds.get("tokens", float("inf"))
+    assert spent.usd <= bounds.get("usd", float("inf")) + 1e-9
+
+
+async def test_a_resumed_run_has_the_same_record_though_less_is_left() -> None:
+    model, store = Priced(1.0), await created()
+    for turns, left in ((1, 9_000), (3, 9_000)):
+        async with open_memory_journal(store) as journal:
+            budget = account(tokens=left)
+            budget.charge(journal.spent())
+            agent = spec(bounds=Bounds(turns=turns))
+            await run_agent(agent, "go", make_harness(journal, model), "w", budget)
+    assert model.answered.count(("worker", 1)) == 1
+
+
+async def test_a_secret_that_a_model_says_is_not_recorded() -> None:
+    store, said = await created(), says('{"answer": 1, "note": "hunter2-hunter2"}')
+    async with open_memory_journal(store) as journal:
+        harness = make_harness(
+            journal,
+            ScriptedModel({"worker": [said]}),
+            redact=lambda text: text.replace("hunter2-hunter2", "[redacted]"),
+        )
+        await run_agent(spec("worker", "echo"), "go", harness, "w", account())
+    assert not any(b"hunter2" in row.body for row in await store.rows(RUN))
