@@ -100,7 +100,10 @@ def _alone(sample: Sample, j: int) -> Interval | None:
 
 def _likeness(sample: Sample) -> Floats:
     """(p, p) correlations over the items on which both count, 0 on the diagonal."""
-    z = np.where(np.isnan(sample.x), np.nanmean(sample.x, axis=0), sample.x)
+    there = ~np.isnan(sample.x)
+    # A criterion that counts nowhere has no mean; it is the same everywhere, so like no other.
+    mean = np.where(there, sample.x, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+    z = np.where(there, sample.x, mean)
     z = (z - z.mean(axis=0)) / np.maximum(z.std(axis=0), 1e-12)
     like: Floats = z.T @ z / z.shape[0]
     np.fill_diagonal(like, 0.0)

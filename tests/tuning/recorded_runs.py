@@ -62,8 +62,10 @@ def answered(
         yield server
 
 
-def review(repo: Path, *, provider: str = PROVIDER) -> Verdict:
-    given: ReviewOptions = options(repo, provider=provider, pattern="single")
+def review(repo: Path, *, provider: str = PROVIDER, back: int = 0) -> Verdict:
+    """Review the commit that lies so many before the newest."""
+    refs = {"base": f"HEAD~{back + 1}", "head": f"HEAD~{back}"}
+    given: ReviewOptions = options(repo, provider=provider, pattern="single", **refs)
     return app.review(given, ignore)
 
 

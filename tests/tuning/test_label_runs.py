@@ -1,0 +1,111 @@
+"""``diffcourt label --runs`` over real reviews in a real store."""
+
+import io
+import shutil
+from pathlib import Path
+
+import pytest
+from recorded_runs import repository, review
+
+from orchestrator.cli.main import main
+from orchestrator.review.verdict import Verdict
+from orchestrator.tuning.labels import Label, read_labels
+
+HEADS = ("X = 2\n", "X = 3\n", "X = eval(input())\n")
+
+
+@pytest.fixture(scope="module")
+def reviewed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Verdict]]:
+    """A repository whose three last commits were reviewed offline."""
+    repo = repository(tmp_path_factory.mktemp("label") / "repo", HEADS)
+    return repo, [review(repo, provider="offline", back=back) for back in range(len(HEADS))]
+
+
+class Desk:
+    """A person at a terminal."""
+
+    def __init__(self, repo: Path, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        self.repo, self.labels, self._patch = repo, folder / "labels.jsonl", patch
+
+    def sit(self, typed: str, *more: str, rater: str = "ana") -> int:
+        self._patch.setattr("sys.stdin", io.StringIO(typed))
+        where = ("--repo", str(self.repo), "--labels", str(self.labels))
+        return main(["label", "--runs", *where, "--rater", rater, *more])
+
+    @property
+    def kept(self) -> list[Label]:
+        return read_labels([self.labels])
+
+
+@pytest.fixture
+def desk(
+    reviewed: tuple[Path, list[Verdict]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Desk:
+    return Desk(Path(shutil.copytree(reviewed[0], tmp_path / "repo")), tmp_path, monkeypatch)
+
+
+def test_runs_are_asked_blind_skipped_taken_back_and_gone_on_with(
+    desk: Desk, reviewed: tuple[Path, list[Verdict]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [v.run_id for v in reversed(reviewed[1])]  # newest first
+    assert desk.sit("s\nr\n<\n#too lax\na\nq\n") == 0
+    said = capsys.readouterr().out
+    assert f"1 of 3: {names[0]}" in said
+    assert [(x.item, x.rater, x.label, x.note) for x in desk.kept] == [
+        (names[1], "ana", "accept", "too lax")
+    ]
+    assert desk.sit("a\nr\n") == 0
+    again = capsys.readouterr().out
+    assert f"1 of 2: {names[0]}" in again
+    assert names[1] not in again
+    assert {(x.item, x.label) for x in desk.kept} == {
+        (names[0], "accept"), (names[1], "accept"), (names[2], "reject")
+    }  # fmt: skip
+    assert desk.sit("") == 0
+    assert "0 labelled in this sitting" in capsys.readouterr().out
+
+
+def test_the_judges_score_is_shown_only_when_asked_for(
+    desk: Desk, reviewed: tuple[Path, list[Verdict]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert desk.sit("q\n") == 0
+    blind = capsys.readouterr().out
+    newest = reviewed[1][-1]
+    assert f"verdict: {newest.verdict}" in blind
+    assert newest.summary in blind
+    assert not any(c.id in blind for c in newest.score.criteria)
+    assert desk.sit("q\n", "--rubric", "pr-review", "--show-score") == 0
+    shown = capsys.readouterr().out
+    assert all(f"{c.id}: " in shown for c in newest.score.criteria)
+
+
+def test_a_second_rater_is_asked_everything(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    desk.sit("a\na\na\n")
+    capsys.readouterr()
+    assert desk.sit("r\nr\nr\n", rater="bo") == 0
+    assert "1 of 3" in capsys.readouterr().out
+    assert sorted((x.rater, x.label) for x in desk.kept) == [
+        *[("ana", "accept")] * 3, *[("bo", "reject")] * 3
+    ]  # fmt: skip
+
+
+def test_labels_of_runs_evaluate_the_runs_scored_again(
+    desk: Desk, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk.sit("a\nr\na\n")
+    capsys.readouterr()
+    again = ["rubric", "score", "pr-review", "--runs", "--repo", str(desk.repo), "--json"]
+    assert main(again) == 0
+    items = tmp_path / "runs.jsonl"
+    items.write_text(capsys.readouterr().out)
+    told = main(["rubric", "eval", "pr-review", str(items), "--labels", str(desk.labels)])
+    assert told == 0
+    assert "3 items" in capsys.readouterr().out
+
+
+def test_no_runs_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty = repository(tmp_path / "empty")
+    assert Desk(empty, tmp_path, monkeypatch).sit("") == 2
+    assert "nothing to label" in capsys.readouterr().err
