@@ -31,7 +31,8 @@ figcaption{font-weight:600;margin-bottom:.4rem}figcaption small{display:block;fo
 color:var(--dim)}
 svg{width:100%;max-width:100%;height:auto;display:block}svg text{fill:var(--dim);font:11px system-ui,sans-serif}
 .scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
-th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid var(--line);vertical-align:top}
+th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid var(--line);vertical-align:top;
+overflow-wrap:normal}td:first-child{overflow-wrap:anywhere;min-width:7rem}
 th{color:var(--dim);font-weight:600}a{color:var(--a)}.dim{color:var(--dim)}
 """
 
