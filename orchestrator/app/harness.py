@@ -115,7 +115,7 @@ class Harness:
                     policy,
                     journal,
                     guards=guards,
-                    approver=RecordedApprovals(journal, clock, where),
+                    approver=RecordedApprovals(journal, clock, where, redact),
                     rollback=FileRollback(root, vault) if root else None,
                     redact=redact,
                     nonce=digest(["nonce", run_id])[:12],
@@ -252,8 +252,7 @@ class Harness:
         return f"execute/{self._asked}/{name}"
 
     def _waiting(self, name: str, arguments: Mapping[str, Json]) -> str:
-        shown = self._executor.redacted(dict(arguments))
-        request = request_digest(name, shown, self._world)
+        request = request_digest(name, arguments, self._world)
         for call, asked in waiting(self.journal).items():
             if asked["request"] == request:
                 return call

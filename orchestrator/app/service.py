@@ -201,9 +201,8 @@ async def _work(run: _Run, observer: Observer, begin: Callable[[], Any]) -> Verd
 
 def _approver(run: _Run, change: Change, journal: Journal) -> RecordedApprovals:
     """What a person said counts while the head that they were shown is still the head."""
-    return RecordedApprovals(
-        journal, SystemClock(), partial(head_now, _asked(run.options), change.head)
-    )
+    head = partial(head_now, _asked(run.options), change.head)
+    return RecordedApprovals(journal, SystemClock(), head, redactor(os.environ))
 
 
 async def _take_in(run: _Run, journal: Journal) -> Change:

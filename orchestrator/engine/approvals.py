@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
 
 from orchestrator.engine.canonical import digest
+from orchestrator.engine.framing import redacted
 from orchestrator.engine.journal import APPROVAL, Journal
 from orchestrator.engine.ports import Clock, GuardedCall
 from orchestrator.engine.types import Json
@@ -39,7 +40,7 @@ class Decision:
 
 
 def request_digest(tool: str, arguments: Mapping[str, Json], world: str) -> str:
-    """What an approval is bound to."""
+    """What an approval is bound to: all of the arguments, those that are never shown included."""
     return digest([tool, dict(arguments), world])
 
 
@@ -75,10 +76,18 @@ class RecordedApprovals:
 
     Args:
         world: says what a decision is bound to besides the call, such as the head commit's id.
+        redact: takes secrets out of what is shown; the decision is bound to what they were.
     """
 
-    def __init__(self, journal: Journal, clock: Clock, world: Callable[[], Awaitable[str]]) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        clock: Clock,
+        world: Callable[[], Awaitable[str]],
+        redact: Callable[[str], str] = str,
+    ) -> None:
         self._journal, self._clock, self._world = journal, clock, world
+        self._redact = redact
 
     async def approve(self, call: GuardedCall, ref: str) -> None:
         """Return when a person has said yes to exactly this call.
@@ -99,7 +108,7 @@ class RecordedApprovals:
         asked: dict[str, Json] = {
             "agent": call.agent,
             "tool": call.tool.name,
-            "arguments": dict(call.arguments),
+            "arguments": redacted(dict(call.arguments), self._redact),
             "level": call.tool.level.name,
             "world": world,
             "request": request,

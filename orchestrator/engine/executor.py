@@ -10,13 +10,13 @@ A refusal is an observation for the model and an event in the journal; the tool 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import anyio
 
 from orchestrator.engine.canonical import digest, is_json
 from orchestrator.engine.events import Event, Observer
-from orchestrator.engine.framing import frame
+from orchestrator.engine.framing import frame, redacted
 from orchestrator.engine.guards import rule
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.limits import Account, Cost, Reservation
@@ -177,8 +177,7 @@ class Executor:
                 raise ApprovalRequired(
                     f"{call.tool.name} cannot be undone (call {key}); no person can be asked here"
                 )
-            shown = replace(call, arguments=self.redacted(dict(call.arguments)))
-            await self._approver.approve(shown, key)
+            await self._approver.approve(call, key)
 
     # --- do it ----------------------------------------------------------------------------------
 
@@ -215,16 +214,8 @@ class Executor:
         return notes + frame(text, self.nonce)
 
     def redacted(self, value: Json) -> Json:
-        """A value with our secrets taken out of every text in it, names included."""
-        if self.redact is str:
-            return value
-        if isinstance(value, str):
-            return self.redact(value)
-        if isinstance(value, list):
-            return [self.redacted(item) for item in value]
-        if isinstance(value, dict):
-            return {self.redact(name): self.redacted(item) for name, item in value.items()}
-        return value
+        """A value with our secrets taken out of every text in it."""
+        return value if self.redact is str else redacted(value, self.redact)
 
     # --- small things ---------------------------------------------------------------------------
 

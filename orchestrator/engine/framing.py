@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 from orchestrator.engine.types import Json
 
@@ -15,6 +16,17 @@ def frame(text: str, nonce: str) -> str:
     if nonce:
         text = text.replace(nonce, "[mark]")
     return f"<untrusted {nonce}>\n{text}\n</untrusted {nonce}>"
+
+
+def redacted(value: Json, redact: Callable[[str], str]) -> Json:
+    """A value with ``redact`` applied to every text in it, names included."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, list):
+        return [redacted(item, redact) for item in value]
+    if isinstance(value, dict):
+        return {redact(name): redacted(item, redact) for name, item in value.items()}
+    return value
 
 
 def unframe(content: str, nonce: str) -> str:

@@ -27,7 +27,7 @@ MOST_BYTES = 1 << 30
 MOST_FILES = 100_000
 
 Entry = tuple[str, int, str]
-"""``file``, ``link`` or ``folder``; permission bits; a file's digest or a link's target."""
+"""``file``, ``link``, ``folder`` or ``other``; permissions; a file's digest, a link's target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,11 @@ class FileRollback:
         """
         await self._lock.acquire()
         self._held = ref
-        await to_thread.run_sync(self._keep, ref)
+        try:
+            await to_thread.run_sync(self._keep, ref)
+        except BaseException:
+            self._let_go(ref)
+            raise
 
     async def commit(self, ref: str) -> None:
         """Let the effect stand; it can still be put back by ``restore``."""
@@ -138,6 +142,8 @@ class FileRollback:
         if len(entries) > MOST_FILES:
             raise NotPermitted(f"more than {MOST_FILES:,} files could not be put back")
         for path, (kind, _, content) in entries.items():
+            if kind == "other":
+                raise NotPermitted(f"{path} is no ordinary file, and could not be put back")
             if kind == "file" and not (copy := part / "files" / content).exists():
                 size += (self._root / path).stat().st_size
                 if size > MOST_BYTES:
@@ -183,12 +189,15 @@ class FileRollback:
             elif stat.S_ISREG(about.st_mode):
                 yield path, ("file", mode, _digest(self._root / path))
             else:
-                raise NotPermitted(f"{path} is no ordinary file, and could not be put back")
+                yield path, ("other", mode, "")
 
     def _make_as(
         self, folder: Path, before: Mapping[str, Entry], now: Mapping[str, Entry], paths: Any
     ) -> None:
         """Make these paths as they were: first what is there now goes, the deepest first."""
+        for path in sorted(paths):
+            if path in now and now[path][0] == "folder":
+                (self._root / path).chmod(0o700)  # else what is in it could not be taken out
         for path in sorted(paths, reverse=True):
             was, kind = before.get(path), now[path][0] if path in now else ""
             if kind and (was is None or was[0] != kind):
@@ -197,13 +206,17 @@ class FileRollback:
             was = before.get(path)
             if was is not None and now.get(path) != was:
                 _make(self._root / path, was, folder / "files")
+        for path in sorted(paths, reverse=True):  # last: nothing more is written into them
+            was = before.get(path)
+            if was is not None and was[0] == "folder":
+                (self._root / path).chmod(was[1])
 
 
 def _make(place: Path, entry: Entry, files: Path) -> None:
     kind, mode, content = entry
     if kind == "folder":
         place.mkdir(exist_ok=True)
-        place.chmod(mode)
+        place.chmod(0o700)
         return
     part = place.with_name(f".{place.name[:200]}.diffcourt-part")
     part.unlink(missing_ok=True)

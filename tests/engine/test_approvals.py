@@ -149,6 +149,30 @@ async def test_other_arguments_under_the_same_key_are_refused(desk: Desk) -> Non
     assert desk.tool.started == []
 
 
+async def test_arguments_that_differ_only_in_what_is_never_shown_are_other_arguments(
+    desk: Desk,
+) -> None:
+    def redact(text: str) -> str:
+        return text.replace("secret-1", "***").replace("secret-2", "***")
+
+    async def ask(text: str) -> ToolResult:
+        async with open_memory_journal(desk.store) as journal:
+            approver = RecordedApprovals(journal, desk.clock, desk.where, redact)
+            harness = make_harness(
+                journal, NOBODY, desk.tool, policy=ANY, approver=approver, redact=redact
+            )
+            wish = ToolCall("c", "deploy", {"text": text})
+            return await harness.executor.call(spec("a", "deploy"), wish, "k", account())
+
+    with pytest.raises(ApprovalPending):
+        await ask("secret-1")
+    await desk.say(approved=True)
+    with pytest.raises(ApprovalPending, match="no longer holds"):
+        await ask("secret-2")
+    assert desk.tool.started == []
+    assert not any(b"secret-" in row.body for row in await desk.store.rows("run1"))
+
+
 async def test_a_crash_after_the_approval_uses_it_up(desk: Desk) -> None:
     """Whether it happened is not known: a person decides anew, and the old word does not count."""
 

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import anyio
 import pytest
 
 from orchestrator.engine.tools import ToolPolicy
@@ -179,6 +180,39 @@ async def test_a_snapshot_that_was_cut_off_is_made_anew(root: Path, tmp_path: Pa
     havoc(root)
     await scopes.undo(CALL)
     assert picture(root) == before
+
+
+async def test_what_is_no_ordinary_file_is_taken_away_with_the_rest(
+    root: Path, scopes: FileRollback
+) -> None:
+    before = picture(root)
+    await scopes.begin(CALL)
+    havoc(root)
+    os.mkfifo(root / "pkg/pipe")
+    await scopes.undo(CALL)
+    assert picture(root) == before
+
+
+async def test_folders_that_were_closed_are_put_back_with_what_is_in_them(
+    root: Path, scopes: FileRollback
+) -> None:
+    (root / "pkg/deep").chmod(0o555)
+    before = picture(root)
+    await scopes.begin(CALL)
+    (root / "pkg/deep").chmod(0o755)
+    (root / "pkg/deep/run.sh").write_text("false\n")
+    (root / "pkg/deep").chmod(0o500)
+    await scopes.undo(CALL)
+    assert picture(root) == before
+
+
+async def test_a_refused_snapshot_lets_the_next_call_in(root: Path, scopes: FileRollback) -> None:
+    os.mkfifo(root / "pipe")
+    with pytest.raises(NotPermitted):
+        await scopes.begin(CALL)
+    (root / "pipe").unlink()
+    with anyio.fail_after(5):
+        await scopes.begin(CALL)
 
 
 async def test_what_could_not_be_put_back_is_refused(root: Path, scopes: FileRollback) -> None:
