@@ -29,7 +29,8 @@ h1{font-size:1.4rem;margin:.2rem 0}h2{font-size:1.1rem;margin:1.6rem 0 .4rem}
 figure{margin:0;background:var(--card);padding:.8rem;border-radius:.4rem}
 figcaption{font-weight:600;margin-bottom:.4rem}figcaption small{display:block;font-weight:400;
 color:var(--dim)}
-svg{width:100%;max-width:100%;height:auto;display:block}svg text{fill:var(--dim);font:11px system-ui,sans-serif}
+svg{width:100%;max-width:100%;height:auto;display:block}
+svg text{fill:var(--dim);font:11px system-ui,sans-serif}
 .scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
 th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid var(--line);vertical-align:top;
 overflow-wrap:normal}td:first-child{overflow-wrap:anywhere;min-width:7rem}

@@ -14,8 +14,12 @@ from orchestrator.app.asking import Asking
 from orchestrator.app.rescore import NotRescored, Rescored, rescore
 from orchestrator.app.state import home, open_store
 from orchestrator.cli.main import main
+from orchestrator.engine.journal import open_journal
+from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Rubric
 from orchestrator.resources import data_root
+from orchestrator.stores.base import RunStore
+from orchestrator.stores.memory import MemoryStore
 from orchestrator.tuning.rubric_file import read_rubric, write_rubric
 
 
@@ -136,6 +140,44 @@ def test_a_run_without_a_verdict_is_named(
     assert len(rescore(recorded, [], shipped)) == 1
     assert scored(recorded, shipped, tmp_path, "--runs", "begun") == 3
     assert "not scored: begun: it has no verdict yet" in capsys.readouterr().err
+
+
+def test_a_run_that_does_not_come_to_its_own_score_is_named(
+    recorded: Path, shipped: Rubric
+) -> None:
+    """Its rows are sound, and its verdict claims another total than they give."""
+
+    async def forge(store: RunStore) -> None:
+        (run,) = await store.runs()
+        rows = await store.rows(run.run_id)
+        clock, copy = SystemClock(), MemoryStore(SystemClock())
+        await copy.restore(run, rows)
+        verdict = json.loads(next(row.body for row in rows if row.key == "verdict"))
+        verdict["score"]["total"] = 0.1234
+        async with open_journal(run.run_id, copy, clock, holder="test") as rewritten:
+            rewritten.log.append("note", "verdict", verdict)
+        await store.forget(run.run_id)
+        await store.restore(run, await copy.rows(run.run_id))
+
+    with open_store(home(recorded)) as store:
+        anyio.run(forge, store)
+    (found,) = rescore(recorded, [], shipped)
+    assert isinstance(found, NotRescored)
+    assert "does not come to the score in its verdict" in found.why
+
+
+def test_an_altered_journal_is_named(recorded: Path, shipped: Rubric) -> None:
+    async def alter(store: RunStore) -> None:
+        (run,) = await store.runs()
+        rows = await store.rows(run.run_id)
+        await store.forget(run.run_id)
+        await store.restore(run, [replace(rows[0], at=1.0), *rows[1:]])
+
+    with open_store(home(recorded)) as store:
+        anyio.run(alter, store)
+    (found,) = rescore(recorded, [], shipped)
+    assert isinstance(found, NotRescored)
+    assert "altered" in found.why
 
 
 def scored(repo: Path, rubric: Rubric, tmp_path: Path, *more: str) -> int:
