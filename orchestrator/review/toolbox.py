@@ -45,6 +45,8 @@ MANIFESTS = (
 )
 SCRIPTS = ("*.js", "*.jsx", "*.mjs", "*.cjs", "*.ts", "*.mts", "*.cts", "*.tsx")
 PATTERNED = (*SCRIPTS, "*.go", "*.java", "*.rb", "*.rake")
+PAGES = ("*.py", "*.md", "*.rst")
+LOGGED = ("*.py", "CHANGELOG*", "CHANGES*", "HISTORY*", "NEWS*")
 PROSE = ("*.md", "*.markdown", "*.rst")
 
 
@@ -210,7 +212,19 @@ ANALYSERS: Mapping[str, OfSide | OfChange] = {
     "typos": OfSide(
         "Known misspellings in prose and comments.", lambda ground: Typos(ground.codes("typos"))
     ),
+    "stale_references": _compare(
+        "stale_references",
+        PAGES,
+        "Documentation that speaks of a public name which is gone.",
+        whole_tree=True,
+    ),
+    "changelog": _compare(
+        "changelog", LOGGED, "Source that changed with no word in the changelog.", whole_tree=True
+    ),
     # architecture
+    "duplicated_blocks": _compare(
+        "duplicated_blocks", MODULES, "Blocks written that stand elsewhere.", whole_tree=True
+    ),
     "api_breakage": _compare(
         "api_breakage", PYTHON, "Public Python API that the change breaks.", whole_tree=True
     ),

@@ -2,30 +2,36 @@
 
 from orchestrator.review.checks import (
     api_breakage,
+    changelog,
     complexity,
     conflict,
     dependencies,
     docstrings,
+    duplicated_blocks,
     import_graph,
     invisible,
     links,
     parsing,
     secrets,
+    stale_references,
     taint,
     tests_touched,
 )
 
 __all__ = [
     "api_breakage",
+    "changelog",
     "complexity",
     "conflict",
     "dependencies",
     "docstrings",
+    "duplicated_blocks",
     "import_graph",
     "invisible",
     "links",
     "parsing",
     "secrets",
+    "stale_references",
     "taint",
     "tests_touched",
 ]

@@ -1,0 +1,59 @@
+"""A project that keeps a changelog, and a change to its source that says nothing there."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import Any
+
+from orchestrator.review.checks.python_paths import is_product_path
+from orchestrator.review.checks.python_source import Job, NotParsedError, finding, read_text
+
+TOOL = "changelog"
+KIND = "compare"
+PATTERNS = ["*.py", "CHANGELOG*", "CHANGES*", "HISTORY*", "NEWS*"]
+NEEDS_TREE = True
+
+CHANGED_LINES = 10  # of product source: less is seldom worth telling
+
+_LOG = re.compile(r"(?:CHANGELOG|CHANGES|HISTORY|NEWS)(?:\.(?:md|rst|txt))?", re.IGNORECASE)
+_UNRELEASED = re.compile(
+    r"\W*(?:v?\d[\w.]*\W+)?(?:unreleased|next release|upcoming)\b", re.IGNORECASE
+)
+_FRAGMENTS = re.compile(r"(?:^|/)(?:changes|changelog|changelog\.d|changes\.d|newsfragments|news)/")
+
+
+def run(job: Job) -> dict[str, Any]:
+    """Report the heading under which an entry is missed."""
+    files = job["files"]
+    examined = [file["path"] for file in files if file["status"] != "deleted"]
+    nothing: dict[str, Any] = {"findings": [], "examined": examined, "gaps": {}}
+    if any(_LOG.fullmatch(_name(f["path"])) or _FRAGMENTS.search(f["path"]) for f in files):
+        return nothing
+    changed = sum(
+        len(file["added"]) + len(file["removed"])
+        for file in files
+        if file["path"].endswith(".py") and is_product_path(file["path"])
+    )
+    if changed < CHANGED_LINES:
+        return nothing
+    for path in sorted(set(job["base_tree"]) & set(job["head_tree"]), key=lambda p: p.count("/")):
+        if "/" not in path and _LOG.fullmatch(path):
+            line = _heading(job["base_root"], path) and _heading(job["head_root"], path)
+            if line:
+                message = f"{changed} lines of source changed, and {path} says nothing of it"
+                return {**nothing, "findings": [finding("missing", path, line, message, key=path)]}
+    return nothing
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _heading(root: str, path: str) -> int:
+    """The line of the heading for what is not released yet; 0 when there is none."""
+    with suppress(NotParsedError):
+        for number, line in enumerate(read_text(root, path).split("\n"), 1):
+            if _UNRELEASED.match(line):
+                return number
+    return 0

@@ -1,0 +1,130 @@
+"""Blocks of Python that the change writes though they stand somewhere else already.
+
+Lines are compared without their indentation; blank lines, comments, imports and lone brackets do
+not count. A block that only moved stands once, and one that stood twice in base is old.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.review.checks.python_paths import is_product_path
+from orchestrator.review.checks.python_source import (
+    Finding,
+    Job,
+    NotParsedError,
+    finding,
+    gap_on_fault,
+    read_text,
+)
+
+TOOL = "duplicated_blocks"
+KIND = "compare"
+PATTERNS = ["*.py"]
+NEEDS_TREE = True
+
+LINES = 12  # significant lines that make a block
+WORDS = 25  # least number of different words in it: tables and boilerplate have fewer
+
+_INSIGNIFICANT = re.compile(r"(?:#.*|import\b.*|from\b.*\bimport\b.*|@\w+|pass|else:|try:|[\W_]*)")
+_WORD = re.compile(r"[A-Za-z_]\w+")
+
+Block = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """``LINES`` significant lines in a row.
+
+    Attributes:
+        first, last: line numbers, 1-based.
+    """
+
+    path: str
+    first: int
+    last: int
+    block: Block
+
+
+def windows(root: str, path: str) -> Iterator[Window]:
+    """Every window of a file.
+
+    Raises:
+        NotParsedError: it cannot be read.
+    """
+    kept: list[tuple[int, str]] = []
+    for number, line in enumerate(read_text(root, path).split("\n"), 1):
+        text = " ".join(line.split())
+        if not _INSIGNIFICANT.fullmatch(text):
+            kept.append((number, text))
+    for at in range(len(kept) - LINES + 1):
+        part = kept[at : at + LINES]
+        yield Window(path, part[0][0], part[-1][0], tuple(text for _, text in part))
+
+
+def run(job: Job) -> dict[str, Any]:
+    """Report where added lines repeat what stands elsewhere in head, once for a pair of files."""
+    gaps: dict[str, str] = {}
+    examined: list[str] = []
+    written: dict[Block, list[Window]] = defaultdict(list)
+    for file in job["files"]:
+        path = file["path"]
+        if file["status"] in {"deleted", "mode"} or not is_product_path(path):
+            continue
+        with gap_on_fault(gaps, path):
+            added = frozenset(file["added"])
+            for window in windows(job["head_root"], path):
+                if window.first in added and window.last in added and _says_enough(window.block):
+                    written[window.block].append(window)
+            examined.append(path)
+    found = _findings(job, written) if written else []
+    return {"findings": found, "examined": examined, "gaps": gaps}
+
+
+def _says_enough(block: Block) -> bool:
+    return len({word for line in block for word in _WORD.findall(line)}) >= WORDS
+
+
+def _findings(job: Job, written: dict[Block, list[Window]]) -> list[Finding]:
+    head = _places(job["head_root"], job["head_tree"], written)
+    twice = {block for block, places in head.items() if len(places) > 1}
+    before = Counter(
+        {block: len(p) for block, p in _places(job["base_root"], job["base_tree"], twice).items()}
+    )
+    found: dict[tuple[str, str], Finding] = {}
+    for block in sorted(twice, key=lambda block: (written[block][0].path, written[block][0].first)):
+        if before[block] > 1:
+            continue
+        ours = written[block][0]
+        other = next(place for place in head[block] if place != ours)
+        pair = ours.path, other.path
+        if pair[::-1] in found and pair not in found:
+            continue  # both are new: said once
+        message = f"These lines stand at {other.path}:{other.first} as well"
+        if pair in found:
+            found[pair]["end_line"] = max(found[pair]["end_line"], ours.last)
+        else:
+            found[pair] = finding(
+                "copy", ours.path, ours.first, message, key=" ".join(pair), end_line=ours.last
+            )
+    return list(found.values())
+
+
+def _places(root: str, tree: list[str], blocks: Any) -> dict[Block, list[Window]]:
+    """Where these blocks stand in a tree's product files."""
+    starts = {block[0] for block in blocks}
+    found: dict[Block, list[Window]] = defaultdict(list)
+    for path in tree:
+        if not path.endswith(".py") or not is_product_path(path):
+            continue
+        try:
+            for window in windows(root, path):
+                if window.block[0] in starts and window.block in blocks:
+                    found[window.block].append(window)
+        except NotParsedError:
+            continue
+    return found

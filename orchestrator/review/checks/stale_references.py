@@ -1,0 +1,83 @@
+"""Documentation that still speaks of a public name which the change took away.
+
+A name counts as gone when base defined it in product source and no Python file of head holds it any
+more. Plain words are left out: they may mean something else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from orchestrator.review.checks.python_paths import is_product_path
+from orchestrator.review.checks.python_source import (
+    Finding,
+    Job,
+    NotParsedError,
+    definitions,
+    finding,
+    read,
+    read_text,
+)
+
+TOOL = "stale_references"
+KIND = "compare"
+PATTERNS = ["*.py", "*.md", "*.rst"]
+NEEDS_TREE = True
+
+_TELLING = re.compile(r"[A-Za-z]+(?:_\w+|[a-z0-9]+[A-Z]\w*)")  # snake_case or CamelCase
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_CODE = re.compile(r"`+([^`\n]+)`+")
+_HISTORY = re.compile(r"change|history|news|release|migrat|upgrad|decision|adr\b", re.IGNORECASE)
+
+
+def run(job: Job) -> dict[str, Any]:
+    """Report the first mention of each name that is gone in each page."""
+    examined = [file["path"] for file in job["files"] if file["status"] != "deleted"]
+    gone = _removed(job)
+    if gone:
+        gone -= _words(job)
+    found = [one for page in job["head_tree"] for one in _mentions(job, page, gone)] if gone else []
+    return {"findings": found, "examined": examined, "gaps": {}}
+
+
+def _removed(job: Job) -> set[str]:
+    """Telling public names that a changed file of base defined and its head does not."""
+    gone: set[str] = set()
+    for file in job["files"]:
+        old = file["old_path"]
+        if old and old.endswith(".py") and is_product_path(old):
+            with suppress(NotParsedError, RecursionError):
+                was = {one.node.name for one in definitions(read(job["base_root"], old).tree)}
+                gone |= {name for name in was if name[0] != "_" and _TELLING.fullmatch(name)}
+    return gone
+
+
+def _words(job: Job) -> set[str]:
+    """Every word of head's Python: what stands there in any way is not gone."""
+    found: set[str] = set()
+    for path in job["head_tree"]:
+        if path.endswith(".py"):
+            with suppress(NotParsedError):
+                found.update(_WORD.findall(read_text(job["head_root"], path)))
+    return found
+
+
+def _mentions(job: Job, page: str, gone: set[str]) -> Iterator[Finding]:
+    if not page.endswith((".md", ".rst")) or _HISTORY.search(page):
+        return
+    try:
+        lines = read_text(job["head_root"], page).split("\n")
+    except NotParsedError:
+        return
+    left, fenced = set(gone), False
+    for number, line in enumerate(lines, 1):
+        if line.lstrip().startswith(("```", "~~~")):
+            fenced = not fenced
+        code = [line] if fenced else _CODE.findall(line)
+        for name in sorted(left & {word for part in code for word in _WORD.findall(part)}):
+            left.discard(name)
+            message = f"The page speaks of {name}, which is gone"
+            yield finding("gone", page, number, message, key=f"{page}: {name}")
