@@ -11,8 +11,6 @@ The package is layered; imports point down only (``import-linter`` holds it)::
 As a library: ``from orchestrator import Harness`` and what it raises.
 """
 
-from importlib import import_module
-
 __version__ = "0.1.0"
 
 TYPE_CHECKING = False  # importing typing alone would double the start-up time
@@ -69,4 +67,6 @@ def __getattr__(name: str) -> "Any":
     # Nothing is imported before it is asked for: the command's start-up counts.
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415 - it would slow `--version` down
+
     return getattr(import_module(_HOME[name]), name)

@@ -13,8 +13,8 @@ from orchestrator.errors import EXIT_OK
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
     parser.description = (
-        "Put files back as they were before a run's writing tools changed them. Without CALL:\n"
-        "all of the run's calls, the newest first."
+        "Put files back as they were before a run's writing tools changed them.\n"
+        "Without CALL: what all of the run's calls changed, the newest first."
     )
     add_run(parser)
     parser.add_argument("call", nargs="?", metavar="CALL", help="the call, as audit show names it")

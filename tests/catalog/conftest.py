@@ -39,7 +39,10 @@ def faults_of() -> Callable[[Mapping[str, str]], list[str]]:
     """The faults of a repository's own files, as a person reads them."""
 
     def find(files: Mapping[str, str]) -> list[str]:
-        return [str(fault) for fault in problems(_layers(files), tools=TOOLS.keys(), contracts=CONTRACTS)]
+        return [
+            str(fault)
+            for fault in problems(_layers(files), tools=TOOLS.keys(), contracts=CONTRACTS)
+        ]
 
     return find
 
