@@ -47,7 +47,7 @@ SCRIPTS = ("*.js", "*.jsx", "*.mjs", "*.cjs", "*.ts", "*.mts", "*.cts", "*.tsx")
 PATTERNED = (*SCRIPTS, "*.go", "*.java", "*.rb", "*.rake")
 PAGES = ("*.py", "*.md", "*.rst")
 LOGGED = ("*.py", "CHANGELOG*", "CHANGES*", "HISTORY*", "NEWS*")
-PROSE = ("*.md", "*.markdown", "*.rst")
+PROSE = ("*.md", "*.markdown")
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ ANALYSERS: Mapping[str, OfSide | OfChange] = {
         "links",
         PROSE,
         "tree",
-        "Relative links and anchors that lead nowhere.",
+        "Relative links and anchors of Markdown that lead nowhere.",
         tree="names",
     ),
     "typos": OfSide(

@@ -152,6 +152,13 @@ async def test_a_change_that_no_python_tool_reads_is_complete_all_the_same(tmp_p
     assert {agent.status for agent in verdict.agents} == {"ok"}
 
 
+async def test_prose_that_no_tool_reads_links_of_is_no_gap(tmp_path: Path) -> None:
+    """Else each change to such a page would be incomplete for ever."""
+    head = {"docs/index.rst": "Guide\n=====\n\n`there <gone.html>`_\n"}
+    verdict = await review(change(tmp_path / "repo", {}, head))
+    assert (verdict.status, verdict.verdict) == ("complete", "merge")
+
+
 async def test_an_agent_is_shown_only_what_has_a_file_to_look_at(tmp_path: Path) -> None:
     verdict = await review(change(tmp_path / "repo", {}, {"app.py": "X = 1\n"}))
     used = {tool for checked in verdict.checked for tool in checked.by}
