@@ -115,7 +115,8 @@ def _equipped(case: Case, agent: str, paths: Iterable[str]) -> AgentSpec:
     files = [case.session.files[path] for path in paths]
     names = {name for file in files for name in (file.path, file.old_path) if name}
 
-    analyses = [tool for name in spec.tools if isinstance(tool := registry.get(name), Analysis)]
+    known = [registry.get(name) for name in spec.tools if name in registry.specs()]
+    analyses = [tool for tool in known if isinstance(tool, Analysis)]
     idle = {tool.spec.name for tool in analyses if not any(map(tool.concerns, names))}
     if len(idle) == len(analyses):
         return spec
