@@ -45,7 +45,7 @@ MANIFESTS = (
 )
 SCRIPTS = ("*.js", "*.jsx", "*.mjs", "*.cjs", "*.ts", "*.mts", "*.cts", "*.tsx")
 PATTERNED = (*SCRIPTS, "*.go", "*.java", "*.rb", "*.rake")
-PAGES = ("*.py", "*.md", "*.rst")
+PAGES = ("*.py", "*.pyi", "*.pyx", "*.pxd", "*.md", "*.rst")
 LOGGED = ("*.py", "CHANGELOG*", "CHANGES*", "HISTORY*", "NEWS*")
 PROSE = ("*.md", "*.markdown")
 

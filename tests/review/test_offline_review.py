@@ -159,6 +159,15 @@ async def test_prose_that_no_tool_reads_links_of_is_no_gap(tmp_path: Path) -> No
     assert (verdict.status, verdict.verdict) == ("complete", "merge")
 
 
+async def test_a_fragment_is_a_word_in_the_changelog(tmp_path: Path) -> None:
+    log, lines = "# Changelog\n\n## Unreleased\n", "".join(f"X{n} = {n}\n" for n in range(20))
+    base = {"pkg/a.py": "X = 1\n", "CHANGELOG.md": log}
+    told = {"pkg/a.py": lines, "newsfragments/1.md": "More.\n"}
+    assert "docs.changelog-missing" not in rules(await review(change(tmp_path / "a", base, told)))
+    untold = await review(change(tmp_path / "b", base, {"pkg/a.py": lines}))
+    assert "docs.changelog-missing" in rules(untold)
+
+
 async def test_an_agent_is_shown_only_what_has_a_file_to_look_at(tmp_path: Path) -> None:
     verdict = await review(change(tmp_path / "repo", {}, {"app.py": "X = 1\n"}))
     used = {tool for checked in verdict.checked for tool in checked.by}

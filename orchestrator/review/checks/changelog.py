@@ -28,7 +28,8 @@ def run(job: Job) -> dict[str, Any]:
     files = job["files"]
     examined = [file["path"] for file in files if file["status"] != "deleted"]
     nothing: dict[str, Any] = {"findings": [], "examined": examined, "gaps": {}}
-    if any(_LOG.fullmatch(_name(f["path"])) or _FRAGMENTS.search(f["path"]) for f in files):
+    new = set(job["head_tree"]) - set(job["base_tree"])
+    if any(_LOG.fullmatch(_name(f["path"])) for f in files) or any(map(_FRAGMENTS.search, new)):
         return nothing
     changed = sum(
         len(file["added"]) + len(file["removed"])

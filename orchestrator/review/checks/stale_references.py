@@ -1,7 +1,8 @@
 """Documentation that still speaks of a public name which the change took away.
 
-A name counts as gone when base defined it in product source and no Python file of head holds it any
-more. Plain words are left out: they may mean something else.
+A name counts as gone when base defined it in product source and no Python, stub or Cython file of
+head holds it any more, whether it can be parsed or not. Plain words are left out: they may mean
+something else.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from orchestrator.review.checks.python_source import (
     read,
     read_text,
 )
+from orchestrator.review.checks.text import Gap
+from orchestrator.review.checks.text import read as read_bytes
 
 TOOL = "stale_references"
 KIND = "compare"
-PATTERNS = ["*.py", "*.md", "*.rst"]
+PATTERNS = ["*.py", "*.pyi", "*.pyx", "*.pxd", "*.md", "*.rst"]
 NEEDS_TREE = True
 
 _TELLING = re.compile(r"[A-Za-z]+(?:_\w+|[a-z0-9]+[A-Z]\w*)")  # snake_case or CamelCase
@@ -59,9 +62,10 @@ def _words(job: Job) -> set[str]:
     """Every word of head's Python: what stands there in any way is not gone."""
     found: set[str] = set()
     for path in job["head_tree"]:
-        if path.endswith(".py"):
-            with suppress(NotParsedError):
-                found.update(_WORD.findall(read_text(job["head_root"], path)))
+        if path.endswith((".py", ".pyi", ".pyx", ".pxd")):
+            with suppress(Gap):
+                # Any encoding will do: names are looked for, and most are ASCII.
+                found.update(_WORD.findall(read_bytes(job["head_root"], path).decode("latin-1")))
     return found
 
 

@@ -104,6 +104,21 @@ def test_what_is_not_gone_or_not_meant_stays_quiet(
     assert codes(stale_references, before, after) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("pkg/fast.pyx", "def load_record(p): ...\n"),
+        ("pkg/old.py", b"# caf\xe9\ndef load_record(p): ...\n"),
+    ],
+)
+def test_a_name_that_stands_in_another_kind_of_file_is_not_gone(
+    codes: Callable[..., list[str]], name: str, content: str | bytes
+) -> None:
+    base = {"pkg/a.py": "def load_record(p): ...\n", "docs/g.md": PAGE}
+    head = {"pkg/a.py": "X = 1\n", name: content, "docs/g.md": PAGE}
+    assert codes(stale_references, base, head) == []
+
+
 def test_a_page_of_history_may_speak_of_the_past(codes: Callable[..., list[str]]) -> None:
     base = {"pkg/a.py": "def load_record(p): ...\n", "docs/migration.md": PAGE}
     assert codes(stale_references, base, {"pkg/a.py": "", "docs/migration.md": PAGE}) == []
