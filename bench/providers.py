@@ -26,7 +26,8 @@ import anthropic
 import anyio
 import openai
 
-from orchestrator.catalog.models import load_models, load_prices
+from orchestrator.catalog.models import load_models
+from orchestrator.catalog.prices import load_prices
 from orchestrator.catalog.source import shipped
 from orchestrator.engine.agent import Harness, run_agent
 from orchestrator.engine.events import ignore

@@ -13,9 +13,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from orchestrator.app.providers import OFFLINE
-from orchestrator.catalog.settings import Settings
-from orchestrator.catalog.source import Source
+from orchestrator.catalog.catalog import Catalog
+from orchestrator.catalog.settings import OFFLINE, Settings
 from orchestrator.engine.agent import Harness
 from orchestrator.engine.canonical import digest
 from orchestrator.engine.executor import Executor
@@ -37,7 +36,7 @@ PADDING = " ".join(
     ["This sentence says nothing of the change; it is here to make the text longer."] * 5
 )
 
-Serve = Callable[[Settings, Sequence[Source]], AbstractAsyncContextManager[Serving]]
+Serve = Callable[[Settings, Catalog], AbstractAsyncContextManager[Serving]]
 Scores = Mapping[str, Mark]
 Evidence = dict[str, Any]
 
@@ -91,13 +90,11 @@ class Question:
     """A recorded review, and who is to judge it.
 
     Attributes:
-        layers: of the catalog that the run had.
         folder: where the answers are kept.
         serving: opens the judge's model.
     """
 
     case: Case
-    layers: Sequence[Source]
     folder: Path
     asking: Asking
     serving: Serve
@@ -156,7 +153,7 @@ async def open_judge(question: Question) -> AsyncIterator[Judge | None]:
     settings = case.settings.model_copy(update={"provider": asking.provider})
     async with (
         _kept(question.folder, case.journal.run_id) as journal,
-        question.serving(settings, question.layers) as serving,
+        question.serving(settings, case.catalog) as serving,
     ):
         yield Judge(case, _harness(case.harness, journal, serving))
 

@@ -14,7 +14,8 @@ import anyio
 
 from orchestrator.app.mcp import ALLOWED, server_of
 from orchestrator.app.policy import on_disk
-from orchestrator.catalog.catalog import MCP, TOOLS, merged
+from orchestrator.catalog.catalog import MCP, TOOLS
+from orchestrator.catalog.layers import merged
 from orchestrator.catalog.mcp import McpFile, ServerEntry, tool_name
 from orchestrator.catalog.settings import ToolPolicy
 from orchestrator.catalog.source import Source

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from orchestrator.catalog.models import load_models, load_prices
-from orchestrator.catalog.settings import Settings
-from orchestrator.catalog.source import Source
+from orchestrator.catalog.catalog import Catalog
+from orchestrator.catalog.settings import OFFLINE, Settings
 from orchestrator.engine.agent import Choice
 from orchestrator.engine.models import ModelsConfig
 from orchestrator.engine.types import AgentSpec
@@ -17,26 +16,24 @@ from orchestrator.providers.factory import make_model
 from orchestrator.providers.offline import OfflineModel
 from orchestrator.review.opening import Serving
 
-OFFLINE = "offline"
-
 
 @asynccontextmanager
-async def serve(settings: Settings, sources: Sequence[Source]) -> AsyncIterator[Serving]:
+async def serve(settings: Settings, catalog: Catalog) -> AsyncIterator[Serving]:
     """The model that the settings name, for the time of a review.
 
     Raises:
         InputError: there is no such provider, or its key or address is missing.
-        ConfigError: a fault in ``config/models.yaml`` or ``config/prices.yaml``.
+        ConfigError: an agent's rung has no model; says where to name one.
     """
     name = settings.provider
     if name == OFFLINE:
         yield Serving(OfflineModel())
         return
-    config = load_models(sources)
+    config = catalog.models
     if name not in config.providers:
         known = ", ".join((OFFLINE, *config.providers))
         raise InputError(f"there is no provider {name!r}; there is {known}")
-    async with make_model(name, config, load_prices(sources), env=os.environ) as model:
+    async with make_model(name, config, catalog.prices, env=os.environ) as model:
         yield Serving(model, lambda spec: _choice(spec, name, config))
 
 

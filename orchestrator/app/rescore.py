@@ -25,7 +25,6 @@ from orchestrator.app.pool import new_pool
 from orchestrator.app.providers import serve
 from orchestrator.app.service import VERDICT, adjusted, redactor
 from orchestrator.app.types import ReviewOptions
-from orchestrator.catalog.source import Source
 from orchestrator.engine import machine
 from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.events import ignore
@@ -134,8 +133,8 @@ async def _all(
             if not names and await store.find(run.run_id, VERDICT) is None:
                 continue
             try:
-                async with _replayed(store, run) as (case, verdict, layers):
-                    question = Question(case, layers, folder, asking, serving)
+                async with _replayed(store, run) as (case, verdict):
+                    question = Question(case, folder, asking, serving)
                     out.append(await _score(question, verdict, rubric))
             except InputError:
                 raise
@@ -145,9 +144,7 @@ async def _all(
 
 
 @asynccontextmanager
-async def _replayed(
-    store: RunStore, run: RunMeta
-) -> AsyncIterator[tuple[Case, Verdict, Sequence[Source]]]:
+async def _replayed(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[Case, Verdict]]:
     """A finished run as it stood at its end, made again from a copy of its rows.
 
     Raises:
@@ -164,11 +161,10 @@ async def _replayed(
     if known is None or taken_in is None:
         raise StoreError("it has no verdict yet; finish it: diffcourt resume")
     verdict, change = Verdict.model_validate(known), wire.from_json(taken_in)
-    layers = await sources(change)
     opening = Opening(
-        sources=layers,
+        sources=await sources(change),
         adjust=partial(adjusted, _options(run)),
-        serve=lambda settings, layers: nullcontext(Serving(OfflineModel())),
+        serve=lambda settings, catalog: nullcontext(Serving(OfflineModel())),
         environment="ci" if os.environ.get("CI") else "local",
         redact=redactor(os.environ),
         observer=ignore,
@@ -177,7 +173,7 @@ async def _replayed(
     async with open_case(change, journal, opening) as case:
         await machine.run(FLOW, case, journal, ignore)
         _same(case.scorecard, verdict)
-        yield case, verdict, layers
+        yield case, verdict
 
 
 def _options(run: RunMeta) -> ReviewOptions:

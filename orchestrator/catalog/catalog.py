@@ -10,16 +10,23 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from orchestrator.catalog.agents import load_agent
-from orchestrator.catalog.crosscheck import policy_faults, settings_faults, verdict_faults
+from orchestrator.catalog.crosscheck import (
+    policy_faults,
+    provider_faults,
+    settings_faults,
+    verdict_faults,
+)
+from orchestrator.catalog.layers import layered
 from orchestrator.catalog.mcp import McpFile
+from orchestrator.catalog.models import read_models
+from orchestrator.catalog.prices import PricesFile
 from orchestrator.catalog.rubrics import load_rubric
 from orchestrator.catalog.settings import Settings, ToolPolicy
 from orchestrator.catalog.skills import load_skill
-from orchestrator.catalog.source import Source, latest, unread, versions
+from orchestrator.catalog.source import Source, latest, unread
 from orchestrator.catalog.verdict_policy import VerdictPolicy
-from orchestrator.catalog.yamlfile import check, read, tree
-from orchestrator.catalog.yamltree import Node, merge
 from orchestrator.engine.canonical import digest
+from orchestrator.engine.models import MODELS_FILE, PRICES_FILE, ModelsConfig, Prices
 from orchestrator.engine.types import AgentSpec, Json, Rubric, Skill, ToolSpec
 from orchestrator.errors import ConfigError
 
@@ -48,6 +55,8 @@ class Catalog:
     settings: Settings
     tool_policy: ToolPolicy
     verdict_policy: VerdictPolicy
+    models: ModelsConfig
+    prices: Prices
     mcp: McpFile
     digests: Mapping[str, str]
 
@@ -78,37 +87,6 @@ def problems(sources: Sequence[Source], *, tools: Tools, contracts: Contracts) -
     return faults
 
 
-def merged(sources: Sequence[Source], path: str, model: type[T]) -> T:
-    """One YAML file of all layers merged, as a model.
-
-    Raises:
-        ConfigError: the first fault, in the layer where it stands; or no layer has the file.
-    """
-    faults: list[ConfigError] = []
-    node = _tree(sources, path, faults)
-    found = check(model, node, faults) if node else None
-    if found is None:
-        raise faults[0]
-    return found
-
-
-def read_all(sources: Sequence[Source], folder: str, model: type[T]) -> list[T]:
-    """All YAML files directly in a folder, in the order of their names.
-
-    A later layer adds a file, or replaces the earlier one of the same name.
-
-    Args:
-        sources: lowest layer first.
-        folder: such as ``config/rules``.
-        model: what each file holds.
-
-    Raises:
-        ConfigError: the first fault.
-    """
-    files = latest(sources, f"{folder}/*.yaml").values()
-    return [read(model, file.data, file.shown) for file in files]
-
-
 def _load(
     sources: Sequence[Source],
     tools: frozenset[str],
@@ -116,7 +94,7 @@ def _load(
     faults: list[ConfigError],
 ) -> Catalog | None:
     faults += unread(sources)
-    mcp = _config(sources, MCP, McpFile, faults)
+    mcp = layered(sources, MCP, McpFile, faults)
     own, tools = tools, tools | frozenset(mcp[1].names() if mcp else ())
     skill_files = latest(sources, "skills_catalog/*/SKILL.md")
     agent_files = latest(sources, "agents/*.md")
@@ -127,16 +105,20 @@ def _load(
         for file in agent_files.values()
     }
     rubrics = {file.stem: load_rubric(file, faults) for file in rubric_files.values()}
-    settings = _config(sources, SETTINGS, Settings, faults)
-    policy = _config(sources, TOOLS, ToolPolicy, faults)
-    verdict = _config(sources, VERDICT, VerdictPolicy, faults)
+    settings = layered(sources, SETTINGS, Settings, faults)
+    policy = layered(sources, TOOLS, ToolPolicy, faults)
+    verdict = layered(sources, VERDICT, VerdictPolicy, faults)
+    models = read_models(sources, faults)
+    prices = layered(sources, PRICES_FILE, PricesFile, faults)
     if settings:
         faults += settings_faults(*settings, agents, rubrics)
+    if settings and models:
+        faults += provider_faults(*settings, models.providers)
     if policy:
         faults += policy_faults(*policy, tools, agents)
     if verdict:
         faults += verdict_faults(*verdict, own)  # a tool from elsewhere is no evidence
-    if faults or not (settings and policy and verdict and mcp):
+    if faults or not (settings and policy and verdict and models and prices and mcp):
         return None
     return Catalog(
         agents=(loaded_agents := _whole(agents)),
@@ -145,6 +127,8 @@ def _load(
         settings=settings[1],
         tool_policy=policy[1],
         verdict_policy=verdict[1],
+        models=models.config,
+        prices=prices[1].table,
         mcp=mcp[1],
         digests=MappingProxyType(
             {
@@ -157,6 +141,8 @@ def _load(
                 SETTINGS: digest(settings[1].model_dump()),
                 TOOLS: digest(policy[1].model_dump()),
                 VERDICT: digest(verdict[1].model_dump()),
+                MODELS_FILE: digest(models.model_dump()),
+                PRICES_FILE: digest(prices[1].model_dump()),
                 MCP: digest(mcp[1].model_dump()),
             }
         ),
@@ -168,27 +154,3 @@ Item = TypeVar("Item")
 
 def _whole(items: Mapping[str, Item | None]) -> Mapping[str, Item]:
     return MappingProxyType({name: item for name, item in items.items() if item is not None})
-
-
-def _tree(sources: Sequence[Source], path: str, faults: list[ConfigError]) -> Node | None:
-    files = versions(sources, path)
-    if not files:
-        faults.append(ConfigError("is missing from every layer", path))
-        return None
-    try:
-        layers = [tree(file.data, file.shown) for file in files]
-    except ConfigError as fault:
-        faults.append(fault)
-        return None
-    node = layers[0]
-    for layer in layers[1:]:
-        node = merge(node, layer)
-    return node
-
-
-def _config(
-    sources: Sequence[Source], path: str, model: type[T], faults: list[ConfigError]
-) -> tuple[Node, T] | None:
-    node = _tree(sources, path, faults)
-    found = check(model, node, faults) if node else None
-    return (node, found) if node and found else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from orchestrator.catalog.settings import Settings, ToolPolicy
+from orchestrator.catalog.settings import OFFLINE, Settings, ToolPolicy
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.catalog.yamlfile import unknown
 from orchestrator.catalog.yamltree import Node
@@ -27,6 +27,14 @@ def settings_faults(
     if settings.judge and JUDGE not in agents:
         message = f"judge is true, so agents/{JUDGE}.md is needed; add it or set judge: false"
         yield node.fault(message, "judge")
+
+
+def provider_faults(
+    node: Node, settings: Settings, providers: Collection[str]
+) -> Iterator[ConfigError]:
+    """A provider that the settings name and ``config/models.yaml`` does not have."""
+    known = [OFFLINE, *providers]
+    yield from _strangers(node, "provider", [settings.provider], known, "provider")
 
 
 def policy_faults(

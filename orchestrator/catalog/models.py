@@ -1,33 +1,30 @@
-"""Models and prices (``config/models.yaml``, ``config/prices.yaml``), and how they become data."""
+"""Models (``config/models.yaml``): the ladder, who serves it, and how patient a call is."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from orchestrator.catalog.catalog import merged
 from orchestrator.catalog.fields import Amount, Count, Unit, Words
+from orchestrator.catalog.layers import layered
 from orchestrator.catalog.source import Source, versions
-from orchestrator.catalog.yamlfile import Strict, tree
+from orchestrator.catalog.yamlfile import Strict, tree, unknown
+from orchestrator.catalog.yamltree import Node
 from orchestrator.engine.models import (
     HUMAN,
     MODELS_FILE,
-    PRICES_FILE,
     CallPolicy,
     Capabilities,
     ModelsConfig,
-    Price,
-    Prices,
     Provider,
-    Rates,
     Rung,
 )
+from orchestrator.errors import ConfigError
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-Dollars = Annotated[float, Field(ge=0)]
 Variable = Annotated[str, Field(pattern="^[A-Z][A-Z0-9_]*$")]
 
 _SECRET_BOUND = ("key", "base_url", "base_url_env", "api")
@@ -131,72 +128,14 @@ class ModelsFile(Strict):
     providers: dict[str, ProviderEntry]
     calls: CallsEntry
 
-    @model_validator(mode="after")
-    def _sound(self) -> ModelsFile:
-        names = [entry.name for entry in self.ladder]
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise ValueError(f"the ladder names {', '.join(twice)} twice; allowed: once")
-        if HUMAN in names[:-1]:
-            raise ValueError(f"the rung {HUMAN!r} is a person and can only be the last")
-        for entry in self.ladder:
-            if entry.model is not None and entry.model not in names:
-                raise ValueError(
-                    f"the rung {entry.name!r} takes the models of {entry.model!r}, which is no "
-                    f"rung; allowed: {', '.join(names)}"
-                )
-        for name, provider in self.providers.items():
-            unknown = sorted(set(provider.models) - set(names))
-            if unknown:
-                raise ValueError(
-                    f"providers.{name}.models names {', '.join(unknown)}, which is no rung; "
-                    f"allowed: {', '.join(names)}"
-                )
-        return self
-
-
-class RatesEntry(Strict):
-    """US dollars per million tokens."""
-
-    input: Dollars
-    output: Dollars
-    cached: Dollars
-    cache_write: Dollars
-
     @property
-    def rates(self) -> Rates:
+    def config(self) -> ModelsConfig:
         """As the engine has it."""
-        return Rates(self.input, self.output, self.cached, self.cache_write)
-
-
-class LongEntry(RatesEntry):
-    """The rates of a request with more than ``above`` input tokens, for all of its tokens."""
-
-    above: Count
-
-
-class PriceEntry(RatesEntry):
-    """What one model costs, where that was read, and when."""
-
-    long: LongEntry | None = None
-    source: Words
-    date: Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
-
-    @model_validator(mode="after")
-    def _long_is_dearer(self) -> PriceEntry:
-        # A worst case is priced by an estimate that may be too high: dearer must mean "more".
-        if self.long and any(
-            getattr(self.long, name) < getattr(self, name)
-            for name in ("input", "output", "cached", "cache_write")
-        ):
-            raise ValueError("a rate under long may not be lower than the same rate above it")
-        return self
-
-
-class PricesFile(Strict):
-    """The whole of ``config/prices.yaml``."""
-
-    prices: dict[str, PriceEntry]
+        return ModelsConfig(
+            tuple(entry.rung for entry in self.ladder),
+            MappingProxyType({name: own.provider(name) for name, own in self.providers.items()}),
+            self.calls.policy,
+        )
 
 
 def load_models(sources: Sequence[Source]) -> ModelsConfig:
@@ -205,48 +144,60 @@ def load_models(sources: Sequence[Source]) -> ModelsConfig:
     Raises:
         ConfigError: the first fault; or a layer above the shipped one says where keys go.
     """
-    for source in sources[1:]:
-        _refuse_redirection(source)
-    file = merged(sources, MODELS_FILE, ModelsFile)
-    providers = {name: entry.provider(name) for name, entry in file.providers.items()}
-    return ModelsConfig(
-        tuple(entry.rung for entry in file.ladder), MappingProxyType(providers), file.calls.policy
-    )
+    faults: list[ConfigError] = []
+    found = read_models(sources, faults)
+    if found is None:
+        raise faults[0]
+    return found.config
 
 
-def load_prices(sources: Sequence[Source]) -> Prices:
-    """What models cost, all layers merged.
+def read_models(sources: Sequence[Source], faults: list[ConfigError]) -> ModelsFile | None:
+    """``config/models.yaml`` of all layers; None when it has a fault.
 
-    Raises:
-        ConfigError: the first fault.
+    Args:
+        faults: every fault is added here.
     """
-    file = merged(sources, PRICES_FILE, PricesFile)
-    return MappingProxyType({name: _price(entry) for name, entry in file.prices.items()})
+    own = [fault for source in sources[1:] for fault in _redirections(source)]
+    found = layered(sources, MODELS_FILE, ModelsFile, own)
+    if found is not None:
+        own += _ladder_faults(*found)
+    faults += own
+    return found[1] if found and not own else None
 
 
-def _price(entry: PriceEntry) -> Price:
-    return Price(
-        entry.rates,
-        entry.source,
-        entry.date,
-        entry.long.above if entry.long else None,
-        entry.long.rates if entry.long else None,
-    )
+def _ladder_faults(node: Node, file: ModelsFile) -> Iterator[ConfigError]:
+    """Rungs that stand twice or out of place, and names of rungs that are none."""
+    names = [entry.name for entry in file.ladder]
+    for at, entry in enumerate(file.ladder):
+        if entry.name in names[:at]:
+            yield node.fault(f"the rung {entry.name!r} stands twice; name it once", "ladder", at)
+        if entry.name == HUMAN and at < len(names) - 1:
+            message = f"the rung {HUMAN!r} is a person; allowed: as the last rung"
+            yield node.fault(message, "ladder", at)
+        if entry.model is not None and entry.model not in names:
+            yield node.fault(unknown("rung", entry.model, names), "ladder", at, "model")
+    for name, provider in file.providers.items():
+        for rung in provider.models:
+            # A ladder of the repository's own may lack rungs that the shipped providers serve.
+            served = node.at("providers", name, "models", rung)
+            if rung not in names and served.file != MODELS_FILE:
+                yield served.fault(unknown("rung", rung, names, f"providers.{name}.models"))
 
 
-def _refuse_redirection(source: Source) -> None:
+def _redirections(source: Source) -> Iterator[ConfigError]:
     """A repository may choose models; where a person's key is sent is the person's to say.
 
     Whoever reviews a stranger's repository would otherwise send their key wherever it asks.
     """
     for file in versions([source], MODELS_FILE):
-        providers = tree(file.data, file.shown).at("providers").data
-        if not isinstance(providers, Mapping):
-            continue
-        for name, node in providers.items():
+        try:
+            providers = tree(file.data, file.shown).at("providers").data
+        except ConfigError:
+            return  # not YAML, which whoever reads it says
+        for name, node in providers.items() if isinstance(providers, Mapping) else ():
             for key in _SECRET_BOUND:
                 if isinstance(node.data, Mapping) and key in node.data:
-                    raise node.fault(
+                    yield node.fault(
                         f"providers.{name}.{key} decides where a key goes, so a repository may "
                         "not set it; set the provider's environment variables instead",
                         key,

@@ -10,6 +10,9 @@ from orchestrator.catalog.fields import Amount, Count, Unit, Words
 from orchestrator.catalog.yamlfile import Strict
 from orchestrator.engine.types import Bounds, Level
 
+OFFLINE = "offline"
+"""The provider that needs no key, no network and no entry in ``config/models.yaml``."""
+
 LevelName = Literal["read", "write", "admin", "irreversible"]
 
 

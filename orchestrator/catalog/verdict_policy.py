@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import date
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from orchestrator.catalog.fields import Unit, Words
+from orchestrator.catalog.fields import Day, Unit, Words
 from orchestrator.catalog.yamlfile import Strict
 
 Severity = Literal["critical", "high", "medium", "low", "info"]
 _ORDER: tuple[Severity, ...] = ("critical", "high", "medium", "low", "info")
-
-
-def _day(text: str) -> str:
-    try:
-        return date.fromisoformat(text).isoformat()
-    except ValueError:
-        raise ValueError("is no day; write it as 2027-06-30") from None
 
 
 class CheckRule(Strict):
@@ -59,7 +51,7 @@ class Waiver(Strict):
     rule: Words | None = None
     fingerprint: Words | None = None
     paths: Annotated[tuple[Words, ...], Field(min_length=1)] = ("**",)
-    until: Annotated[str, AfterValidator(_day)] | None = None
+    until: Day | None = None
     why: Words
 
     @model_validator(mode="after")

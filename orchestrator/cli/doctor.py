@@ -71,7 +71,8 @@ def run(args: argparse.Namespace) -> int:
     import anyio
 
     from orchestrator.app.policy import on_disk
-    from orchestrator.catalog.models import load_models, load_prices
+    from orchestrator.catalog.models import load_models
+    from orchestrator.catalog.prices import load_prices
 
     sources = on_disk(args.repo or Path())
     config, prices, env = load_models(sources), load_prices(sources), dict(os.environ)
@@ -181,7 +182,7 @@ def _cost(line: RungLine) -> str:
         return f"{line.model}: no price is known, so its budget counts tokens only"
     rates = line.price.rates
     cost = f"${rates.input:.2f} in, ${rates.output:.2f} out per million tokens"
-    return f"{line.model}: {cost} ({line.price.date})"
+    return f"{line.model}: {cost} ({line.price.source}, {line.price.date})"
 
 
 def _json(findings: list[Finding]) -> str:

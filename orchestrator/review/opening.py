@@ -68,7 +68,7 @@ class Opening:
 
     sources: Sequence[Source]
     adjust: Callable[[Settings], Settings]
-    serve: Callable[[Settings, Sequence[Source]], AbstractAsyncContextManager[Serving]]
+    serve: Callable[[Settings, Catalog], AbstractAsyncContextManager[Serving]]
     environment: str
     redact: Callable[[str], str]
     observer: Observer
@@ -106,7 +106,7 @@ async def open_case(change: Change, journal: Journal, opening: Opening) -> Async
     left_out = excluded(change, catalog.verdict_policy)
     cores = len(os.sched_getaffinity(0))
     async with (
-        opening.serve(settings, sources) as serving,
+        opening.serve(settings, catalog) as serving,
         open_session(
             change, rules, left_out, cores=cores, max_bytes=settings.limits.max_file_bytes
         ) as session,

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from orchestrator.catalog.catalog import read_all
+from orchestrator.catalog.layers import read_all
 from orchestrator.catalog.source import Source
 from orchestrator.engine.canonical import digest
 from orchestrator.errors import ConfigError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.catalog.catalog import merged, read_all
+from orchestrator.catalog.layers import merged, read_all
 from orchestrator.catalog.source import Source, overlay, shipped
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.catalog.yamlfile import Strict

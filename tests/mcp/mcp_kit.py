@@ -11,7 +11,7 @@ import anyio
 from mcp_types import Tool
 
 from orchestrator.app.mcp import ALLOWED, server_of
-from orchestrator.catalog.catalog import merged
+from orchestrator.catalog.layers import merged
 from orchestrator.catalog.mcp import ServerEntry
 from orchestrator.catalog.settings import ToolPolicy
 from orchestrator.catalog.source import shipped

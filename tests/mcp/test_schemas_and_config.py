@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 import yaml
 
-from orchestrator.catalog.catalog import merged
+from orchestrator.catalog.layers import merged
 from orchestrator.catalog.mcp import McpFile
 from orchestrator.catalog.source import overlay, shipped
 from orchestrator.engine.tools import validator

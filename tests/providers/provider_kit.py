@@ -5,7 +5,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 
-from orchestrator.catalog.models import load_models, load_prices
+from orchestrator.catalog.models import load_models
+from orchestrator.catalog.prices import load_prices
 from orchestrator.catalog.source import shipped
 from orchestrator.engine.agent import AgentResult, Harness, run_agent
 from orchestrator.engine.events import ignore

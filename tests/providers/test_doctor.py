@@ -38,6 +38,9 @@ def test_nothing_configured_is_said_and_is_no_failure(doctor):
     assert "set ANTHROPIC_API_KEY" in out
     assert "set OPENAI_API_KEY" in out
     assert "claude-haiku-5-5: $0.10 in, $0.50 out" in out
+    assert "(platform.claude.com/docs/en/models/haiku-5-5/overview, 2026-11-21)" in " ".join(
+        out.split()
+    )
     assert "no model is named" in out
 
 

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from provider_kit import FULL, PROVIDERS, QUICK, configured, request, shipped_models
 
-from orchestrator.catalog.models import load_models, load_prices
+from orchestrator.catalog.models import load_models
+from orchestrator.catalog.prices import load_prices
 from orchestrator.catalog.source import overlay, shipped
 from orchestrator.engine.fitting import affordable
 from orchestrator.engine.models import Price, Rates

@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from provider_kit import REPORT, request, shipped_models
 
-from orchestrator.catalog.models import load_models, load_prices
+from orchestrator.catalog.models import load_models
+from orchestrator.catalog.prices import load_prices
 from orchestrator.catalog.source import overlay, shipped
 from orchestrator.engine.models import HUMAN, Price, Rates, price_of
 from orchestrator.engine.types import Usage
@@ -201,12 +202,13 @@ def test_a_repository_cannot_say_where_a_key_goes(line):
 @pytest.mark.parametrize(
     ("file", "text", "said"),
     [
-        ("models", "ladder: [{name: fast}, {name: fast}]", "fast twice"),
-        ("models", "ladder: [{name: human}, {name: fast}]", "can only be the last"),
-        ("models", "ladder: [{name: fast, model: quick}]", "which is no rung"),
-        ("models", "providers: {openai: {models: {quick: m}}}", "names quick, which is no rung"),
-        ("models", "calls: {attempts: 0}", "attempts"),
+        ("models", "ladder: [{name: fast}, {name: fast}]", "1: .*'fast' stands twice; name it"),
+        ("models", "ladder: [{name: human}, {name: fast}]", "1: .*allowed: as the last rung"),
+        ("models", "ladder:\n- name: fast\n- {name: b, model: fsat}", "3: .*did you mean 'fast'"),
+        ("models", "providers:\n  openai:\n    models: {quick: m}", "3: unknown rung 'quick' in"),
+        ("models", "calls: {attempts: 0}", "1: calls.attempts must be greater"),
         ("prices", "prices: {m: {input: 1, output: 1, cached: 1, cache_write: 1}}", "'source'"),
+        ("prices", "prices: {gpt-6-luna: {date: 2026-02-30}}", "is no day; write it as"),
         (
             "prices",
             "prices: {gpt-6-luna: {long: {input: 0.01}}}",
@@ -216,8 +218,13 @@ def test_a_repository_cannot_say_where_a_key_goes(line):
 )
 def test_a_fault_is_one_line(file, text, said):
     sources = layered({f"config/{file}.yaml": text})
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=rf"^\.diffcourt/config/{file}\.yaml:.*{said}"):
         (load_models if file == "models" else load_prices)(sources)
+
+
+def test_a_repositorys_ladder_may_be_shorter_than_the_shipped_one():
+    config = load_models(layered({"config/models.yaml": "ladder: [{name: fast}]"}))
+    assert [rung.name for rung in config.ladder] == ["fast"]
 
 
 def test_a_provider_that_is_not_configured_says_what_to_set():

@@ -1,0 +1,87 @@
+"""What models cost (``config/prices.yaml``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from orchestrator.catalog.fields import Count, Day, Words
+from orchestrator.catalog.layers import merged
+from orchestrator.catalog.source import Source
+from orchestrator.catalog.yamlfile import Strict
+from orchestrator.engine.models import PRICES_FILE, Price, Prices, Rates
+
+Dollars = Annotated[float, Field(ge=0)]
+
+
+class RatesEntry(Strict):
+    """US dollars per million tokens."""
+
+    input: Dollars
+    output: Dollars
+    cached: Dollars
+    cache_write: Dollars
+
+    @property
+    def rates(self) -> Rates:
+        """As the engine has it."""
+        return Rates(self.input, self.output, self.cached, self.cache_write)
+
+
+class LongEntry(RatesEntry):
+    """The rates of a request with more than ``above`` input tokens, for all of its tokens."""
+
+    above: Count
+
+
+class PriceEntry(RatesEntry):
+    """What one model costs, where that was read, and when."""
+
+    long: LongEntry | None = None
+    source: Words
+    date: Day
+
+    @property
+    def price(self) -> Price:
+        """As the engine has it."""
+        long = self.long
+        return Price(
+            self.rates,
+            self.source,
+            self.date,
+            long.above if long else None,
+            long.rates if long else None,
+        )
+
+    @model_validator(mode="after")
+    def _long_is_dearer(self) -> PriceEntry:
+        # A worst case is priced by an estimate that may be too high: dearer must mean "more".
+        if self.long and any(
+            getattr(self.long, name) < getattr(self, name)
+            for name in ("input", "output", "cached", "cache_write")
+        ):
+            raise ValueError("a rate under long may not be lower than the same rate above it")
+        return self
+
+
+class PricesFile(Strict):
+    """The whole of ``config/prices.yaml``."""
+
+    prices: dict[str, PriceEntry]
+
+    @property
+    def table(self) -> Prices:
+        """As the engine has it."""
+        return MappingProxyType({name: entry.price for name, entry in self.prices.items()})
+
+
+def load_prices(sources: Sequence[Source]) -> Prices:
+    """What models cost, all layers merged.
+
+    Raises:
+        ConfigError: the first fault.
+    """
+    return merged(sources, PRICES_FILE, PricesFile).table

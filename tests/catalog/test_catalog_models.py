@@ -1,0 +1,54 @@
+"""Models and prices are policy as all other files: checked with them, and part of what decided."""
+
+import pytest
+
+from orchestrator.cli.main import main
+from tests.review.review_kit import change
+
+FAULTY = {
+    "config/models.yaml": "calls:\n  attempts: none\n",
+    "config/prices.yaml": "prices:\n  m: {input: -1}\n",
+}
+CHEAPER = "prices:\n  gpt-6-luna: {input: 0.05}\n"
+
+
+def test_the_faults_of_both_files_are_found_with_those_of_the_others(faults_of):
+    found = faults_of({**FAULTY, "config/defaults.yaml": "bounds: {minutes: 0}\n"})
+    assert [line.split(" ")[0] for line in found] == [
+        ".diffcourt/config/defaults.yaml:1:",
+        ".diffcourt/config/models.yaml:2:",
+        *[".diffcourt/config/prices.yaml:2:"] * 6,
+    ]
+    assert found[1].endswith('calls.attempts must be a whole number, not "none"')
+
+
+def test_a_provider_that_nobody_describes_is_a_fault(faults_of):
+    (found,) = faults_of({"config/defaults.yaml": "provider: antropic\n"})
+    assert found == (
+        ".diffcourt/config/defaults.yaml:1: unknown provider 'antropic'; did you mean "
+        "'anthropic'? allowed: anthropic, offline, openai, openai-compatible"
+    )
+
+
+def test_an_override_shows_in_the_digests(with_files):
+    shipped, other = with_files({}), with_files({"config/prices.yaml": CHEAPER})
+    differ = {name for name in shipped.digests if shipped.digests[name] != other.digests[name]}
+    assert differ == {"config/prices.yaml"}
+    assert other.prices["gpt-6-luna"].rates.input == 0.05
+    assert other.models == shipped.models
+
+
+@pytest.mark.parametrize(("name", "said"), [
+    ("models", "models.yaml:2: calls.attempts must be a whole number"),
+    ("prices", "prices.yaml:2: prices.m.input must be greater than or equal to 0"),
+])  # fmt: skip
+def test_both_commands_refuse_a_broken_file_in_base(tmp_path, capsys, name, said):
+    path = f"config/{name}.yaml"
+    repo = change(tmp_path, {f".diffcourt/{path}": FAULTY[path]}, {"a.md": "# A\n"})
+    where = ["--repo", str(repo.path)]
+    assert main(["catalog", *where]) == 2
+    assert said in capsys.readouterr().err
+    assert main(["review", "--quiet", *where, "--base", "HEAD~1"]) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert len(err.splitlines()) == 1
