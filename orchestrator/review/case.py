@@ -72,8 +72,12 @@ class Case:
         return self.catalog.rubrics[self.settings.rubric]
 
     def calls(self) -> list[Call]:
-        """What the analysers showed, over all iterations."""
-        return calls(self.journal, ANALYSERS.keys())
+        """What the analysers showed, over all iterations so far.
+
+        The journal of a run that is gone on with holds later ones as well.
+        """
+        found = calls(self.journal, ANALYSERS.keys())
+        return [call for call in found if call.iteration <= self.focus.number]
 
     def withheld(self) -> Mapping[str, tuple[str, bool]]:
         """Analyser → why an agent that had work for it was not given it, and whether that is a gap.
@@ -92,5 +96,5 @@ class Case:
         return found
 
     def team(self) -> list[Work]:
-        """What the specialists came to, over all iterations."""
-        return work(self.journal)
+        """What the specialists came to, over all iterations so far."""
+        return [entry for entry in work(self.journal) if entry.iteration <= self.focus.number]

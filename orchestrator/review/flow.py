@@ -172,10 +172,11 @@ def _human_needed(case: Case) -> str:
         if question.blocking:
             return question.question
     needed = {tool for rule in case.catalog.verdict_policy.required_checks for tool in rule.tools}
-    for key, (code, reason) in case.journal.refusals().items():
-        tool = key.rsplit("/", 1)[-1]
-        if code == "approval_required" or (code == "not_permitted" and tool in needed):
-            return reason
+    for done in case.rounds:
+        for key, (code, reason) in case.journal.refusals(f"{done.number}/").items():
+            tool = key.rsplit("/", 1)[-1]
+            if code == "approval_required" or (code == "not_permitted" and tool in needed):
+                return reason
     return ""
 
 
