@@ -18,10 +18,9 @@ from pathlib import Path
 from typing import Self
 
 from orchestrator.engine.approvals import RecordedApprovals, decide, request_digest, waiting
-from orchestrator.engine.canonical import digest
 from orchestrator.engine.events import ignore
 from orchestrator.engine.executor import Executor
-from orchestrator.engine.framing import unframe
+from orchestrator.engine.framing import drawn, unframe
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.limits import Account
 from orchestrator.engine.ports import CallContext, Clock, Guard, SystemClock
@@ -118,7 +117,7 @@ class Harness:
                     approver=RecordedApprovals(journal, clock, where, redact),
                     rollback=FileRollback(root, vault) if root else None,
                     redact=redact,
-                    nonce=digest(["nonce", run_id])[:12],
+                    nonce=await drawn(journal),
                     observer=ignore,
                 )
                 account = Account("the run", bounds, used=journal.spent(), elapsed=journal.elapsed)

@@ -99,7 +99,7 @@ def _postgres(address: str) -> RunStore:
 
 
 def new_run_id() -> str:
-    """Sortable by time, and not to be guessed: the run's marks are made from it."""
+    """Sortable by time, and no other run's."""
     return time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + secrets.token_hex(4)
 
 

@@ -19,6 +19,7 @@ from orchestrator.engine.canonical import digest, is_json
 from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.fitting import affordable
+from orchestrator.engine.framing import frame
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.limits import Account, Cost, Reservation
 from orchestrator.engine.ports import Model
@@ -158,7 +159,7 @@ async def run_agent(
         malformed += 1
         if malformed > MALFORMED_AT_MOST:
             return ended("failed", f"its report broke the contract: {faults[0]}")
-        talk.add("user", Text(_send_back(faults)))
+        talk.add("user", Text(_send_back(faults, harness.executor.nonce)))
     return ended("budget", f"no report within {spec.bounds.turns:g} turns")
 
 
@@ -269,8 +270,9 @@ def _read_report(
     return report, faults_of(report)
 
 
-def _send_back(faults: list[str]) -> str:
-    listed = "\n".join(f"- {fault}" for fault in faults[:10])
+def _send_back(faults: list[str], nonce: str) -> str:
+    # A fault repeats the report's words, and those may repeat the text that was looked at.
+    listed = frame("\n".join(f"- {fault}" for fault in faults[:10]), nonce)
     return f"That report does not fit its contract. Report again, as JSON only:\n{listed}"
 
 

@@ -16,7 +16,7 @@ import anyio
 
 from orchestrator.engine.canonical import digest, is_json
 from orchestrator.engine.events import Event, Observer
-from orchestrator.engine.framing import frame, redacted
+from orchestrator.engine.framing import disarmed, frame, redacted
 from orchestrator.engine.guards import rule
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.limits import Account, Cost, Reservation
@@ -210,7 +210,7 @@ class Executor:
         limit, text = admitted.tool.spec.max_output, self.redact(seen.content)
         if len(text) > limit:
             text = f"{text[:limit]}\n[cut: {len(text) - limit} more characters]"
-        notes = "".join(f"[guard: {warning}]\n" for warning in admitted.warnings)
+        notes = "".join(f"[guard: {disarmed(warning)}]\n" for warning in admitted.warnings)
         return notes + frame(text, self.nonce)
 
     def redacted(self, value: Json) -> Json:

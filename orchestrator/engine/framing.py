@@ -3,9 +3,36 @@
 from __future__ import annotations
 
 import json
+import re
+import secrets
 from collections.abc import Callable
 
+from orchestrator.engine.journal import Journal
+from orchestrator.engine.records import Done
 from orchestrator.engine.types import Json
+
+NONCE = "nonce"
+"""The journal's key of the run's nonce."""
+
+_LOOKS_LIKE_A_MARK = re.compile(r"<(?=\s*/?\s*untrusted\b)", re.IGNORECASE)
+
+
+async def drawn(journal: Journal) -> str:
+    """The run's nonce: 128 bits of the operating system, the same when the run is resumed."""
+
+    async def draw() -> Done:
+        return Done(secrets.token_hex(16))
+
+    # On disk with the first answer of a model; before that nobody has seen it.
+    return str(await journal.effect(NONCE, {}, draw, durable=False))
+
+
+def disarmed(text: str) -> str:
+    r"""Text in which nothing looks like a mark of ours, whatever nonce it claims.
+
+    The angle becomes ``\u003c``, which in JSON is the same character still.
+    """
+    return _LOOKS_LIKE_A_MARK.sub(r"\\u003c", text)
 
 
 def frame(text: str, nonce: str) -> str:
@@ -14,8 +41,8 @@ def frame(text: str, nonce: str) -> str:
     A model has seen the nonce and may have a tool repeat it, so it is taken out of the text.
     """
     if nonce:
-        text = text.replace(nonce, "[mark]")
-    return f"<untrusted {nonce}>\n{text}\n</untrusted {nonce}>"
+        text = re.sub(re.escape(nonce), "[mark]", text, flags=re.IGNORECASE)
+    return f"<untrusted {nonce}>\n{disarmed(text)}\n</untrusted {nonce}>"
 
 
 def redacted(value: Json, redact: Callable[[str], str]) -> Json:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mcp_types import Tool as RemoteTool
 
+from orchestrator.engine.framing import disarmed, redacted
 from orchestrator.engine.ports import CallContext, Tool
 from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.mcp.answers import envelope, observation
@@ -67,10 +68,11 @@ def made(link: Link, offered: Mapping[str, Json]) -> Iterator[Tool]:
 
 
 def _spec(grant: Grant, description: str, schema: Mapping[str, Json]) -> ToolSpec:
+    # A server's words, read beside ours: nothing in them may look like a mark of ours.
     return ToolSpec(
         grant.name,
-        description,
-        schema,
+        disarmed(description),
+        redacted(dict(schema), disarmed),
         grant.level,
         grant.tags,
         grant.timeout,

@@ -12,9 +12,9 @@ from orchestrator.catalog.catalog import Catalog, load
 from orchestrator.catalog.settings import Settings
 from orchestrator.catalog.source import Source
 from orchestrator.engine.agent import Choice, Harness, as_named
-from orchestrator.engine.canonical import digest
 from orchestrator.engine.events import Observer
 from orchestrator.engine.executor import Executor
+from orchestrator.engine.framing import drawn
 from orchestrator.engine.guards import RateGuard, RepetitionGuard, SensitiveGuard
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.limits import Account
@@ -118,9 +118,10 @@ async def open_case(change: Change, journal: Journal, opening: Opening) -> Async
         known = knowledge.write(sources, session.root / "taint")
         ground = Ground(session, opening.pool, settings.specialists, focus, checks, known)
         tools = [*build(ground, catalog.tool_policy), *from_elsewhere]
+        nonce = await drawn(journal)
         harness = Harness(
             serving.model,
-            _executor(Registry(tools), catalog, journal, opening),
+            _executor(Registry(tools), catalog, journal, opening, nonce),
             journal,
             opening.observer,
             RULES,
@@ -129,7 +130,9 @@ async def open_case(change: Change, journal: Journal, opening: Opening) -> Async
         yield Case(session, catalog, settings, harness, _budget(settings, journal), focus)
 
 
-def _executor(registry: Registry, catalog: Catalog, journal: Journal, opening: Opening) -> Executor:
+def _executor(
+    registry: Registry, catalog: Catalog, journal: Journal, opening: Opening, nonce: str
+) -> Executor:
     given = catalog.tool_policy
     policy = ToolPolicy(
         environment=opening.environment,
@@ -154,8 +157,7 @@ def _executor(registry: Registry, catalog: Catalog, journal: Journal, opening: O
         approver=opening.approver(journal) if opening.approver else None,
         rollback=opening.rollback,
         redact=opening.redact,
-        # Whoever wrote the change cannot know the run's id, so cannot forge the marks.
-        nonce=digest(["nonce", journal.run_id])[:12],
+        nonce=nonce,
         observer=opening.observer,
     )
 
