@@ -16,6 +16,7 @@ from orchestrator.resources import data_root
 from orchestrator.review.analysers.checks import Check
 from orchestrator.review.analysers.compare import CompareCheck
 from orchestrator.review.analysers.hadolint import Hadolint
+from orchestrator.review.analysers.layering import Layering
 from orchestrator.review.analysers.oxlint import Oxlint
 from orchestrator.review.analysers.programs import Program
 from orchestrator.review.analysers.ruff import Ruff
@@ -233,6 +234,17 @@ ANALYSERS: Mapping[str, OfSide | OfChange] = {
         MODULES,
         "Import cycles brought in, coupling, and what the change reaches.",
         whole_tree=True,
+    ),
+    "layering": OfChange(
+        "Imports that a contract of the repository does not allow (import-linter).",
+        lambda ground: Layering(
+            "layering",
+            "layering",
+            MODULES,
+            pool=ground.pool,
+            session=ground.session,
+            whole_tree=True,
+        ),
     ),
 }
 

@@ -1,0 +1,238 @@
+"""import-linter's contracts as data: which imports of a graph break one.
+
+The one place that knows how the two libraries are built. Both are imported where they are used, for
+few repositories declare contracts, and they take 250 ms.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from grimp import ImportGraph
+    from importlinter import Contract
+
+
+class NotCheckedError(Exception):
+    """Contracts that cannot be held against a tree; ``str()`` says why.
+
+    Args:
+        path: the file at fault, empty for the one that declares the contracts.
+    """
+
+    def __init__(self, why: str, path: str = "") -> None:
+        self.path = path
+        super().__init__(why)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One import: who imports whom, and the first line where."""
+
+    importer: str
+    imported: str
+    line: int | None
+
+    @property
+    def edge(self) -> tuple[str, str]:
+        """The import as an edge of the graph."""
+        return self.importer, self.imported
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """What a contract does not allow.
+
+    Attributes:
+        between: the two parts of the program that it keeps apart.
+        chains: the ways from one to the other, each of links that follow each other.
+    """
+
+    between: tuple[str, str]
+    chains: tuple[tuple[Link, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a graph stands to a contract.
+
+    Attributes:
+        undeclared: modules that an exhaustive contract would have to list as layers.
+    """
+
+    violations: tuple[Violation, ...]
+    undeclared: frozenset[str]
+
+
+def _yes(value: object) -> bool:
+    return str(value).lower() == "true"
+
+
+def graph_of(root: str, places: Mapping[str, str], session: Mapping[str, Any]) -> ImportGraph:
+    """The imports of a tree, read from its source.
+
+    Args:
+        root: where the tree stands.
+        places: root package → its folder below the root.
+        session: the settings that all contracts share.
+
+    Raises:
+        NotCheckedError: a file does not parse.
+    """
+    import grimp  # noqa: PLC0415
+    from grimp.application.config import settings  # noqa: PLC0415
+    from grimp.exceptions import SourceSyntaxError  # noqa: PLC0415
+
+    # The usual finder asks this interpreter where a package is. That would find what is installed
+    # here, and for a dotted name it would import the parent.
+    settings.configure(PACKAGE_FINDER=_Finder({k: f"{root}/{v}" for k, v in places.items()}))
+    try:
+        return grimp.build_graph(
+            *places,
+            include_external_packages=_yes(session.get("include_external_packages")),
+            exclude_type_checking_imports=_yes(session.get("exclude_type_checking_imports")),
+            cache_dir=None,
+        )
+    except SourceSyntaxError as fault:
+        path = fault.filename.removeprefix(f"{root}/")
+        line = f" at line {fault.lineno}" if fault.lineno else ""
+        why = f"does not parse{line}, so no contract on imports was checked"
+        raise NotCheckedError(why, path) from None
+    except (UnicodeDecodeError, OSError) as fault:
+        raise NotCheckedError(f"is over packages that cannot be read: {fault}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Finder:
+    """Says where packages are, from a table."""
+
+    places: Mapping[str, str]
+
+    def determine_package_directories(self, package_name: str, file_system: object) -> set[str]:
+        return {self.places[package_name]}
+
+
+def edges(graph: ImportGraph) -> Iterator[tuple[str, str]]:
+    """Every import of a graph, as importer and imported module."""
+    for importer in graph.modules:
+        for imported in graph.find_modules_directly_imported_by(importer):
+            yield importer, imported
+
+
+def contract_of(name: str, session: Mapping[str, Any], options: Mapping[str, Any]) -> Contract:
+    """A contract of one of the kinds that import-linter has.
+
+    Raises:
+        NotCheckedError: it is of another kind, or its options are not understood.
+    """
+    from importlinter.contracts import (  # noqa: PLC0415
+        acyclic_siblings,
+        forbidden,
+        independence,
+        layers,
+        protected,
+    )
+    from importlinter.domain.contract import InvalidContractOptions  # noqa: PLC0415
+
+    kinds: dict[str, type[Contract]] = {
+        "layers": layers.LayersContract,
+        "forbidden": forbidden.ForbiddenContract,
+        "independence": independence.IndependenceContract,
+        "protected": protected.ProtectedContract,
+        "acyclic_siblings": acyclic_siblings.AcyclicSiblingsContract,
+    }
+    kind = kinds.get(str(options.get("type")))
+    if kind is None:
+        raise NotCheckedError(f"contracts of the kind {options.get('type')!r:.60} are not known")
+    packages = session.get("root_packages") or [session["root_package"]]
+    # An import that is not there any more needs no exception: that is no fault of the change.
+    given = {**options, "unmatched_ignore_imports_alerting": "none"}
+    try:
+        return kind(name, {**session, "root_packages": packages}, given)
+    except InvalidContractOptions as fault:
+        raise NotCheckedError(", ".join(f"{k}: {v}" for k, v in fault.errors.items())) from None
+    except (AttributeError, TypeError) as fault:
+        raise NotCheckedError(f"its options are not understood: {fault}") from None
+
+
+def outcome(contract: Contract, graph: ImportGraph) -> Outcome:
+    """How a graph breaks a contract.
+
+    Raises:
+        NotCheckedError: the contract does not fit the graph, as when it names a module that is not
+            there.
+    """
+    from grimp.exceptions import GrimpException  # noqa: PLC0415
+
+    try:
+        # A copy: the imports that a contract ignores are taken out.
+        told = contract.check(deepcopy(graph), verbose=False).metadata
+    except (ValueError, GrimpException) as fault:
+        raise NotCheckedError(" ".join(str(fault).split())) from None
+    return Outcome(
+        (
+            *_of_parts(told.get("invalid_dependencies", ()), ("importer", "imported", "routes")),
+            *_of_parts(
+                told.get("invalid_chains", ()), ("downstream_module", "upstream_module", "chains")
+            ),
+            *_of_protected(told.get("illegal_imports", ())),
+            *_of_siblings(told.get("cycle_breakers_by_package", {}), graph),
+        ),
+        frozenset(told.get("undeclared_modules", ())),
+    )
+
+
+def _link(told: Mapping[str, Any]) -> Link:
+    lines = [line for line in told["line_numbers"] if line is not None]
+    return Link(told["importer"], told["imported"], min(lines, default=None))
+
+
+def _of_parts(told: Iterable[Mapping[str, Any]], keys: tuple[str, str, str]) -> Iterator[Violation]:
+    """Layers, independence and forbidden: chains between two packages.
+
+    A chain is a list of links, or one with other first and last links that come to the same.
+
+    Args:
+        keys: under which each part holds who imports, who is imported, and the chains.
+    """
+    importer, imported, ways = keys
+    for part in told:
+        chains: list[tuple[Link, ...]] = []
+        for way in part[ways]:
+            if isinstance(way, list):
+                chains.append(tuple(map(_link, way)))
+                continue
+            chain = tuple(map(_link, way["chain"]))
+            chains.append(chain)
+            chains += [(_link(first), *chain[1:]) for first in way["extra_firsts"]]
+            chains += [(*chain[:-1], _link(last)) for last in way["extra_lasts"]]
+        yield Violation((part[importer], part[imported]), tuple(chains))
+
+
+def _of_protected(told: Iterable[Any]) -> Iterator[Violation]:
+    for part in told:
+        for link in map(_link, part.illegal_links):
+            yield Violation((link.importer, part.top_level_module), ((link,),))
+
+
+def _of_siblings(
+    told: Mapping[str, Iterable[tuple[str, str]]], graph: ImportGraph
+) -> Iterator[Violation]:
+    """A cycle is told by an import that would have to go; another may be the one that closed it."""
+    for package, breakers in sorted(told.items()):
+        depth = package.count(".") + 2
+        for importer, imported in sorted(breakers):
+            ends = [".".join(name.split(".")[:depth]) for name in (importer, imported)]
+            back = graph.find_shortest_chains(importer=ends[1], imported=ends[0], as_packages=True)
+            chains = [(importer, imported), *sorted(back)]
+            links = (tuple(_edge(graph, *pair) for pair in itertools.pairwise(c)) for c in chains)
+            yield Violation((package, package), tuple(links))
+
+
+def _edge(graph: ImportGraph, importer: str, imported: str) -> Link:
+    lines = graph.get_import_details(importer=importer, imported=imported)
+    return Link(importer, imported, min((each["line_number"] for each in lines), default=None))
