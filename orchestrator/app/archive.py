@@ -29,6 +29,7 @@ from orchestrator.engine.log import GENESIS, verify
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.engine.types import Json
 from orchestrator.errors import InputError, OutputError, StoreError
+from orchestrator.sandbox.paths import Beneath
 from orchestrator.stores.base import RunStore, already_there
 
 FORMAT = "diffcourt-run/1"
@@ -161,11 +162,13 @@ def restore(repo: Path | None, source: Path) -> str:
         StoreError: there is a run of that name, or the store cannot be written.
     """
     folder = state.home(repo)
+    source = Path(os.path.realpath(source))
     journal = source / JOURNAL if source.is_dir() else source
     try:
-        run, entry, rows = _parse(journal)
-        verify(rows)
-        patch = _patch(journal.with_name(PATCH), run, entry)
+        with Beneath(journal.parent) as beside:
+            run, entry, rows = _parse(beside, journal.name)
+            verify(rows)
+            patch = _patch(beside, run, entry)
     except OSError as fault:
         raise InputError(f"cannot read {journal}: {fault.strerror}") from None
     except StoreError as fault:
@@ -189,13 +192,13 @@ async def _enter(
     await store.restore(run, rows)
 
 
-def _parse(journal: Path) -> tuple[RunMeta, dict[str, Any], list[Row]]:
+def _parse(folder: Beneath, name: str) -> tuple[RunMeta, dict[str, Any], list[Row]]:
     """The entry and the rows of a journal's file.
 
     Raises:
         ValueError, KeyError, TypeError: it is not one.
     """
-    with journal.open("rb") as file:
+    with os.fdopen(folder.open(name), "rb") as file:
         lines = (json.loads(line) for line in iter(partial(file.readline, MAX_LINE), b""))
         entry: dict[str, Any] = next(lines, {})
         rows = list(_rows(lines))
@@ -222,13 +225,13 @@ def _rows(lines: Iterator[Mapping[str, Any]]) -> Iterator[Row]:
         )  # fmt: skip
 
 
-def _patch(place: Path, run: RunMeta, entry: Mapping[str, Any]) -> bytes | None:
+def _patch(folder: Beneath, run: RunMeta, entry: Mapping[str, Any]) -> bytes | None:
     """The patch that the run reviews, None when it reviews commits."""
     if not run.meta["options"]["has_diff"]:
         return None
-    if not place.is_file():
-        raise InputError(f"the run reviews a patch, and {place} is missing; import the folder")
-    patch = place.read_bytes()
+    if not folder.is_file(PATCH):
+        raise InputError(f"the run reviews a patch, and its {PATCH} is missing; import the folder")
+    patch = folder.read(PATCH)
     if hashlib.sha256(patch).hexdigest() != entry["patch"]:
-        raise InputError(f"{place} is damaged; export the run again")
+        raise InputError(f"the run's {PATCH} is damaged; export the run again")
     return patch

@@ -10,6 +10,7 @@ from orchestrator.review.change.blobs import Blobs
 from orchestrator.review.change.contents import listing
 from orchestrator.review.change.git import Git
 from orchestrator.review.change.types import Change
+from orchestrator.sandbox.paths import Beneath
 
 FOLDER = ".diffcourt"
 FOLDERS = ("agents", "skills_catalog", "rubrics", "config")
@@ -40,12 +41,12 @@ def _is_policy(path: str) -> bool:
 
 def on_disk(root: Path) -> list[Source]:
     """The layers as they lie in a work tree: for checking them before they are committed."""
-    folder = root / FOLDER
-    files = {
-        name: path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-        and not path.is_symlink()
-        and _is_policy(f"{FOLDER}/{(name := os.fspath(path.relative_to(folder)))}")
-    }
+    root = root.resolve()
+    found = [os.fspath(path.relative_to(root)) for path in sorted((root / FOLDER).rglob("*"))]
+    with Beneath(root) as top:
+        files = {
+            path.removeprefix(f"{FOLDER}/"): top.read(path)
+            for path in found
+            if _is_policy(path) and top.is_file(path)
+        }
     return [shipped(), overlay(FOLDER, files)] if files else [shipped()]

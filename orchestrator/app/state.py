@@ -11,11 +11,12 @@ import secrets
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from orchestrator.engine.ports import RunMeta
 from orchestrator.errors import InputError, RunNotFound, StoreError
+from orchestrator.sandbox.paths import Beneath, create, read_beneath
 from orchestrator.stores.base import RunStore
 from orchestrator.stores.sqlite import SqliteStore
 
@@ -29,24 +30,37 @@ STORE = "DIFFCOURT_STORE"
 def home(repo: Path | None) -> Path:
     """The state folder of a repository, or of the current folder where there is none.
 
-    Where that cannot be written (a read-only checkout), a folder of its own under the user's state
-    home stands in for it.
+    Where that cannot be used (a read-only checkout, or one that put a link in its place, which is a
+    change's way out), a folder of its own under the user's state home stands in for it.
 
     Raises:
         StoreError: neither can be written.
     """
     root = top(repo or Path())
-    for folder in (root / STATE, _elsewhere(root)):
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            ignore = folder / ".gitignore"
-            if not ignore.exists():
-                ignore.write_text("*\n")
-        except OSError:
-            continue
-        if os.access(folder, os.W_OK):
-            return folder
+    for above, below in ((root, STATE), _elsewhere(root)):
+        with suppress(OSError):
+            _claim(above, os.fspath(below))
+            return above / below
     raise StoreError(f"no place for the run's state: make {root / STATE} writable")
+
+
+def _claim(above: Path, below: str) -> None:
+    """Make a state folder where it is missing.
+
+    Raises:
+        OSError: it cannot be written, or is not what it seems.
+    """
+    above.mkdir(parents=True, exist_ok=True)
+    with Beneath(above.resolve()) as folder:
+        folder.make_folder(below)
+        if not folder.is_file(f"{below}/.gitignore"):
+            folder.write(f"{below}/.gitignore", b"*\n")
+    own = above / below
+    with os.scandir(own) as listed:
+        journals = [entry for entry in listed if entry.name.startswith(JOURNAL)]
+    ours = all(entry.is_file(follow_symlinks=False) for entry in journals)
+    if not ours or not os.access(own, os.W_OK):
+        raise PermissionError(own)
 
 
 def inside_repository(start: Path) -> bool:
@@ -61,10 +75,9 @@ def top(start: Path) -> Path:
     return next((up for up in (start, *start.parents) if (up / ".git").exists()), start)
 
 
-def _elsewhere(root: Path) -> Path:
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state"
-    name = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
-    return Path(base) / "diffcourt" / name
+def _elsewhere(root: Path) -> tuple[Path, Path]:
+    base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state")
+    return base, Path("diffcourt", hashlib.sha256(os.fsencode(root)).hexdigest()[:16])
 
 
 @contextmanager
@@ -121,14 +134,15 @@ def resolve(name: str, runs: list[RunMeta]) -> RunMeta:
 
 def forget_scratch(folder: Path, run_id: str) -> None:
     """Remove a run's own folder."""
-    shutil.rmtree(folder / "runs" / run_id, ignore_errors=True)
+    with suppress(OSError), Beneath(folder) as home, home.parent(f"runs/{run_id}") as (runs, name):
+        shutil.rmtree(name, dir_fd=runs)
 
 
 def scratch(folder: Path, run_id: str) -> Path:
     """A folder of the run's own for git objects and its patch."""
-    place = folder / "runs" / run_id
-    place.mkdir(parents=True, exist_ok=True)
-    return place
+    with Beneath(folder) as home:
+        home.make_folder(f"runs/{run_id}")
+    return folder / "runs" / run_id
 
 
 def keep_patch(folder: Path, run_id: str, patch: bytes) -> None:
@@ -137,12 +151,10 @@ def keep_patch(folder: Path, run_id: str, patch: bytes) -> None:
     Raises:
         StoreError: it could not be written.
     """
-    place = scratch(folder, run_id) / PATCH
+    place = folder / "runs" / run_id / PATCH
     try:
-        with place.open("wb") as file:
-            file.write(patch)
-            file.flush()
-            os.fsync(file.fileno())
+        with Beneath(folder) as home, home.parent(f"runs/{run_id}/{PATCH}", make=True) as at:
+            create(*at, patch, 0o644, sync=True)
     except OSError as fault:
         raise StoreError(f"cannot write {place}: {fault.strerror}; free some space") from None
 
@@ -155,7 +167,7 @@ def kept_patch(folder: Path, run_id: str) -> bytes:
     """
     place = folder / "runs" / run_id / PATCH
     try:
-        return place.read_bytes()
+        return read_beneath(folder, f"runs/{run_id}/{PATCH}")
     except OSError as fault:
         raise StoreError(
             f"the run reviews a patch, and {place} cannot be read ({fault.strerror}); resume it "

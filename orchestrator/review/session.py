@@ -21,6 +21,7 @@ from orchestrator.review.change.contents import Contents, decode
 from orchestrator.review.change.neutral import LARGE
 from orchestrator.review.change.types import Change, ChangedFile
 from orchestrator.review.rules import RuleTable
+from orchestrator.sandbox.paths import read_beneath
 
 SideName = str
 SIDES = ("base", "head")
@@ -108,7 +109,7 @@ class Session:
     def read(self, side: Side, path: str) -> list[str]:
         """The lines of an exported file; empty when it does not stand there."""
         try:
-            data = (side.root / path).read_bytes()
+            data = read_beneath(side.root, path)
         except OSError:
             return []
         return decode(data).split("\n")

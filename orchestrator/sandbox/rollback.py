@@ -13,6 +13,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,13 @@ import anyio
 from anyio import to_thread
 
 from orchestrator.errors import InputError, NotPermitted
+from orchestrator.sandbox.paths import Beneath, create
 
 LEFT_OUT = (".git", ".diffcourt/state")
 MOST_BYTES = 1 << 30
 MOST_FILES = 100_000
+PART = ".diffcourt-part"
+"""A file on its way back; it takes its own name when it is whole."""
 
 Entry = tuple[str, int, str]
 """``file``, ``link``, ``folder`` or ``other``; permissions; a file's digest, a link's target."""
@@ -54,7 +58,7 @@ class FileRollback:
     """
 
     def __init__(self, root: Path, vault: Path, left_out: tuple[str, ...] = LEFT_OUT) -> None:
-        self._root, self._vault = root, vault
+        self._root, self._vault = root.resolve(), vault
         self._left_out = frozenset(left_out)
         self._lock, self._held = anyio.Lock(), ""
 
@@ -68,6 +72,9 @@ class FileRollback:
         self._held = ref
         try:
             await to_thread.run_sync(self._keep, ref)
+        except OSError as fault:
+            self._let_go(ref)
+            raise NotPermitted(f"what it may change cannot be kept: {fault}") from None
         except BaseException:
             self._let_go(ref)
             raise
@@ -102,21 +109,29 @@ class FileRollback:
             force: also what was changed again since.
 
         Raises:
-            InputError: there is no such call, or what it changed has been changed since.
+            InputError: there is no such call, or what it changed has been changed since, or cannot
+                be put back.
         """
+        try:
+            return self._restore(ref, force)
+        except OSError as fault:
+            raise InputError(f"cannot be put back: {fault}; see to it and run again") from None
+
+    def _restore(self, ref: str, force: bool) -> list[str]:
         folder = self._place(ref)
         if not folder.exists() or (folder / "state").read_text() == "begun":
             raise InputError(f"no call {ref} changed files in this run")
         before, after = _manifest(folder / "before.json"), _manifest(folder / "after.json")
-        now = self._entries()
         changed = [path for path in {**before, **after} if before.get(path) != after.get(path)]
-        since = sorted(path for path in changed if now.get(path) != after.get(path))
-        if since and not force:
-            raise InputError(
-                f"{since[0]} has been changed since (and {len(since) - 1} more); "
-                "--force puts all back all the same"
-            )
-        self._make_as(folder, before, now, changed)
+        with Beneath(self._root) as root:
+            now = self._entries(root)
+            since = sorted(path for path in changed if now.get(path) != after.get(path))
+            if since and not force:
+                raise InputError(
+                    f"{since[0]} has been changed since (and {len(since) - 1} more); "
+                    "--force puts all back all the same"
+                )
+            _make_as(root, folder / "files", before, now, changed)
         _write(folder / "state", b"undone")
         return sorted(changed)
 
@@ -138,94 +153,116 @@ class FileRollback:
         part = folder.with_suffix(".part")
         shutil.rmtree(part, ignore_errors=True)
         (part / "files").mkdir(parents=True)
-        entries, size = self._entries(), 0
-        if len(entries) > MOST_FILES:
-            raise NotPermitted(f"more than {MOST_FILES:,} files could not be put back")
-        for path, (kind, _, content) in entries.items():
-            if kind == "other":
-                raise NotPermitted(f"{path} is no ordinary file, and could not be put back")
-            if kind == "file" and not (copy := part / "files" / content).exists():
-                size += (self._root / path).stat().st_size
-                if size > MOST_BYTES:
-                    raise NotPermitted(f"more than {MOST_BYTES >> 20} MiB could not be put back")
-                _write(copy, (self._root / path).read_bytes())
+        with Beneath(self._root) as root:
+            entries = self._entries(root)
+            self._copy(root, entries, part / "files")
         _write(part / "before.json", json.dumps(entries).encode("ascii"))
         _write(part / "ref", os.fsencode(ref))
         _write(part / "state", b"begun")
         part.rename(folder)
 
+    def _copy(self, root: Beneath, entries: Mapping[str, Entry], files: Path) -> None:
+        if len(entries) > MOST_FILES:
+            raise NotPermitted(f"more than {MOST_FILES:,} files could not be put back")
+        left = MOST_BYTES
+        for path, (kind, _, content) in entries.items():
+            if kind == "other":
+                raise NotPermitted(f"{path} is no ordinary file, and could not be put back")
+            if kind == "file" and not (copy := files / content).exists():
+                data = root.read(path, left + 1)
+                left -= len(data)
+                if left < 0:
+                    raise NotPermitted(f"more than {MOST_BYTES >> 20} MiB could not be put back")
+                _write(copy, data)
+
     def _finish(self, ref: str) -> None:
         folder = self._place(ref)
-        _write(folder / "after.json", json.dumps(self._entries()).encode("ascii"))
+        with Beneath(self._root) as root:
+            after = self._entries(root)
+        _write(folder / "after.json", json.dumps(after).encode("ascii"))
         _write(folder / "state", b"committed")
 
     def _put_back(self, ref: str) -> None:
         folder = self._place(ref)
         if not folder.exists():
             return  # the snapshot was not whole, so the call never ran
-        before, now = _manifest(folder / "before.json"), self._entries()
-        self._make_as(folder, before, now, {**before, **now})
+        before = _manifest(folder / "before.json")
+        with Beneath(self._root) as root:
+            now = self._entries(root)
+            _make_as(root, folder / "files", before, now, {**before, **now})
         _write(folder / "after.json", (folder / "before.json").read_bytes())
         _write(folder / "state", b"undone")
 
-    def _entries(self) -> dict[str, Entry]:
+    def _entries(self, root: Beneath) -> dict[str, Entry]:
         """Everything below the root: path → entry, folders before what is in them."""
-        return dict(self._walk(""))
+        return dict(self._walk(root, ""))
 
-    def _walk(self, below: str) -> Iterator[tuple[str, Entry]]:
-        with os.scandir(self._root / below) as listed:
-            names = sorted(entry.name for entry in listed)
-        for name in names:
+    def _walk(self, root: Beneath, below: str) -> Iterator[tuple[str, Entry]]:
+        for name, about, target in _listed(root, below):
             path = f"{below}/{name}" if below else name
             if path in self._left_out:
                 continue
-            about = os.lstat(self._root / path)
             mode = stat.S_IMODE(about.st_mode)
             if stat.S_ISDIR(about.st_mode):
                 yield path, ("folder", mode, "")
-                yield from self._walk(path)
+                yield from self._walk(root, path)
             elif stat.S_ISLNK(about.st_mode):
-                yield path, ("link", 0, os.readlink(self._root / path))
+                yield path, ("link", 0, target)
             elif stat.S_ISREG(about.st_mode):
-                yield path, ("file", mode, _digest(self._root / path))
+                yield path, ("file", mode, _digest(root, path))
             else:
                 yield path, ("other", mode, "")
 
-    def _make_as(
-        self, folder: Path, before: Mapping[str, Entry], now: Mapping[str, Entry], paths: Any
-    ) -> None:
-        """Make these paths as they were: first what is there now goes, the deepest first."""
-        for path in sorted(paths):
-            if path in now and now[path][0] == "folder":
-                (self._root / path).chmod(0o700)  # else what is in it could not be taken out
-        for path in sorted(paths, reverse=True):
-            was, kind = before.get(path), now[path][0] if path in now else ""
-            if kind and (was is None or was[0] != kind):
-                (os.rmdir if kind == "folder" else os.unlink)(self._root / path)
-        for path in sorted(paths):
-            was = before.get(path)
-            if was is not None and now.get(path) != was:
-                _make(self._root / path, was, folder / "files")
-        for path in sorted(paths, reverse=True):  # last: nothing more is written into them
-            was = before.get(path)
-            if was is not None and was[0] == "folder":
-                (self._root / path).chmod(was[1])
+
+def _listed(root: Beneath, below: str) -> list[tuple[str, os.stat_result, str]]:
+    """What is in a folder, by name: (name, its own status, where it leads if it is a link)."""
+    folder, found = root.folder(below), []
+    try:
+        for name in sorted(os.listdir(folder)):
+            about = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            is_link = stat.S_ISLNK(about.st_mode)
+            found.append((name, about, os.readlink(name, dir_fd=folder) if is_link else ""))
+    finally:
+        os.close(folder)
+    return found
 
 
-def _make(place: Path, entry: Entry, files: Path) -> None:
+def _make_as(
+    root: Beneath, files: Path, before: Mapping[str, Entry], now: Mapping[str, Entry], paths: Any
+) -> None:
+    """Make these paths as they were: first what is there now goes, the deepest first."""
+    for path in sorted(paths):
+        if path in now and now[path][0] == "folder":
+            root.set_mode(path, 0o700)  # else what is in it could not be taken out
+    for path in sorted(paths, reverse=True):
+        was, kind = before.get(path), now[path][0] if path in now else ""
+        if kind and (was is None or was[0] != kind):
+            with root.parent(path) as (folder, name):
+                (os.rmdir if kind == "folder" else os.unlink)(name, dir_fd=folder)
+    for path in sorted(paths):
+        was = before.get(path)
+        if was is not None and now.get(path) != was:
+            _make(root, path, was, files)
+    for path in sorted(paths, reverse=True):  # last: nothing more is written into them
+        was = before.get(path)
+        if was is not None and was[0] == "folder":
+            root.set_mode(path, was[1])
+
+
+def _make(root: Beneath, path: str, entry: Entry, files: Path) -> None:
     kind, mode, content = entry
     if kind == "folder":
-        place.mkdir(exist_ok=True)
-        place.chmod(0o700)
+        root.make_folder(path)
+        root.set_mode(path, 0o700)
         return
-    part = place.with_name(f".{place.name[:200]}.diffcourt-part")
-    part.unlink(missing_ok=True)
-    if kind == "link":
-        os.symlink(content, part)
-    else:
-        _write(part, (files / content).read_bytes())
-        part.chmod(mode)
-    part.replace(place)
+    with root.parent(path) as (folder, name):
+        if kind == "link":
+            with suppress(FileNotFoundError):
+                os.unlink(PART, dir_fd=folder)
+            os.symlink(content, PART, dir_fd=folder)
+        else:
+            create(folder, PART, (files / content).read_bytes(), mode, sync=True)
+        os.replace(PART, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 def _write(place: Path, data: bytes) -> None:
@@ -236,8 +273,8 @@ def _write(place: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _digest(place: Path) -> str:
-    with open(place, "rb") as file:
+def _digest(root: Beneath, path: str) -> str:
+    with os.fdopen(root.open(path), "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

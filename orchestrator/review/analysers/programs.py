@@ -25,6 +25,7 @@ import anyio.to_thread
 
 from orchestrator.errors import SandboxError
 from orchestrator.review.analysis import Needs, Raw, Report, Side
+from orchestrator.sandbox.paths import Beneath
 from orchestrator.sandbox.process import Limits, run
 
 ARGV_BYTES = 100_000  # of file names in one call; Linux allows 128 KiB in one page-aligned string
@@ -277,17 +278,15 @@ class ProgramAnalyser(ABC):
         folder = folder.resolve()  # programs report where it really is
         names: dict[str, str] = {}
         gaps: dict[str, str] = {}
-        for number, path in enumerate(paths):
-            try:
-                data = self.prepare(path, (root / path).read_bytes())
-            except OSError as fault:
-                gaps[path] = f"{self.name} could not read it: {fault.strerror}"
-                continue
-            if data is None:
-                continue
-            name = self.copy_name(number, path)
-            target = folder / name
-            target.parent.mkdir(exist_ok=True)
-            target.write_bytes(data)
-            names[name] = path
+        with Beneath(root) as side, Beneath(folder) as copies:
+            for number, path in enumerate(paths):
+                try:
+                    data = self.prepare(path, side.read(path))
+                except OSError as fault:
+                    gaps[path] = f"{self.name} could not read it: {fault.strerror}"
+                    continue
+                if data is not None:
+                    name = self.copy_name(number, path)
+                    copies.write(name, data)
+                    names[name] = path
         return Copies(folder, names, gaps)

@@ -12,9 +12,10 @@ from anyio import to_thread
 
 from orchestrator.errors import StoreError
 from orchestrator.review.change.blobs import Blobs
-from orchestrator.review.change.export import unsafe, write_all
+from orchestrator.review.change.export import write_all
 from orchestrator.review.change.git import Git
 from orchestrator.review.change.types import Change
+from orchestrator.sandbox.resolving import unsafe
 
 SideName = Literal["base", "head"]
 

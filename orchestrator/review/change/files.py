@@ -18,10 +18,11 @@ from orchestrator.review.change.classify import (
     look,
     vendored_directory,
 )
-from orchestrator.review.change.export import temporary, unsafe
+from orchestrator.review.change.export import temporary
 from orchestrator.review.change.git import LIMITS, PLAIN_DIFF, Git, short
 from orchestrator.review.change.neutral import LARGE
 from orchestrator.review.change.types import ChangedFile, Status
+from orchestrator.sandbox.resolving import unsafe
 
 Lines = tuple[tuple[int, ...], tuple[int, ...]]  # added, removed
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import posixpath
 import re
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from orchestrator.review.checks.text import Finding, Gap, Source, read, reply_of
+from orchestrator.sandbox.paths import Beneath
 
 _TITLE = re.compile(r"[^\w\- ]")
 _ID = re.compile(r"""(?:id|name)=["']([^"']+)["']""")
@@ -89,8 +89,9 @@ def _judge(
 
 
 def _anchor(root: str, place: str, fragment: str, line: int) -> Iterator[Finding]:
-    if not os.path.isfile(os.path.join(root, place)):
-        return  # its text is not at hand, so nothing is said of it
+    with Beneath(root) as folder:
+        if not folder.is_file(place):
+            return  # its text is not at hand, so nothing is said of it
     known = anchors(Source(place, read(root, place)).text)
     wanted = unquote(fragment).lower()
     if wanted not in known and not wanted.startswith(("user-content-", "l")):

@@ -11,8 +11,9 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeAlias
+
+from orchestrator.sandbox.paths import read_beneath
 
 MAX_BYTES = 1 << 20  # a tree takes some hundred times the bytes of its text
 
@@ -151,11 +152,11 @@ def read_text(root: str, path: str) -> str:
     Raises:
         NotParsedError: it is missing, too large, or not text of that encoding.
     """
-    place = Path(root) / path
     try:
-        if place.stat().st_size > MAX_BYTES:
+        data = read_beneath(root, path, MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
             raise NotParsedError(f"larger than {MAX_BYTES >> 20} MiB")
-        return importlib.util.decode_source(place.read_bytes())
+        return importlib.util.decode_source(data)
     except OSError as fault:
         raise NotParsedError(f"cannot be read: {fault.strerror}") from None
     except SyntaxError as fault:

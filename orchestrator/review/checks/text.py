@@ -15,6 +15,8 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
+from orchestrator.sandbox.paths import read_beneath
+
 LARGEST = 8 << 20
 
 _TEST_FOLDERS = re.compile(
@@ -101,8 +103,7 @@ def read(root: str, path: str) -> bytes:
         Gap: it is not there, too large, or cannot be read.
     """
     try:
-        with open(os.path.join(root, path), "rb") as file:
-            data = file.read(LARGEST + 1)
+        data = read_beneath(root, path, LARGEST + 1)
     except OSError as fault:
         raise Gap(f"could not be read: {fault.strerror}") from None
     if len(data) > LARGEST:

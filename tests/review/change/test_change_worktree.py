@@ -10,7 +10,7 @@ import pytest
 from orchestrator.errors import InputError, StoreError
 from orchestrator.review.change import history
 from orchestrator.review.change.contents import Contents
-from orchestrator.review.change.export import Folder
+from orchestrator.review.change.export import write_all
 from orchestrator.review.change.intake import from_worktree
 
 pytestmark = pytest.mark.anyio
@@ -284,15 +284,12 @@ async def test_history_of_what_is_not_committed(repo, tmp_path):
 
 
 def test_a_full_disk_is_told_of(tmp_path, monkeypatch):
-    folder = Folder(tmp_path / "out")
-
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fchmod", full)
     with pytest.raises(StoreError, match="the disk is full"):
-        folder.write("a", b"x")
-    folder.close()
+        write_all(tmp_path / "out", [("a", b"x")])
 
 
 async def test_git_on_a_full_disk_is_told_of(repo, tmp_path, monkeypatch):

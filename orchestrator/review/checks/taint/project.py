@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from orchestrator.review.checks.taint.values import Value
+from orchestrator.sandbox.paths import read_beneath
 
 MAX_BYTES: Final = 1_000_000
 _IMPORTED: Final = re.compile(r"^[ \t]*(?:from|import)[ \t]+([\w.]+)", re.MULTILINE)
@@ -150,7 +151,7 @@ class Project:
 
     def _read(self, path: str) -> str | None:
         try:
-            data = (self.root / path).read_bytes()
+            data = read_beneath(self.root, path)
         except OSError as error:
             self.gaps[path] = f"cannot be read: {error.strerror}"
             return None
@@ -172,7 +173,7 @@ class Project:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the file's own warnings are not ours
-                tree = ast.parse((self.root / path).read_bytes())
+                tree = ast.parse(read_beneath(self.root, path))
         except SyntaxError as error:
             self.gaps[path] = f"does not parse: {error.msg} at line {error.lineno or 0}"
         except (ValueError, RecursionError, MemoryError, OSError) as error:

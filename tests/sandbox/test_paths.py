@@ -1,0 +1,236 @@
+"""A path that somebody else wrote reaches what stands beneath the folder, and nothing else."""
+
+import ctypes
+import errno
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator.sandbox import resolving
+from orchestrator.sandbox.paths import Beneath, read_beneath
+from orchestrator.sandbox.resolving import Resolve, by_kernel, by_walk, resolver, unsafe
+
+SECRET = b"nobody's business"
+
+
+def answers() -> bool:
+    """Whether this kernel has the call; asked apart from the code under test."""
+    how = (ctypes.c_uint64 * 3)(os.O_PATH, 0, 0)
+    libc = ctypes.CDLL(None)
+    fd = libc.syscall(437, -100, b"/", how, ctypes.c_size_t(24))
+    return fd >= 0 and os.close(fd) is None
+
+
+BOTH = [
+    pytest.param(by_walk, id="walk"),
+    pytest.param(
+        by_kernel,
+        id="openat2",
+        marks=pytest.mark.skipif(not answers(), reason="openat2 NOT tested: this kernel has none"),
+    ),
+]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A folder with all that can stand in a tree, and a secret beside it."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/secret").write_bytes(SECRET)
+    root = tmp_path / "root"
+    (root / "a/b").mkdir(parents=True)
+    (root / "a/b/file").write_bytes(b"inside")
+    (root / "top").write_bytes(b"top")
+    (root / "caf\udce9 \u202e\n").write_bytes(b"odd")
+    (root / "to_file").symlink_to(tmp_path / "outside/secret")
+    (root / "to_folder").symlink_to(tmp_path / "outside")
+    (root / "to_inside").symlink_to("a/b/file")
+    (root / "a/back").symlink_to("..")
+    (root / "loop").symlink_to("loop")
+    (root / "nowhere").symlink_to("not there")
+    os.mkfifo(root / "pipe")
+    return root
+
+
+@pytest.fixture(params=BOTH)
+def resolve(request: pytest.FixtureRequest) -> Resolve:
+    return request.param
+
+
+@pytest.fixture
+def folder(root: Path, resolve: Resolve):
+    with Beneath(root, resolve) as folder:
+        yield folder
+
+
+@pytest.mark.parametrize(("path", "content"), [
+    ("top", b"top"),
+    ("a/b/file", b"inside"),
+    ("caf\udce9 \u202e\n", b"odd"),
+])  # fmt: skip
+def test_what_stands_beneath_is_read(folder: Beneath, path: str, content: bytes) -> None:
+    assert folder.read(path) == content
+    assert folder.read(path, 2) == content[:2]
+    assert folder.is_file(path)
+
+
+REFUSED = [
+    # by its look
+    ("", errno.EXDEV), (".", errno.EXDEV), ("..", errno.EXDEV), ("../outside/secret", errno.EXDEV),
+    ("a/../top", errno.EXDEV), ("a/../../outside/secret", errno.EXDEV), ("./top", errno.EXDEV),
+    ("/etc/passwd", errno.EXDEV), ("//etc/passwd", errno.EXDEV), ("a//b/file", errno.EXDEV),
+    ("top/", errno.EXDEV), ("top\0", errno.EINVAL), ("to\0p", errno.EINVAL),
+    ("\ud800", errno.EILSEQ), ("x" * 5000, errno.ENAMETOOLONG), ("x" * 256, errno.ENAMETOOLONG),
+    ("a/" * 2100 + "b", errno.ENAMETOOLONG), ("ä" * 128, errno.ENAMETOOLONG),
+    # a link, as the last part or on the way, wherever it leads
+    ("to_file", errno.ELOOP), ("to_folder", errno.ELOOP), ("to_folder/secret", errno.ELOOP),
+    ("to_inside", errno.ELOOP), ("a/back/top", errno.ELOOP), ("a/back/to_folder/secret", errno.ELOOP),
+    ("loop", errno.ELOOP), ("loop/x", errno.ELOOP), ("nowhere", errno.ELOOP),
+    # no regular file
+    ("a", errno.EISDIR), ("a/b", errno.EISDIR), ("pipe", errno.EINVAL),
+    # not there: case and look-alikes are other names
+    ("TOP", errno.ENOENT), ("A/b/file", errno.ENOENT), ("t\u200bop", errno.ENOENT),
+    ("\uff0e\uff0e/outside/secret", errno.ENOENT), ("..\\outside\\secret", errno.ENOENT),
+    ("a\u2215b\u2215file", errno.ENOENT), ("%2e%2e/outside/secret", errno.ENOENT),
+    ("~/secret", errno.ENOENT), ("$HOME", errno.ENOENT), ("top/x", errno.ENOTDIR),
+]  # fmt: skip
+
+
+def test_everything_else_is_refused_and_says_why(folder: Beneath) -> None:
+    said = []
+    for path, _ in REFUSED:
+        with pytest.raises(OSError) as caught:
+            folder.read(path)
+        assert caught.value.strerror
+        assert not folder.is_file(path)
+        said.append((path, caught.value.errno))
+    assert said == REFUSED
+
+
+@pytest.mark.parametrize("path", ["root/etc/passwd", "cwd/top", "exe", "fd/0", "environ/../root"])
+def test_the_kernels_own_links_are_not_followed(resolve: Resolve, path: str) -> None:
+    with Beneath(f"/proc/{os.getpid()}", resolve) as folder, pytest.raises(OSError) as caught:
+        folder.read(path)
+    assert caught.value.errno in {errno.ELOOP, errno.EXDEV}
+
+
+def test_devices_and_sockets_are_refused_at_once(root: Path, resolve: Resolve) -> None:
+    with socket.socket(socket.AF_UNIX) as end:
+        end.bind(str(root / "socket"))
+        signal.alarm(5)  # what waits is ended, and the test with it
+        try:
+            for where, path in ((root, "socket"), ("/dev", "zero"), ("/dev", "null")):
+                with Beneath(where, resolve) as folder, pytest.raises(OSError) as caught:
+                    folder.read(path)
+                assert caught.value.errno in {errno.EINVAL, errno.ENXIO}
+        finally:
+            signal.alarm(0)
+
+
+def test_a_root_that_is_a_link_is_none(root: Path, tmp_path: Path, resolve: Resolve) -> None:
+    (tmp_path / "link").symlink_to(root)
+    with pytest.raises(OSError):
+        Beneath(tmp_path / "link", resolve)
+
+
+def test_the_folder_stays_what_it_was(root: Path, folder: Beneath, tmp_path: Path) -> None:
+    root.rename(tmp_path / "moved")
+    root.symlink_to(tmp_path / "outside")
+    assert folder.read("top") == b"top"
+    with pytest.raises(FileNotFoundError):
+        folder.read("secret")
+
+
+@pytest.mark.parametrize("path", ["new", "a/b/file", "a/x/y/z", "to_file", "nowhere", "pipe"])
+def test_a_write_lands_beneath_and_replaces_what_is_no_folder(
+    root: Path, folder: Beneath, path: str, tmp_path: Path
+) -> None:
+    folder.write(path, b"written", 0o600)
+    assert not (root / path).is_symlink()
+    assert (root / path).read_bytes() == b"written"
+    assert (root / path).stat().st_mode & 0o7777 == 0o600
+    assert (tmp_path / "outside/secret").read_bytes() == SECRET
+
+
+def test_a_write_out_of_the_folder_is_refused(root: Path, folder: Beneath, tmp_path: Path) -> None:
+    before = sorted(tmp_path.rglob("*"))
+    for path in (
+        "to_folder/new", "to_folder/secret", "a/back/new", "../new", "/tmp/new", "a", "top/x",
+        "pipe/x", "to_folder/deep/er/new", "loop/new", "a/\0", "nowhere/new",
+    ):  # fmt: skip
+        with pytest.raises(OSError):
+            folder.write(path, b"written")
+    assert sorted(tmp_path.rglob("*")) == before
+    assert (tmp_path / "outside/secret").read_bytes() == SECRET
+    assert not Path("/tmp/new").exists()
+
+
+def test_a_hard_link_is_replaced_and_not_written_through(root: Path, folder: Beneath) -> None:
+    (root / "twin").hardlink_to(root.parent / "outside/secret")
+    folder.write("twin", b"written")
+    assert (root.parent / "outside/secret").read_bytes() == SECRET
+
+
+def test_very_deep_folders_are_made(folder: Beneath) -> None:
+    path = "/".join("d" * 200)
+    folder.write(path, b"deep")
+    assert folder.read(path) == b"deep"
+
+
+def test_descriptors_are_given_back(root: Path, resolve: Resolve) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    with Beneath(root, resolve) as folder:
+        for path, _ in REFUSED:
+            assert not folder.is_file(path)
+        folder.write("a/b/file", b"x")
+        for path in ("to_folder/x", "a", "top/x", "to_folder/x/y"):
+            with pytest.raises(OSError):
+                folder.write(path, b"x")
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_kernel_without_the_call_is_noticed() -> None:
+    """In a process whose filter forbids the call, as some containers do."""
+    script = (
+        "import ctypes, os, struct\n"
+        "libc = ctypes.CDLL(None, use_errno=True)\n"
+        "def line(code, jt, jf, k): return struct.pack('HBBI', code, jt, jf, k)\n"
+        "code = line(0x20, 0, 0, 0) + line(0x15, 0, 1, 437) + line(6, 0, 0, 0x50000 | 38)\n"
+        "code += line(6, 0, 0, 0x7FFF0000)\n"
+        "kept = ctypes.create_string_buffer(code)\n"
+        "program = struct.pack('HxxxxxxQ', 4, ctypes.addressof(kept))\n"
+        "assert libc.prctl(38, 1, 0, 0, 0) == 0\n"
+        "assert libc.prctl(22, 2, program, 0, 0) == 0\n"
+        "from orchestrator.sandbox import paths, resolving\n"
+        "print(resolving.resolver().__name__, paths.read_beneath('/etc', 'passwd') != b'')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "by_walk True\n", done.stderr
+
+
+def test_the_kernels_way_is_taken_where_it_has_one(root: Path) -> None:
+    assert resolver() is (by_kernel if answers() else by_walk)
+    assert read_beneath(root, "top") == b"top"
+    assert resolving.leads_out("a/b") is None
+
+
+@pytest.mark.parametrize("path", [
+    ".git", ".git/config", "a/.GIT/hooks/x", ".git.", ".git ", ".git . .", "GIT~1/config",
+    ".g\u200cit/config", ".git\ufeff", "\u202a.git", ".git::$INDEX_ALLOCATION", ".git:stream/x",
+    "..", "a/../b", "/a", "", "a//b", "a\0",
+])  # fmt: skip
+def test_names_that_a_tree_must_not_put_on_disk(path: str) -> None:
+    assert unsafe(path)
+
+
+@pytest.mark.parametrize(
+    "path", [".gitignore", ".github/x", "git", "a.git", ".gitea/x", "git~2", "x:y"]
+)
+def test_ordinary_names_that_look_alike_are_let_be(path: str) -> None:
+    assert unsafe(path) is None
