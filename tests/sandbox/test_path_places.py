@@ -1,0 +1,166 @@
+"""Every place where somebody else's path reaches the disk keeps to the policy."""
+
+import ast
+import os
+import re
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import orchestrator
+from orchestrator.app import archive, policy, state
+from orchestrator.errors import InputError
+from orchestrator.review.change.export import write_all
+from orchestrator.review.checks.python_source import NotParsedError, read_text
+from orchestrator.review.checks.text import Gap
+from orchestrator.review.checks.text import read as read_bytes
+
+ROOT = Path(orchestrator.__file__).parent
+PAGE = ROOT.parent / "docs/paths.md"
+METHODS = {
+    "read_bytes", "read_text", "write_bytes", "write_text", "unlink", "rmdir", "mkdir", "iterdir",
+    "rglob", "symlink_to", "hardlink_to", "touch", "chmod",
+}  # fmt: skip
+OF_OS = METHODS | {
+    "open", "scandir", "listdir", "stat", "lstat", "readlink", "symlink", "link", "rename",
+    "replace", "remove", "makedirs", "walk", "truncate",
+}  # fmt: skip
+OF_SHUTIL = {"copy", "copy2", "copyfile", "copytree", "move", "rmtree"}
+
+
+def tables() -> list[set[str]]:
+    """The modules in each table of the page."""
+    parts = PAGE.read_text().split("\n## ")[1:]
+    return [set(re.findall(r"^\| `([\w/]+\.py)` \|", part, re.MULTILINE)) for part in parts]
+
+
+def calls(tree: ast.Module) -> Iterator[str]:
+    """Whatever a module calls that reaches the file system by a path."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        function = ast.unparse(node.func)
+        owner, _, name = function.rpartition(".")
+        if owner == "os":
+            found = name in OF_OS
+        elif owner == "shutil":
+            found = name in OF_SHUTIL
+        elif name == "open" and owner:  # a path's, and not a class's or a folder's own
+            found = bool(node.args) and isinstance(node.args[0], ast.Constant)
+        else:
+            found = name in METHODS if owner else name == "open"
+        if found:
+            yield function
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for path in ROOT.rglob("*.py"):
+        yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text())
+
+
+def test_the_page_names_every_module_that_uses_the_policy() -> None:
+    using = {
+        name
+        for name, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "orchestrator.sandbox.paths"
+    }
+    assert tables()[0] == using
+
+
+def test_the_page_names_every_module_that_opens_files_by_other_means() -> None:
+    assert tables()[1] == {name for name, tree in modules() if any(calls(tree))}
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    place = tmp_path / "outside"
+    place.mkdir()
+    (place / "secret.py").write_text("token = 1\n")
+    return place
+
+
+def test_a_check_in_a_worker_reads_no_link_and_waits_for_no_pipe(
+    tmp_path: Path, outside: Path
+) -> None:
+    (tmp_path / "a.py").symlink_to(outside / "secret.py")
+    (tmp_path / "b").symlink_to(outside)
+    os.mkfifo(tmp_path / "c.py")
+    signal.alarm(5)
+    try:
+        for path in ("a.py", "b/secret.py", "c.py", "../outside/secret.py", "d\0.py"):
+            with pytest.raises(Gap):
+                read_bytes(str(tmp_path), path)
+            with pytest.raises(NotParsedError):
+                read_text(str(tmp_path), path)
+    finally:
+        signal.alarm(0)
+
+
+def test_an_export_goes_through_no_link(tmp_path: Path, outside: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "d").symlink_to(outside)
+    told = write_all(root, [("d/secret.py", b"x"), ("d/new.py", b"x"), ("e/.GIT/hooks", b"x")])
+    assert set(told) == {"d/secret.py", "d/new.py", "e/.GIT/hooks"}
+    assert [file.read_text() for file in outside.iterdir()] == ["token = 1\n"]
+
+
+@pytest.mark.parametrize("link", [".diffcourt", ".diffcourt/state", ".diffcourt/state/journal.db"])
+def test_a_checkout_cannot_move_the_state_elsewhere(
+    link: str, tmp_path: Path, outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "users"))
+    repo = tmp_path / "repo"
+    (repo / ".git").mkdir(parents=True)
+    (repo / link).parent.mkdir(parents=True, exist_ok=True)
+    (repo / link).symlink_to(outside / "new.db" if link.endswith("db") else outside)
+    home = state.home(repo)
+    assert home.is_relative_to(tmp_path / "users")
+    state.keep_patch(home, "run1", b"patch")
+    assert state.kept_patch(home, "run1") == b"patch"
+    with state.open_store(home):
+        assert (home / "journal.db").exists()
+    assert os.listdir(outside) == ["secret.py"]
+
+
+def test_a_runs_own_folder_is_no_link_either(tmp_path: Path, outside: Path) -> None:
+    (tmp_path / "runs").symlink_to(outside)
+    (outside / "run1").mkdir()
+    state.forget_scratch(tmp_path, "run1")
+    with pytest.raises(OSError):
+        state.scratch(tmp_path, "run1")
+    assert sorted(os.listdir(outside)) == ["run1", "secret.py"]
+
+
+def test_policy_on_disk_is_read_through_no_link(tmp_path: Path, outside: Path) -> None:
+    folder = tmp_path / ".diffcourt/config"
+    folder.mkdir(parents=True)
+    (folder / "defaults.yaml").write_text("judge: false\n")
+    (folder / "tools.yaml").symlink_to(outside / "secret.py")
+    (tmp_path / ".diffcourt/agents").symlink_to(outside)
+    os.mkfifo(folder / "verdict.yaml")
+    (_, overlay) = policy.on_disk(tmp_path)
+    assert set(overlay.files) == {"config/defaults.yaml"}
+    shutil.rmtree(folder)
+    (tmp_path / ".diffcourt/config").symlink_to(outside)
+    assert len(policy.on_disk(tmp_path)) == 1
+
+
+def test_an_import_reads_no_link_and_waits_for_no_pipe(tmp_path: Path, outside: Path) -> None:
+    source = tmp_path / "run"
+    source.mkdir()
+    (source / "journal.jsonl").symlink_to(outside / "secret.py")
+    with pytest.raises(InputError, match="cannot read"):
+        archive.restore(tmp_path, source)
+    (source / "journal.jsonl").unlink()
+    os.mkfifo(source / "journal.jsonl")
+    signal.alarm(5)
+    try:
+        with pytest.raises(InputError, match="no regular file"):
+            archive.restore(tmp_path, source)
+    finally:
+        signal.alarm(0)
