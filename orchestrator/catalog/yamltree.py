@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -148,6 +148,8 @@ class _Open:
     anchor: str | None
     key: str | None = None
     key_line: int = 0
+    size: int = 1
+    depth: int = 1
 
 
 class _Builder:
@@ -159,26 +161,33 @@ class _Builder:
         self._stack: list[_Open] = []
         self._anchors: dict[str, Node] = {}
         self._documents = 0
+        self._handlers: Mapping[type[Any], Callable[[Any, int], None]] = {
+            yaml.DocumentStartEvent: self._document,
+            yaml.ScalarEvent: self._scalar,
+            yaml.AliasEvent: self._alias,
+            yaml.MappingStartEvent: self._open,
+            yaml.SequenceStartEvent: self._open,
+            yaml.MappingEndEvent: self._close,
+            yaml.SequenceEndEvent: self._close,
+        }
 
     def feed(self, event: Any) -> None:
         line = event.start_mark.line + 1 + self._before
-        tag = getattr(event, "tag", None)
-        if tag not in {None, "!"}:
-            raise self._fault(f"the tag {tag!r} is not supported; write the plain value", line)
-        if isinstance(event, yaml.DocumentStartEvent):
-            self._documents += 1
-            if self._documents > 1:
-                raise self._fault("a second document begins; allowed: one per file", line)
-        elif isinstance(event, yaml.ScalarEvent):
-            self._scalar(event, line)
-        elif isinstance(event, yaml.AliasEvent):
-            if event.anchor not in self._anchors:
-                raise self._fault(f"the alias *{event.anchor} names nothing above it", line)
-            self._add(replace(self._anchors[event.anchor], line=line), None)
-        elif isinstance(event, yaml.CollectionStartEvent):
-            self._open(event, line)
-        elif isinstance(event, yaml.CollectionEndEvent):
-            self._close()
+        if getattr(event, "tag", None) not in {None, "!"}:
+            raise self._fault(f"the tag {event.tag!r} is not supported; write the plain value", line)
+        handle = self._handlers.get(type(event))
+        if handle:
+            handle(event, line)
+
+    def _document(self, event: Any, line: int) -> None:
+        self._documents += 1
+        if self._documents > 1:
+            raise self._fault("a second document begins; allowed: one per file", line)
+
+    def _alias(self, event: Any, line: int) -> None:
+        if event.anchor not in self._anchors:
+            raise self._fault(f"the alias *{event.anchor} names nothing above it", line)
+        self._add(replace(self._anchors[event.anchor], line=self._place(line)), None)
 
     def syntax(self, error: yaml.MarkedYAMLError) -> ConfigError:
         """The parser's complaint in one line."""
@@ -198,13 +207,19 @@ class _Builder:
             isinstance(self._stack[-1].items, dict) and self._stack[-1].key is None
         )
 
+    def _place(self, line: int) -> int:
+        """Where a value counts as standing: in a map at its key."""
+        top = self._stack[-1] if self._stack else None
+        return top.key_line if top and top.key is not None else line
+
     def _scalar(self, event: Any, line: int) -> None:
-        bad = _UNPRINTABLE.search(event.value)
-        if bad:  # written as an escape; only so can half a character get in
+        # Only an escape, which needs double quotes, gets such a character past ``decode``.
+        bad = _UNPRINTABLE.search(event.value) if event.style == '"' else None
+        if bad:
             raise self._fault(f"has the character U+{ord(bad[0]):04X}; remove it", line)
         if not self._wants_key():
             value = self._value(event.value, line) if event.implicit[0] else event.value
-            self._add(Node(value, self._name, line), event.anchor)
+            self._add(Node(value, self._name, self._place(line)), event.anchor)
             return
         top = self._stack[-1]
         if event.value in top.items:
@@ -237,12 +252,10 @@ class _Builder:
         )
         self._stack.append(_Open(items, line, event.anchor))
 
-    def _close(self) -> None:
+    def _close(self, event: Any, line: int) -> None:
         top = self._stack.pop()
-        below = list(top.items.values() if isinstance(top.items, dict) else top.items)
-        size = 1 + sum(node.size for node in below)
-        depth = 1 + max((node.depth for node in below), default=0)
-        self._add(Node(top.items, self._name, top.line, size, depth), top.anchor)
+        node = Node(top.items, self._name, self._place(top.line), top.size, top.depth)
+        self._add(node, top.anchor)
 
     def _add(self, node: Node, anchor: str | None) -> None:
         if node.size > MAX_VALUES:
@@ -260,5 +273,7 @@ class _Builder:
         elif top.key is None:
             raise self._fault("a key must be text; an alias cannot be a key", node.line)
         else:
-            top.items[top.key] = replace(node, line=top.key_line)
+            top.items[top.key] = node
             top.key = None
+        top.size += node.size
+        top.depth = max(top.depth, 1 + node.depth)

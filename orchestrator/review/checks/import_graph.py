@@ -1,17 +1,17 @@
 """What the change does to the graph of imports: cycles, coupling, what fails, what is reached.
 
-A quick graph by pattern covers the whole tree; only what a finding rests on is parsed.
+A quick graph by pattern covers the whole tree; only what a finding rests on is parsed. Most changes
+close no cycle, which a walk over the quick graph shows: networkx, a third of a second to import, is
+only asked when one may.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
-from typing import Any
-
-import networkx as nx
+from typing import TYPE_CHECKING, Any
 
 from orchestrator.review.checks.broken_imports import BrokenImports, Side
 from orchestrator.review.checks.python_imports import (
@@ -30,6 +30,9 @@ from orchestrator.review.checks.python_source import (
     parse_text,
     read_text,
 )
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 TOOL = "import_graph"
 KIND = "compare"
@@ -61,33 +64,35 @@ class Graph:
         self._narrowed: set[str] = set()
 
     @cached_property
-    def quick(self) -> nx.DiGraph[str]:
-        """Every import that a pattern can see, those in functions included."""
-        graph: nx.DiGraph[str] = nx.DiGraph()
-        graph.add_nodes_from(sorted(self.index.files))
+    def quick(self) -> Mapping[str, list[str]]:
+        """File → what it imports, as far as a pattern can see, imports in functions included."""
+        graph: dict[str, list[str]] = {}
         for path in sorted(self.index.files):
-            try:
+            graph[path] = []
+            with suppress(NotParsedError):  # not a changed file, else it is a gap already
                 found = quick_imports(read_text(self.root, path))
-            except NotParsedError:
-                continue  # not a changed file, else it is a gap already
-            reached = {to for one in found for to in self.index.targets(path, one)}
-            graph.add_edges_from((path, to) for to in sorted(reached))
+                graph[path] = sorted({to for one in found for to in self.index.targets(path, one)})
         return graph
+
+    @cached_property
+    def quick_back(self) -> Mapping[str, list[str]]:
+        """File → who imports it, in the same way."""
+        back: dict[str, list[str]] = {path: [] for path in self.quick}
+        for path, imported in self.quick.items():
+            for other in imported:
+                back[other].append(path)
+        return back
 
     @cached_property
     def _verified(self) -> nx.DiGraph[str]:
         """The quick graph, of which edges that do not hold are removed as they are met."""
-        return self.quick.copy()
+        import networkx as nx  # noqa: PLC0415 - see above
 
-    @cached_property
-    def _component(self) -> dict[str, int]:
-        """File → number of its strongly connected component in the quick graph."""
-        parts = nx.strongly_connected_components(self.quick)
-        return {path: number for number, part in enumerate(parts) for path in part}
+        return nx.DiGraph([(path, to) for path, found in self.quick.items() for to in found])
 
     def importers(self, path: str) -> list[str]:
         """The files that seem to import one."""
-        return list(self.quick.predecessors(path)) if path in self.quick else []
+        return self.quick_back.get(path, [])
 
     def learn(self, path: str, tree: ast.Module) -> None:
         """Take over the imports of a file that is parsed already."""
@@ -114,8 +119,10 @@ class Graph:
 
     def path(self, start: str, end: str) -> list[str] | None:
         """The shortest chain of imports from start to end that holds when modules are imported."""
-        if self._component.get(start) != self._component.get(end):
+        if end not in _reachable(self.quick, start):
             return None
+        import networkx as nx  # noqa: PLC0415 - see above
+
         graph = self._verified
         while True:
             try:
@@ -134,6 +141,17 @@ class Graph:
         kept = self.at_import(path)
         graph = self._verified
         graph.remove_edges_from([edge for edge in graph.out_edges(path) if edge[1] not in kept])
+
+
+def _reachable(graph: Mapping[str, list[str]], start: str) -> set[str]:
+    """What edges lead to from a node, itself left out unless they lead back to it."""
+    seen: set[str] = set()
+    ahead = [start]
+    while ahead:
+        new = set(graph.get(ahead.pop(), ())) - seen
+        seen |= new
+        ahead += new
+    return seen
 
 
 class _Comparison:
@@ -266,14 +284,14 @@ def _coupling(both: _Comparison) -> Iterator[Finding]:
 
 def _reached(both: _Comparison) -> dict[str, Any]:
     """Changed module → who imports it, directly and over others; tests come last in the list."""
-    graph = both.head.quick
-    changed = sorted(both.changed, key=lambda path: (-graph.in_degree(path), path))
+    back = both.head.quick_back
+    changed = sorted(both.changed, key=lambda path: (-len(back[path]), path))
     reached = {}
     for path in changed[:REACHED_MODULES]:
-        direct = sorted(graph.predecessors(path), key=lambda other: (is_test_path(other), other))
+        direct = sorted(back[path], key=lambda other: (is_test_path(other), other))
         reached[path] = {
             "importers": direct[:REACHED_LISTED],
             "direct": len(direct),
-            "transitive": len(nx.ancestors(graph, path)),
+            "transitive": len(_reachable(back, path) - {path}),
         }
     return {"reached": reached, "not_listed": len(changed[REACHED_MODULES:])}
