@@ -117,24 +117,36 @@ def curve(data: Path, _: int) -> None:
                 value = AIM.of(r.accepts(test)[0], test.accept, test.weight)
                 found.setdefault(f"{name} {n}", []).append(float(value))
             t = rule.totals(train.x, rules.w, train.blocked)[0]
-            cal = calibrate(t, train.accept, train.weight, plan.isotonic)
-            p = cal.probability(rule.totals(test.x, rules.w, test.blocked)[0])
-            found.setdefault(f"ece {n}", []).append(
-                agreement.ece(agreement.reliability(p, test.accept))
-            )
+            held_out = rule.totals(test.x, rules.w, test.blocked)[0]
+            p = calibrate(t, train.accept, train.weight, plan.isotonic).probability(held_out)
+            best = calibrate(held_out, test.accept, test.weight, isotonic=False)
             chance = rng.random(p.size) < p
-            found.setdefault(f"floor {n}", []).append(
-                agreement.ece(agreement.reliability(p, chance))
-            )
+            for name, said, was in (
+                ("tuned", p, test.accept),
+                ("without error", p, chance),
+                ("best sigmoid", best.probability(held_out), test.accept),
+            ):
+                width = agreement.ece(agreement.reliability(said, was))
+                found.setdefault(f"{name} width {n}", []).append(width)
+                found.setdefault(f"{name} mass {n}", []).append(equal_mass(said, was))
     print(f"CRScore learning curve, {draws} draws, the other half of the diffs held out")
     for n in (30, 120, 250):
         k, t = np.array(found[f"tuned {n}"]), np.array(found[f"threshold {n}"])
         print(
             f"  {n} labels: kappa {k.mean():.3f}, worst 5% {np.quantile(k, 0.05):.3f}; "
-            f"empirical threshold only {t.mean():.3f}; calibration error "
-            f"{np.mean(found[f'ece {n}']):.3f} (a perfect one measures "
-            f"{np.mean(found[f'floor {n}']):.3f} on so few held-out items)"
+            f"empirical threshold only {t.mean():.3f}"
         )
+    print("  calibration error in 10 bins of equal width, in 5 of equal mass:")
+    for n in (30, 120, 250):
+        for name in ("tuned", "without error", "best sigmoid"):
+            width, mass = (np.mean(found[f"{name} {kind} {n}"]) for kind in ("width", "mass"))
+            print(f"    {n} labels, {name}: {width:.3f}  {mass:.3f}")
+
+
+def equal_mass(p: np.ndarray, y: np.ndarray, bins: int = 5) -> float:
+    """Calibration error over bins that hold equally many items."""
+    parts = np.array_split(np.argsort(p, kind="stable"), bins)
+    return float(sum(part.size * abs(p[part].mean() - y[part].mean()) for part in parts) / p.size)
 
 
 SCENES: dict[str, tuple[list[float], float]] = {
