@@ -173,8 +173,9 @@ class _Builder:
 
     def feed(self, event: Any) -> None:
         line = event.start_mark.line + 1 + self._before
-        if getattr(event, "tag", None) not in {None, "!"}:
-            raise self._fault(f"the tag {event.tag!r} is not supported; write the plain value", line)
+        tag = getattr(event, "tag", None)
+        if tag not in {None, "!"}:
+            raise self._fault(f"the tag {tag!r} is not supported; write the plain value", line)
         handle = self._handlers.get(type(event))
         if handle:
             handle(event, line)
