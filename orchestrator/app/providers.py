@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.settings import OFFLINE, Settings
-from orchestrator.engine.agent import Choice
-from orchestrator.engine.models import ModelsConfig
+from orchestrator.engine.agent import Choice, as_named
+from orchestrator.engine.models import PRICES_FILE, ModelsConfig, price_of
 from orchestrator.engine.types import AgentSpec
 from orchestrator.errors import InputError
 from orchestrator.providers.factory import make_model
 from orchestrator.providers.offline import OfflineModel
+from orchestrator.review.crew import crew
 from orchestrator.review.opening import Serving
 
 
@@ -25,20 +27,44 @@ async def serve(settings: Settings, catalog: Catalog) -> AsyncIterator[Serving]:
         InputError: there is no such provider, or its key or address is missing.
         ConfigError: an agent's rung has no model; says where to name one.
     """
-    name = settings.provider
-    if name == OFFLINE:
-        yield Serving(OfflineModel())
+    choose, notes = offer(settings, catalog, os.environ)
+    if settings.provider == OFFLINE:
+        yield Serving(OfflineModel(), choose, notes)
         return
-    config = catalog.models
+    made = make_model(settings.provider, catalog.models, catalog.prices, env=os.environ)
+    async with made as model:
+        yield Serving(model, choose, notes)
+
+
+def offer(
+    settings: Settings, catalog: Catalog, env: Mapping[str, str]
+) -> tuple[Callable[[AgentSpec], Choice], tuple[str, ...]]:
+    """How agents' wishes for a model are met, and what a person should know of it.
+
+    Raises:
+        InputError: there is no such provider.
+        ConfigError: an agent's rung has no model; says where to name one.
+    """
+    name, config = settings.provider, catalog.models
+    if name == OFFLINE:
+        return as_named, ()
     if name not in config.providers:
         known = ", ".join((OFFLINE, *config.providers))
         raise InputError(f"there is no provider {name!r}; there is {known}")
-    async with make_model(name, config, catalog.prices, env=os.environ) as model:
-        yield Serving(model, lambda spec: _choice(spec, name, config))
+    choose = partial(_choice, provider=name, config=config, env=env)
+    models = {choose(spec).model for spec in crew(catalog, settings)}
+    unpriced = sorted(model for model in models if price_of(catalog.prices, model) is None)
+    return choose, tuple(
+        f"no price is known for {model}, so its budget counts tokens only; {PRICES_FILE} in "
+        ".diffcourt/ can name one"
+        for model in unpriced
+    )
 
 
-def _choice(spec: AgentSpec, provider: str, config: ModelsConfig) -> Choice:
-    model = config.resolve(provider, spec.model, os.environ)
+def _choice(
+    spec: AgentSpec, *, provider: str, config: ModelsConfig, env: Mapping[str, str]
+) -> Choice:
+    model = config.resolve(provider, spec.model, env)
     if not config.is_rung(spec.model):
         return Choice(model)
     rung = config.rung(spec.model)

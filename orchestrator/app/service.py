@@ -81,11 +81,7 @@ def review(
         DiffcourtError: it cannot be reviewed; says what to do.
         Interrupted: the person stopped it; what was done is kept.
     """
-    if options.diff is None and not state.inside_repository(options.repo or Path()):
-        raise InputError(
-            f"{options.repo or '.'} is not a git repository; name one with --repo, or a patch "
-            "with --diff"
-        )
+    need_something(options)
     folder = state.home(options.repo)
     run_id = state.new_run_id()
     with state.open_store(folder) as store:
@@ -99,6 +95,19 @@ def review(
             anyio.run(store.forget, run_id, backend=backend)
             state.forget_scratch(folder, run_id)
             raise
+
+
+def need_something(options: ReviewOptions) -> None:
+    """See that there is a patch or a repository.
+
+    Raises:
+        InputError: there is neither.
+    """
+    if options.diff is None and not state.inside_repository(options.repo or Path()):
+        raise InputError(
+            f"{options.repo or '.'} is not a git repository; name one with --repo, or a patch "
+            "with --diff"
+        )
 
 
 def resume(
@@ -173,7 +182,7 @@ async def _work(run: _Run, observer: Observer, begin: Callable[[], Any]) -> Verd
         if known is not None:
             return Verdict.model_validate(known)
         observer(Event("run_started", journal.elapsed(), detail=run.run_id))
-        change = await _take_in(run, journal)
+        change = await take_in(run.options, run.scratch, journal)
         for note in change.notes:
             observer(Event("note", journal.elapsed(), detail=note))
         ticker = _Ticker(observer)
@@ -205,16 +214,20 @@ def _approver(run: _Run, change: Change, journal: Journal) -> RecordedApprovals:
     return RecordedApprovals(journal, SystemClock(), head, redactor(os.environ))
 
 
-async def _take_in(run: _Run, journal: Journal) -> Change:
-    """What is reviewed, by object id: found out once, the same at every resumption."""
-    given, repo = run.options, run.options.repo or Path()
+async def take_in(given: ReviewOptions, scratch: Path, journal: Journal) -> Change:
+    """What is reviewed, by object id: found out once, the same at every resumption.
+
+    Args:
+        scratch: a folder for the objects of a patch or a work tree.
+    """
+    repo = given.repo or Path()
 
     async def perform() -> Done:
         if given.diff is not None:
             inside = repo if state.inside_repository(repo) else None
-            change = await from_patch(given.diff, given.diff_name, inside, given.base, run.scratch)
+            change = await from_patch(given.diff, given.diff_name, inside, given.base, scratch)
         elif given.worktree:
-            change = await from_worktree(repo, given.base, run.scratch)
+            change = await from_worktree(repo, given.base, scratch)
         else:
             change = await from_refs(repo, given.base, given.head)
         return Done(wire.to_json(change))

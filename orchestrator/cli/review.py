@@ -5,12 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from orchestrator.cli.outcome import add_result_options, deliver
-from orchestrator.cli.output import JsonTarget
+from orchestrator.cli.output import JsonTarget, emit, width_of
 from orchestrator.cli.parsing import EXIT_CODES, add_repo, amount, count, name_of, ref
-from orchestrator.errors import InputError
+from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.report.safe import file_name
+
+if TYPE_CHECKING:
+    from orchestrator.review.estimate import Estimate
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,6 +47,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--max-tool-calls", type=count, metavar="N", help="tool calls at the most")
     how.add_argument("--max-minutes", type=amount, metavar="N", help="wall time at the most")
     how.add_argument("--max-usd", type=amount, metavar="X", help="US dollars at the most")
+    how.add_argument(
+        "--estimate",
+        action="store_true",
+        help="only say what the review is expected to cost, and what at the most; asks no model",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -67,7 +76,20 @@ def run(args: argparse.Namespace) -> int:
         max_minutes=args.max_minutes,
         max_usd=args.max_usd,
     )
+    if args.estimate:
+        return _estimate(args, target, app.estimated(options))
     return deliver(args, target, lambda view, pool: app.review(options, view, pool=pool))
+
+
+def _estimate(args: argparse.Namespace, target: JsonTarget | None, found: Estimate) -> int:
+    """Hand an estimate out; with ``--json`` it takes the verdict's place."""
+    from orchestrator.report.estimate import as_document, render
+
+    if target is not None:
+        target.write(as_document(found))
+    if target is None or not target.to_stdout:
+        emit(render(found, width_of(sys.stdout)), sys.stdout)
+    return EXIT_OK
 
 
 def _read(name: str) -> bytes:

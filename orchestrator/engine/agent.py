@@ -115,6 +115,11 @@ class Conversation:
         self.digest = digest([self.digest, message_to_json(message)])
 
 
+def first_request(spec: AgentSpec, brief: str, harness: Harness) -> Request:
+    """The request that an agent's work on a brief would begin with."""
+    return replace(_Standing(spec, harness).request, messages=tuple(Conversation(brief).messages))
+
+
 async def run_agent(
     spec: AgentSpec, brief: str, harness: Harness, key: str, account: Account
 ) -> AgentResult:

@@ -120,13 +120,20 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one model call used. Tokens are counts, money is US dollars."""
+    """What one model call used. Tokens are counts, money is US dollars.
+
+    Attributes:
+        saved_usd: what the provider's cache saved, less what writing to it cost.
+        estimated: the server did not say what it used, so this is the worst case.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
     reasoning_tokens: int = 0
     usd: float = 0.0
+    saved_usd: float = 0.0
+    estimated: bool = False
 
     @property
     def tokens(self) -> int:

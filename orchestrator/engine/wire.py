@@ -59,6 +59,8 @@ def usage_to_json(usage: Usage) -> dict[str, Json]:
         "cached_tokens": usage.cached_tokens,
         "reasoning_tokens": usage.reasoning_tokens,
         "usd": usage.usd,
+        "saved_usd": usage.saved_usd,
+        "estimated": usage.estimated,
     }
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
 import anyio
 
-from orchestrator.engine.models import PRICES_FILE, Prices, Provider, price_of
+from orchestrator.engine.models import Prices, Provider, price_of
 from orchestrator.engine.types import Json, Request, Response, Usage
 from orchestrator.errors import ModelError
 from orchestrator.providers import pricing
@@ -38,7 +39,6 @@ class ApiModel(ABC):
 
     Attributes:
         name: the provider's name.
-        notes: sentences for a person, each said once: what could not be known.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class ApiModel(ABC):
         on_event: OnEvent = ignore,
     ) -> None:
         self.client = client
-        self.name, self.provider, self.notes = provider.name, provider, list[str]()
+        self.name, self.provider = provider.name, provider
         self._prices, self._patience, self._on_event = prices, patience, on_event
         self._sdk: Any = sdk
         self._secret = secret
@@ -86,13 +86,7 @@ class ApiModel(ABC):
         """The most that one try can use: a bound of the input's tokens, and the output's limit."""
         whole, output = input_tokens(request), self.output_limit(request)
         price = price_of(self._prices, request.model)
-        if price is None:
-            self.note(
-                f"no price is known for {request.model}; its budget counts tokens only "
-                f"(add it to {PRICES_FILE})"
-            )
-            return Usage(whole, output)
-        return Usage(whole, output, usd=pricing.worst(price, whole, output))
+        return Usage(whole, output, usd=pricing.worst(price, whole, output) if price else 0.0)
 
     async def respond(self, request: Request) -> Response:
         """Answer one request, with as many tries as the policy has.
@@ -121,11 +115,6 @@ class ApiModel(ABC):
             raise ModelError(f"{who} sent a reply that cannot be used: {fault}") from None
         blocks, stop = settle(reply.blocks, reply.stop)
         return Response(blocks, stop, self._usage(reply, request), reply.model or request.model)
-
-    def note(self, sentence: str) -> None:
-        """Say something once."""
-        if sentence not in self.notes:
-            self.notes.append(sentence)
 
     # --- one try --------------------------------------------------------------------------------
 
@@ -170,8 +159,7 @@ class ApiModel(ABC):
     def _usage(self, reply: Reply, request: Request) -> Usage:
         counts = reply.counts
         if counts.input is None or counts.output is None:
-            self.note(f"{self.name} does not say what calls use; each counts at its worst case")
-            return self.worst_case(request)
+            return replace(self.worst_case(request), estimated=True)
         price = price_of(self._prices, request.model)
         return Usage(
             counts.input,
@@ -179,6 +167,7 @@ class ApiModel(ABC):
             min(counts.cached, counts.input),
             min(counts.reasoning, counts.output),
             pricing.cost(price, counts) if price else 0.0,
+            pricing.saved(price, counts) if price else 0.0,
         )
 
 

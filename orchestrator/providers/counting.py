@@ -23,6 +23,9 @@ PER_REQUEST = 1_000
 PER_PART = 16
 """What it adds around each message, block and tool."""
 
+LIKELY = 2
+"""The bound is about this many times what is billed."""
+
 _LIGHT = (ascii_letters + " \t\r\n").encode()
 
 
@@ -45,6 +48,11 @@ def input_tokens(request: Request) -> int:
     for message in request.messages:
         total += sum(_block_tokens(block) + PER_PART for block in message.blocks) + PER_PART
     return total
+
+
+def likely_tokens(request: Request) -> int:
+    """About as many tokens as a request's input will have."""
+    return input_tokens(request) // LIKELY
 
 
 def _block_tokens(block: Block) -> int:

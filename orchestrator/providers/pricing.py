@@ -24,6 +24,11 @@ def cost(price: Price, counts: Counts) -> float:
     ) / PER
 
 
+def saved(price: Price, counts: Counts) -> float:
+    """What the cache saved in one call, less what writing to it cost: below 0 if that is more."""
+    return cost(price, Counts(counts.input, counts.output)) - cost(price, counts)
+
+
 def worst(price: Price, input_tokens: int, output_tokens: int) -> float:
     """The most that one call can cost: all of its input at the dearest rate for input."""
     rates = price.at(input_tokens)
@@ -31,24 +36,29 @@ def worst(price: Price, input_tokens: int, output_tokens: int) -> float:
     return (input_tokens * dearest + output_tokens * rates.output) / PER
 
 
-def saved(price: Price, usage: Usage) -> float:
-    """What reading from the cache saved in one call, against the plain rate for input."""
-    rates = price.at(usage.input_tokens)
-    return min(usage.cached_tokens, usage.input_tokens) * (rates.input - rates.cached) / PER
+def most(price: Price, tokens: int, output: int) -> float:
+    """The most that calls of so many tokens in all can cost, ``output`` of them in answers."""
+    rates = price.at(tokens)
+    dearest = max(rates.input, rates.cached, rates.cache_write)
+    return (tokens * dearest + output * max(rates.output - dearest, 0)) / PER
 
 
-def conversation(price: Price, *, prompt: int, per_turn: int, output: int, turns: int) -> float:
-    """What a conversation is expected to cost when each turn finds the one before in the cache.
+def conversation(
+    price: Price | None, *, prompt: int, per_turn: int, output: int, turns: int
+) -> Usage:
+    """What a conversation is expected to use when each turn finds the one before in the cache.
 
     Args:
+        price: None where it is not known; then it costs nothing.
         prompt: tokens of the first request.
         per_turn: tokens that a turn's results add to the next request, its answer not counted.
         output: tokens of one answer.
         turns: answers.
     """
-    total, before = 0.0, 0
+    usd, whole, before = 0.0, 0, 0
     for turn in range(turns):
-        whole = prompt + turn * (per_turn + output)
-        total += cost(price, Counts(whole, output, cached=before, cache_write=whole - before))
-        before = whole
-    return total
+        asked = prompt + turn * (per_turn + output)
+        if price is not None:
+            usd += cost(price, Counts(asked, output, cached=before, cache_write=asked - before))
+        whole, before = whole + asked, asked
+    return Usage(whole, turns * output, usd=usd)

@@ -110,11 +110,21 @@ def used(page: Page, usage: Usage) -> list[str]:
         f"tool calls {usage.tool_calls:,}" + _limit(usage, "tool_calls"),
     ]
     if tokens:
-        cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
-        parts.append(f"tokens {tokens:,}{cached}" + _limit(usage, "tokens"))
+        parts.append(f"tokens {tokens:,}{_cached(usage)}" + _limit(usage, "tokens"))
     if usage.usd:
         parts.append(f"USD {usage.usd:.4f}" + _limit(usage, "usd"))
-    return [page.paint(line, "dim") for line in page.facts(parts, first="Used     ")]
+    lines = page.facts(parts, first="Used     ")
+    for note in usage.notes[:10]:
+        lines += page.wrap(sentence(note), first="Note     ", most=4)
+    return [page.paint(line, "dim") for line in lines]
+
+
+def _cached(usage: Usage) -> str:
+    """How much came from a provider's cache, and what that saved; empty for nothing."""
+    if not usage.cached_tokens:
+        return ""
+    saved = f", which saved USD {usage.saved_usd:.4f}" if usage.saved_usd > 0 else ""
+    return f" ({usage.cached_tokens:,} cached{saved})"
 
 
 def _limit(usage: Usage, name: str, shown: Callable[[float], str] = "{:,.6g}".format) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from orchestrator import __version__
@@ -213,9 +214,19 @@ def _usage(case: Case) -> Usage:
         output_tokens=sum(used["output_tokens"] for used in tokens),
         cached_tokens=sum(used["cached_tokens"] for used in tokens),
         usd=spent.usd,
+        saved_usd=sum(used.get("saved_usd", 0.0) for used in tokens),
         seconds=round(journal.elapsed(), 3),
         limits=limits,
+        notes=(*case.notes, *_uncounted(tokens)),
     )
+
+
+def _uncounted(calls: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """What is to be said of calls that did not tell what they used."""
+    count = sum(bool(used.get("estimated")) for used in calls)
+    if not count:
+        return ()
+    return (f"{count} of {len(calls)} model calls did not say what they used: their worst case",)
 
 
 def _provenance(case: Case) -> Provenance:

@@ -41,6 +41,7 @@ class Case:
     Attributes:
         budget: the whole run's account.
         focus: what the present iteration looks at; shared with the lead's tools.
+        notes: what a person should know of the models that answer.
     """
 
     session: Session
@@ -49,6 +50,7 @@ class Case:
     harness: Harness
     budget: Account
     focus: Focus
+    notes: tuple[str, ...] = ()
     rounds: list[Round] = field(default_factory=list)
     history: list[Iteration] = field(default_factory=list)
     checks: list[RequiredCheck] = field(default_factory=list)

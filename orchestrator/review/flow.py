@@ -84,7 +84,7 @@ async def evaluate(case: Case) -> str:
     case.checks = [check(rule, rule in applicable, tools) for rule in rules]
     everything = [file.path for file in case.session.change.files]
     marks = dict(measure(case.synthesis, everything, case.checks, calls, team))
-    if judging.wanted(case):
+    if judging.wanted(case.settings, case.rubric):
         marks |= await judging.judged(case)
     scored = judge(case.rubric, marks)
     case.scorecard = scored

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from orchestrator.catalog.settings import OFFLINE, Settings
 from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.judge import Mark
 from orchestrator.engine.team import Task, run_task
@@ -16,10 +17,9 @@ JUDGE = "judge"
 SHOWN_FINDINGS = 60
 
 
-def wanted(case: Case) -> bool:
+def wanted(settings: Settings, rubric: Rubric) -> bool:
     """Whether a model judges: offline there is none that could."""
-    judged = any(criterion.kind == "judged" for criterion in case.rubric.criteria)
-    return case.settings.judge and case.settings.provider != "offline" and judged
+    return settings.judge and settings.provider != OFFLINE and bool(judged_of(rubric))
 
 
 async def judged(case: Case) -> Mapping[str, Mark]:

@@ -12,7 +12,7 @@ from orchestrator.catalog.catalog import Catalog, load
 from orchestrator.catalog.settings import Settings
 from orchestrator.catalog.source import Source
 from orchestrator.engine.agent import Choice, Harness, as_named
-from orchestrator.engine.events import Observer
+from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.framing import drawn
 from orchestrator.engine.guards import RateGuard, RepetitionGuard, SensitiveGuard
@@ -36,10 +36,11 @@ from orchestrator.sandbox.worker import WorkerPool
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """A model, and how an agent's wish for one is met."""
+    """A model, how an agent's wish for one is met, and what a person should know of it."""
 
     model: Model
     choose: Callable[[AgentSpec], Choice] = as_named
+    notes: tuple[str, ...] = ()
 
 
 @asynccontextmanager
@@ -127,7 +128,10 @@ async def open_case(change: Change, journal: Journal, opening: Opening) -> Async
             RULES,
             serving.choose,
         )
-        yield Case(session, catalog, settings, harness, _budget(settings, journal), focus)
+        for note in serving.notes:
+            opening.observer(Event("note", journal.elapsed(), detail=note))
+        budget = _budget(settings, journal)
+        yield Case(session, catalog, settings, harness, budget, focus, serving.notes)
 
 
 def _executor(

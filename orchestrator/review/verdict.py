@@ -165,8 +165,14 @@ class Usage(Doc):
     output_tokens: int = 0
     cached_tokens: int = 0
     usd: float = 0.0
+    saved_usd: float = Field(
+        default=0.0, description="what the cached tokens saved, less what writing them cost"
+    )
     seconds: float = 0.0
     limits: dict[str, float] = Field(default_factory=dict)
+    notes: tuple[str, ...] = Field(
+        default=(), description="what could not be counted: a model without a price, for one"
+    )
 
 
 class Artifact(Doc):

@@ -33,12 +33,14 @@ class HttpReply:
     Attributes:
         parts: the body in the pieces in which it is sent.
         cut: bytes of the body after which the connection is closed, None to send all of it.
+        pause: seconds after each piece.
     """
 
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     parts: tuple[bytes, ...] = ()
     cut: int | None = None
+    pause: float = 0.0
 
 
 Handle = Callable[[HttpRequest], Awaitable[HttpReply]]
@@ -117,6 +119,8 @@ async def _send(talk: h11.Connection, stream: SocketStream, reply: HttpReply) ->
         # With what waits, in one packet: two small ones cost a client 40 ms of delayed ACK.
         await stream.send(waiting + (talk.send(h11.Data(data=sent)) or b""))
         waiting = b""
+        if reply.pause:
+            await anyio.sleep(reply.pause)
     end = talk.send(h11.EndOfMessage()) if reply.cut is None else b""
     if waiting or end:
         await stream.send(waiting + (end or b""))

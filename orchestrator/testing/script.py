@@ -38,6 +38,15 @@ class Slow:
 
 
 @dataclass(frozen=True, slots=True)
+class Trickle:
+    """A line whose body comes in pieces of so many bytes, with a pause after each."""
+
+    size: int
+    seconds: float
+    line: Line
+
+
+@dataclass(frozen=True, slots=True)
 class Cut:
     """A line whose connection closes after so many bytes of its body."""
 
@@ -53,7 +62,9 @@ class Garble:
     line: Line
 
 
-Line = Response | Refuse | Raw | Slow | Cut | Garble | Callable[[dict[str, Json]], Response]
+Line = (
+    Response | Refuse | Raw | Slow | Trickle | Cut | Garble | Callable[[dict[str, Json]], Response]
+)
 """What an agent is answered next. A function is given the request's body."""
 
 

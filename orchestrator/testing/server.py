@@ -17,7 +17,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -31,7 +31,7 @@ from orchestrator.testing.http1 import HttpReply, HttpRequest, listening
 from orchestrator.testing.messages_api import MessagesApi
 from orchestrator.testing.responses_api import ResponsesApi
 from orchestrator.testing.rules import Refused, read_object
-from orchestrator.testing.script import Cut, Garble, Line, Raw, Refuse, Script, Seals, Slow
+from orchestrator.testing.script import Cut, Garble, Line, Raw, Refuse, Script, Seals, Slow, Trickle
 
 KEY = "test-key"
 BYTES_PER_TOKEN = 4
@@ -144,13 +144,15 @@ class Server:
                 return _json(status, api.error(status, message), headers)
             case Raw(data):
                 return HttpReply(200, {"content-type": "application/json"}, (data,))
+            case Trickle(size, seconds, whole):
+                reply = await self._reply(api, agent, whole, body)
+                return replace(reply, parts=_pieces(b"".join(reply.parts), size), pause=seconds)
             case Cut(after, whole):
                 reply = await self._reply(api, agent, whole, body)
-                return HttpReply(reply.status, reply.headers, reply.parts, after)
+                return replace(reply, cut=after)
             case Garble(every, whole):
                 reply = await self._reply(api, agent, whole, body)
-                parts = tuple(_garbled(part, every) for part in reply.parts)
-                return HttpReply(reply.status, reply.headers, parts)
+                return replace(reply, parts=tuple(_garbled(p, every) for p in reply.parts))
             case Response():
                 said = line
             case _:
@@ -205,6 +207,10 @@ def _common(one: str, other: str) -> int:
         else:
             high = middle - 1
     return low
+
+
+def _pieces(data: bytes, size: int) -> tuple[bytes, ...]:
+    return tuple(data[at : at + size] for at in range(0, len(data), size))
 
 
 def _garbled(data: bytes, every: int) -> bytes:

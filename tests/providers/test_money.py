@@ -9,7 +9,6 @@ from orchestrator.catalog.models import load_models
 from orchestrator.catalog.prices import load_prices
 from orchestrator.catalog.source import overlay, shipped
 from orchestrator.engine.models import HUMAN, Price, Rates, price_of
-from orchestrator.engine.types import Usage
 from orchestrator.errors import ConfigError, InputError
 from orchestrator.providers.counting import input_tokens, tokens
 from orchestrator.providers.factory import make_model, missing
@@ -50,8 +49,9 @@ def test_no_call_costs_more_than_its_worst_case(inputs, more, output, cached, wr
         assert cost(price, counts) >= 0
 
 
-def test_what_the_cache_saved():
-    assert saved(PRICE, Usage(1000, 0, 500)) == pytest.approx(500 * 0.9 / 1e6)
+def test_what_the_cache_saved_and_what_writing_to_it_cost():
+    assert saved(PRICE, Counts(1000, 9, cached=500)) == pytest.approx(500 * 0.9 / 1e6)
+    assert saved(PRICE, Counts(1000, 9, cache_write=400)) == pytest.approx(-400 * 0.25 / 1e6)
 
 
 def test_a_snapshot_costs_what_its_name_costs():

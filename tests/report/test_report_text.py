@@ -277,3 +277,15 @@ def test_wide_characters_keep_to_the_width() -> None:
     )
     for line in render(verdict(findings=(wide,))).splitlines():
         assert cell_len(line) <= 80, line
+
+
+def test_what_the_cache_saved_stands_beside_the_tokens_and_what_was_not_counted_below() -> None:
+    used = rich_verdict().usage.model_copy(
+        update={"saved_usd": 0.0123, "notes": ("no price is known for\x1b[2J qwen",)}
+    )
+    text = " ".join(render(rich_verdict().model_copy(update={"usage": used})).split())
+    assert "(90,000 cached, which saved USD 0.0123)" in text
+    assert "Note no price is known for" in text
+    assert "\x1b" not in text
+    dear = used.model_copy(update={"saved_usd": -0.01})
+    assert "saved" not in render(rich_verdict().model_copy(update={"usage": dear}))

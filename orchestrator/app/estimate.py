@@ -1,0 +1,67 @@
+"""What a review will cost, before anything is spent. No model is called, and nothing is kept."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import anyio
+
+from orchestrator.app.policy import sources
+from orchestrator.app.pool import new_pool
+from orchestrator.app.providers import offer
+from orchestrator.app.service import BACKEND, adjusted, need_something, redactor, take_in
+from orchestrator.app.types import ReviewOptions
+from orchestrator.catalog.catalog import Catalog
+from orchestrator.catalog.settings import Settings
+from orchestrator.engine.events import ignore
+from orchestrator.engine.journal import open_journal
+from orchestrator.engine.ports import SystemClock
+from orchestrator.providers.offline import OfflineModel
+from orchestrator.review.estimate import Estimate, estimate
+from orchestrator.review.opening import Opening, Serving, open_case
+from orchestrator.stores.holder import this_process
+from orchestrator.stores.memory import MemoryStore
+
+NAME = "estimate"
+
+
+def estimated(options: ReviewOptions, *, backend: str = BACKEND) -> Estimate:
+    """What this review would cost. It needs no key.
+
+    Raises:
+        DiffcourtError: it cannot be reviewed; says what to do.
+    """
+    need_something(options)
+    return anyio.run(_estimate, options, backend=backend)
+
+
+async def _estimate(options: ReviewOptions) -> Estimate:
+    clock = SystemClock()
+    store = MemoryStore(clock)
+    await store.create(NAME, clock.now(), {})
+    with tempfile.TemporaryDirectory(prefix="diffcourt-", ignore_cleanup_errors=True) as scratch:
+        async with open_journal(NAME, store, clock, holder=this_process()) as journal:
+            change = await take_in(options, Path(scratch), journal)
+            opening = Opening(
+                sources=await sources(change),
+                adjust=partial(adjusted, options),
+                serve=_nobody,
+                environment="ci" if os.environ.get("CI") else "local",
+                redact=redactor(os.environ),
+                observer=ignore,
+                pool=new_pool(),
+            )
+            async with open_case(change, journal, opening) as case:
+                return estimate(case)
+
+
+@asynccontextmanager
+async def _nobody(settings: Settings, catalog: Catalog) -> AsyncIterator[Serving]:
+    """Who would answer; but nobody is ever asked."""
+    choose, notes = offer(settings, catalog, os.environ)
+    yield Serving(OfflineModel(), choose, notes)

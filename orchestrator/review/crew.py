@@ -1,0 +1,17 @@
+"""Who takes part in a review."""
+
+from __future__ import annotations
+
+from orchestrator.catalog.catalog import Catalog
+from orchestrator.catalog.settings import Settings
+from orchestrator.engine.types import AgentSpec
+from orchestrator.review.judging import JUDGE, wanted
+
+
+def crew(catalog: Catalog, settings: Settings) -> list[AgentSpec]:
+    """Every agent that may be asked, in the order in which they begin."""
+    team = [settings.lead, *settings.specialists]
+    names = team if settings.pattern == "team" else [settings.single]
+    if wanted(settings, catalog.rubrics[settings.rubric]):
+        names = [*names, JUDGE]
+    return [catalog.agents[name] for name in names]

@@ -1,0 +1,183 @@
+"""What a review is expected to cost and can cost at the most, worked out before anything is asked.
+
+The worst case is what the bounds allow, which the accounts enforce call by call. The expected case
+is a guess with its grounds: each agent takes a turn for each of its playbooks, looks around a few
+times, reads its files once, and reports, in one iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from orchestrator.catalog.settings import OFFLINE
+from orchestrator.engine.agent import AgentResult, Choice, first_request
+from orchestrator.engine.models import HUMAN, Price, price_of
+from orchestrator.engine.team import Task
+from orchestrator.engine.types import AgentSpec, Bounds, Usage
+from orchestrator.errors import ConfigError
+from orchestrator.providers import pricing
+from orchestrator.providers.counting import likely_tokens
+from orchestrator.review import judging, planning
+from orchestrator.review.case import Case, Round
+
+LOOKS = 2
+"""Turns in which an agent looks around by itself, beside its playbooks."""
+
+ANSWER = 700
+"""Tokens of an answer, thinking included."""
+
+RESULTS = 1_400
+"""Tokens that a playbook's tools answer: 5,400 characters on average, measured on this project."""
+
+READ_AT_MOST = 20_000
+BYTES_PER_TOKEN = 4
+
+BASIS = (
+    f"""Expected: one iteration, in which an agent takes a turn for each of its playbooks, {LOOKS}
+    to look around and one to report. An answer has {ANSWER} tokens, a playbook's results
+    {RESULTS:,}, each file is read once, and what was sent before is read from a cache.""",
+    """At most: what the bounds of the agents and of the run allow, at the dearest rates that can
+    apply. No call begins whose worst case does not fit what is left.""",
+    "A try whose reply was lost on the way may be billed without our seeing it.",
+)
+"""How the figures are reckoned, for whoever reads them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """Tokens, input and output, and US dollars; models without a price add nothing to these."""
+
+    tokens: int = 0
+    usd: float = 0.0
+
+    def __add__(self, other: Bill) -> Bill:
+        return Bill(self.tokens + other.tokens, self.usd + other.usd)
+
+    def times(self, count: float) -> Bill:
+        """So many of it."""
+        return Bill(int(self.tokens * count), self.usd * count)
+
+    def within(self, other: Bill) -> Bill:
+        """The lesser of both, each part for itself."""
+        return Bill(min(self.tokens, other.tokens), min(self.usd, other.usd))
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One agent's part of one iteration.
+
+    Attributes:
+        turns: that it is expected to take.
+        price: of its model, None where it is not known.
+    """
+
+    agent: str
+    model: str
+    turns: int
+    expected: Bill
+    worst: Bill
+    price: Price | None
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a review will cost.
+
+    Attributes:
+        shares: of one iteration, in the order in which the agents begin.
+        iterations: that the bounds allow; one is expected.
+        limit: the most that the whole run may use.
+        notes: what a person should know of the models.
+    """
+
+    provider: str
+    shares: tuple[Share, ...]
+    iterations: int
+    limit: Bill
+    notes: tuple[str, ...] = ()
+
+    @property
+    def iteration(self) -> tuple[Bill, Bill]:
+        """One iteration, expected and worst."""
+        expected = sum((share.expected for share in self.shares), Bill())
+        worst = sum((share.worst for share in self.shares), Bill()).within(self.limit)
+        return expected.within(worst), worst
+
+    @property
+    def total(self) -> tuple[Bill, Bill]:
+        """The whole run, expected and worst."""
+        expected, worst = self.iteration
+        return expected, worst.times(self.iterations).within(self.limit)
+
+
+def estimate(case: Case) -> Estimate:
+    """What a case that has not begun will cost. Nobody is asked anything.
+
+    Raises:
+        ConfigError: an agent's rung has no model.
+    """
+    bounds, provider = case.settings.run_bounds, case.settings.provider
+    limit = Bill(int(bounds.tokens), bounds.usd)
+    # The offline provider is code, and uses nothing.
+    tasks = _tasks(case) if provider != OFFLINE else ()
+    shares = tuple(_share(case, task, limit) for task in tasks)
+    return Estimate(provider, shares, int(bounds.iterations), limit, case.notes)
+
+
+def _tasks(case: Case) -> Iterator[Task]:
+    """The tasks of one iteration in which every specialist gets every file."""
+    if not case.session.change.files:
+        return
+    case.rounds.append(Round(1))
+    if case.settings.pattern == "single":
+        case.round.plan = planning.everything_to(case, case.settings.single)
+    else:
+        lead = case.catalog.agents[case.settings.lead]
+        case.round.plan = planning.read(case, AgentResult(lead.name, "failed"))
+        yield Task(lead, planning.lead_brief(case), "")
+    yield from planning.tasks(case)
+    if judging.wanted(case.settings, case.rubric):
+        yield judging.task(case, judging.judged_of(case.rubric), "")
+
+
+def _share(case: Case, task: Task, limit: Bill) -> Share:
+    spec = task.spec
+    choices = list(_choices(case, spec))
+    prices = [price_of(case.catalog.prices, choice.model) for choice in choices]
+    turns = int(min(len(spec.skills) + LOOKS + 1, spec.bounds.turns))
+    used = _conversation(case, task, turns, prices[0])
+    worst = _worst(spec.bounds, choices, prices, limit)
+    expected = Bill(used.tokens, used.usd).within(worst)
+    return Share(spec.name, choices[0].model, turns, expected, worst, prices[0])
+
+
+def _choices(case: Case, spec: AgentSpec) -> Iterator[Choice]:
+    """The models that may answer an agent: its own, and those it can climb to."""
+    for rung in dict.fromkeys((spec.model, *spec.escalation)):
+        try:
+            if rung != HUMAN:
+                yield case.harness.choose(replace(spec, model=rung))
+        except ConfigError:
+            if rung == spec.model:
+                raise
+
+
+def _conversation(case: Case, task: Task, turns: int, price: Price | None) -> Usage:
+    spec = task.spec
+    sizes = [case.session.files[path].size for path in planning.reviewable(case)]
+    read = sum(min(size, READ_AT_MOST) for size in sizes) // BYTES_PER_TOKEN
+    return pricing.conversation(
+        price,
+        prompt=likely_tokens(first_request(spec, task.brief, case.harness)),
+        per_turn=(len(spec.skills) * RESULTS + read) // max(turns - 1, 1),
+        output=ANSWER,
+        turns=turns,
+    )
+
+
+def _worst(bounds: Bounds, choices: list[Choice], prices: list[Price | None], limit: Bill) -> Bill:
+    tokens = int(min(bounds.tokens, limit.tokens))
+    answers = min(sum(choice.max_tokens for choice in choices) * bounds.turns, tokens)
+    dearest = max(pricing.most(price, tokens, int(answers)) if price else 0.0 for price in prices)
+    return Bill(tokens, min(bounds.usd, limit.usd, dearest))

@@ -1,0 +1,177 @@
+"""Whole reviews with a lead, specialists and a judge, on both event loops and all three APIs."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from whole_kit import (
+    FINDING,
+    PROVIDERS,
+    TEAM,
+    asked,
+    judges,
+    reports,
+    repository,
+    review,
+    serving,
+    team,
+)
+
+from orchestrator import app
+from orchestrator.cli.outcome import gate
+from orchestrator.engine.events import Event
+from orchestrator.engine.types import Json, Response, Usage
+from orchestrator.errors import ScriptError
+from orchestrator.providers import pricing
+from orchestrator.review.estimate import Estimate
+from orchestrator.testing.script import Cut, Garble, Refuse, Slow, Trickle
+from orchestrator.testing.scripted import calls
+
+CHECKS = ("ruff_bugs", {"paths": ["app.py"]})
+
+
+@pytest.fixture(scope="module")
+def portal() -> Iterator[BlockingPortal]:
+    """The thread in which the servers run."""
+    with start_blocking_portal() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def repo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return repository(tmp_path_factory.mktemp("whole"))
+
+
+@pytest.fixture(scope="module")
+def estimates(repo: Path) -> dict[str, Estimate]:
+    """What a team is expected to cost, by provider: said without a key."""
+    with pytest.MonkeyPatch.context() as env:
+        env.setenv("OPENAI_COMPATIBLE_MODEL", "local-model")
+        return {name: app.estimated(asked(repo, name)) for name in PROVIDERS}
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_a_team_reviews(
+    portal: BlockingPortal,
+    monkeypatch: pytest.MonkeyPatch,
+    repo: Path,
+    name: str,
+    backend: str,
+    estimates: dict[str, Estimate],
+) -> None:
+    with serving(portal, monkeypatch, name, team()) as server:
+        verdict = review(repo, name, backend)
+    server.finish()
+    assert {(agent.agent, agent.status) for agent in verdict.agents} == {
+        (agent, "ok") for agent in ("lead", *TEAM, "judge")
+    }
+    assert [(found.title, found.reported_by) for found in verdict.findings] == [
+        (FINDING["title"], ("security",))
+    ]
+    assert (verdict.stop.reason, verdict.usage.model_calls) == ("done", len(server.seen))
+    assert verdict.checked[0].by == ("ruff_bugs",)
+    used = verdict.usage
+    assert 0 < used.usd < 0.3
+    assert (used.cached_tokens > 0, used.saved_usd > 0) == ((name != "openai-compatible"),) * 2
+    assert used.notes == ()
+    estimate = estimates[name]
+    assert used.usd <= estimate.total[0].usd <= estimate.total[1].usd
+    assert {share.model for share in estimate.shares} == set(verdict.provenance.models)
+
+
+def test_what_goes_wrong_on_the_way_is_tried_again_or_is_one_agents_failure(
+    portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path
+) -> None:
+    """Asked too often, slow, in pieces, cut off, garbled."""
+    for name, backend in (("anthropic", "asyncio"), ("openai", "trio")):
+        usual = team()
+        script = team(
+            lead=[Refuse(429, headers={"retry-after": "0.01"}), *usual["lead"]],
+            security=[Cut(30, usual["security"][0]), *usual["security"]],
+            qa=[Slow(0.05, usual["qa"][0]), Trickle(50, 0.001, usual["qa"][1])],
+            architecture=[Garble(3, usual["architecture"][0])],
+        )
+        told: list[Event] = []
+        with serving(portal, monkeypatch, name, script) as server:
+            verdict = review(repo, name, backend, told)
+        server.finish()
+        status = {agent.agent: agent.status for agent in verdict.agents}
+        assert status.pop("architecture") == "failed"
+        assert set(status.values()) == {"ok"}
+        assert verdict.findings[0].title == FINDING["title"]
+        assert verdict.status == "incomplete"
+        assert verdict.usage.model_calls == len(server.seen) - 2
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_answers_are_kept_short_and_then_the_run_stops_with_what_it_has(
+    portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path, name: str
+) -> None:
+    script = {"generalist": [calls(CHECKS), _wordy, reports()], "judge": [judges()]}
+    with serving(portal, monkeypatch, name, script) as server:
+        most = _usd(repo, name, 30_000, 4_000)
+        verdict = review(repo, name, pattern="single", max_usd=most)
+    with pytest.raises(ScriptError, match="left unsaid: {'generalist': 1}"):
+        server.finish()
+    limits = [_limit(seen.body) for seen in server.seen if seen.agent == "generalist"]
+    assert 12_000 > limits[0] > limits[1] > 1_000, "the rung would allow 16,000"
+    assert (verdict.stop.reason, verdict.status) == ("budget", "incomplete")
+    assert "usd would reach" in verdict.stop.detail
+    assert gate(verdict, "never") == 3
+    assert verdict.checked[0].by == ("ruff_bugs",), "what was found before stays"
+    assert 0.5 * most < verdict.usage.usd <= most
+
+
+def test_nothing_costs_more_than_its_estimate(
+    portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path
+) -> None:
+    """Agents that answer as long as they may, again and again, until nothing is left."""
+    name = "anthropic"
+    script = {agent: [_wordy] * 100 for agent in ("lead", *TEAM, "judge")}
+    told: list[Event] = []
+    with serving(portal, monkeypatch, name, script):
+        estimate = app.estimated(asked(repo, name))
+        verdict = review(repo, name, told=told)
+    used = [(event.agent, event.data) for event in told if event.kind == "model_finished"]
+    for share in estimate.shares:
+        own = [data for agent, data in used if agent == share.agent]
+        tokens = sum(data["input_tokens"] + data["output_tokens"] for data in own)
+        assert tokens <= share.worst.tokens, share.agent
+        assert sum(data["usd"] for data in own) <= share.worst.usd, share.agent
+    worst = estimate.total[1]
+    assert 0.3 * worst.usd < verdict.usage.usd <= worst.usd
+    assert verdict.usage.input_tokens + verdict.usage.output_tokens <= worst.tokens
+
+
+def test_a_model_without_a_price_is_said_once(
+    portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path
+) -> None:
+    told: list[Event] = []
+    script = {"generalist": [reports(checked=["app.py"])], "judge": [judges()]}
+    name = "openai-compatible"
+    with serving(portal, monkeypatch, name, script, local="new-model"):
+        verdict = review(repo, name, told=told, pattern="single")
+    said = "no price is known for new-model, so its budget counts tokens only"
+    assert [note.startswith(said) for note in verdict.usage.notes] == [True]
+    assert [e.detail.startswith(said) for e in told if e.kind == "note"].count(True) == 1
+    assert verdict.usage.usd == 0
+    assert "usd" in verdict.usage.limits
+
+
+def _limit(body: dict[str, Json]) -> int:
+    return int(body.get("max_tokens") or body["max_output_tokens"])
+
+
+def _wordy(body: dict[str, Json]) -> Response:
+    """A call, after as many words as are allowed."""
+    return calls(CHECKS, usage=Usage(len(json.dumps(body)) // 5, _limit(body)))
+
+
+def _usd(repo: Path, name: str, given: int, answer: int) -> float:
+    """What so many tokens can cost in a review by one agent."""
+    (share, *_) = app.estimated(asked(repo, name, pattern="single")).shares
+    assert share.price is not None
+    return pricing.worst(share.price, given, answer)

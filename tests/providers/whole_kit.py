@@ -1,0 +1,116 @@
+"""Whole reviews as the command runs them, through the real SDKs, against the strict server."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from anyio.from_thread import BlockingPortal
+
+from orchestrator import app
+from orchestrator.app.types import ReviewOptions
+from orchestrator.engine.events import Event, ignore
+from orchestrator.engine.types import Json, Response, Text
+from orchestrator.review.verdict import Verdict
+from orchestrator.testing.script import Line
+from orchestrator.testing.scripted import calls
+from orchestrator.testing.server import KEY, Server, running
+from tests.review.review_kit import change, options
+
+PROVIDERS = ("anthropic", "openai", "openai-compatible")
+ADDRESS = {
+    "anthropic": ("ANTHROPIC", ""),
+    "openai": ("OPENAI", "/v1"),
+    "openai-compatible": ("OPENAI_COMPATIBLE", "/v1"),
+}
+JUDGED = ("correctness-depth", "risk-focus", "actionability", "severity-fit", "unbacked-claims")
+TEAM = ("security", "qa", "docs", "architecture")
+
+POLICY = {
+    ".diffcourt/config/models.yaml": "calls: {attempts: 3, timeout: 20, deadline: 30, "
+    "first_wait: 0.01, longest_wait: 0.02}\n",
+    ".diffcourt/config/prices.yaml": "prices: {local-model: {input: 0.2, output: 0.8, cached: 0.1, "
+    "cache_write: 0.2, source: a test, date: 2026-01-31}}\n",
+    ".diffcourt/config/verdict.yaml": "required_checks: []\n",
+}
+BASE = {"app.py": "X = 1\n"}
+HEAD = {"app.py": "X = 1\n\n\ndef run(text):\n    return eval(text)\n"}
+FINDING = {
+    "path": "app.py",
+    "start_line": 5,
+    "end_line": 5,
+    "quote": "return eval(text)",
+    "title": "runs what it is given",
+    "severity": "high",
+}
+
+
+def reports(**report: Json) -> Response:
+    """An agent's last word."""
+    return Response((Text(json.dumps(report)),), "end")
+
+
+def plans() -> Response:
+    """The lead's plan: everybody looks at the one file."""
+    return reports(
+        tasks=[{"agent": name, "paths": ["app.py"], "why": "it is new"} for name in TEAM]
+    )
+
+
+def judges(score: float | None = 1.0, missing: Sequence[str] = ()) -> Response:
+    """The judge's scores, all alike."""
+    one = {"score": score, "evidence": "app.py:5", "missing": list(missing)}
+    return reports(criteria=[{"id": name, **one} for name in JUDGED])
+
+
+def team(**other: Sequence[Line]) -> dict[str, Sequence[Line]]:
+    """What a whole team says in one iteration; ``other`` agents' lines replace these."""
+    return {
+        "lead": [calls(("propose_plan", {})), plans()],
+        "security": [
+            calls(("read_file", {"path": "app.py"}), ("search", {"pattern": "eval"})),
+            reports(summary="One.", findings=[FINDING], checked=["app.py"]),
+        ],
+        "qa": [calls(("ruff_bugs", {"paths": ["app.py"]})), reports(checked=["app.py"])],
+        "docs": [reports(summary="Nothing.")],
+        "architecture": [reports(summary="Nothing.")],
+        "judge": [calls(("read_file", {"path": "app.py"})), judges()],
+        **other,
+    }
+
+
+def repository(path: Path) -> Path:
+    """A repository whose newest commit is to be reviewed, by impatient rules."""
+    return change(path, {**BASE, **POLICY}, HEAD).path
+
+
+@contextmanager
+def serving(
+    portal: BlockingPortal,
+    patch: pytest.MonkeyPatch,
+    name: str,
+    script: Mapping[str, Sequence[Line]],
+    *,
+    local: str = "local-model",
+) -> Iterator[Server]:
+    """A server with a script, which a provider is pointed at."""
+    server, (prefix, path) = Server(script), ADDRESS[name]
+    with portal.wrap_async_context_manager(running(server)), patch.context() as env:
+        env.setenv(f"{prefix}_BASE_URL", server.url + path)
+        env.setenv(f"{prefix}_API_KEY", KEY)
+        env.setenv("OPENAI_COMPATIBLE_MODEL", local)
+        yield server
+
+
+def asked(repo: Path, name: str, **said: object) -> ReviewOptions:
+    """A review of the newest commit in one iteration, unless something else is said."""
+    return options(repo, provider=name, **{"max_iterations": 1, **said})
+
+
+def review(
+    repo: Path, name: str, backend: str = "asyncio", told: list[Event] | None = None, **said: object
+) -> Verdict:
+    """Review it. What happened is added to ``told``."""
+    observer = ignore if told is None else told.append
+    return app.review(asked(repo, name, **said), observer, backend=backend)
