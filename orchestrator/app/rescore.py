@@ -18,7 +18,7 @@ from pathlib import Path
 
 import anyio
 
-from orchestrator.app import state
+from orchestrator.app import coverage, state
 from orchestrator.app.asking import NOBODY, PROBES, Asking, Question, Scores, Serve, open_judge
 from orchestrator.app.policy import sources
 from orchestrator.app.pool import new_pool
@@ -161,14 +161,16 @@ async def _replayed(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[Case, 
     if known is None or taken_in is None:
         raise StoreError("it has no verdict yet; finish it: diffcourt resume")
     verdict, change = Verdict.model_validate(known), wire.from_json(taken_in)
+    options = _options(run)
     opening = Opening(
         sources=await sources(change),
-        adjust=partial(adjusted, _options(run)),
+        adjust=partial(adjusted, options),
         serve=lambda settings, catalog: nullcontext(Serving(OfflineModel())),
         environment="ci" if os.environ.get("CI") else "local",
         redact=redactor(os.environ),
         observer=ignore,
         pool=new_pool(),
+        coverage=partial(coverage.taken_in, options, Path(), Path()),
     )
     async with open_case(change, journal, opening) as case:
         await machine.run(FLOW, case, journal, ignore)

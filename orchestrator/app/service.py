@@ -16,6 +16,7 @@ import anyio
 
 from orchestrator.app import state
 from orchestrator.app.approvals import head_now
+from orchestrator.app.coverage import taken_in
 from orchestrator.app.keys import signing_key
 from orchestrator.app.mcp import open_tools
 from orchestrator.app.policy import sources
@@ -196,6 +197,9 @@ async def _work(run: _Run, observer: Observer, begin: Callable[[], Any]) -> Verd
             pool=run.pool,
             approver=partial(_approver, run, change),
             rollback=scopes(run.options.repo, run.folder, run.run_id),
+            coverage=partial(
+                taken_in, run.options, state.top(run.options.repo or Path()), run.scratch
+            ),
             more_tools=partial(open_tools, repo=run.options.repo, environment=os.environ),
         )
         async with run.pool, open_case(change, journal, opening) as case:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ class ReviewOptions:
         diff_name: what messages call that diff, empty without one.
         max_minutes: wall time in minutes.
         max_usd: US dollars.
+        coverage: absolute paths of coverage reports.
     """
 
     repo: Path | None
@@ -36,6 +38,7 @@ class ReviewOptions:
     max_tool_calls: int | None
     max_minutes: float | None
     max_usd: float | None
+    coverage: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,7 @@ class Settings(Strict):
     bounds: RunBounds
     stagnation: Stagnation
     limits: Limits
+    coverage: tuple[Words, ...]
     fail_on: Literal["needs_changes", "block"]
 
     @property

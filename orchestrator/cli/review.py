@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,6 +37,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     side.add_argument("--diff", metavar="FILE", help="review a unified diff; - is standard input")
     add_result_options(parser)
+    what.add_argument(
+        "--coverage",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="what tests ran: Cobertura XML, coverage.py JSON or lcov; may be repeated",
+    )
     how = parser.add_argument_group("how")
     how.add_argument(
         "--provider", type=name_of("a provider"), metavar="NAME", help="who answers the agents"
@@ -75,6 +83,7 @@ def run(args: argparse.Namespace) -> int:
         max_tool_calls=args.max_tool_calls,
         max_minutes=args.max_minutes,
         max_usd=args.max_usd,
+        coverage=[os.path.abspath(name) for name in args.coverage],
     )
     if args.estimate:
         return _estimate(args, target, app.estimated(options))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
@@ -25,6 +25,7 @@ from orchestrator.review import knowledge, waivers
 from orchestrator.review.case import Case
 from orchestrator.review.change.types import Change
 from orchestrator.review.contracts import contracts
+from orchestrator.review.coverage import CoverageReport
 from orchestrator.review.decision import excluded, required
 from orchestrator.review.planning import RULES
 from orchestrator.review.rules import load_rules
@@ -51,6 +52,11 @@ async def no_more_tools(
     yield ()
 
 
+async def no_coverage(settings: Settings, journal: Journal) -> Sequence[CoverageReport]:
+    """A review that knows nothing of what tests ran."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Opening:
     """What the application brings to a case.
@@ -65,6 +71,7 @@ class Opening:
         approver: who is asked before what cannot be undone; None: nobody, and it is refused.
         rollback: puts back what a writing tool did; None: nothing may write.
         more_tools: opens tools from elsewhere, for the time of the case.
+        coverage: finds the coverage reports.
     """
 
     sources: Sequence[Source]
@@ -79,6 +86,7 @@ class Opening:
     more_tools: Callable[
         [Catalog, Settings, Journal], AbstractAsyncContextManager[Sequence[Tool]]
     ] = no_more_tools
+    coverage: Callable[[Settings, Journal], Awaitable[Sequence[CoverageReport]]] = no_coverage
 
 
 def read_catalog(sources: Sequence[Source]) -> Catalog:
@@ -117,7 +125,8 @@ async def open_case(change: Change, journal: Journal, opening: Opening) -> Async
         paths = [file.path for file in change.files if not session.left_out(file)]
         checks = [rule.name for rule in required(catalog.verdict_policy.required_checks, paths)]
         known = knowledge.write(sources, session.root / "taint")
-        ground = Ground(session, opening.pool, settings.specialists, focus, checks, known)
+        reports = await opening.coverage(settings, journal)
+        ground = Ground(session, opening.pool, settings.specialists, focus, checks, known, reports)
         tools = [*build(ground, catalog.tool_policy), *from_elsewhere]
         nonce = await drawn(journal)
         harness = Harness(

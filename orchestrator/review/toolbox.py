@@ -22,8 +22,22 @@ from orchestrator.review.analysers.programs import Program
 from orchestrator.review.analysers.ruff import Ruff
 from orchestrator.review.analysers.shellcheck import ShellCheck
 from orchestrator.review.analysers.typos import Typos
+from orchestrator.review.analysers.uncovered import UncoveredLines
 from orchestrator.review.analysers.zizmor import Zizmor
 from orchestrator.review.analysis import ChangeAnalyser, Needs, SideAnalyser
+from orchestrator.review.coverage import CoverageReport
+from orchestrator.review.names import (
+    ANY,
+    DATA,
+    LOGGED,
+    MANIFESTS,
+    MODULES,
+    PAGES,
+    PATTERNED,
+    PROSE,
+    PYTHON,
+    TESTED,
+)
 from orchestrator.review.session import Session
 from orchestrator.review.tools.analysis import ChangeTool, SideTool
 from orchestrator.review.tools.navigation import SPECS as NAVIGATION
@@ -31,24 +45,7 @@ from orchestrator.review.tools.navigation import Navigation
 from orchestrator.review.tools.planning import ChangeSummary, Focus, ProposePlan
 from orchestrator.sandbox.worker import WorkerPool
 
-ANY = ("*",)
-PYTHON = ("*.py", "*.pyi")
-MODULES = ("*.py",)
-DATA = (*PYTHON, "*.json", "*.jsonc", "*.yaml", "*.yml", "*.toml")
 RUFF = Program("ruff", Ruff.package)  # one for both of its tools: its version is asked for once
-MANIFESTS = (
-    "*requirements*.txt",
-    "*requirements*.in",
-    "pyproject.toml",
-    "package.json",
-    "Cargo.toml",
-    "go.mod",
-)
-SCRIPTS = ("*.js", "*.jsx", "*.mjs", "*.cjs", "*.ts", "*.mts", "*.cts", "*.tsx")
-PATTERNED = (*SCRIPTS, "*.go", "*.java", "*.rb", "*.rake")
-PAGES = ("*.py", "*.pyi", "*.pyx", "*.pxd", "*.md", "*.rst")
-LOGGED = ("*.py", "CHANGELOG*", "CHANGES*", "HISTORY*", "NEWS*")
-PROSE = ("*.md", "*.markdown")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +56,7 @@ class Ground:
         focus: which iteration this is; the flow moves it on.
         required: names of the checks that the policy requires of this change.
         knowledge: files of what the tracer knows.
+        coverage: reports of what the change's tests ran.
     """
 
     session: Session
@@ -67,6 +65,7 @@ class Ground:
     focus: Focus
     required: Sequence[str]
     knowledge: Sequence[str]
+    coverage: Sequence[CoverageReport] = ()
 
     def codes(self, analyser: str, category: str | None = None) -> frozenset[str]:
         """The codes of an analyser that the rule table turns on."""
@@ -197,6 +196,12 @@ ANALYSERS: Mapping[str, OfSide | OfChange] = {
     "complexity": _compare("complexity", MODULES, "Functions that became hard to follow."),
     "tests_touched": _compare(
         "tests_touched", ANY, "Tests removed or weakened, and source changed with no test."
+    ),
+    "uncovered_lines": OfChange(
+        "Changed lines that no test runs, where a coverage report was given.",
+        lambda ground: UncoveredLines(
+            TESTED, ground.coverage, pool=ground.pool, session=ground.session
+        ),
     ),
     # docs
     "docstrings": _compare(

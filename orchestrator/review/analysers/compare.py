@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from orchestrator import __version__
@@ -45,6 +45,10 @@ class CompareCheck:
         """By name."""
         return named(path, self._patterns)
 
+    async def more(self, change: Change) -> Mapping[str, Any]:
+        """Further parts of the check's job."""
+        return {}
+
     async def run(
         self, change: Change, base: Side, head: Side, files: Sequence[ChangedFile]
     ) -> Report:
@@ -61,6 +65,7 @@ class CompareCheck:
             "base_tree": trees["base"],
             "head_tree": trees["head"],
             "files": [_as_job(file) for file in files],
+            **await self.more(change),
         }
         try:
             reply = await self._pool.call(f"{PACKAGE}.{self._module}:run", job, seconds=SECONDS)

@@ -1,0 +1,85 @@
+"""The coverage reports of a review: found, and kept for the run, before anything looks at them.
+
+The tests of the change wrote them, so only their place is taken on trust: from the command line, or
+from base's configuration, which may name files of the work tree and nothing outside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+
+from orchestrator.app.types import ReviewOptions
+from orchestrator.catalog.settings import Settings
+from orchestrator.engine.journal import Journal
+from orchestrator.engine.records import Done
+from orchestrator.errors import InputError, StoreError
+from orchestrator.review.coverage import CoverageReport
+
+LARGEST = 64 << 20  # bytes of one report
+KEY = "intake/coverage"
+
+
+async def taken_in(
+    options: ReviewOptions, root: Path, scratch: Path, settings: Settings, journal: Journal
+) -> tuple[CoverageReport, ...]:
+    """The reports that were asked for, copied once: a resumed run reads the same bytes.
+
+    Args:
+        root: the top of the work tree.
+        scratch: the run's own folder.
+
+    Raises:
+        InputError: one that the command line names cannot be read, or is too large.
+        StoreError: a copy cannot be written.
+    """
+    given, declared = list(options.coverage or ()), list(settings.coverage)
+    if not given and not declared:
+        return ()
+
+    async def perform() -> Done:
+        found = await anyio.to_thread.run_sync(_copied, given, declared, root, scratch)
+        return Done(found)
+
+    kept: Any = await journal.effect(KEY, {"given": given, "declared": declared}, perform)
+    reports = (report for report, _ in kept)
+    return tuple(
+        CoverageReport(**{**told, "path": str(scratch / told["path"])}) for told in reports
+    )
+
+
+def _copied(given: list[str], declared: list[str], root: Path, scratch: Path) -> list[Any]:
+    """Each report, its path as the name of the copy, and the SHA-256 of its bytes."""
+    places = [(Path(name), Path(name).name) for name in given]
+    places += [(place, name) for name, place in _present(declared, root)]
+    found = []
+    for number, (place, name) in enumerate(places):
+        copy = f"coverage-{number}"
+        try:
+            about = place.stat()
+            if about.st_size > LARGEST:
+                raise InputError(f"the coverage report {name} is larger than {LARGEST >> 20} MB")
+            data = place.read_bytes()
+        except OSError as fault:
+            raise InputError(f"cannot read the coverage report {name}: {fault.strerror}") from None
+        try:
+            (scratch / copy).write_bytes(data)
+        except OSError as fault:
+            raise StoreError(f"cannot write {scratch / copy}: {fault.strerror}") from None
+        report = CoverageReport(name, copy, about.st_mtime)
+        found.append([asdict(report), hashlib.sha256(data).hexdigest()])
+    return found
+
+
+def _present(names: Sequence[str], root: Path) -> Iterator[tuple[str, Path]]:
+    """Those of the declared files that are there, below the root and behind no link out of it."""
+    top = root.resolve()
+    for name in names:
+        place = (top / name).resolve()
+        if place.is_relative_to(top) and place.is_file():
+            yield name, place

@@ -1,0 +1,20 @@
+"""The coverage reports that a review was given, as its tools know them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageReport:
+    """One report, kept for the run: it is read again when the run is resumed.
+
+    Attributes:
+        name: what messages call it.
+        path: where the copy lies.
+        made: when the file was written, in seconds since 1970.
+    """
+
+    name: str
+    path: str
+    made: float
