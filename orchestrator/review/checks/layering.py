@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orchestrator.review.checks.layering_config import Declared, candidates, in_order, read
@@ -55,7 +54,7 @@ def run(job: Job) -> dict[str, Any]:
         if folder in settled:
             continue
         try:
-            declared = read(Path(job["base_root"], path), path)
+            declared = read(job["base_root"], path)
             if declared is not None:
                 settled.add(folder)
                 both = _Both.of(job, declared, folder)

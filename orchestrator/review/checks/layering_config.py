@@ -12,6 +12,7 @@ from typing import Any
 
 from orchestrator.review.checks.layering_contracts import NotCheckedError
 from orchestrator.review.checks.python_paths import is_test_path
+from orchestrator.sandbox.paths import read_beneath
 
 # As import-linter looks for them: the first that says anything counts.
 CONFIGS = ("setup.cfg", ".importlinter", "pyproject.toml")
@@ -69,14 +70,14 @@ def in_order(paths: Iterable[str]) -> list[tuple[str, str]]:
     return sorted(split, key=lambda each: (each[0], CONFIGS.index(each[1].removeprefix(each[0]))))
 
 
-def read(place: Path, path: str) -> Declared | None:
+def read(root: str, path: str) -> Declared | None:
     """What a file declares, None when it says nothing of contracts.
 
     Raises:
         NotCheckedError: it cannot be read.
     """
     try:
-        data = place.read_bytes()
+        data = read_beneath(root, path)
         if MARK not in data:
             return None
         from importlinter.adapters.user_options import (  # noqa: PLC0415 - 250 ms, and few need it
@@ -89,7 +90,7 @@ def read(place: Path, path: str) -> Declared | None:
 
         toml = path.endswith(".toml")
         reader = TomlFileUserOptionReader() if toml else IniFileUserOptionReader()
-        options = reader.read_options(config_filename=str(place))
+        options = reader.read_options(config_filename=str(Path(root, path)))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, configparser.Error) as fault:
         why = " ".join(str(fault).split())
         raise NotCheckedError(f"cannot be read, so its contracts were not checked: {why}") from None
