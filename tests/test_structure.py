@@ -1,6 +1,7 @@
 """What the house promises of its code: each file and function can be read in one sitting."""
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,16 @@ FILES = sorted(ROOT.rglob("*.py"))
 FILE_LINES = 300
 FUNCTION_LINES = 60
 ENGINE_MAY_IMPORT = {"anyio", "jsonschema_rs", "networkx", "orchestrator"}
+PATHS_PAGE = ROOT.parent / "docs/paths.md"
+METHODS = {
+    "read_bytes", "read_text", "write_bytes", "write_text", "unlink", "rmdir", "mkdir", "iterdir",
+    "rglob", "symlink_to", "hardlink_to", "touch", "chmod",
+}  # fmt: skip
+OF_OS = METHODS | {
+    "open", "scandir", "listdir", "stat", "lstat", "readlink", "symlink", "link", "rename",
+    "replace", "remove", "makedirs", "walk", "truncate",
+}  # fmt: skip
+OF_SHUTIL = {"copy", "copy2", "copyfile", "copytree", "move", "rmtree"}
 ENGINE_MAY_NOT = {"asyncio", "sqlite3", "socket", "subprocess", "threading", "urllib"}
 
 
@@ -71,3 +82,47 @@ def test_every_setting_is_read_by_something() -> None:
         name for model in (Settings, RunBounds, Stagnation, Limits) for name in model.model_fields
     }
     assert settings <= attributes()
+
+
+def tables_of_paths() -> list[set[str]]:
+    """The modules in each table of the page."""
+    parts = PATHS_PAGE.read_text().split("\n## ")[1:]
+    return [set(re.findall(r"^\| `([\w/]+\.py)` \|", part, re.MULTILINE)) for part in parts]
+
+
+def opens(tree: ast.Module) -> Iterator[str]:
+    """Whatever a module calls that reaches the file system by a path."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        function = ast.unparse(node.func)
+        owner, _, name = function.rpartition(".")
+        if owner == "os":
+            found = name in OF_OS
+        elif owner == "shutil":
+            found = name in OF_SHUTIL
+        elif name == "open" and owner:  # a path's, and not a class's or a folder's own
+            found = bool(node.args) and isinstance(node.args[0], ast.Constant)
+        else:
+            found = name in METHODS if owner else name == "open"
+        if found:
+            yield function
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for path in FILES:
+        yield name_of(path), ast.parse(path.read_text())
+
+
+def test_the_page_names_every_module_that_uses_the_policy() -> None:
+    using = {
+        name
+        for name, tree in modules()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module == "orchestrator.sandbox.paths"
+    }
+    assert tables_of_paths()[0] == using
+
+
+def test_the_page_names_every_module_that_opens_files_by_other_means() -> None:
+    assert tables_of_paths()[1] == {name for name, tree in modules() if any(opens(tree))}

@@ -7,10 +7,13 @@ from base's configuration, which may name files of the work tree and nothing out
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import anyio.to_thread
 
@@ -20,6 +23,7 @@ from orchestrator.engine.journal import Journal
 from orchestrator.engine.records import Done
 from orchestrator.errors import InputError, StoreError
 from orchestrator.review.coverage import CoverageReport
+from orchestrator.sandbox.paths import Beneath
 
 LARGEST = 64 << 20  # bytes of one report
 KEY = "intake/coverage"
@@ -55,18 +59,14 @@ async def taken_in(
 
 def _copied(given: list[str], declared: list[str], root: Path, scratch: Path) -> list[Any]:
     """Each report, its path as the name of the copy, and the SHA-256 of its bytes."""
-    places = [(Path(name), Path(name).name) for name in given]
-    places += [(place, name) for name, place in _present(declared, root)]
     found = []
-    for number, (place, name) in enumerate(places):
+    for number, (name, file) in enumerate(chain(_named(given), _present(declared, root))):
         copy = f"coverage-{number}"
-        try:
-            about = place.stat()
+        with file:
+            about = os.fstat(file.fileno())
             if about.st_size > LARGEST:
                 raise InputError(f"the coverage report {name} is larger than {LARGEST >> 20} MB")
-            data = place.read_bytes()
-        except OSError as fault:
-            raise InputError(f"cannot read the coverage report {name}: {fault.strerror}") from None
+            data = file.read()
         try:
             (scratch / copy).write_bytes(data)
         except OSError as fault:
@@ -76,10 +76,20 @@ def _copied(given: list[str], declared: list[str], root: Path, scratch: Path) ->
     return found
 
 
-def _present(names: Sequence[str], root: Path) -> Iterator[tuple[str, Path]]:
-    """Those of the declared files that are there, below the root and behind no link out of it."""
-    top = root.resolve()
+def _named(names: Sequence[str]) -> Iterator[tuple[str, BinaryIO]]:
+    """The files that the command line names."""
     for name in names:
-        place = (top / name).resolve()
-        if place.is_relative_to(top) and place.is_file():
-            yield name, place
+        place = Path(name)
+        try:
+            yield place.name, place.open("rb")
+        except OSError as fault:
+            why = f"cannot read the coverage report {place.name}: {fault.strerror}"
+            raise InputError(why) from None
+
+
+def _present(names: Sequence[str], root: Path) -> Iterator[tuple[str, BinaryIO]]:
+    """Those of the declared files that are there, below the root and behind no link."""
+    with Beneath(root.resolve()) as top:
+        for name in names:
+            with suppress(OSError):
+                yield name, os.fdopen(top.open(name), "rb")

@@ -1,78 +1,18 @@
 """Every place where somebody else's path reaches the disk keeps to the policy."""
 
-import ast
 import os
-import re
 import shutil
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import orchestrator
 from orchestrator.app import archive, policy, state
 from orchestrator.errors import InputError
 from orchestrator.review.change.export import write_all
 from orchestrator.review.checks.python_source import NotParsedError, read_text
 from orchestrator.review.checks.text import Gap
 from orchestrator.review.checks.text import read as read_bytes
-
-ROOT = Path(orchestrator.__file__).parent
-PAGE = ROOT.parent / "docs/paths.md"
-METHODS = {
-    "read_bytes", "read_text", "write_bytes", "write_text", "unlink", "rmdir", "mkdir", "iterdir",
-    "rglob", "symlink_to", "hardlink_to", "touch", "chmod",
-}  # fmt: skip
-OF_OS = METHODS | {
-    "open", "scandir", "listdir", "stat", "lstat", "readlink", "symlink", "link", "rename",
-    "replace", "remove", "makedirs", "walk", "truncate",
-}  # fmt: skip
-OF_SHUTIL = {"copy", "copy2", "copyfile", "copytree", "move", "rmtree"}
-
-
-def tables() -> list[set[str]]:
-    """The modules in each table of the page."""
-    parts = PAGE.read_text().split("\n## ")[1:]
-    return [set(re.findall(r"^\| `([\w/]+\.py)` \|", part, re.MULTILINE)) for part in parts]
-
-
-def calls(tree: ast.Module) -> Iterator[str]:
-    """Whatever a module calls that reaches the file system by a path."""
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Call):
-            continue
-        function = ast.unparse(node.func)
-        owner, _, name = function.rpartition(".")
-        if owner == "os":
-            found = name in OF_OS
-        elif owner == "shutil":
-            found = name in OF_SHUTIL
-        elif name == "open" and owner:  # a path's, and not a class's or a folder's own
-            found = bool(node.args) and isinstance(node.args[0], ast.Constant)
-        else:
-            found = name in METHODS if owner else name == "open"
-        if found:
-            yield function
-
-
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    for path in ROOT.rglob("*.py"):
-        yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text())
-
-
-def test_the_page_names_every_module_that_uses_the_policy() -> None:
-    using = {
-        name
-        for name, tree in modules()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module == "orchestrator.sandbox.paths"
-    }
-    assert tables()[0] == using
-
-
-def test_the_page_names_every_module_that_opens_files_by_other_means() -> None:
-    assert tables()[1] == {name for name, tree in modules() if any(calls(tree))}
 
 
 @pytest.fixture
