@@ -6,6 +6,7 @@ question is paid for once.
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from orchestrator.app.secrets import redactor
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.settings import OFFLINE, Settings
 from orchestrator.engine.agent import Harness
@@ -23,6 +25,7 @@ from orchestrator.engine.judge import Mark
 from orchestrator.engine.limits import Account
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.team import Task, run_task
+from orchestrator.engine.text_guards import GuardedModel, TextGuards
 from orchestrator.engine.types import Criterion
 from orchestrator.review import judging
 from orchestrator.review.case import Case
@@ -165,7 +168,9 @@ async def _kept(folder: Path, run_id: str) -> AsyncIterator[Journal]:
     try:
         if run_id not in {run.run_id for run in await store.runs()}:
             await store.create(run_id, clock.now(), {})
-        async with open_journal(run_id, store, clock, holder=this_process()) as journal:
+        async with open_journal(
+            run_id, store, clock, holder=this_process(), redact=redactor(os.environ)
+        ) as journal:
             yield journal
     finally:
         store.close()
@@ -175,13 +180,8 @@ def _harness(recorded: Harness, journal: Journal, serving: Serving) -> Harness:
     """The run's own tools and rules, with a live model, over a journal apart."""
     old = recorded.executor
     executor = Executor(
-        old.registry,
-        old.policy,
-        journal,
-        redact=old.redact,
-        nonce=old.nonce,
-        observer=recorded.observer,
+        old.registry, old.policy, journal, nonce=old.nonce, observer=recorded.observer
     )
-    return replace(
-        recorded, model=serving.model, executor=executor, journal=journal, choose=serving.choose
-    )
+    journal.redact.add(serving.secrets)
+    model = GuardedModel(serving.model, TextGuards("input", (), print), journal.redact)
+    return replace(recorded, model=model, executor=executor, journal=journal, choose=serving.choose)

@@ -14,7 +14,7 @@ import anyio
 from orchestrator.app.policy import sources
 from orchestrator.app.pool import new_pool
 from orchestrator.app.providers import offer
-from orchestrator.app.service import BACKEND, adjusted, need_something, redactor, take_in
+from orchestrator.app.service import BACKEND, adjusted, need_something, take_in
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.settings import Settings
@@ -52,7 +52,6 @@ async def _estimate(options: ReviewOptions) -> Estimate:
                 adjust=partial(adjusted, options),
                 serve=_nobody,
                 environment="ci" if os.environ.get("CI") else "local",
-                redact=redactor(os.environ),
                 observer=ignore,
                 pool=new_pool(),
             )

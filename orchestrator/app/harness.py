@@ -11,7 +11,7 @@ the same journal gets what is recorded, and nothing is done twice.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ from orchestrator.engine.framing import drawn, unframe
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.limits import Account
 from orchestrator.engine.ports import CallContext, Clock, Guard, SystemClock
+from orchestrator.engine.redaction import Redactor
 from orchestrator.engine.tools import Registry, ToolPolicy
 from orchestrator.engine.types import (
     AgentSpec,
@@ -82,7 +83,7 @@ class Harness:
         guards: Sequence[Guard] = (),
         root: Path | None = None,
         world: str = "",
-        redact: Callable[[str], str] = str,
+        secrets: Iterable[str] = (),
         clock: Clock = CLOCK,
     ) -> AsyncIterator[Self]:
         """Open a run, new or begun before, and be its one writer until the end.
@@ -94,7 +95,8 @@ class Harness:
             root: files below it may be changed by actions of level WRITE, and are put back when one
                 fails; None refuses such actions.
             world: what an approval is bound to besides the action, such as a commit's id.
-            redact: takes secrets out of what is recorded.
+            secrets: values that are never recorded, however they are written; what an action
+                returns is free of them too. One under 8 characters is passed over.
 
         Raises:
             StoreError: another process writes this run, or the journal cannot be used.
@@ -103,7 +105,9 @@ class Harness:
         try:
             if run_id not in {run.run_id for run in await store.runs()}:
                 await store.create(run_id, clock.now(), {"options": {}})
-            async with open_journal(run_id, store, clock, holder=this_process()) as journal:
+            async with open_journal(
+                run_id, store, clock, holder=this_process(), redact=Redactor(secrets)
+            ) as journal:
                 vault = (path.parent if path else root or Path()) / "rollback" / run_id
 
                 async def where() -> str:
@@ -114,9 +118,8 @@ class Harness:
                     policy,
                     journal,
                     guards=guards,
-                    approver=RecordedApprovals(journal, clock, where, redact),
+                    approver=RecordedApprovals(journal, clock, where),
                     rollback=FileRollback(root, vault) if root else None,
-                    redact=redact,
                     nonce=await drawn(journal),
                     observer=ignore,
                 )

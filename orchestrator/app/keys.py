@@ -39,6 +39,16 @@ def signing_key(environment: Mapping[str, str]) -> SealKey | None:
     return key
 
 
+def key_text(environment: Mapping[str, str]) -> str:
+    """The audit key itself, to keep it out of everything; empty where the environment names none.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    found = _from_environment(environment)
+    return found[0].decode(errors="surrogateescape").strip() if found else ""
+
+
 def checking_keys(environment: Mapping[str, str], files: Sequence[Path]) -> dict[str, SealKey]:
     """The keys to check signatures with, by id: the environment's, and those in files.
 

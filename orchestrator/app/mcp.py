@@ -58,6 +58,9 @@ async def open_tools(
     if not servers:
         yield ()
         return
+    headers = [name for entry in catalog.mcp.servers.values() for name in entry.headers.values()]
+    # Word by word, for a header's value is often "Bearer" and the secret.
+    journal.redact.add(word for name in headers for word in environment.get(name, "").split())
     try:
         # The library takes over a second to import, and comes with an extra.
         from orchestrator.mcp.link import Link  # noqa: PLC0415

@@ -32,8 +32,9 @@ async def serve(settings: Settings, catalog: Catalog) -> AsyncIterator[Serving]:
         yield Serving(OfflineModel(), choose, notes)
         return
     made = make_model(settings.provider, catalog.models, catalog.prices, env=os.environ)
+    keys = tuple(os.environ.get(entry.key_env, "") for entry in catalog.models.providers.values())
     async with made as model:
-        yield Serving(model, choose, notes)
+        yield Serving(model, choose, notes, keys)
 
 
 def offer(

@@ -23,15 +23,16 @@ from orchestrator.app.asking import NOBODY, PROBES, Asking, Question, Scores, Se
 from orchestrator.app.policy import sources
 from orchestrator.app.pool import new_pool
 from orchestrator.app.providers import serve
-from orchestrator.app.service import VERDICT, adjusted, redactor
+from orchestrator.app.service import VERDICT, adjusted
 from orchestrator.app.types import ReviewOptions
 from orchestrator.engine import machine
 from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.events import ignore
-from orchestrator.engine.journal import Admit, Journal, Perform, Undo
+from orchestrator.engine.journal import Admit, Journal, Undo
 from orchestrator.engine.judge import Mark, Scorecard, judge
 from orchestrator.engine.log import Log
 from orchestrator.engine.ports import RunMeta, SystemClock
+from orchestrator.engine.records import Perform
 from orchestrator.engine.types import Json, Level, Rubric
 from orchestrator.errors import DiffcourtError, InputError, StoreError
 from orchestrator.providers.offline import OfflineModel
@@ -167,7 +168,6 @@ async def _replayed(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[Case, 
         adjust=partial(adjusted, options),
         serve=lambda settings, catalog: nullcontext(Serving(OfflineModel())),
         environment="ci" if os.environ.get("CI") else "local",
-        redact=redactor(os.environ),
         observer=ignore,
         pool=new_pool(),
         coverage=partial(coverage.taken_in, options, Path(), Path()),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from orchestrator.app.policy import sources
 from orchestrator.app.pool import new_pool
 from orchestrator.app.providers import serve
 from orchestrator.app.rollback import scopes
+from orchestrator.app.secrets import redactor
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.settings import Settings
 from orchestrator.engine import machine
@@ -32,6 +33,7 @@ from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.limits import Account
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.records import Done
+from orchestrator.engine.redaction import Redactor
 from orchestrator.errors import ConfigError, InputError, Interrupted
 from orchestrator.review.assemble import assemble
 from orchestrator.review.change import wire
@@ -46,7 +48,6 @@ from orchestrator.stores.base import RunStore
 from orchestrator.stores.holder import this_process
 
 VERDICT = "verdict"
-SECRET_NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")
 BACKEND = "asyncio"
 
 
@@ -175,9 +176,10 @@ def _terminable() -> Iterator[None]:
 
 async def _work(run: _Run, observer: Observer, begin: Callable[[], Any]) -> Verdict:
     await begin()
-    key, holder = signing_key(os.environ), this_process()
+    key, holder, redact = signing_key(os.environ), this_process(), redactor(os.environ)
+    observer = _discreet(observer, redact)
     async with open_journal(
-        run.run_id, run.store, SystemClock(), holder=holder, key=key
+        run.run_id, run.store, SystemClock(), holder=holder, key=key, redact=redact
     ) as journal:
         known = journal.noted(VERDICT)
         if known is not None:
@@ -192,7 +194,6 @@ async def _work(run: _Run, observer: Observer, begin: Callable[[], Any]) -> Verd
             adjust=partial(adjusted, run.options),
             serve=serve,
             environment="ci" if os.environ.get("CI") else "local",
-            redact=redactor(os.environ),
             observer=ticker,
             pool=run.pool,
             approver=partial(_approver, run, change),
@@ -215,7 +216,7 @@ async def _work(run: _Run, observer: Observer, begin: Callable[[], Any]) -> Verd
 def _approver(run: _Run, change: Change, journal: Journal) -> RecordedApprovals:
     """What a person said counts while the head that they were shown is still the head."""
     head = partial(head_now, _asked(run.options), change.head)
-    return RecordedApprovals(journal, SystemClock(), head, redactor(os.environ))
+    return RecordedApprovals(journal, SystemClock(), head)
 
 
 async def take_in(given: ReviewOptions, scratch: Path, journal: Journal) -> Change:
@@ -260,24 +261,15 @@ def adjusted(options: ReviewOptions, settings: Settings) -> Settings:
     return settings.model_copy(update=update)
 
 
-def redactor(environment: Mapping[str, str]) -> Callable[[str], str]:
-    """Takes the values of our own secrets out of text."""
-    secrets = sorted(
-        {
-            value
-            for name, value in environment.items()
-            if len(value) >= 8 and any(word in name.upper() for word in SECRET_NAMES)
-        },
-        key=len,
-        reverse=True,
-    )
+def _discreet(observer: Observer, redact: Redactor) -> Observer:
+    """Has no secret of ours shown to whoever watches."""
 
-    def redact(text: str) -> str:
-        for secret in secrets:
-            text = text.replace(secret, "[redacted]")
-        return text
+    def tell(event: Event) -> None:
+        said = redact.json([event.agent, event.tool, event.key, event.detail])
+        agent, tool, key, detail = said
+        observer(replace(event, agent=agent, tool=tool, key=key, detail=detail))
 
-    return redact
+    return tell if redact else observer
 
 
 class _Ticker:

@@ -67,7 +67,7 @@ def _run(command: Callable[[], int]) -> int:
 
 def _internal(fault: Exception) -> int:
     if os.environ.get("DIFFCOURT_DEBUG") == "1":
-        traceback.print_exception(fault, file=sys.stderr)
+        sys.stderr.write(_without_secrets("".join(traceback.format_exception(fault))))
     _say(
         f"internal error, please report it: {type(fault).__name__}: {fault} "
         "(DIFFCOURT_DEBUG=1 shows where)"
@@ -77,6 +77,12 @@ def _internal(fault: Exception) -> int:
 
 def _say(text: str) -> None:
     try:
-        print(f"diffcourt: {visible(text)}", file=sys.stderr, flush=True)
+        print(f"diffcourt: {visible(_without_secrets(text))}", file=sys.stderr, flush=True)
     except (OSError, ValueError):
         discard(sys.stderr)  # nobody listens; the exit code still tells
+
+
+def _without_secrets(text: str) -> str:
+    from orchestrator.app.secrets import redactor  # needed only when something went wrong
+
+    return redactor(os.environ)(text)

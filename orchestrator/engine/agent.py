@@ -46,7 +46,7 @@ from orchestrator.engine.wire import (
     tools_to_json,
     usage_to_json,
 )
-from orchestrator.errors import BudgetExhausted, ModelError
+from orchestrator.errors import BudgetExhausted, GuardRefused, ModelError
 
 MALFORMED_AT_MOST = 2
 """How often a report that breaks its contract is sent back before the attempt has failed."""
@@ -146,7 +146,7 @@ async def run_agent(
             response = await _ask(standing, talk, harness, f"{key}/turn{turn}", account)
         except BudgetExhausted as spent:
             return ended("budget", str(spent))
-        except ModelError as fault:
+        except (ModelError, GuardRefused) as fault:
             return ended("failed", str(fault))
         if response.stop in {"refused", "filtered"}:
             return ended("failed", f"the model's answer was {response.stop}")
@@ -218,7 +218,7 @@ async def _ask(
 
     async def perform() -> Done:
         response = await model.respond(request)
-        value, used = harness.executor.redacted(response_to_json(response)), response.usage
+        value, used = response_to_json(response), response.usage
         if not is_json(value):
             raise ModelError("the model's answer holds what JSON cannot: NaN, or endless nesting")
         return Done(value, Cost(1, 0, used.tokens, used.usd))

@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
 
 from orchestrator.engine.canonical import digest
-from orchestrator.engine.framing import redacted
 from orchestrator.engine.journal import APPROVAL, Journal
 from orchestrator.engine.ports import Clock, GuardedCall
 from orchestrator.engine.types import Json
@@ -76,7 +75,6 @@ class RecordedApprovals:
 
     Args:
         world: says what a decision is bound to besides the call, such as the head commit's id.
-        redact: takes secrets out of what is shown; the decision is bound to what they were.
     """
 
     def __init__(
@@ -84,10 +82,8 @@ class RecordedApprovals:
         journal: Journal,
         clock: Clock,
         world: Callable[[], Awaitable[str]],
-        redact: Callable[[str], str] = str,
     ) -> None:
         self._journal, self._clock, self._world = journal, clock, world
-        self._redact = redact
 
     async def approve(self, call: GuardedCall, ref: str) -> None:
         """Return when a person has said yes to exactly this call.
@@ -108,7 +104,7 @@ class RecordedApprovals:
         asked: dict[str, Json] = {
             "agent": call.agent,
             "tool": call.tool.name,
-            "arguments": redacted(dict(call.arguments), self._redact),
+            "arguments": self._journal.redact.json(dict(call.arguments)),
             "level": call.tool.level.name,
             "world": world,
             "request": request,

@@ -9,14 +9,14 @@ A refusal is an observation for the model and an event in the journal; the tool 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import anyio
 
 from orchestrator.engine.canonical import digest, is_json
 from orchestrator.engine.events import Event, Observer
-from orchestrator.engine.framing import disarmed, frame, redacted
+from orchestrator.engine.framing import disarmed, frame
 from orchestrator.engine.guards import rule
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.limits import Account, Cost, Reservation
@@ -69,7 +69,6 @@ class Executor:
     Args:
         approver: asked before anything irreversible; None refuses it.
         rollback: opened around anything that writes; None refuses it.
-        redact: takes secrets out of text that a model or a journal will hold.
         nonce: frames untrusted text; known to nobody whose text is quoted.
     """
 
@@ -82,14 +81,13 @@ class Executor:
         guards: Sequence[Guard] = (),
         approver: Approver | None = None,
         rollback: Rollback | None = None,
-        redact: Callable[[str], str] = str,
         nonce: str = "",
         observer: Observer,
     ) -> None:
         self.registry, self.policy, self.nonce = registry, policy, nonce
         self._journal, self._guards = journal, guards
         self._approver, self._rollback = approver, rollback
-        self.redact, self._observe = redact, observer
+        self._observe = observer
 
     async def call(
         self, agent: AgentSpec, call: ToolCall, key: str, account: Account
@@ -115,11 +113,7 @@ class Executor:
         try:
             value = await self._journal.effect(
                 key,
-                {
-                    "tool": call.name,
-                    "arguments": self.redacted(dict(call.arguments)),
-                    "agent": agent.name,
-                },
+                {"tool": call.name, "arguments": dict(call.arguments), "agent": agent.name},
                 perform,
                 admit=admit,
                 level=level,
@@ -201,21 +195,17 @@ class Executor:
         if scope:
             await (scope.commit if seen.ok else scope.undo)(key)
         content = self._observation(seen, admitted)
-        data = self.redacted(seen.data)
-        return Done({"ok": seen.ok, "code": code, "content": content, "data": data}, cost)
+        return Done({"ok": seen.ok, "code": code, "content": content, "data": seen.data}, cost)
 
     # --- what is seen ---------------------------------------------------------------------------
 
     def _observation(self, seen: Observation, admitted: _Admitted) -> str:
-        limit, text = admitted.tool.spec.max_output, self.redact(seen.content)
+        # Here and not only in the journal: a cut could leave a part that is no longer known.
+        limit, text = admitted.tool.spec.max_output, self._journal.redact(seen.content)
         if len(text) > limit:
             text = f"{text[:limit]}\n[cut: {len(text) - limit} more characters]"
         notes = "".join(f"[guard: {disarmed(warning)}]\n" for warning in admitted.warnings)
         return notes + frame(text, self.nonce)
-
-    def redacted(self, value: Json) -> Json:
-        """A value with our secrets taken out of every text in it."""
-        return value if self.redact is str else redacted(value, self.redact)
 
     # --- small things ---------------------------------------------------------------------------
 

@@ -35,6 +35,17 @@ def disarmed(text: str) -> str:
     return _LOOKS_LIKE_A_MARK.sub(r"\\u003c", text)
 
 
+def throughout(value: Json, change: Callable[[str], str]) -> Json:
+    """A value with every text in it changed, names included."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list):
+        return [throughout(item, change) for item in value]
+    if isinstance(value, dict):
+        return {change(name): throughout(item, change) for name, item in value.items()}
+    return value
+
+
 def frame(text: str, nonce: str) -> str:
     """Put text between marks that it cannot contain.
 
@@ -43,17 +54,6 @@ def frame(text: str, nonce: str) -> str:
     if nonce:
         text = re.sub(re.escape(nonce), "[mark]", text, flags=re.IGNORECASE)
     return f"<untrusted {nonce}>\n{disarmed(text)}\n</untrusted {nonce}>"
-
-
-def redacted(value: Json, redact: Callable[[str], str]) -> Json:
-    """A value with ``redact`` applied to every text in it, names included."""
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, list):
-        return [redacted(item, redact) for item in value]
-    if isinstance(value, dict):
-        return {redact(name): redacted(item, redact) for name, item in value.items()}
-    return value
 
 
 def unframe(content: str, nonce: str) -> str:

@@ -21,29 +21,18 @@ from orchestrator.engine.canonical import canonical, digest
 from orchestrator.engine.limits import NOTHING, Cost, Reservation
 from orchestrator.engine.log import LEASE_SECONDS, Log
 from orchestrator.engine.ports import Clock, JournalStore
-from orchestrator.engine.records import Ask, Done, Recorded
+from orchestrator.engine.records import Ask, Perform, Recorded, attempt, without_secrets
+from orchestrator.engine.redaction import Redactor
 from orchestrator.engine.seal import SealKey
 from orchestrator.engine.tasks import task_group
 from orchestrator.engine.types import Json, Level
-from orchestrator.errors import (
-    ApprovalRequired,
-    DiffcourtError,
-    ModelError,
-    Refused,
-    ReplayMismatch,
-    SandboxError,
-)
+from orchestrator.errors import ApprovalRequired, Refused, ReplayMismatch
 
-Perform = Callable[[], "Awaitable[Done]"]
 Admit = Callable[[], Awaitable[Reservation | None]]
 Undo = Callable[[], Awaitable[None]]
 
 APPROVAL = "approval/"
 """Notes under this key are what a person said to the call that follows in it: approval/1/CALL."""
-
-RECORDED_FAULTS = (Refused, ModelError, SandboxError)
-"""How an effect may end other than with a value, and be raised again at replay. Anything else is a
-fault of ours: it is not recorded, the effect stays open and is tried again."""
 
 
 class Journal:
@@ -53,10 +42,15 @@ class Journal:
         log: the rows; its ``head`` and ``length`` are what a verdict carries.
         repeated: keys of effects that were in flight at a crash and were performed again.
         decisions: call → what a person said to it, until something happens under its key.
+        redact: takes our own secrets out of all that is recorded. What an effect returns has gone
+            through it too, so that a first run goes on with the same as a resumed one.
     """
 
-    def __init__(self, log: Log, rows: list[tuple[str, str, bytes]]) -> None:
+    def __init__(
+        self, log: Log, rows: list[tuple[str, str, bytes]], redact: Redactor | None = None
+    ) -> None:
         self.log, self.run_id = log, log.run_id
+        self.redact = redact or Redactor()
         self.elapsed, self.flush = log.elapsed, log.flush
         self.repeated: list[str] = []
         self.decisions: dict[str, Mapping[str, Json]] = {}
@@ -130,6 +124,7 @@ class Journal:
 
     def put(self, value: Json) -> str:
         """Keep a value once by its digest, for requests that name it; returns the digest."""
+        value = self.redact.json(value)
         name = digest(value)
         if name not in self._data:
             self._append("data", name, {"value": value})
@@ -141,7 +136,7 @@ class Journal:
         Raises:
             ReplayMismatch: the record says something else.
         """
-        known = self._records.get(key)
+        known, body = self._records.get(key), self.redact.json(body)
         if known is None:
             self._append("note", key, body)
         elif canonical(dict(known.body)) != canonical(body):
@@ -177,6 +172,7 @@ class Journal:
             ReplayMismatch, StoreError: the run cannot go on.
             Refused, ModelError, SandboxError: as it ended, live and at replay alike.
         """
+        request = self.redact.json(request)
         ask = Ask(key, request, digest(request), level)
         known = self._known(ask)
         if known is not None and known.ended:
@@ -189,7 +185,7 @@ class Journal:
         worst = reservation.worst if reservation else NOTHING
         await self._begin(ask, worst)
         try:
-            outcome, cost, fault = await _attempt(perform, worst)
+            outcome, cost, fault = await attempt(perform, worst, self.redact)
         except BaseException:
             # Cancelled, or a fault of ours: what it did is unknown, so it counts at its worst and
             # the intent stays open for whoever resumes.
@@ -217,8 +213,9 @@ class Journal:
         try:
             return await admit()
         except Refused as refusal:
-            self._refuse(ask, refusal)
-            raise
+            shown = without_secrets(refusal, self.redact)
+            self._refuse(ask, shown)
+            raise shown from None
 
     async def _begin(self, ask: Ask, worst: Cost) -> None:
         """Say what is about to be done: durable before a write, signed before what stays done."""
@@ -244,27 +241,21 @@ class Journal:
             raise refusal
 
 
-async def _attempt(
-    perform: Perform, worst: Cost
-) -> tuple[dict[str, Json], Cost, DiffcourtError | None]:
-    """Perform, and put how it ended in the form of a row."""
-    try:
-        done = await perform()
-    except RECORDED_FAULTS as fault:
-        # A model that failed may have been billed all the same.
-        cost = worst if isinstance(fault, ModelError) else NOTHING
-        return {"error": type(fault).__name__, "message": str(fault)}, cost, fault
-    return {"value": done.value}, done.cost, None
-
-
 @asynccontextmanager
 async def open_journal(
-    run_id: str, store: JournalStore, clock: Clock, *, holder: str, key: SealKey | None = None
+    run_id: str,
+    store: JournalStore,
+    clock: Clock,
+    *,
+    holder: str,
+    key: SealKey | None = None,
+    redact: Redactor | None = None,
 ) -> AsyncIterator[Journal]:
     """Become a run's one writer, read what is recorded, and commit in the background.
 
     Args:
         key: signs the journal before each effect that cannot be undone, and at the end.
+        redact: takes our own secrets out of what is recorded.
 
     Raises:
         StoreError: another process writes it, or the rows were altered.
@@ -273,7 +264,7 @@ async def open_journal(
     try:
         rows = await store.rows(run_id)
         log = Log(run_id, store, clock, fence, rows, key)
-        journal = Journal(log, [(row.kind, row.key, row.body) for row in rows])
+        journal = Journal(log, [(row.kind, row.key, row.body) for row in rows], redact)
         async with task_group() as group:
             group.start_soon(log.commit_when_idle)
             try:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from orchestrator import errors
 from orchestrator.engine.limits import NOTHING, Cost
+from orchestrator.engine.redaction import Redactor
 from orchestrator.engine.types import Json, Level
-from orchestrator.errors import DiffcourtError, ModelError
+from orchestrator.errors import DiffcourtError, ModelError, Refused, SandboxError
+
+Fault = TypeVar("Fault", bound=DiffcourtError)
+
+RECORDED_FAULTS = (Refused, ModelError, SandboxError)
+"""How an effect may end other than with a value, and be raised again at replay. Anything else is a
+fault of ours: it is not recorded, the effect stays open and is tried again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +25,9 @@ class Done:
 
     value: Json
     cost: Cost = NOTHING
+
+
+Perform = Callable[[], Awaitable[Done]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,3 +69,23 @@ class Recorded:
             kind: type[DiffcourtError] = getattr(errors, self.body["error"], ModelError)
             raise kind(self.body["message"])
         return self.body["value"]
+
+
+async def attempt(
+    perform: Perform, worst: Cost, redact: Redactor
+) -> tuple[dict[str, Json], Cost, DiffcourtError | None]:
+    """Perform, and put how it ended in the form of a row: without our secrets."""
+    try:
+        done = await perform()
+    except RECORDED_FAULTS as fault:
+        # A model that failed may have been billed all the same.
+        cost = worst if isinstance(fault, ModelError) else NOTHING
+        shown = without_secrets(fault, redact)
+        return {"error": type(fault).__name__, "message": str(shown)}, cost, shown
+    return {"value": redact.json(done.value)}, done.cost, None
+
+
+def without_secrets(fault: Fault, redact: Redactor) -> Fault:
+    """A fault as it is recorded; all that are consist of their message."""
+    message = redact(str(fault))
+    return fault if message == str(fault) else type(fault)(message)

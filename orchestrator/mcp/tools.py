@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mcp_types import Tool as RemoteTool
 
-from orchestrator.engine.framing import disarmed, redacted
+from orchestrator.engine.framing import disarmed, throughout
 from orchestrator.engine.ports import CallContext, Tool
 from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.mcp.answers import envelope, observation
@@ -72,7 +72,7 @@ def _spec(grant: Grant, description: str, schema: Mapping[str, Json]) -> ToolSpe
     return ToolSpec(
         grant.name,
         disarmed(description),
-        redacted(dict(schema), disarmed),
+        throughout(dict(schema), disarmed),
         grant.level,
         grant.tags,
         grant.timeout,

@@ -10,6 +10,7 @@ from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.canonical import digest
 from orchestrator.engine.judge import Scorecard
 from orchestrator.engine.limits import Cost
+from orchestrator.engine.redaction import Redactor
 from orchestrator.engine.stopping import Stop as EngineStop
 from orchestrator.engine.types import Bounds
 from orchestrator.review.case import Case
@@ -81,7 +82,17 @@ def assemble(case: Case) -> Verdict:
         provenance=_provenance(case),
         summary=_summary(case),
     )
+    verdict = _without_secrets(verdict, case.journal.redact)
     return verdict.model_copy(update={"digest": digest_of(verdict)})
+
+
+def _without_secrets(verdict: Verdict, redact: Redactor) -> Verdict:
+    """All that agents and tools said is clean already; names, and parts side by side, are not."""
+    if not redact:
+        return verdict
+    said = verdict.model_dump(mode="json")
+    shown = redact.json(said)
+    return verdict if shown is said else Verdict.model_validate(shown)
 
 
 def digest_of(verdict: Verdict) -> str:

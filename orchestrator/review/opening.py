@@ -19,6 +19,7 @@ from orchestrator.engine.guards import RateGuard, RepetitionGuard, SensitiveGuar
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.limits import Account
 from orchestrator.engine.ports import Approver, Model, Rollback, Tool
+from orchestrator.engine.text_guards import GuardedModel, TextGuards
 from orchestrator.engine.tools import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds
 from orchestrator.review import knowledge, waivers
@@ -37,11 +38,16 @@ from orchestrator.sandbox.worker import WorkerPool
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """A model, how an agent's wish for one is met, and what a person should know of it."""
+    """A model, how an agent's wish for one is met, and what a person should know of it.
+
+    Attributes:
+        secrets: the keys that it may be called with, under whatever name they are kept.
+    """
 
     model: Model
     choose: Callable[[AgentSpec], Choice] = as_named
     notes: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
 
 
 @asynccontextmanager
@@ -66,7 +72,6 @@ class Opening:
         adjust: applies what the person said on the command line to the settings.
         serve: opens the model that the settings name, and says which model serves which agent.
         environment: ``ci`` or ``local``: which column of the tool policy holds.
-        redact: takes our own secrets out of text.
         pool: where checks run; open, and closed by whoever opened it.
         approver: who is asked before what cannot be undone; None: nobody, and it is refused.
         rollback: puts back what a writing tool did; None: nothing may write.
@@ -78,7 +83,6 @@ class Opening:
     adjust: Callable[[Settings], Settings]
     serve: Callable[[Settings, Catalog], AbstractAsyncContextManager[Serving]]
     environment: str
-    redact: Callable[[str], str]
     observer: Observer
     pool: WorkerPool
     approver: Callable[[Journal], Approver] | None = None
@@ -129,8 +133,9 @@ async def open_case(change: Change, journal: Journal, opening: Opening) -> Async
         ground = Ground(session, opening.pool, settings.specialists, focus, checks, known, reports)
         tools = [*build(ground, catalog.tool_policy), *from_elsewhere]
         nonce = await drawn(journal)
+        journal.redact.add(serving.secrets)
         harness = Harness(
-            serving.model,
+            GuardedModel(serving.model, TextGuards("input", (), print), journal.redact),
             _executor(Registry(tools), catalog, journal, opening, nonce),
             journal,
             opening.observer,
@@ -169,7 +174,6 @@ def _executor(
         guards=guards,
         approver=opening.approver(journal) if opening.approver else None,
         rollback=opening.rollback,
-        redact=opening.redact,
         nonce=nonce,
         observer=opening.observer,
     )

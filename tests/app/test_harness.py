@@ -162,13 +162,13 @@ async def test_a_program_that_starts_again_does_nothing_twice(world: World, tmp_
 
 async def test_secrets_are_not_recorded(world: World, tmp_path: Path) -> None:
     path = tmp_path / "j.db"
-    async with Harness.open(path, "r", redact=lambda t: t.replace("hunter2", "***")) as harness:
+    async with Harness.open(path, "r", secrets=["hunter-22"]) as harness:
         harness.register("deploy", world.act, schema=TEXT, level=Level.IRREVERSIBLE)
         with pytest.raises(ApprovalPending):
-            await harness.execute("deploy", {"text": "hunter2"})
-        await harness.approve_and_execute("deploy", {"text": "hunter2"}, who="x")
-    assert world.done == ["hunter2"]
-    assert not any(b"hunter2" in (tmp_path / name).read_bytes() for name in os.listdir(tmp_path))
+            await harness.execute("deploy", {"text": "hunter-22"})
+        await harness.approve_and_execute("deploy", {"text": "hunter-22"}, who="x")
+    assert world.done == ["hunter-22"]
+    assert not any(b"hunter-22" in (tmp_path / name).read_bytes() for name in os.listdir(tmp_path))
 
 
 def test_the_audit_reads_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

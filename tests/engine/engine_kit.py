@@ -13,6 +13,7 @@ from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.limits import Account
 from orchestrator.engine.ports import CallContext, GuardedCall, Model, Row, SystemClock
+from orchestrator.engine.redaction import Redactor
 from orchestrator.engine.tools import Registry, ToolPolicy
 from orchestrator.engine.types import (
     AgentSpec,
@@ -58,9 +59,10 @@ class FakeClock:
 
 @asynccontextmanager
 async def open_memory_journal(
-    store: MemoryStore | None = None, *, holder: str = "a test"
+    store: MemoryStore | None = None, *, holder: str = "a test", secrets: Sequence[str] = ()
 ) -> AsyncIterator[Journal]:
-    async with open_journal(RUN, await created(store), SystemClock(), holder=holder) as journal:
+    known, clock, redact = await created(store), SystemClock(), Redactor(secrets)
+    async with open_journal(RUN, known, clock, holder=holder, redact=redact) as journal:
         yield journal
 
 

@@ -252,11 +252,7 @@ async def test_a_resumed_run_has_the_same_record_though_less_is_left() -> None:
 
 async def test_a_secret_that_a_model_says_is_not_recorded() -> None:
     store, said = await created(), says('{"answer": 1, "note": "hunter2-hunter2"}')
-    async with open_memory_journal(store) as journal:
-        harness = make_harness(
-            journal,
-            ScriptedModel({"worker": [said]}),
-            redact=lambda text: text.replace("hunter2-hunter2", "[redacted]"),
-        )
+    async with open_memory_journal(store, secrets=["hunter2-hunter2"]) as journal:
+        harness = make_harness(journal, ScriptedModel({"worker": [said]}))
         await run_agent(spec("worker", "echo"), "go", harness, "w", account())
     assert not any(b"hunter2" in row.body for row in await store.rows(RUN))

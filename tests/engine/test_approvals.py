@@ -152,15 +152,10 @@ async def test_other_arguments_under_the_same_key_are_refused(desk: Desk) -> Non
 async def test_arguments_that_differ_only_in_what_is_never_shown_are_other_arguments(
     desk: Desk,
 ) -> None:
-    def redact(text: str) -> str:
-        return text.replace("secret-1", "***").replace("secret-2", "***")
-
     async def ask(text: str) -> ToolResult:
-        async with open_memory_journal(desk.store) as journal:
-            approver = RecordedApprovals(journal, desk.clock, desk.where, redact)
-            harness = make_harness(
-                journal, NOBODY, desk.tool, policy=ANY, approver=approver, redact=redact
-            )
+        async with open_memory_journal(desk.store, secrets=["secret-1", "secret-2"]) as journal:
+            approver = RecordedApprovals(journal, desk.clock, desk.where)
+            harness = make_harness(journal, NOBODY, desk.tool, policy=ANY, approver=approver)
             wish = ToolCall("c", "deploy", {"text": text})
             return await harness.executor.call(spec("a", "deploy"), wish, "k", account())
 

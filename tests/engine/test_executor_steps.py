@@ -152,11 +152,9 @@ async def test_a_tool_that_raises_is_an_observation() -> None:
 
 async def test_output_is_redacted_bounded_and_the_cut_is_said() -> None:
     tool = Echo(max_output=40)
-    async with open_memory_journal() as journal:
-        harness = make_harness(
-            journal, NOBODY, tool, redact=lambda text: text.replace("hunter2", "[redacted]")
-        )
-        result = await ask(harness, call(text="hunter2 " + "x" * 100), account())
+    async with open_memory_journal(secrets=["hunter22"]) as journal:
+        harness = make_harness(journal, NOBODY, tool)
+        result = await ask(harness, call(text="hunter22 " + "x" * 100), account())
     assert "hunter2" not in result.content
     assert "[redacted]" in result.content
     assert "[cut: 71 more characters]" in result.content
@@ -276,10 +274,8 @@ async def test_our_secrets_stand_nowhere_in_the_journal() -> None:
         run=lambda arguments, context: Observation(secret, {secret: [secret, {"a": secret}]})
     )
     store = await created()
-    async with open_memory_journal(store) as journal:
-        harness = make_harness(
-            journal, NOBODY, tool, redact=lambda text: text.replace(secret, "[redacted]")
-        )
+    async with open_memory_journal(store, secrets=[secret]) as journal:
+        harness = make_harness(journal, NOBODY, tool)
         first = await ask(harness, call(text=secret), account())
         again = await ask(harness, call(text=secret), account())
     assert first == again

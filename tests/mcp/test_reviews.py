@@ -70,7 +70,6 @@ async def review(
             adjust=partial(alone, provider=provider),
             serve=lambda settings, layers: nullcontext(Serving(model)),
             environment="local",
-            redact=str,
             observer=ignore,
             pool=new_pool(),
             more_tools=partial(open_tools, repo=repo.path, environment={"DIFFCOURT_MCP": allowed}),

@@ -1,7 +1,7 @@
 """Real repositories in a temporary folder, and cases opened over them."""
 
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -14,6 +14,7 @@ from orchestrator.engine import machine
 from orchestrator.engine.events import Event, ignore
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import JournalStore, Model, SystemClock
+from orchestrator.engine.redaction import Redactor
 from orchestrator.providers.offline import OfflineModel
 from orchestrator.review.assemble import assemble
 from orchestrator.review.change.intake import from_refs
@@ -85,6 +86,7 @@ async def review(
     run_id: str = "run",
     environment: str = "local",
     observer: Callable[[Event], None] = ignore,
+    secrets: Sequence[str] = (),
 ) -> Verdict:
     """One review with a given model; the rest is what the command wires."""
     found = await from_refs(repo.path, "HEAD~1", "HEAD")
@@ -92,13 +94,13 @@ async def review(
     if store is None:
         store = MemoryStore(clock)
         await store.create(run_id, clock.now(), {})
-    async with open_journal(run_id, store, clock, holder="test") as journal:
+    redact = Redactor(secrets)
+    async with open_journal(run_id, store, clock, holder="test", redact=redact) as journal:
         opening = Opening(
             sources=await sources(found),
             adjust=adjust,
             serve=lambda settings, layers: nullcontext(Serving(model or OfflineModel())),
             environment=environment,
-            redact=str,
             observer=observer,
             pool=new_pool(),
         )

@@ -7,7 +7,14 @@ from types import ModuleType
 
 import pytest
 
-from tests.torture import budget_sequences, kill_points, store_faults, writers, writing_effects
+from tests.torture import (
+    budget_sequences,
+    kill_points,
+    own_secrets,
+    store_faults,
+    writers,
+    writing_effects,
+)
 from tests.torture.faulty_disk import available
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,6 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
         (writing_effects, 4),
         (writers, 1),
         (budget_sequences, 30),
+        (own_secrets, 400),
     ],
 )
 def test_a_sample_of_the_cases_passes(module: ModuleType, count: int) -> None:

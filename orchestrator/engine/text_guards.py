@@ -1,0 +1,184 @@
+"""Guards over text on its way to a model, and over what an agent reports.
+
+A guard only looks: it says what it found, and how the text would read without it. What is done
+about it (block, warn, modify, off) is policy, and stands beside the guard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
+
+from orchestrator.engine.canonical import digest
+from orchestrator.engine.ports import Model
+from orchestrator.engine.redaction import Redactor
+from orchestrator.engine.types import (
+    Block,
+    Message,
+    Request,
+    Response,
+    Text,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    Usage,
+)
+from orchestrator.errors import GuardRefused
+
+Action = Literal["block", "warn", "modify", "off"]
+
+Place = Literal["system", "tool", "brief", "observation", "report"]
+"""Where a text stands. ``tool`` is a tool's description, ``report`` an agent's own words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a guard found in a text.
+
+    Attributes:
+        reason: in a few words, without what was found.
+        text: how it reads when the guard has mended it; None where it cannot.
+    """
+
+    reason: str
+    text: str | None = None
+
+
+class TextGuard(Protocol):
+    """One reason to stop a text, to mend it, or to say something about it."""
+
+    name: str
+    places: frozenset[Place]
+
+    def look(self, text: str) -> Found | None:
+        """What is wrong with a text, None for nothing. The same for the same text, always."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ruled:
+    """What was done about something that a guard found."""
+
+    layer: str
+    guard: str
+    action: Action
+    agent: str
+    place: Place
+    reason: str
+
+
+class TextGuards:
+    """The guards of one layer, in order; a later one sees what an earlier one mended.
+
+    Args:
+        layer: ``input`` or ``output``.
+        guards: each with what is done about what it finds.
+        record: told of each ruling; the same ruling may be told of again.
+    """
+
+    def __init__(
+        self,
+        layer: str,
+        guards: Sequence[tuple[TextGuard, Action]],
+        record: Callable[[Ruled], None],
+    ) -> None:
+        self._layer, self._record = layer, record
+        self._guards = [(guard, action) for guard, action in guards if action != "off"]
+
+    def passed(self, text: str, place: Place, agent: str) -> str:
+        """The text as it may go on.
+
+        Raises:
+            GuardRefused: a guard blocks it.
+        """
+        for guard, action in self._guards:
+            if place not in guard.places or (found := guard.look(text)) is None:
+                continue
+            done: Action = "warn" if action == "modify" and found.text is None else action
+            self._record(Ruled(self._layer, guard.name, done, agent, place, found.reason))
+            if done == "block":
+                raise GuardRefused(f"{guard.name}: {found.reason} in the {place}")
+            if done == "modify" and found.text is not None:
+                text = found.text
+        return text
+
+
+class GuardedModel:
+    """A model that is shown only what the input guards let pass, and none of our secrets."""
+
+    def __init__(self, model: Model, guards: TextGuards, redact: Redactor) -> None:
+        self.name = model.name
+        self._model, self._guards, self._redact = model, guards, redact
+        # A conversation is shown again every turn: what was looked at once is not again.
+        self._seen: dict[tuple[str, Place, str], str] = {}
+        self._tools: dict[tuple[str, str], tuple[ToolSpec, ToolSpec]] = {}
+
+    async def respond(self, request: Request) -> Response:
+        """Answer the request as the guards left it.
+
+        Raises:
+            GuardRefused: a guard blocks it; nothing was sent.
+            ModelError: as the model.
+        """
+        answer = await self._model.respond(self._shown(request))
+        return replace(answer, blocks=tuple(map(self._named, answer.blocks)))
+
+    def worst_case(self, request: Request) -> Usage:
+        """The most that the request can use, as it will be sent.
+
+        Raises:
+            GuardRefused: a guard blocks it.
+        """
+        return self._model.worst_case(self._shown(request))
+
+    def _named(self, block: Block) -> Block:
+        """A call whose name and id go back as they came: here, for a mark in them fits no API."""
+        if not isinstance(block, ToolCall):
+            return block
+        name, id_ = self._redact(block.name), self._redact(block.id)
+        return replace(
+            block,
+            name=block.name if name == block.name else "redacted",
+            id=block.id if id_ == block.id else digest(block.id)[:32],
+        )
+
+    def _shown(self, request: Request) -> Request:
+        agent = request.agent
+        return replace(
+            request,
+            system=tuple(
+                replace(section, text=self._text(section.text, "system", agent))
+                for section in request.system
+            ),
+            tools=tuple(self._tool(tool, agent) for tool in request.tools),
+            messages=tuple(self._message(message, agent) for message in request.messages),
+        )
+
+    def _tool(self, tool: ToolSpec, agent: str) -> ToolSpec:
+        known = self._tools.get((tool.name, agent))
+        if known is None or known[0] is not tool:
+            description = self._text(tool.description, "tool", agent)
+            schema = self._redact.json(dict(tool.schema))
+            known = tool, replace(tool, description=description, schema=schema)
+            self._tools[tool.name, agent] = known
+        return known[1]
+
+    def _message(self, message: Message, agent: str) -> Message:
+        if message.role == "assistant":
+            return message  # its own words: they came out of the journal, without our secrets
+        return Message("user", tuple(self._block(block, agent) for block in message.blocks))
+
+    def _block(self, block: Block, agent: str) -> Block:
+        match block:
+            case Text(text):
+                return Text(self._text(text, "brief", agent))
+            case ToolResult():
+                return replace(block, content=self._text(block.content, "observation", agent))
+        return block
+
+    def _text(self, text: str, place: Place, agent: str) -> str:
+        known = self._seen.get((text, place, agent))
+        if known is None:
+            known = self._guards.passed(self._redact(text), place, agent)
+            self._seen[text, place, agent] = known
+        return known

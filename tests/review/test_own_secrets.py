@@ -1,0 +1,75 @@
+"""No secret of ours leaves a review: no request, journal row, line, verdict or message holds one."""
+
+import json
+import random
+from pathlib import Path
+
+import anyio
+import pytest
+
+from orchestrator.app.secrets import redactor
+from orchestrator.cli.main import main
+from tests.providers.provider_kit import bench
+from tests.review.review_kit import change
+from tests.torture import own_secrets
+from tests.torture.own_secrets import ENCODINGS, hostile, leaks, reviewed
+
+SECRET = "sk-live-Zk9_xQ7pL2mN8vR4tW6yB1cD3e"
+
+
+def test_a_hostile_model_cannot_say_it() -> None:
+    assert own_secrets.in_review(own_secrets.secret_of(random.Random(7))) == ""
+
+
+def test_no_request_over_http_holds_it(tmp_path: Path) -> None:
+    async def work() -> list[str]:
+        async with bench("anthropic", hostile(SECRET)) as used:
+            out = await reviewed(tmp_path, SECRET, used.model)
+            used.server.finish()
+            sent = [json.dumps(body, ensure_ascii=False) for body in used.bodies]
+        assert len(sent) == 3
+        return out + sent
+
+    out = anyio.run(work, backend="trio")
+    assert [form for text in out for form in leaks(text, SECRET)] == []
+
+
+def test_the_command_prints_and_keeps_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DEPLOY_TOKEN", SECRET)
+    said = "\n".join(f"A{n} = {encode(SECRET)!r}" for n, encode in enumerate(ENCODINGS.values()))
+    repo = change(tmp_path, {}, {"app.py": f"import os\neval(os.environ)  # {SECRET}\n{said}\n"})
+    main(["review", "--repo", str(repo.path), "--base", "HEAD~1", "--json", "-"])
+    main(["show", "latest", "--repo", str(repo.path)])
+    main(["review", "--repo", str(repo.path), "--base", f"no-{SECRET}"])
+    out = capsys.readouterr()
+    assert "eval" in out.out
+    assert "[redacted]" in out.out
+    state = tmp_path / ".diffcourt/state"
+    kept = [path.read_text(errors="replace") for path in state.rglob("*") if path.is_file()]
+    assert len(kept) > 1
+    for text in (out.out, out.err, *kept):
+        assert leaks(text, SECRET) == []
+
+
+def test_which_secrets_are_known(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    file.write_text("audit-key-0123456789-0123456789-abcdef\n")
+    file.chmod(0o600)
+    body = "MC4CAQAwBQYDK2VwBCIEIGx1bXBlbnBh"
+    redact = redactor(
+        {
+            "DIFFCOURT_AUDIT_KEY_FILE": str(file),
+            "DIFFCOURT_STORE": "postgresql://me:p%40ss-word-1@db.example:5432/runs",
+            "PLAIN": "nothing-special-here-1",
+            "MY_PASSWD": "letmein-99",
+            "SIGNING_KEY": f"-----BEGIN PRIVATE KEY-----\\n{body}\\n-----END PRIVATE KEY-----",
+            "DB_PASSWORD": "postgres",
+        }
+    )
+    for secret in ("audit-key-0123456789-0123456789-abcdef", "p%40ss-word-1", "p@ss-word-1",
+                   "letmein-99", body):  # fmt: skip
+        assert redact(f"<{secret}>") == "<[redacted]>"
+    for other in (str(file), "db.example", "nothing-special-here-1", "postgres", "PRIVATE KEY"):
+        assert redact(other) == other

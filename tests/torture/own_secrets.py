@@ -1,0 +1,238 @@
+"""Our own secrets in every encoding: none is left in text, documents, journals, requests, verdicts.
+
+Most cases hide one secret in one text or document. Every thousandth is a whole review of a change
+that holds it, by a model that says it wherever a model can say anything.
+"""
+
+import base64
+import json
+import random
+import string
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import anyio
+
+from orchestrator.catalog.settings import Settings
+from orchestrator.engine.events import Event
+from orchestrator.engine.ports import Model, SystemClock
+from orchestrator.engine.redaction import REDACTED, Redactor
+from orchestrator.engine.types import Json
+from orchestrator.errors import ScriptError
+from orchestrator.stores.memory import MemoryStore
+from orchestrator.testing.scripted import Line, ScriptedModel, calls, says
+from tests.review.review_kit import change, review
+
+FULL = 20_000
+REVIEW_EVERY = 1000
+BEFORE, AFTER = "Words that stay before,", "and words that stay after."
+
+
+def _b64(secret: str, before: str, *, url: bool = False) -> str:
+    encode = base64.urlsafe_b64encode if url else base64.b64encode
+    return encode(f"{before}{secret}".encode()).decode()
+
+
+ENCODINGS: dict[str, Callable[[str], str]] = {
+    "verbatim": str,
+    "base64": lambda s: _b64(s, ""),
+    "base64 at 1": lambda s: _b64(s, "u"),
+    "base64 at 2": lambda s: _b64(s, "u:"),
+    "base64 within": lambda s: _b64(f"{s}@host", "user:"),
+    "base64 url": lambda s: _b64(s, "", url=True).rstrip("="),
+    "base64 lines": lambda s: "\n".join(_pieces(_b64(s, "key="), 12)),
+    "hex": lambda s: s.encode().hex(),
+    "HEX": lambda s: s.encode().hex().upper(),
+    "hex bytes": lambda s: s.encode().hex(" "),
+    "byte list": lambda s: ", ".join(f"0x{b:02x}" for b in s.encode()),
+    "url": lambda s: "".join(c if c.isalnum() else f"%{ord(c):02X}" for c in s),
+    "url whole": lambda s: "".join(f"%{b:02x}" for b in s.encode()),
+    "json": lambda s: json.dumps(s)[1:-1],
+    "unicode": lambda s: "".join(f"\\u{ord(c):04x}" for c in s),
+    "source": lambda s: "".join(f"\\x{ord(c):02x}" for c in s),
+    "html": lambda s: "".join(f"&#{ord(c)};" for c in s),
+    "reversed": lambda s: s[::-1],
+    "upper": str.upper,
+    "spaced": " ".join,
+    "lines": lambda s: "\n".join(_pieces(s, 5)),
+    "zero width": "\u200b".join,
+    "concatenated": lambda s: " + ".join(f'"{piece}"' for piece in _pieces(s, 7)),
+    "adjacent": lambda s: "' '".join(_pieces(s, 6)),
+}  # fmt: skip
+
+
+def _pieces(text: str, size: int) -> list[str]:
+    return [text[at : at + size] for at in range(0, len(text), size)]
+
+
+def secret_of(draw: random.Random) -> str:
+    """A key, a token, a password: of the shapes that people have."""
+    letters = string.ascii_letters + string.digits
+    kind = draw.randrange(4)
+    if kind == 0:
+        return "sk-" + "".join(draw.choices(letters + "-_", k=draw.randint(20, 60))) + "9Zx"
+    if kind == 1:
+        return draw.randbytes(draw.randint(8, 32)).hex()
+    if kind == 2:
+        return _b64("", draw.randbytes(draw.randint(12, 40)).hex())
+    return "p4!" + "".join(draw.choices(letters + "-._~$#%&/", k=draw.randint(9, 30)))
+
+
+# --- the judge: it knows nothing of how the redactor works ----------------------------------------
+
+
+def forms(secret: str) -> Iterator[str]:
+    """What must not stand anywhere, white space and quotes left out."""
+    for name, encode in ENCODINGS.items():
+        if not name.startswith("base64"):
+            yield encode(secret)
+    for before in ("", "u", "u:"):
+        whole = _b64(secret, before).rstrip("=")
+        inner = whole[3 if before else 0 : -2]
+        yield from (inner, inner.replace("+", "-").replace("/", "_"))
+
+
+def bare(text: str) -> str:
+    return "".join(c for c in text if c not in "\"'+ ,\t\n\\\u200b")
+
+
+def leaks(text: str, secret: str) -> list[str]:
+    """The forms of a secret that a text still has, in one piece or split."""
+    shown = bare(text)
+    return [form for form in forms(secret) if bare(form) in shown]
+
+
+def strings(value: Json) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from value
+        for below in value.values():
+            yield from strings(below)
+    elif isinstance(value, list):
+        for below in value:
+            yield from strings(below)
+
+
+# --- one text, one document -----------------------------------------------------------------------
+
+
+def in_text(draw: random.Random, secret: str, encoded: str) -> str:
+    """What is wrong with how a text comes out, or empty."""
+    text = f"{BEFORE} x=<{encoded}> {AFTER}"
+    shown = Redactor([secret])(text)
+    if found := leaks(shown, secret):
+        return f"left in a text: {found}"
+    if not shown.startswith(BEFORE) or not shown.endswith(AFTER) or REDACTED not in shown:
+        return f"more than the secret is gone: {shown}"
+    return ""
+
+
+def in_document(draw: random.Random, secret: str, encoded: str) -> str:
+    cut = draw.randint(1, len(encoded) - 1)
+    first, second = encoded[:cut], encoded[cut:]
+    document: Json = draw.choice(
+        [
+            {"title": first, "detail": second, "kept": BEFORE},
+            {"kept": BEFORE, "items": [first, second]},
+            {"items": [{"text": first}, {"text": second}], "kept": BEFORE},
+            {"kept": BEFORE, encoded: {"a": encoded}},
+        ]
+    )
+    shown = Redactor([secret]).json(document)
+    if found := leaks("".join(strings(shown)), secret):
+        return f"left in {document}: {found}"
+    if shown["kept"] != BEFORE or len(shown) != len(document):
+        return f"more than the secret is gone: {shown}"
+    return ""
+
+
+# --- a whole review -------------------------------------------------------------------------------
+
+
+def hostile(secret: str) -> dict[str, Sequence[Line]]:
+    """A reviewer that says the secret in every way, wherever it can."""
+    said = [encode(secret) for encode in ENCODINGS.values()]
+    half = len(secret) // 2
+    finding = {
+        "path": "app.py",
+        "start_line": 1,
+        "end_line": 1,
+        "quote": said[0],
+        "title": secret[:half],
+        "severity": "high",
+        "detail": secret[half:],
+        "fix_suggestion": " ".join(said),
+        "category": said[1],
+        "rule": said[2],
+    }
+    report = {
+        "summary": " and ".join(said),
+        "findings": [{**finding, "quote": text, "title": text} for text in said] + [finding],
+        "checked": said,
+        "gaps": [{"why": text, "path": text, "tool": text} for text in said],
+    }
+    return {
+        "generalist": [
+            calls(
+                ("search", {"pattern": secret}),
+                ("read_file", {"path": "app.py"}),
+                *((text[:60], {text: [text]}) for text in said),
+            ),
+            says(f"{secret[:half]}\n{secret[half:]}"),
+            says(json.dumps(report)),
+        ]
+    }
+
+
+def alone(settings: Settings) -> Settings:
+    return settings.model_copy(update={"pattern": "single", "judge": False, "provider": "scripted"})
+
+
+async def reviewed(folder: Path, secret: str, model: Model) -> list[str]:
+    """Everything that a review of a change with the secret in it let out: rows, events, verdict."""
+    lines = [f"A{n} = {encode(secret)!r}" for n, encode in enumerate(ENCODINGS.values())]
+    halves = f"{secret[: len(secret) // 2]}\n{secret[len(secret) // 2 :]}\n"
+    repo = change(folder, {}, {"app.py": "\n".join(lines), f"{secret[3:15]}.txt": halves})
+    out: list[str] = []
+
+    def watch(event: Event) -> None:
+        out.append(f"{event.agent} {event.tool} {event.detail}")
+
+    store = MemoryStore(SystemClock())
+    await store.create("run", 0.0, {})
+    verdict = await review(repo, model, adjust=alone, store=store, observer=watch, secrets=[secret])
+    out += ["".join(strings(json.loads(row.body))) for row in await store.rows("run")]
+    document = verdict.model_dump(mode="json")
+    return [*out, "".join(strings(document)), json.dumps(document)]
+
+
+def in_review(secret: str) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        model = ScriptedModel(hostile(secret))
+        out = anyio.run(reviewed, Path(folder), secret, model)
+        try:
+            model.finish()
+        except ScriptError as fault:
+            return str(fault)
+    out += [repr(request) for request in model.requests]
+    found = [form for text in out for form in leaks(text, secret)]
+    return f"left by a review: {found[:3]}" if found else ""
+
+
+def run(count: int, tell: Callable[[str], object] = print) -> tuple[int, int]:
+    """Hide that many secrets; returns how many were taken out, and how many were not."""
+    failed = 0
+    for seed in range(count):
+        draw = random.Random(seed)
+        secret = secret_of(draw)
+        name = draw.choice(list(ENCODINGS))
+        case = draw.choice([in_text, in_document])
+        whole = partial(in_review, secret)
+        one = partial(case, draw, secret, ENCODINGS[name](secret))
+        if fault := (whole if seed % REVIEW_EVERY == REVIEW_EVERY - 1 else one)():
+            failed += 1
+            tell(f"case {seed}, {name} of {secret!r}: {fault}")
+    return count - failed, failed
