@@ -10,6 +10,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -29,6 +30,7 @@ from orchestrator.engine.text_guards import GuardedModel, TextGuards
 from orchestrator.engine.types import Criterion
 from orchestrator.review import judging
 from orchestrator.review.case import Case
+from orchestrator.review.ledger import answers
 from orchestrator.review.opening import Serving
 from orchestrator.stores.holder import this_process
 from orchestrator.stores.sqlite import SqliteStore
@@ -122,8 +124,11 @@ class Judge:
         """
         evidence = PROBES.get(probe, as_is)(judging.evidence_of(self._case))
         task = judging.task(self._case, criteria, "", evidence)
-        result = await run_task(self._placed(task, probe, number), self._harness, self._budget)
-        return judging.marks(criteria, result)
+        placed = self._placed(task, probe, number)
+        result = await run_task(placed, self._harness, self._budget)
+        nonce = self._harness.executor.nonce
+        told = partial(answers, self._harness.journal, nonce, [f"{placed.key}/"])
+        return await judging.marks(criteria, result, judging.sources(self._case, told))
 
     def _placed(self, task: Task, probe: str, number: int) -> Task:
         """The task under a key that says all that its answer depends on.

@@ -197,7 +197,7 @@ def _same(card: Scorecard | None, verdict: Verdict) -> None:
 async def _score(question: Question, verdict: Verdict, rubric: Rubric) -> Rescored:
     case = question.case
     paths = [file.path for file in case.session.change.files]
-    kept = _kept(case, rubric)
+    kept = await _kept(case, rubric)
     marks = {
         **measure(case.synthesis, paths, case.checks, case.calls(), case.team()),
         **kept,
@@ -215,12 +215,13 @@ async def _score(question: Question, verdict: Verdict, rubric: Rubric) -> Rescor
     return Rescored(verdict, judge(rubric, marks), tuple(kept), tuple(repeats), probes)
 
 
-def _kept(case: Case, rubric: Rubric) -> dict[str, Mark]:
+async def _kept(case: Case, rubric: Rubric) -> dict[str, Mark]:
     """The recorded marks of judged criteria that the judge would be asked in the same words."""
     said = case.journal.outcomes().get(f"{case.round.number}/judge")
     if said is None or said["status"] != "ok" or dict(rubric.judge) != dict(case.rubric.judge):
         return {}
-    marks = judging.marks(judging.judged_of(case.rubric), AgentResult(**said))
+    known = judging.sources(case, case.answers("act", "judge"))
+    marks = await judging.marks(judging.judged_of(case.rubric), AgentResult(**said), known)
     old = {c.id: (c.description, c.levels) for c in judging.judged_of(case.rubric)}
     return {
         c.id: marks[c.id]

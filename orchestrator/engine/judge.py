@@ -22,12 +22,14 @@ class Mark:
         score: None where it was not scored.
         missing: evidence that a further iteration should get.
         not_applicable: there is nothing here that the criterion speaks of.
+        evidence: what a judge's score rests on.
     """
 
     score: float | None
     why: str
     missing: tuple[str, ...] = ()
     not_applicable: bool = False
+    evidence: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

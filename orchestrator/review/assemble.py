@@ -14,6 +14,7 @@ from orchestrator.engine.redaction import Redactor
 from orchestrator.engine.stopping import Stop as EngineStop
 from orchestrator.engine.types import Bounds
 from orchestrator.review.case import Case
+from orchestrator.review.claims import fingerprint
 from orchestrator.review.contracts import SpecialistReport
 from orchestrator.review.decision import decide
 from orchestrator.review.synthesis import severity_counts
@@ -121,6 +122,7 @@ def _score(card: Scorecard | None, threshold: float) -> Score:
                 score=card.marks[criterion.id].score,
                 why=card.marks[criterion.id].why,
                 missing=card.marks[criterion.id].missing,
+                evidence=card.marks[criterion.id].evidence,
             )
             for criterion in card.rubric.criteria
         ),
@@ -173,7 +175,8 @@ def _agents(case: Case) -> tuple[AgentReport, ...]:
 def _agent(case: Case, iteration: int, result: AgentResult) -> AgentReport:
     report = result.report if isinstance(result.report, dict) else {}
     said = SpecialistReport.model_validate(report) if "findings" in report else SpecialistReport()
-    ids = [case.synthesis.ids.get(claim.fingerprint) for claim in said.findings]
+    known = case.synthesis.ids
+    ids = [known.get(one.fingerprint) or known.get(fingerprint(one)) for one in said.findings]
     gaps = [f"{gap.tool} {gap.path}: {gap.why}".strip() for gap in said.gaps]
     return AgentReport(
         agent=result.agent,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.settings import Settings
@@ -16,7 +17,7 @@ from orchestrator.engine.team import Task
 from orchestrator.engine.tools import SHOWN_AT_MOST
 from orchestrator.engine.types import Rubric
 from orchestrator.review.contracts import Plan
-from orchestrator.review.ledger import Call, Work, calls, work
+from orchestrator.review.ledger import Call, Work, answers, calls, work
 from orchestrator.review.session import Session
 from orchestrator.review.synthesis import Synthesis
 from orchestrator.review.toolbox import ANALYSERS
@@ -54,7 +55,7 @@ class Case:
     rounds: list[Round] = field(default_factory=list)
     history: list[Iteration] = field(default_factory=list)
     checks: list[RequiredCheck] = field(default_factory=list)
-    synthesis: Synthesis = field(default_factory=lambda: Synthesis((), (), (), (), {}))
+    synthesis: Synthesis = field(default_factory=Synthesis)
     scorecard: Scorecard | None = None
     stop: Stop | None = None
 
@@ -80,6 +81,14 @@ class Case:
         """
         found = calls(self.journal, ANALYSERS.keys())
         return [call for call in found if call.iteration <= self.focus.number]
+
+    def answers(self, *by: str) -> Callable[[str], Iterable[str]]:
+        """What a tool answered so far, by its name, to those who ``act`` or ``judge``.
+
+        The journal of a run that is gone on with holds later answers as well.
+        """
+        places = [f"{number}/{part}/" for number in range(1, self.focus.number + 1) for part in by]
+        return partial(answers, self.journal, self.harness.executor.nonce, places)
 
     def withheld(self) -> Mapping[str, tuple[str, bool]]:
         """Analyser → why an agent that had work for it was not given it, and whether that is a gap.

@@ -6,7 +6,7 @@ What a report says is a claim. Code holds it against the change before it counts
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -51,21 +51,55 @@ class Plan(Form):
     open_questions: list[Question] = Field(default_factory=list)
 
 
+class Citation(Form):
+    """Where it can be seen. Code looks the quotation up; what does not stand there counts not."""
+
+    source: Literal["file", "diff", "finding", "tool"] = Field(
+        description="a file of head; the lines that the change adds or removes in a file; a "
+        "finding of this review; what a tool answered in this run"
+    )
+    name: str = Field(description="the file's path, the finding's id, or the tool's name")
+    quote: str = Field(description="text that stands there, letter for letter")
+
+
+class Link(Form):
+    """A line of the change that makes something a defect elsewhere."""
+
+    path: str
+    line: int = Field(ge=1)
+    removed: bool = Field(default=False, description="the line is one of base that is taken away")
+
+
 class ReportedFinding(Form):
     """One defect as a specialist reports it. ``fingerprint`` names one that a tool proved."""
 
     path: str
     start_line: int = Field(ge=1)
     end_line: int = Field(ge=1)
-    quote: str
+    quote: str = Field(description="text that stands at these lines of head, letter for letter")
     title: str
     severity: Severity
     detail: str = ""
     category: str = ""
     confidence: float = Field(default=0.5, ge=0, le=1)
     rule: str = ""
-    fingerprint: str = ""
+    cwe: list[int] = Field(default_factory=list, description="weakness numbers, such as 78")
+    fingerprint: str = Field(default="", description="of the tool's finding, where it is one")
     fix_suggestion: str = ""
+    because_of: Link | None = Field(
+        default=None,
+        description="needed where the change adds none of these lines: the changed line that "
+        "makes them a defect",
+    )
+
+
+class ReportedObjection(Form):
+    """An argument that a finding is no defect. It is kept beside the finding; code decides whether
+    it sets the finding aside."""
+
+    fingerprint: str = Field(description="of the finding")
+    reason: str = Field(min_length=1)
+    evidence: list[Citation] = Field(min_length=1)
 
 
 class ReportedGap(Form):
@@ -81,23 +115,29 @@ class SpecialistReport(Form):
 
     summary: str = ""
     findings: list[ReportedFinding] = Field(default_factory=list)
+    objections: list[ReportedObjection] = Field(default_factory=list)
     checked: list[str] = Field(default_factory=list)
     gaps: list[ReportedGap] = Field(default_factory=list)
 
 
 class JudgedCriterion(Form):
-    """A judge's score for one criterion; null abstains."""
+    """A judge's score for one criterion; null abstains, and so does one without evidence."""
 
     id: str
+    why: str
+    evidence: list[Citation] = Field(
+        default_factory=list, description="at least one for a score; none is needed to abstain"
+    )
     score: float | None = Field(ge=0, le=1)
-    evidence: str
-    missing: list[str] = Field(default_factory=list)
+    missing: list[str] = Field(
+        default_factory=list, description="evidence that a further iteration must get"
+    )
 
 
 class JudgeReport(Form):
     """The judge's report."""
 
-    criteria: list[JudgedCriterion]
+    criteria: list[JudgedCriterion] = Field(description="each once, in the order of the rubric")
 
 
 FORMS: Mapping[str, type[Form]] = {

@@ -81,8 +81,8 @@ def decide(
 ) -> tuple[Outcome, tuple[str, ...]]:
     """The outcome, and the rules of the policy that decided."""
     open_ones = [finding for finding in findings if finding.state == "open"]
-    blocking = _at(open_ones, policy.block_at, policy.block_confidence)
-    asking = _at(open_ones, policy.needs_changes_at, policy.needs_changes_confidence)
+    blocking = [f for f in open_ones if weight(f.severity, f.confidence, policy) == 2]
+    asking = [f for f in open_ones if weight(f.severity, f.confidence, policy) == 1]
     if blocking:
         return "block", (f"{_count(blocking)} at or above {policy.block_at}",)
     reasons: list[str] = []
@@ -95,13 +95,16 @@ def decide(
     return "merge", (f"no open finding at or above {policy.needs_changes_at}",)
 
 
-def _at(findings: Iterable[Finding], severity: Severity, confidence: float) -> list[Finding]:
-    order = {name: position for position, name in enumerate(SEVERITIES)}
-    return [
-        finding
-        for finding in findings
-        if order[finding.severity] <= order[severity] and finding.confidence >= confidence
-    ]
+def weight(severity: Severity, confidence: float, policy: VerdictPolicy) -> int:
+    """What an open finding like this does: 2 it blocks, 1 it needs changes, 0 it is shown."""
+    if _reaches(severity, policy.block_at) and confidence >= policy.block_confidence:
+        return 2
+    grave = _reaches(severity, policy.needs_changes_at)
+    return int(grave and confidence >= policy.needs_changes_confidence)
+
+
+def _reaches(severity: Severity, limit: Severity) -> bool:
+    return SEVERITIES.index(severity) <= SEVERITIES.index(limit)
 
 
 def _count(findings: Sequence[Finding]) -> str:

@@ -16,7 +16,7 @@ from orchestrator.engine.judge import Scorecard, judge
 from orchestrator.engine.machine import Flow, State
 from orchestrator.engine.stopping import Iteration, Stop, StopPolicy, decide
 from orchestrator.engine.team import Task, run_task, run_team
-from orchestrator.review import judging, planning, waivers
+from orchestrator.review import extent, judging, planning, waivers
 from orchestrator.review.case import Case, Round
 from orchestrator.review.decision import check, required
 from orchestrator.review.ledger import failures, health
@@ -68,10 +68,15 @@ async def act(case: Case) -> str:
 
 async def synthesize(case: Case) -> str:
     """Bring together what all iterations so far have shown."""
-    found = await synthesise(case.session, case.calls(), case.team(), case.withheld())
-    policy = case.catalog.verdict_policy
+    calls, team, policy = case.calls(), case.team(), case.catalog.verdict_policy
+    found = await synthesise(case.session, calls, team, case.answers("act"), policy)
     day = await waivers.today(policy, case.journal)
-    case.synthesis = replace(found, findings=waivers.waived(found.findings, policy, day))
+    case.synthesis = replace(
+        found,
+        findings=waivers.waived(found.findings, policy, day),
+        checked=extent.checked(calls),
+        skipped=extent.skipped(case.session, calls, team, case.withheld()),
+    )
     return "Evaluate"
 
 

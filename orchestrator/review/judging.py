@@ -1,8 +1,8 @@
-"""The judged criteria: a model's scores, each held against the rubric before it counts."""
+"""The judged criteria: a model's scores, each held against the rubric and its evidence first."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from orchestrator.catalog.settings import OFFLINE, Settings
 from orchestrator.engine.agent import AgentResult
@@ -10,6 +10,7 @@ from orchestrator.engine.judge import Mark
 from orchestrator.engine.team import Task, run_task
 from orchestrator.engine.types import Criterion, Rubric
 from orchestrator.review.case import Case
+from orchestrator.review.citations import Sources, shown
 from orchestrator.review.contracts import JudgedCriterion, JudgeReport
 from orchestrator.review.planning import brief
 
@@ -26,7 +27,8 @@ async def judged(case: Case) -> Mapping[str, Mark]:
     """Marks of the judged criteria; one that the judge did not score stays unscored."""
     criteria = judged_of(case.rubric)
     asked = task(case, criteria, f"{case.round.number}/judge")
-    return marks(criteria, await run_task(asked, case.harness, case.budget))
+    result = await run_task(asked, case.harness, case.budget)
+    return await marks(criteria, result, sources(case, case.answers("act", "judge")))
 
 
 def judged_of(rubric: Rubric) -> tuple[Criterion, ...]:
@@ -62,26 +64,57 @@ def task(
     return Task(case.catalog.agents[JUDGE], text, key)
 
 
-def marks(criteria: Sequence[Criterion], result: AgentResult) -> dict[str, Mark]:
-    """The judge's report as marks; all unscored where there is none."""
+def sources(case: Case, answers: Callable[[str], Iterable[str]]) -> Sources:
+    """What a judge can cite.
+
+    Args:
+        answers: what a tool answered, by its name.
+    """
+    rejected = (entry.finding for entry in case.synthesis.rejected)
+    findings = {finding.id: finding for finding in (*case.synthesis.findings, *rejected)}
+    return Sources(case.session, findings, answers)
+
+
+async def marks(
+    criteria: Sequence[Criterion], result: AgentResult, known: Sources
+) -> dict[str, Mark]:
+    """The judge's report as marks; all unscored where there is none.
+
+    The criteria are asked for in an order, and only what keeps to it counts: a score that comes
+    after a later one was not reached one by one.
+    """
     if result.status != "ok":
         why = f"not scored: the judge {result.status}: {result.detail}"
         return {c.id: Mark(None, why) for c in criteria}
-    said = {score.id: score for score in JudgeReport.model_validate(result.report).criteria}
-    return {c.id: _mark(c, said.get(c.id)) for c in criteria}
+    found = {c.id: Mark(None, "not scored: the judge did not speak of it") for c in criteria}
+    places = {c.id: place for place, c in enumerate(criteria)}
+    last = -1
+    for said in JudgeReport.model_validate(result.report).criteria:
+        place = places.get(said.id)
+        if place is None:
+            continue
+        if place > last:
+            found[said.id] = await _mark(criteria[place], said, known)
+            last = place
+        else:
+            found[said.id] = _abstained("it was scored twice, or out of the rubric's order", said)
+    return found
 
 
-def _mark(criterion: Criterion, said: JudgedCriterion | None) -> Mark:
-    if said is None:
-        return Mark(None, "not scored: the judge did not speak of it")
+async def _mark(criterion: Criterion, said: JudgedCriterion, known: Sources) -> Mark:
     missing = tuple(said.missing)
     if said.score is None:
-        return Mark(None, f"the judge abstained: {said.evidence}", missing)
-    if not said.evidence.strip():
-        return Mark(None, "not scored: the judge gave no evidence", missing)
+        return Mark(None, f"the judge abstained: {said.why}", missing)
     if criterion.levels and said.score not in {level.score for level in criterion.levels}:
-        return Mark(None, f"not scored: {said.score:g} is no level of the rubric", missing)
-    return Mark(said.score, said.evidence, missing)
+        return _abstained(f"{said.score:g} is no level of the rubric", said)
+    if fault := await known.faults(said.evidence):
+        return _abstained(fault, said)
+    return Mark(said.score, said.why, missing, evidence=tuple(map(shown, said.evidence)))
+
+
+def _abstained(fault: str, said: JudgedCriterion) -> Mark:
+    """A score that cannot be relied on; what it found missing is wanted all the same."""
+    return Mark(None, f"counts as abstained: {fault}", tuple(said.missing))
 
 
 def evidence_of(case: Case) -> dict[str, object]:
@@ -94,7 +127,11 @@ def evidence_of(case: Case) -> dict[str, object]:
         ],
         "findings_not_shown": max(0, len(synthesis.findings) - SHOWN_FINDINGS),
         "rejected": [
-            {"title": rejected.finding.title, "reason": rejected.reason}
+            {
+                "id": rejected.finding.id,
+                "title": rejected.finding.title,
+                "reason": rejected.reason,
+            }
             for rejected in synthesis.rejected[:SHOWN_FINDINGS]
         ],
         "gaps": [
@@ -108,5 +145,5 @@ def evidence_of(case: Case) -> dict[str, object]:
 
 _SHOWN = {
     "id", "severity", "confidence", "title", "detail", "category", "path", "start_line",
-    "end_line", "evidence", "reported_by",
+    "end_line", "evidence", "reported_by", "reports", "objections",
 }  # fmt: skip

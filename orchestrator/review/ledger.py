@@ -6,15 +6,17 @@ The journal is the only source. An agent's report is a claim about these calls, 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.engine.agent import AgentResult
+from orchestrator.engine.framing import unframe
 from orchestrator.engine.journal import Journal
 from orchestrator.review.decision import ToolHealth
 
 _CALL = re.compile(r"(\d+)/act/([^/]+)/turn(\d+)/tool(\d+)/(.+)")
+_ANSWER = re.compile(r".+/turn\d+/tool\d+/([^/]+)")
 _AGENT = re.compile(r"(\d+)/act/([^/]+)")
 
 
@@ -67,6 +69,18 @@ def _entry(
     iteration, agent, turn, place, tool = match.groups()
     order = int(iteration), agent, int(turn), int(place)
     return order, Call(key, int(iteration), agent, tool, why, data)
+
+
+def answers(journal: Journal, nonce: str, places: Collection[str], tool: str) -> Iterator[str]:
+    """What a tool answered, as text.
+
+    Args:
+        places: prefixes of the keys of the calls that count.
+    """
+    for key, value in journal.outcomes().items():
+        match = _ANSWER.fullmatch(key)
+        if match and match[1] == tool and value["ok"] and key.startswith(tuple(places)):
+            yield unframe(value["content"], nonce)
 
 
 def work(journal: Journal) -> list[Work]:

@@ -22,7 +22,7 @@ def measure(
     accounted |= {s.path for s in synthesis.skipped if s.why and s.why != "no tool looked at it"}
     applicable = [check for check in checks if check.status != "not_applicable"]
     passed = [check for check in applicable if check.status == "passed"]
-    unverified = [r for r in synthesis.rejected if "quote" in r.reason]
+    unverified = [r for r in synthesis.rejected if r.cause == "unverified"]
     shown = len(synthesis.findings) + len(unverified)
     gaps = [skip for skip in synthesis.skipped if skip.gap]
     return {

@@ -37,6 +37,7 @@ class Rule(BaseModel):
         codes: ``tool:code`` pairs that it stands for (``from`` in the file); ``tool:*`` stands for
             the codes that no other rule names.
         not_in: kinds of file it does not speak of.
+        arguable: it is a matter of judgement, so an agent with evidence may argue it down.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -50,6 +51,7 @@ class Rule(BaseModel):
     fix: str
     example: Example | None = None
     not_in: tuple[Place, ...] = ()
+    arguable: bool = False
 
     @property
     def category(self) -> str:

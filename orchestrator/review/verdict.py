@@ -44,6 +44,33 @@ class Evidence(Doc):
     tool_calls: tuple[str, ...] = Field(description="ids of the calls that showed it")
 
 
+class Reported(Doc):
+    """One reporter's word on a defect that several reported."""
+
+    by: str
+    severity: Severity
+    confidence: Unit
+    title: str
+    detail: str = ""
+
+
+class Objection(Doc):
+    """An agent's argument that a finding is no defect."""
+
+    by: str
+    reason: str
+    evidence: tuple[str, ...] = Field(description="what it quotes, and from where")
+    why_not: str = Field(description="why it does not set the finding aside; empty: it does")
+
+
+class Cause(Doc):
+    """The line of the change that makes something a defect elsewhere."""
+
+    path: str
+    line: int = Field(ge=1)
+    removed: bool = Field(default=False, description="the line is one of base that is taken away")
+
+
 class Finding(Doc):
     """One defect that the change brings in."""
 
@@ -64,6 +91,18 @@ class Finding(Doc):
     reported_by: tuple[str, ...] = Field(description="tools and agents that reported it")
     state: Literal["open", "waived", "rejected"] = "open"
     waiver: str = Field(default="", description="why a person accepted it, or that this has ended")
+    because_of: Cause | None = Field(
+        default=None, description="for a finding outside the lines that the change adds"
+    )
+    reports: tuple[Reported, ...] = Field(
+        default=(), description="what each reporter said, where there are several"
+    )
+    objections: tuple[Objection, ...] = ()
+
+    @property
+    def contested(self) -> bool:
+        """Whether reporters contradict each other: on its severity, or on its being a defect."""
+        return bool(self.objections) or len({said.severity for said in self.reports}) > 1
 
 
 class Rejected(Doc):
@@ -71,6 +110,12 @@ class Rejected(Doc):
 
     finding: Finding
     reason: str
+    cause: Literal["", "unverified", "outside", "argued"] = Field(
+        default="",
+        description="unverified: its quote or place does not hold; outside: the change has no part "
+        "in it; argued: agents showed that it is none",
+    )
+    argued_by: tuple[str, ...] = ()
 
 
 class Checked(Doc):
@@ -110,6 +155,9 @@ class CriterionScore(Doc):
     why: str
     missing: tuple[str, ...] = Field(
         default=(), description="evidence a further iteration must get"
+    )
+    evidence: tuple[str, ...] = Field(
+        default=(), description="what a judge's score rests on, each looked up"
     )
 
 

@@ -217,11 +217,14 @@ def judged(settings: Settings) -> Settings:
     return settings.model_copy(update={"provider": "scripted"})
 
 
+SEEN = {"source": "file", "name": "app.py", "quote": 'NAME = "app"'}
+
+
 def scores(**more: object) -> Response:
     ids = ("correctness-depth", "risk-focus", "actionability", "severity-fit", "unbacked-claims")
     best = {"unbacked-claims": 0}
     criteria = [
-        {"id": name, "score": best.get(name, 1), "evidence": "app.py:3", "missing": [], **more}
+        {"id": name, "why": "as read", "evidence": [SEEN], "score": best.get(name, 1), **more}
         for name in ids
     ]
     return says(json.dumps({"criteria": criteria}))
@@ -255,7 +258,7 @@ async def test_evidence_that_the_judge_misses_is_asked_for_in_another_round(repo
     assert verdict.stop.reason == "done"
 
 
-@pytest.mark.parametrize("wrong", [{"score": 0.77}, {"evidence": " "}, {"score": None}])
+@pytest.mark.parametrize("wrong", [{"score": 0.77}, {"evidence": []}, {"score": None}])
 async def test_a_score_without_ground_is_no_score(repo: Repo, wrong: dict[str, object]) -> None:
     model = ScriptedModel(script(judge=[scores(**wrong)]))
     verdict = await review(repo, model, adjust=judged)

@@ -18,6 +18,7 @@ from tests.review.review_kit import change, options
 
 PROVIDER = "openai-compatible"
 JUDGED = ("correctness-depth", "risk-focus", "actionability", "severity-fit", "unbacked-claims")
+SEEN = {"source": "file", "name": "README.md", "quote": "# A project"}
 CALM = dict.fromkeys(JUDGED, 0.5)
 
 Judge = Callable[[str], dict[str, float | None]]
@@ -32,7 +33,7 @@ def report(scores: dict[str, float | None]) -> Response:
     return says(
         {
             "criteria": [
-                {"id": name, "score": score, "evidence": f"seen for {name}", "missing": []}
+                {"id": name, "why": f"seen for {name}", "evidence": [SEEN], "score": score}
                 for name, score in scores.items()
             ]
         }

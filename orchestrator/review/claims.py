@@ -1,0 +1,82 @@
+"""What agents say in their reports: findings, and objections to findings. All of it is claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from typing import Any
+
+from orchestrator.engine.canonical import digest
+from orchestrator.review.citations import Sources, shown
+from orchestrator.review.contracts import (
+    ReportedFinding,
+    ReportedObjection,
+    SpecialistReport,
+)
+from orchestrator.review.ledger import Work
+from orchestrator.review.merging import Defect, unnamed
+from orchestrator.review.novelty import normalise
+from orchestrator.review.rules import RuleTable
+from orchestrator.review.verdict import Objection
+
+TELLING = ("file", "diff", "tool")
+"""What an objection may cite: another finding would be one claim resting on another."""
+
+
+def reports(team: Iterable[Work]) -> Iterable[tuple[str, SpecialistReport]]:
+    """Each agent's reports that kept their contract."""
+    for entry in team:
+        if entry.result.status == "ok":
+            yield entry.result.agent, SpecialistReport.model_validate(entry.result.report)
+
+
+def fingerprint(claim: ReportedFinding) -> str:
+    """Equal for the same claim, whoever makes it."""
+    return digest([claim.rule, normalise([claim.quote]), claim.path, claim.title])[:16]
+
+
+def as_item(claim: ReportedFinding, agent: str) -> dict[str, Any]:
+    """A claim in the form that analysers' findings have."""
+    category = claim.category or agent
+    return {
+        **claim.model_dump(),
+        "fingerprint": fingerprint(claim),
+        "rule": claim.rule or unnamed(category),
+        "category": category,
+    }
+
+
+async def objections(
+    sources: Sources, team: Iterable[Work], rules: RuleTable, known: Mapping[str, Defect]
+) -> dict[str, list[Objection]]:
+    """What agents hold against findings, by the finding's fingerprint.
+
+    Args:
+        known: every fingerprint that means a defect.
+    """
+    held: dict[str, dict[tuple[str, str], ReportedObjection]] = {}
+    for agent, report in reports(team):
+        for said in report.objections:
+            if said.fingerprint in known:
+                held.setdefault(known[said.fingerprint].name, {})[agent, said.reason] = said
+    found: dict[str, list[Objection]] = {}
+    for name, all_said in held.items():
+        standing = _standing(known[name], {agent for agent, _ in all_said}, rules)
+        found[name] = [
+            Objection(
+                by=agent,
+                reason=reason,
+                evidence=tuple(map(shown, said.evidence)),
+                why_not=await sources.faults(said.evidence, TELLING) or standing,
+            )
+            for (agent, reason), said in all_said.items()
+        ]
+    return found
+
+
+def _standing(defect: Defect, against: Set[str], rules: RuleTable) -> str:
+    """Why a defect stands against agents that argue well, or empty."""
+    for word in defect.words:
+        if word.proved and not rules.rules[word.item["rule"]].arguable:
+            return f"{word.by} proved it, and {word.item['rule']} is not a matter of judgement"
+    others = sorted(defect.vouchers - against)
+    return f"{', '.join(others)} said that it is a defect" if others else ""

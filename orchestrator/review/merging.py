@@ -1,0 +1,214 @@
+"""One defect is one finding, whoever reported it and however often. All of it is plain code.
+
+Analysers that see the same weakness at the same line mean the same defect. An agent means the one
+that it names by its fingerprint, or else one whose lines overlap with its own and whose rule,
+weakness or title is the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from orchestrator.catalog.verdict_policy import VerdictPolicy
+from orchestrator.review.decision import weight
+from orchestrator.review.verdict import (
+    SEVERITIES,
+    Cause,
+    Evidence,
+    Finding,
+    Objection,
+    Reported,
+    Severity,
+)
+
+ALIKE = 0.75
+"""Share of the shorter title's words that two titles of the same defect have in common."""
+
+_WORD = re.compile(r"\w+")
+_SMALL = frozenset(
+    {"a", "an", "and", "at", "be", "by", "for", "from", "in", "is", "of", "on", "or", "the", "to"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One reporter's word on a defect.
+
+    Attributes:
+        by: an analyser's name, or an agent's.
+        item: the finding as JSON.
+        proved: an analyser said so.
+        refs: the calls that showed it.
+        shown_to: the agents that made these calls.
+        names: fingerprint of the finding that it takes up, empty where it speaks of its own.
+    """
+
+    by: str
+    item: Mapping[str, Any]
+    proved: bool
+    refs: tuple[str, ...] = ()
+    shown_to: frozenset[str] = frozenset()
+    names: str = ""
+
+
+@dataclass(slots=True)
+class Defect:
+    """What is one finding in the end.
+
+    Attributes:
+        words: the first says what it is: an analyser's where there is one.
+        echoes: agents that took it up just as an analyser had it.
+    """
+
+    words: list[Word]
+    echoes: dict[str, None] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Its fingerprint."""
+        return str(self.item["fingerprint"])
+
+    @property
+    def item(self) -> Mapping[str, Any]:
+        """The finding as its first reporter has it."""
+        return self.words[0].item
+
+    @property
+    def vouchers(self) -> frozenset[str]:
+        """The agents that say that it is a defect."""
+        return frozenset(word.by for word in self.words if not word.proved) | self.echoes.keys()
+
+    def agreeing(self, severity: Severity) -> int:
+        """How many say so independently, and find it at least as grave.
+
+        Independent are two analysers, and an agent that speaks for itself and made none of the
+        calls that showed it.
+        """
+        shown = frozenset[str]().union(*(word.shown_to for word in self.words))
+        grave = [word for word in self.words if _order(word) <= SEVERITIES.index(severity)]
+        return len(
+            {word.by for word in grave if word.proved or not (word.names or word.by in shown)}
+        )
+
+
+def merge(words: Iterable[Word], policy: VerdictPolicy) -> list[Defect]:
+    """Bring together what means the same defect."""
+
+    def rank(word: Word) -> tuple[Any, ...]:
+        item = word.item
+        weighs = weight(item["severity"], item["confidence"], policy)
+        return not word.proved, -weighs, *gravity(item), word.by, item["fingerprint"]
+
+    defects: list[Defect] = []
+    known: dict[Any, Defect] = {}
+    in_file: dict[str, list[Defect]] = {}
+    for word in sorted(words, key=rank):
+        beside = in_file.setdefault(word.item["path"], [])
+        names = [_weakness(word.item)] if word.proved else [word.names, word.item["fingerprint"]]
+        defect = next((known[name] for name in names if name in known), None)
+        if defect is None and not word.proved:
+            defect = next((one for one in beside if _same(one.item, word.item)), None)
+        if defect is None:
+            defect = Defect([])
+            defects.append(defect)
+            beside.append(defect)
+        defect.words.append(word)
+        known.setdefault(word.item["fingerprint"], defect)
+        known.setdefault(_weakness(word.item), defect)
+    return defects
+
+
+GRAVITY = ("severity", "path", "start_line", "confidence", "rule")
+
+
+def gravity(item: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The order of a report, gravest first, by what stands under ``GRAVITY``."""
+    order = SEVERITIES.index(item["severity"])
+    return order, item["path"], item["start_line"], -item["confidence"], item["rule"]
+
+
+def _order(word: Word) -> int:
+    return SEVERITIES.index(word.item["severity"])
+
+
+def _weakness(item: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Equal for what two analysers say of the same defect."""
+    kind = tuple(item["cwe"][:1]) or item["rule"]
+    return item["path"], item["start_line"], item["category"], kind
+
+
+def _same(one: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
+    """Whether what an agent reports of a file means a defect that is known there."""
+    overlap = one["start_line"] <= claim["end_line"] and claim["start_line"] <= one["end_line"]
+    return overlap and (
+        one["rule"] == claim["rule"] != unnamed(claim["category"])
+        or bool(set(one["cwe"]) & set(claim["cwe"]))
+        or _alike(one["title"], claim["title"])
+    )
+
+
+def unnamed(category: str) -> str:
+    """The rule of a finding that an agent gives no rule."""
+    return f"{category}.reported"
+
+
+def _alike(one: str, other: str) -> bool:
+    first, second = ({*_WORD.findall(text.casefold())} - _SMALL for text in (one, other))
+    shared = len(first & second)
+    return first == second or (shared > 1 and shared >= ALIKE * min(len(first), len(second)))
+
+
+# --- the finding --------------------------------------------------------------------------------
+
+
+def finding(defect: Defect, policy: VerdictPolicy, objections: Iterable[Objection] = ()) -> Finding:
+    """The finding of a defect, still without an id.
+
+    Its severity is that of the report that weighs most under the policy, so that no further report
+    makes it count for less. Each further independent reporter who finds it at least as grave halves
+    the doubt that is left.
+    """
+    item = defect.item
+    leading = min(
+        (word.item for word in defect.words),
+        key=lambda said: (-weight(said["severity"], said["confidence"], policy), *gravity(said)),
+    )
+    severity: Severity = leading["severity"]
+    doubt = (1 - leading["confidence"]) / 2 ** max(defect.agreeing(severity) - 1, 0)
+    refs = {ref for word in defect.words for ref in word.refs}
+    reporters = {name for word in defect.words for name in (word.by, *word.shown_to)}
+    return Finding(
+        id="",
+        fingerprint=item["fingerprint"],
+        severity=severity,
+        confidence=round(1 - doubt, 4),
+        title=item["title"],
+        detail=item["detail"],
+        category=item["category"],
+        rule=item["rule"],
+        cwe=tuple(item["cwe"]),
+        path=item["path"],
+        start_line=item["start_line"],
+        end_line=item["end_line"],
+        evidence=Evidence(quote=item["quote"], tool_calls=tuple(sorted(refs))),
+        fix_suggestion=item["fix_suggestion"],
+        reported_by=tuple(sorted(reporters | defect.echoes.keys())),
+        because_of=Cause(**cause) if (cause := item.get("because_of")) else None,
+        reports=_reports(defect.words),
+        objections=tuple(objections),
+    )
+
+
+def _reports(words: list[Word]) -> tuple[Reported, ...]:
+    if len(words) == 1:
+        return ()
+    return tuple(
+        Reported(
+            by=word.by,
+            **{name: word.item[name] for name in ("severity", "confidence", "title", "detail")},
+        )
+        for word in words
+    )
