@@ -60,7 +60,8 @@ def plans() -> Response:
 
 def judges(score: float | None = 1.0, missing: Sequence[str] = ()) -> Response:
     """The judge's scores, all alike."""
-    one = {"score": score, "evidence": "app.py:5", "missing": list(missing)}
+    seen = {"source": "file", "name": "app.py", "quote": "return eval(text)"}
+    one = {"why": "as read", "evidence": [seen], "score": score, "missing": list(missing)}
     return reports(criteria=[{"id": name, **one} for name in JUDGED])
 
 
