@@ -19,7 +19,7 @@ from anyio.abc import Process
 from orchestrator.catalog.mcp import ServerEntry
 from orchestrator.errors import SandboxError
 from orchestrator.mcp.types import Connect, Tell
-from orchestrator.sandbox.process import Limits, kill_group, start
+from orchestrator.sandbox.process import kill_group, start_unconfined
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
@@ -56,8 +56,7 @@ async def _launched(
     argv = _argv(entry.command, repo, environment)
     env = {name: _value(name, environment) for name in entry.env}
     with tempfile.TemporaryDirectory(prefix="diffcourt-mcp-", ignore_cleanup_errors=True) as folder:
-        # No limit on its address space: Node reserves far more of it than it uses.
-        process = await start(argv, cwd=Path(folder), env=env, limits=Limits(memory=0))
+        process = await start_unconfined(argv, cwd=Path(folder), env=env)
         try:
             yield process
         finally:

@@ -11,12 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from orchestrator.errors import SandboxError
-from orchestrator.sandbox.process import Limits, clean_environment, kill_group, limit
-from orchestrator.sandbox.worker_main import OUT_OF_MEMORY
+from orchestrator.sandbox.process import clean_environment, kill_group
+from orchestrator.sandbox.worker_main import MEMORY, OUT_OF_MEMORY
 
 MAIN = Path(__file__).with_name("worker_main.py")
 END_SECONDS = 2.0
-LIMITS = Limits(memory=2 << 30, file_size=1 << 20)
 
 
 class EndedError(Exception):
@@ -28,7 +27,7 @@ class EndedError(Exception):
 
     def __init__(self, code: int) -> None:
         if code == OUT_OF_MEMORY:
-            super().__init__(f"needed more than {LIMITS.memory >> 20} MiB of memory")
+            super().__init__(f"needed more than {MEMORY >> 20} MiB of memory")
         elif code < 0:
             super().__init__(f"was ended by signal {-code} ({signal.strsignal(-code)})")
         else:
@@ -71,7 +70,6 @@ class Nursery:
         finally:
             for _, end in pairs:
                 end.close()
-        limit(self._process.pid, LIMITS)
 
     def let_go(self) -> None:
         """Close our ends."""

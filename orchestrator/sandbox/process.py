@@ -1,6 +1,7 @@
-"""Run one program with typed argv, an empty environment, limits and a timeout.
+"""Run one program with typed argv, an empty environment, a box, limits and a timeout.
 
-The whole process group is ended when the call ends, however it ends.
+Every program is started by the warden, confined before its first instruction. It and everything
+that it started are ended when the call ends, however it ends.
 """
 
 from __future__ import annotations
@@ -8,35 +9,26 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import socket
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import anyio
 from anyio.abc import ByteReceiveStream, Process
 
 from orchestrator.engine.tasks import task_group
 from orchestrator.errors import SandboxError
+from orchestrator.sandbox import warden
+from orchestrator.sandbox.box import Box, Limits
+from orchestrator.sandbox.confine import available
+from orchestrator.sandbox.streams import PipeReader, PipeWriter
 
-SAFE_PATH = "/usr/local/bin:/usr/bin:/bin"
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Bounds of one program.
-
-    Attributes:
-        seconds: wall time.
-        memory: bytes of address space, 0 for none.
-        output: bytes of standard output that are kept; more is an error, never a silent cut.
-        file_size: bytes of the largest file it may write.
-    """
-
-    seconds: float = 60.0
-    memory: int = 4 << 30
-    output: int = 64 << 20
-    file_size: int = 256 << 20
+SAFE_PATH = warden.SAFE_PATH
+"""Where programs look for programs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,57 +45,130 @@ def clean_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     return {"PATH": SAFE_PATH, "LC_ALL": "C.UTF-8", "HOME": "/nonexistent", **(more or {})}
 
 
-def limit(pid: int, limits: Limits) -> None:
-    """Bound an already started child: no Python runs between fork and exec."""
-    for what, value in (
-        (resource.RLIMIT_AS, limits.memory),
-        (resource.RLIMIT_FSIZE, limits.file_size),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        if (value or what == resource.RLIMIT_CORE) and hasattr(resource, "prlimit"):
+class Running:
+    """A program that the warden started.
+
+    Attributes:
+        stdin, stdout, stderr: its streams.
+    """
+
+    def __init__(self, name: str, said: socket.socket, streams: tuple[int, int, int]) -> None:
+        self._name = name
+        self.stdin = PipeWriter(streams[0])
+        self.stdout, self.stderr = PipeReader(streams[1]), PipeReader(streams[2])
+        self._said, self._heard = said, b""
+
+    async def _next_line(self) -> str:
+        """What the warden says next; empty when it has nothing more to say."""
+        while b"\n" not in self._heard:
             try:
-                resource.prlimit(pid, what, (value, value))
-            except (ProcessLookupError, PermissionError):
-                continue  # it has already ended, or already has a lower bound
+                more = self._said.recv(4096)
+            except BlockingIOError:
+                await anyio.wait_readable(self._said)
+                continue
+            except OSError:
+                more = b""
+            if not more:
+                return ""
+            self._heard += more
+        line, _, self._heard = self._heard.partition(b"\n")
+        return line.decode("utf-8", "replace")
+
+    async def wait(self) -> int:
+        """Its exit code, or the negative number of the signal that ended it.
+
+        Raises:
+            SandboxError: it could not be started or not be confined, or the warden is gone.
+        """
+        word, _, rest = (await self._next_line()).partition(" ")
+        if word != "ended":
+            why = rest or "the sandbox's warden is gone"
+            raise SandboxError(f"{self._name} could not be started: {why}")
+        return int(rest)
+
+    def kill(self) -> None:
+        """End it and everything it started."""
+        with suppress(OSError):
+            self._said.shutdown(socket.SHUT_WR)
+
+    async def aclose(self) -> None:
+        """End it, wait until it is gone, and close its streams."""
+        with anyio.CancelScope(shield=True):
+            self.kill()
+            while await self._next_line():
+                pass
+            self._said.close()
+            for stream in (self.stdin, self.stdout, self.stderr):
+                await stream.aclose()
 
 
-def kill_group(process: Process | subprocess.Popen[bytes]) -> None:
-    """End a program and everything it started."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        return
-
-
-async def start(
+def start(
     argv: Sequence[str],
     *,
+    box: Box,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     limits: Limits = Limits(),
-) -> Process:
-    """Start a program in a process group of its own, with nothing of our environment.
+) -> Running:
+    """Have a program started in its box; close what is returned. That it failed, ``wait`` says.
+
+    Args:
+        argv: the program's absolute path, and its arguments.
+        box: what it may touch.
+        cwd: where it stands; ``/`` when left out.
 
     Raises:
-        SandboxError: it could not be started.
+        SandboxError: there is no warden to start it.
     """
+    request = _request(argv, box, cwd, clean_environment(env), limits)
+    (their_in, our_in), (our_out, their_out), (our_err, their_err) = (os.pipe() for _ in range(3))
+    theirs = (their_in, their_out, their_err)
     try:
-        process = await anyio.open_process(
-            list(argv),
-            cwd=cwd,
-            env=clean_environment(env),
-            start_new_session=True,
-            stdin=subprocess.PIPE,
-        )
-    except OSError as fault:
-        raise SandboxError(f"{Path(argv[0]).name} could not be started: {fault.strerror}") from None
-    limit(process.pid, limits)
-    return process
+        said = warden.start().send(request, theirs)
+    except BaseException:
+        for number in (our_in, our_out, our_err):
+            os.close(number)
+        raise
+    finally:
+        for number in theirs:
+            os.close(number)
+    return Running(Path(argv[0]).name, said, (our_in, our_out, our_err))
+
+
+def _request(
+    argv: Sequence[str], box: Box, cwd: Path | None, env: Mapping[str, str], limits: Limits
+) -> dict[str, Any]:
+    """What the warden is told; it knows none of our types."""
+    bounds = [
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_NOFILE, limits.files),
+        *([(resource.RLIMIT_AS, limits.memory)] if limits.memory else []),
+        *([(resource.RLIMIT_FSIZE, limits.file_size)] if limits.file_size else []),
+    ]
+    return {
+        "argv": [os.fsencode(word) for word in argv],
+        "env": {os.fsencode(key): os.fsencode(value) for key, value in env.items()},
+        "cwd": os.fsencode(cwd or "/"),
+        "limits": bounds,
+        "processes": limits.processes,
+        "box": _on_the_wire(box, argv[0]) if available() else None,
+    }
+
+
+def _on_the_wire(box: Box, program: str) -> dict[str, Any]:
+    return {
+        "reads": [os.fspath(path) for path in box.reads],
+        "writes": [os.fspath(path) for path in box.writes],
+        "program": program,
+        "change": box.runs == "change",
+        "loopback": box.loopback,
+    }
 
 
 async def run(
     argv: Sequence[str],
     *,
+    box: Box,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     stdin: bytes = b"",
@@ -115,37 +180,62 @@ async def run(
         SandboxError: it could not be started, ran out of time, or printed more than allowed.
     """
     name = Path(argv[0]).name
-    process = await start(argv, cwd=cwd, env=env, limits=limits)
     out, err = bytearray(), bytearray()
 
     async def feed() -> None:
-        assert process.stdin is not None
         try:
             if stdin:
-                await process.stdin.send(stdin)
+                await running.stdin.send(stdin)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
             pass  # it stopped reading; its exit code says why
         finally:
-            await process.stdin.aclose()
+            await running.stdin.aclose()
 
-    async def drain(stream: ByteReceiveStream | None, into: bytearray, cap: int) -> None:
-        assert stream is not None
+    async def drain(stream: ByteReceiveStream, into: bytearray, cap: int) -> None:
         async for chunk in stream:
             into += chunk
             if len(into) > cap:
                 raise SandboxError(f"{name} printed more than {cap} bytes")
 
+    running = start(argv, box=box, cwd=cwd, env=env, limits=limits)
     try:
         with anyio.fail_after(limits.seconds):
             async with task_group() as group:
                 group.start_soon(feed)
-                group.start_soon(drain, process.stdout, out, limits.output)
-                group.start_soon(drain, process.stderr, err, limits.output)
-            code = await process.wait()
+                group.start_soon(drain, running.stdout, out, limits.output)
+                group.start_soon(drain, running.stderr, err, limits.output)
+                code = await running.wait()
     except TimeoutError:
         raise SandboxError(f"{name} ran longer than {limits.seconds:g} s") from None
     finally:
-        with anyio.CancelScope(shield=True):
-            kill_group(process)
-            await process.aclose()
+        await running.aclose()
     return Completed(code, bytes(out), bytes(err))
+
+
+# --- programs that are ours to trust --------------------------------------------------------------
+
+
+def kill_group(process: Process | subprocess.Popen[bytes]) -> None:
+    """End a program and everything it started."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+async def start_unconfined(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> Process:
+    """Start a program that a person configured, with nothing of our environment, in no box.
+
+    Raises:
+        SandboxError: it could not be started.
+    """
+    try:
+        return await anyio.open_process(
+            list(argv),
+            cwd=cwd,
+            env=clean_environment(env),
+            start_new_session=True,
+            stdin=subprocess.PIPE,
+        )
+    except OSError as fault:
+        raise SandboxError(f"{Path(argv[0]).name} could not be started: {fault.strerror}") from None

@@ -13,6 +13,7 @@ import gc
 import importlib
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -21,6 +22,13 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 OUT_OF_MEMORY = 71
+MEMORY = 2 << 30
+"""Bytes of address space that a worker may have."""
+_LIMITS = (
+    (resource.RLIMIT_AS, MEMORY),
+    (resource.RLIMIT_FSIZE, 1 << 20),
+    (resource.RLIMIT_CORE, 0),
+)
 
 
 def ready(token: str) -> bytes:
@@ -151,6 +159,10 @@ def _kill(group: int) -> None:
 
 def main() -> None:
     """Import, then fork and serve; what a check prints or reads goes to the null device."""
+    for what, value in _LIMITS:
+        hard = resource.getrlimit(what)[1]
+        bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(what, (bound, bound))
     home, ends, *modules = sys.argv[1:]
     sys.path.insert(0, home)
     null = os.open(os.devnull, os.O_RDWR)

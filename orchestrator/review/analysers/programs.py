@@ -25,8 +25,9 @@ import anyio.to_thread
 
 from orchestrator.errors import SandboxError
 from orchestrator.review.analysis import Needs, Raw, Report, Side
+from orchestrator.sandbox.box import Box, Limits
 from orchestrator.sandbox.paths import Beneath
-from orchestrator.sandbox.process import Limits, run
+from orchestrator.sandbox.process import run
 
 ARGV_BYTES = 100_000  # of file names in one call; Linux allows 128 KiB in one page-aligned string
 MOST = 10_000  # files in one call
@@ -129,7 +130,7 @@ class Program:
             SandboxError: it is not installed, or does not start.
         """
         if not self._version:
-            done = await run([self.find(), "--version"], limits=self._limits)
+            done = await run([self.find(), "--version"], box=Box(), limits=self._limits)
             stated = re.search(rb"\d+(?:\.\d+)+", done.stdout)
             if done.code != 0 or stated is None:
                 raise ProgramFailed(self.name, done.code, done.stderr)
@@ -153,7 +154,8 @@ class Program:
         """
         parsed = []
         for part in batches(names, self._most):
-            done = await run([self.find(), *options, "--", *part], cwd=folder, limits=self._limits)
+            argv = [self.find(), *options, "--", *part]
+            done = await run(argv, box=Box((folder,)), cwd=folder, limits=self._limits)
             if done.code not in ok:
                 raise ProgramFailed(self.name, done.code, done.stderr)
             try:

@@ -6,12 +6,11 @@ from itertools import islice
 from types import TracebackType
 
 import anyio
-from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from orchestrator.errors import InputError, SandboxError
 from orchestrator.review.change.git import LIMITS, OID, Git
-from orchestrator.sandbox.process import kill_group, start
+from orchestrator.sandbox.process import Running, start
 
 MAX_BLOB = 64 << 20  # bytes that are ever held of one file
 
@@ -51,7 +50,7 @@ class Blobs:
     def __init__(self, git: Git) -> None:
         self._git = git
         self._lock = anyio.Lock()
-        self._process: Process | None = None
+        self._process: Running | None = None
         self._answers: BufferedByteReceiveStream | None = None
 
     async def __aenter__(self) -> "Blobs":
@@ -111,12 +110,14 @@ class Blobs:
     async def _ask(self, window: Sequence[str]) -> None:
         if self._process is None:
             argv = self._git.command("cat-file", "--batch")
-            self._process = await start(
-                argv, cwd=self._git.cwd, env=self._git.environment(), limits=LIMITS
+            self._process = start(
+                argv,
+                box=self._git.box,
+                cwd=self._git.cwd,
+                env=self._git.environment(),
+                limits=LIMITS,
             )
-            assert self._process.stdout is not None
             self._answers = BufferedByteReceiveStream(self._process.stdout)
-        assert self._process.stdin is not None
         await self._process.stdin.send("".join(f"{blob}\n" for blob in window).encode())
 
     async def _answer(self, blob: str) -> bytes:
@@ -133,9 +134,7 @@ class Blobs:
     async def _end(self) -> None:
         process, self._process = self._process, None
         if process is not None:
-            with anyio.CancelScope(shield=True):
-                kill_group(process)
-                await process.aclose()
+            await process.aclose()
 
 
 async def sizes(git: Git, blobs: Sequence[str]) -> dict[str, int]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from orchestrator.errors import DiffcourtError, InputError, SandboxError, StoreError
+from orchestrator.review.change.layout import found_from, parts
 from orchestrator.review.change.neutral import (
     ENVIRONMENT,
     MINIMUM,
@@ -20,7 +21,8 @@ from orchestrator.review.change.neutral import (
     program,
 )
 from orchestrator.review.change.types import Change
-from orchestrator.sandbox.process import Completed, Limits, run
+from orchestrator.sandbox.box import Box, Limits
+from orchestrator.sandbox.process import Completed, run
 
 # git maps whole packs, so its address space says nothing; large trees may print long listings.
 LIMITS = Limits(seconds=120, memory=0, output=512 << 20, file_size=0)
@@ -81,10 +83,16 @@ def fault(what: str, completed: Completed, hint: str = "") -> DiffcourtError:
 
 
 async def _execute(
-    argv: list[str], cwd: Path, env: Mapping[str, str], stdin: bytes, limits: Limits
+    argv: list[str],
+    box: Box,
+    cwd: Path,
+    *,
+    env: Mapping[str, str] = ENVIRONMENT,
+    stdin: bytes = b"",
+    limits: Limits = LIMITS,
 ) -> Completed:
     try:
-        return await run(argv, cwd=cwd, env=env, stdin=stdin, limits=limits)
+        return await run(argv, box=box, cwd=cwd, env=env, stdin=stdin, limits=limits)
     except SandboxError as broken:
         raise InputError(f"this repository could not be read: {broken}") from None
 
@@ -106,6 +114,7 @@ class Git:
         object_dir: where new objects are written; it names the repository's own as an alternate.
         index: the index file in use; none is read when None.
         drivers: configuration keys that are emptied for calls that could run a filter.
+        ours: the repository is one that we made, and may be written.
     """
 
     git_dir: Path
@@ -113,6 +122,7 @@ class Git:
     object_dir: Path | None = None
     index: Path | None = None
     drivers: tuple[str, ...] = field(default=(), repr=False)
+    ours: bool = False
 
     @classmethod
     async def open(cls, repo: Path) -> "Git":
@@ -125,14 +135,14 @@ class Git:
         if not is_directory(place):
             raise InputError(f"{short(str(repo))} is no directory; name a checkout with --repo")
         git = program()
-        version = await _execute([git, "version"], place, {}, b"", LIMITS)
+        version = await _execute([git, "version"], Box(), place)
         told = re.search(rb"(\d+)\.(\d+)", version.stdout)
         if version.code or not told:
             raise InputError(f"{git} does not work; install git 2.31 or later")
         if (int(told[1]), int(told[2])) < MINIMUM:
             raise InputError(f"git {told[0].decode()} is too old; install git 2.31 or later")
         argv = [git, *options(), "rev-parse", "--absolute-git-dir"]
-        found = await _execute(argv, place, ENVIRONMENT, b"", LIMITS)
+        found = await _execute(argv, Box(found_from(place)), place)
         if found.code:
             hint = "" if b"not a git repository" in found.stderr else f" ({_why(found.stderr)})"
             raise InputError(f"{short(str(repo))} is not a git repository{hint}")
@@ -168,6 +178,17 @@ class Git:
         """Where calls run; in the git directory there is no ``.gitattributes`` of the change."""
         return self.work_tree or self.git_dir
 
+    @property
+    def box(self) -> Box:
+        """What a call may touch: to read the repository, to write what is kept beside it."""
+        own = (
+            self.index.parent if self.index else None,
+            self.object_dir,
+            self.git_dir if self.ours else None,
+        )
+        tree = (self.work_tree,) if self.work_tree else ()
+        return Box((*parts(self.git_dir), *tree), tuple(path for path in own if path))
+
     async def attempt(
         self, *arguments: str, stdin: bytes = b"", limits: Limits = LIMITS
     ) -> Completed:
@@ -179,7 +200,9 @@ class Git:
         if not all(_can_be_passed(argument) for argument in arguments):
             raise InputError("a name that holds a NUL, or no bytes at all, cannot be looked up")
         argv = self.command(*arguments)
-        return await _execute(argv, self.cwd, self.environment(), stdin, limits)
+        return await _execute(
+            argv, self.box, self.cwd, env=self.environment(), stdin=stdin, limits=limits
+        )
 
     async def run(self, *arguments: str, stdin: bytes = b"", limits: Limits = LIMITS) -> bytes:
         """Run git and return what it printed.
@@ -257,7 +280,7 @@ class Git:
             InputError: it has no work tree.
         """
         argv = [program(), *options(), "rev-parse", "--show-toplevel"]
-        found = await _execute(argv, absolute(repo), ENVIRONMENT, b"", LIMITS)
+        found = await _execute(argv, Box(found_from(absolute(repo))), absolute(repo))
         if found.code:
             raise InputError(f"{short(str(repo))} is not in a work tree; name two commits instead")
         root = Path(os.fsdecode(found.stdout.removesuffix(b"\n")))

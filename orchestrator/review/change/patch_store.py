@@ -99,7 +99,7 @@ async def change_of(files: list[PatchFile], name: str, crlf: bool, scratch: Path
         StoreError: the disk is full.
     """
     files = _joined(files, name)
-    git = Git(absolute(scratch) / "store")
+    git = Git(absolute(scratch) / "store", ours=True)
     make_directory(git.git_dir)
     await git.run("init", "--quiet", "--bare", "--template=", str(git.git_dir))
     stream = b"".join([*_commit(files, "base"), *_commit(files, "head")])

@@ -13,7 +13,8 @@ from orchestrator.review.analysers.programs import Program
 from orchestrator.review.change import history
 from orchestrator.review.change.contents import decode
 from orchestrator.review.session import Session
-from orchestrator.sandbox.process import Limits, run
+from orchestrator.sandbox.box import Box, Limits
+from orchestrator.sandbox.process import run
 
 LINES_AT_MOST = 400
 NAMES_AT_MOST = 500
@@ -139,6 +140,7 @@ class Navigation:
                 "--max-columns=400", f"--max-count={MATCHES_AT_MOST}", "-e", arguments["pattern"],
                 "--", ".",
             ],
+            box=Box((side.root,)),
             cwd=side.root,
             limits=Limits(seconds=20),
         )  # fmt: skip

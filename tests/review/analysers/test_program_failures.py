@@ -10,7 +10,7 @@ from orchestrator.errors import SandboxError
 from orchestrator.review.analysers.programs import Program
 from orchestrator.review.analysers.ruff import Ruff
 from orchestrator.review.analysis import Report, Side
-from orchestrator.sandbox.process import Limits
+from orchestrator.sandbox.box import Limits
 
 pytestmark = pytest.mark.anyio
 

@@ -11,6 +11,7 @@ from orchestrator.errors import InputError, StoreError
 from orchestrator.review.change.blobs import MAX_BLOB
 from orchestrator.review.change.contents import Contents
 from orchestrator.review.change.intake import from_refs
+from orchestrator.sandbox import warden
 
 pytestmark = pytest.mark.anyio
 
@@ -24,9 +25,15 @@ def many(repo):
 
 
 def children() -> set[str]:
-    """Ids of the processes that this one has started and not yet waited for."""
-    tasks = Path("/proc/self/task")
-    return {pid for task in tasks.iterdir() for pid in (task / "children").read_text().split()}
+    """Ids of the programs that the warden has started and not yet waited for."""
+    warden.start()
+    (keeper,) = (
+        child
+        for task in Path("/proc/self/task").iterdir()
+        for child in (task / "children").read_text().split()
+        if b"warden_main" in Path(f"/proc/{child}/cmdline").read_bytes()
+    )
+    return set(Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split())
 
 
 async def test_many_callers_at_once_get_their_own_bytes(many):

@@ -1,0 +1,162 @@
+"""A process gives up what its box does not name, and proves it before anything else runs in it.
+
+Imported by processes that must start fast: next to nothing is imported here.
+"""
+
+from __future__ import annotations
+
+import _socket  # ``socket`` imports enumerations, which take longer than all of this
+import errno
+import os
+
+from orchestrator.sandbox import kernel
+from orchestrator.sandbox.syscalls import seccomp_filter, supported
+
+USERS = range(61184, 65520)
+"""Numbers that systems keep for services without a user of their own, and still inside of a
+container's map. A job that we can give one shares it with nobody: its processes are counted."""
+NOBODY = 65534
+
+TYPE_CHECKING = False  # ``typing`` and ``collections`` are not needed at run time
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PROGRAMS = (
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix/store",
+    "/gnu/store",
+)
+SETTINGS = (
+    "/etc/alternatives", "/etc/group", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
+    "/etc/localtime", "/etc/nsswitch.conf", "/etc/passwd",
+    "/proc/cpuinfo", "/proc/meminfo", "/proc/sys/vm/overcommit_memory", "/sys/devices/system/cpu",
+    "/dev/random", "/dev/urandom", "/dev/zero", "/dev/full",
+)  # fmt: skip
+SINKS = ("/dev/null",)
+_FAMILIES = (_socket.AF_INET, _socket.AF_UNIX)
+
+
+class DenialError(Exception):
+    """Something that had to be denied was not, or could not be; nothing may run."""
+
+
+def available() -> bool:
+    """Whether a process can be confined here."""
+    return supported() and kernel.landlock_version() > 0
+
+
+def confine(
+    *,
+    reads: list[str],
+    writes: list[str],
+    change: bool,
+    loopback: bool,
+    canary: str,
+    user: int | None,
+    program: str,
+    system: list[tuple[str, int]],
+) -> None:
+    """Give up everything but the box, for good, and check that it is gone.
+
+    Args:
+        reads, writes, change, loopback: as in ``Box``.
+        canary: a file that this process may read and write until now.
+        user: the number to become, None to stay who we are.
+        program: what will be started; empty: nothing may be.
+        system: what ``system_rules`` returned.
+
+    Raises:
+        DenialError: a denial is not in force.
+        OSError: the kernel refused to confine.
+    """
+    for mode in (os.O_RDONLY, os.O_WRONLY):
+        try:
+            os.close(os.open(canary, mode | os.O_CLOEXEC))
+        except OSError as fault:
+            raise DenialError(f"the canary cannot be opened before: {fault.strerror}") from None
+    more = kernel.EXECUTE if change else 0
+    rules = [
+        *system,
+        *((path, kernel.READ | kernel.EXECUTE) for path in _parts(program)),
+        *((path, kernel.READ | more) for path in reads),
+        *((path, kernel.WRITE | more) for path in writes),
+    ]
+    if user is not None:
+        _give_away(writes if change else [], user)
+        kernel.become(user, any_file=not change)
+    kernel.no_new_privileges()
+    kernel.restrict_paths(rules, loopback=loopback)
+    steps = seccomp_filter(loopback=loopback, metadata=user is not None, programs=bool(program))
+    kernel.filter_calls(steps)
+    check(canary, user, loopback=loopback)
+
+
+def system_rules(installed: list[str]) -> list[tuple[str, int]]:
+    """What every box holds.
+
+    Args:
+        installed: the folders of our own installation.
+    """
+    rights = (
+        (kernel.READ | kernel.EXECUTE, (*PROGRAMS, *installed)),
+        (kernel.READ, SETTINGS),
+        (kernel.READ_FILE | kernel.WRITE_FILE, SINKS),
+    )
+    real = {os.path.realpath(path): right for right, paths in rights for path in paths}
+    return [(path, right) for path, right in real.items() if os.path.exists(path)]
+
+
+def _parts(program: str) -> list[str]:
+    """A program's file, and the folders beside it that hold its own parts."""
+    if not program:
+        return []
+    place = os.path.realpath(program)
+    home = os.path.dirname(os.path.dirname(place))
+    beside = [os.path.join(home, name) for name in ("lib", "libexec")]
+    return [place, *(folder for folder in beside if os.path.isdir(folder))]
+
+
+def _give_away(folders: list[str], user: int) -> None:
+    """Files that code of the change works on are its own: it has no rights over any others."""
+    for folder in folders:
+        os.lchown(folder, user, user)
+        for root, names, files in os.walk(folder):
+            for name in (*names, *files):
+                os.lchown(os.path.join(root, name), user, user)
+
+
+# --- the canary -----------------------------------------------------------------------------------
+
+
+def check(canary: str, user: int | None, *, loopback: bool) -> None:
+    """Try what must be denied.
+
+    Raises:
+        DenialError: one of it succeeded, or the confinement is not ours.
+    """
+    if not kernel.is_filtered():
+        raise DenialError("no filter of system calls is in force")
+    if user is not None and {*os.getresuid(), *os.getresgid(), *os.getgroups()} != {user}:
+        raise DenialError("the program would still run as us")
+    _denied("reading a file outside", os.open, canary, os.O_RDONLY)
+    _denied("writing a file outside", os.open, canary, os.O_WRONLY)
+    _denied("listing /", os.open, "/", os.O_RDONLY)
+    _denied("reading of a process", os.open, "/proc/self/environ", os.O_RDONLY)
+    for family in (_socket.AF_NETLINK,) if loopback else _FAMILIES:
+        for kind in (_socket.SOCK_STREAM, _socket.SOCK_DGRAM):
+            _denied("the network", _socket.socket, family, kind)
+
+
+def _denied(what: str, attempt: Callable[..., object], *arguments: object) -> None:
+    try:
+        attempt(*arguments)
+    except OSError as fault:
+        if fault.errno in {errno.EPERM, errno.EACCES, errno.ENOENT}:
+            return
+    raise DenialError(f"{what} is not denied")

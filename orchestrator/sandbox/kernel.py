@@ -1,0 +1,164 @@
+"""What the kernel offers to a process that gives up rights, called through the C library.
+
+Imported by processes that must start fast: nothing here imports more than ``ctypes``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import stat
+
+TYPE_CHECKING = False  # ``typing`` and ``collections`` are not needed at run time
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_PATH_BENEATH = 1
+_VERSION = 1
+
+EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
+_MAKE_DEVICES = 1 << 6 | 1 << 11
+_MAKE_SOCKET = 1 << 9
+_TRUNCATE = 1 << 14
+_FOR_FILES = EXECUTE | WRITE_FILE | READ_FILE | _TRUNCATE
+READ = READ_FILE | READ_DIR
+_OLDEST_RIGHTS = (1 << 13) - 1
+WRITE = ((1 << 15) - 1) & ~(EXECUTE | _MAKE_DEVICES | _MAKE_SOCKET)
+"""Reading, writing, making and removing what is no device and no socket."""
+_ALL_TCP, _ALL_SCOPES = 3, 3
+
+_NO_NEW_PRIVS, _IS_NO_NEW_PRIVS, _GET_SECCOMP, _SET_SECCOMP = 38, 39, 21, 22
+_PARENT_DEATH, _SECUREBITS, _AMBIENT = 1, 28, 47
+_FILTER_MODE, _AMBIENT_RAISE = 2, 2
+_KEEP_ACROSS_SETUID = 1 << 2  # SECBIT_NO_SETUID_FIXUP: or access(2) would ignore what is kept
+_DAC_OVERRIDE, _DAC_READ_SEARCH = 1, 2
+_SETGID, _SETUID, _SETPCAP = 6, 7, 8
+_CAPABILITIES_V3 = 0x20080522
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+_Header = ctypes.c_uint32 * 2
+_Sets = ctypes.c_uint32 * 6
+_libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
+
+
+class _Ruleset(ctypes.Structure):
+    _fields_ = (("files", ctypes.c_uint64), ("tcp", ctypes.c_uint64), ("scopes", ctypes.c_uint64))
+
+
+class _Beneath(ctypes.Structure):
+    _pack_ = 1
+    _fields_ = (("rights", ctypes.c_uint64), ("folder", ctypes.c_int32))
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("steps", ctypes.c_void_p))
+
+
+def _checked(result: int, what: str) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return result
+
+
+def _prctl(option: int, *arguments: int) -> int:
+    given = (*arguments, 0, 0, 0, 0)[:4]
+    return _checked(_libc.prctl(option, *given), f"prctl {option}")
+
+
+def landlock_version() -> int:
+    """The version of Landlock here, 0 where there is none."""
+    version: int = _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION)
+    return max(0, version)
+
+
+def restrict_paths(rules: Iterable[tuple[str, int]], *, loopback: bool = False) -> None:
+    """Open nothing from now on but what the rules allow; children inherit it.
+
+    Args:
+        rules: a path and what is allowed there and below.
+        loopback: TCP is allowed.
+
+    Raises:
+        OSError: a path cannot be opened, or the kernel refuses.
+    """
+    version = landlock_version()
+    extra = sum(1 << bit for bit, since in ((13, 2), (14, 3), (15, 5)) if version >= since)
+    handled = _OLDEST_RIGHTS | extra
+    tcp = _ALL_TCP if version >= 4 and not loopback else 0
+    asked = _Ruleset(handled, tcp, _ALL_SCOPES if version >= 6 else 0)
+    size = 24 if version >= 6 else 16 if version >= 4 else 8
+    made = _libc.syscall(_CREATE_RULESET, ctypes.byref(asked), ctypes.c_size_t(size), 0)
+    ruleset = _checked(made, "Landlock")
+    for path, rights in rules:
+        folder = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        if not stat.S_ISDIR(os.fstat(folder).st_mode):
+            rights &= _FOR_FILES  # noqa: PLW2901 - the kernel refuses a folder's rights on a file
+        beneath = _Beneath(rights & handled, folder)
+        added = _libc.syscall(_ADD_RULE, ruleset, _PATH_BENEATH, ctypes.byref(beneath), 0)
+        _checked(added, f"Landlock, {path}")
+        os.close(folder)
+    _checked(_libc.syscall(_RESTRICT_SELF, ruleset, 0), "Landlock")
+    os.close(ruleset)
+
+
+def no_new_privileges() -> None:
+    """No program that is started gains rights by being set-user-id."""
+    _prctl(_NO_NEW_PRIVS, 1)
+
+
+def filter_calls(steps: bytes) -> None:
+    """Put a seccomp filter in force."""
+    buffer = ctypes.create_string_buffer(steps, len(steps))
+    program = _Program(len(steps) // 8, ctypes.addressof(buffer))
+    _prctl(_SET_SECCOMP, _FILTER_MODE, ctypes.addressof(program))
+
+
+def is_filtered() -> bool:
+    """Whether a seccomp filter is in force and no privileges can be gained."""
+    return _prctl(_GET_SECCOMP) == _FILTER_MODE and _prctl(_IS_NO_NEW_PRIVS) == 1
+
+
+def die_with_parent() -> None:
+    """Be killed when the thread that started this process ends."""
+    _prctl(_PARENT_DEATH, 9)
+
+
+def default_signals() -> None:
+    """What Python ignores of signals, a program does not expect to be ignored."""
+    for number in (13, 25):  # SIGPIPE, SIGXFSZ
+        _libc.signal(number, ctypes.c_void_p(0))
+
+
+def can_change_user() -> bool:
+    """Whether this process is root with the rights to become somebody else."""
+    if os.geteuid() != 0:
+        return False
+    with open("/proc/self/status", encoding="ascii", errors="replace") as status:
+        held = next(int(line[8:], 16) for line in status if line.startswith("CapEff:"))
+    return all(held >> bit & 1 for bit in (_SETUID, _SETGID, _SETPCAP, _DAC_OVERRIDE))
+
+
+def become(user: int, *, any_file: bool) -> None:
+    """Become a user without rights.
+
+    Args:
+        user: its number, taken for the group too.
+        any_file: keep the right to pass over files' permissions: Landlock says which files.
+
+    Raises:
+        OSError: it was refused.
+    """
+    _prctl(_SECUREBITS, _KEEP_ACROSS_SETUID)
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
+    kept = 1 << _DAC_OVERRIDE | 1 << _DAC_READ_SEARCH if any_file else 0
+    header = _Header(_CAPABILITIES_V3, 0)
+    sets = _Sets(kept, kept, kept, 0, 0, 0)
+    _checked(_libc.capset(ctypes.byref(header), ctypes.byref(sets)), "capset")
+    for right in (_DAC_OVERRIDE, _DAC_READ_SEARCH) if any_file else ():
+        _prctl(_AMBIENT, _AMBIENT_RAISE, right)

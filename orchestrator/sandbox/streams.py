@@ -1,0 +1,76 @@
+"""The ends of pipes as streams, on whatever event loop runs."""
+
+from __future__ import annotations
+
+import os
+
+import anyio
+from anyio.abc import ByteReceiveStream, ByteSendStream
+
+CHUNK = 1 << 16
+
+
+class PipeReader(ByteReceiveStream):
+    """The reading end of a pipe; owned from here on."""
+
+    def __init__(self, number: int) -> None:
+        os.set_blocking(number, False)
+        self._number = number
+
+    async def receive(self, max_bytes: int = CHUNK) -> bytes:
+        """What is there next.
+
+        Raises:
+            anyio.EndOfStream: nothing more comes.
+            anyio.ClosedResourceError: this end was closed.
+        """
+        while self._number >= 0:
+            try:
+                data = os.read(self._number, max_bytes)
+            except BlockingIOError:
+                await anyio.wait_readable(self._number)
+                continue
+            if not data:
+                raise anyio.EndOfStream
+            return data
+        raise anyio.ClosedResourceError
+
+    async def aclose(self) -> None:
+        """Close it; whoever waits on it is told."""
+        number, self._number = self._number, -1
+        if number >= 0:
+            anyio.notify_closing(number)
+            os.close(number)
+
+
+class PipeWriter(ByteSendStream):
+    """The writing end of a pipe; owned from here on."""
+
+    def __init__(self, number: int) -> None:
+        os.set_blocking(number, False)
+        self._number = number
+
+    async def send(self, item: bytes) -> None:
+        """Write all of it.
+
+        Raises:
+            anyio.BrokenResourceError: nobody reads any more.
+            anyio.ClosedResourceError: this end was closed.
+        """
+        rest = memoryview(item)
+        while rest:
+            if self._number < 0:
+                raise anyio.ClosedResourceError
+            try:
+                rest = rest[os.write(self._number, rest) :]
+            except BlockingIOError:
+                await anyio.wait_writable(self._number)
+            except BrokenPipeError:
+                raise anyio.BrokenResourceError from None
+
+    async def aclose(self) -> None:
+        """Close it; whoever waits on it is told."""
+        number, self._number = self._number, -1
+        if number >= 0:
+            anyio.notify_closing(number)
+            os.close(number)

@@ -1,0 +1,194 @@
+"""What the warden runs: it starts programs for us, each confined before its first instruction.
+
+Started as a file, isolated and without site (``-I -S``): ``warden_main.py HOME CONTROL CANARY
+[INSTALLED ...]``.
+CONTROL is an inherited socket. Each byte on it brings four descriptors: a job's own socket, and its
+standard input, output and error. The job's socket brings the request: four bytes of length, then
+what ``marshal`` made of it. What goes back are lines: ``failed WHY`` when it did not become the
+program, and ``ended CODE``. When a job's socket ends, the job does; when CONTROL ends, everything
+does.
+
+One thread, few imports: that is what makes a fork cheap.
+"""
+
+from __future__ import annotations
+
+import _socket
+import array
+import marshal
+import os
+import resource
+import select
+import sys
+
+TYPE_CHECKING = False  # ``typing`` is not needed at run time, nor is ``contextlib``
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+KILL = 9
+WAIT_MS = 10  # where the kernel cannot tell of a process's end
+
+
+def _receive(control: _socket.socket) -> list[int]:
+    """The descriptors of the next job, none at the end."""
+    room = _socket.CMSG_SPACE(4 * array.array("i").itemsize)
+    said, ancillary, _, _ = control.recvmsg(1, room)
+    numbers = array.array("i")
+    for level, kind, data in ancillary:
+        if (level, kind) == (_socket.SOL_SOCKET, _socket.SCM_RIGHTS):
+            numbers.frombytes(data)
+    for number in numbers:
+        os.set_inheritable(number, False)
+    return list(numbers) if said else []
+
+
+def _request(job: int) -> dict[str, Any]:
+    with open(job, "rb", closefd=False) as stream:
+        size = int.from_bytes(stream.read(4), "big")
+        request: dict[str, Any] = marshal.loads(stream.read(size))  # noqa: S302 - our parent's
+    return request
+
+
+class Warden:
+    """Starts programs and ends them with all that they started."""
+
+    def __init__(self, control: _socket.socket, canary: str, installed: list[str]) -> None:
+        from orchestrator.sandbox import confine, kernel  # noqa: PLC0415 - HOME is on the path now
+
+        self._control, self._canary = control, canary
+        self._confine, self._kernel = confine, kernel
+        self._system = confine.system_rules(installed)
+        self._user = os.getpid() * 31  # two runs side by side rarely share a number
+        self._change_user = sys.platform == "linux" and kernel.can_change_user()
+        self._jobs: dict[int, tuple[int, int]] = {}  # socket → process, its descriptor or -1
+        self._left: set[int] = set()  # jobs that nobody waits for any more
+        self._poll = select.poll()
+        self._poll.register(control.fileno(), select.POLLIN)
+
+    def serve(self) -> None:
+        """Until the other end of the control socket is gone."""
+        while True:
+            blind = any(watch < 0 for _, watch in self._jobs.values())
+            for number, _ in self._poll.poll(WAIT_MS if blind else None):
+                if number != self._control.fileno():
+                    self._look(number)
+                    continue
+                given = _receive(self._control)
+                if not given:
+                    return
+                self._begin(*given)
+            if blind:
+                for job in list(self._jobs):
+                    self._reap(job)
+
+    def end(self) -> None:
+        """Kill what still runs."""
+        for process, _ in self._jobs.values():
+            _kill(process)
+
+    def _begin(self, job: int, *streams: int) -> None:
+        try:
+            request = _request(job)
+        except (ValueError, EOFError, TypeError):  # who asked is gone already
+            request = None
+        if request is not None:
+            self._user += 1
+            process = os.fork()
+            if process == 0:
+                self._become(request, streams, job)
+            watch = os.pidfd_open(process) if hasattr(os, "pidfd_open") else -1
+            self._jobs[job] = process, watch
+            self._poll.register(job, select.POLLIN)
+            if watch >= 0:
+                self._poll.register(watch, select.POLLIN)
+        else:
+            os.close(job)
+        for stream in streams:
+            os.close(stream)
+
+    def _become(self, request: dict[str, Any], streams: tuple[int, ...], job: int) -> NoReturn:
+        """In the child: give up everything, then be the program."""
+        try:
+            os.setsid()
+            for number, stream in enumerate(streams):
+                os.dup2(stream, number)
+            self._kernel.default_signals()
+            os.chdir(request["cwd"])
+            for what, value in request["limits"]:
+                hard = resource.getrlimit(what)[1]
+                bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
+                resource.setrlimit(what, (bound, bound))
+            if request["box"] is not None:
+                self._confined(request)
+            os.execve(request["argv"][0], request["argv"], request["env"])  # noqa: S606
+        except BaseException as fault:  # nobody else is there to hear of it
+            why = str(getattr(fault, "strerror", None) or fault or type(fault).__name__)
+            _say(job, f"failed {why}")
+        finally:
+            os._exit(127)
+
+    def _confined(self, request: dict[str, Any]) -> None:
+        user = None
+        if self._change_user:
+            users = self._confine.USERS
+            user = users[self._user % len(users)]
+            resource.setrlimit(resource.RLIMIT_NPROC, (request["processes"],) * 2)
+        self._confine.confine(**request["box"], canary=self._canary, user=user, system=self._system)
+        self._kernel.die_with_parent()
+
+    def _look(self, number: int) -> None:
+        """A process has ended, or nobody waits for a job any more."""
+        for job, (_, watch) in list(self._jobs.items()):
+            if number == watch:
+                self._reap(job)
+            elif number == job:
+                _kill(self._jobs[job][0])
+                self._poll.unregister(job)
+                self._left.add(job)
+
+    def _reap(self, job: int) -> None:
+        process, watch = self._jobs[job]
+        if os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            return
+        _kill(process)  # what it left behind, while its number is still its own
+        _, status = os.waitpid(process, 0)
+        del self._jobs[job]
+        if job not in self._left:
+            self._poll.unregister(job)
+        self._left.discard(job)
+        if watch >= 0:
+            self._poll.unregister(watch)
+            os.close(watch)
+        _say(job, f"ended {os.waitstatus_to_exitcode(status)}")
+        os.close(job)
+
+
+def _say(job: int, line: str) -> None:
+    try:
+        os.write(job, " ".join(line.split()).encode("utf-8", "replace") + b"\n")
+    except OSError:  # nobody listens any more
+        return
+
+
+def _kill(group: int) -> None:
+    try:
+        os.killpg(group, KILL)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def main() -> None:
+    """Serve until the parent is gone."""
+    home, number, canary, *installed = sys.argv[1:]
+    sys.path.insert(0, home)
+    control = _socket.socket(fileno=int(number))
+    os.set_inheritable(control.fileno(), False)
+    warden = Warden(control, canary, installed)
+    try:
+        warden.serve()
+    finally:
+        warden.end()
+
+
+if __name__ == "__main__":
+    main()
