@@ -1,7 +1,7 @@
 """Which folders belong to a repository: what its git must be able to open.
 
-Only for saying what a call may touch. git itself decides what is a repository; where this differs
-from git, git is refused a file and says so.
+Only for saying what a call may touch: git itself decides what is a repository. The files that say
+so may be somebody else's, so that what they name must at least look like what they say it is.
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-_MOST_ALTERNATES = 50
+from orchestrator.sandbox.paths import read_beneath
+
+_MOST_STORES = 50
+_MOST_BYTES = 1 << 16
 
 
 def found_from(place: Path) -> tuple[Path, ...]:
@@ -18,44 +21,49 @@ def found_from(place: Path) -> tuple[Path, ...]:
         entry = folder / ".git"
         if entry.is_dir():
             return (folder, *parts(entry))
-        named = _named(entry, b"gitdir:")
+        named = _named(folder, ".git", b"gitdir:")
         if named is not None:
             return (folder, *parts(named))
-        if (folder / "HEAD").is_file() and (folder / "objects").is_dir():
+        if _is_git_dir(folder):
             return parts(folder)
     return ()
 
 
 def parts(git_dir: Path) -> tuple[Path, ...]:
     """A git directory, the one it is a further work tree of, and the stores they borrow from."""
-    common = _named(git_dir / "commondir", b"") or git_dir
+    real = git_dir.resolve()
+    named = _named(real, "commondir", b"")
+    common = named if named and _is_git_dir(named) else real
     stores = [common / "objects"]
     for store in stores:
-        stores += [path for path in _alternates(store) if path not in stores]
-        if len(stores) > _MOST_ALTERNATES:
-            break
-    return tuple(path for path in dict.fromkeys((git_dir, common, *stores[1:])) if path.exists())
+        if len(stores) < _MOST_STORES:
+            stores += [path for path in _alternates(store) if path not in stores]
+    return tuple(path for path in dict.fromkeys((real, common, *stores[1:])) if path.exists())
 
 
-def _named(file: Path, mark: bytes) -> Path | None:
+def _is_git_dir(folder: Path) -> bool:
+    return (folder / "HEAD").is_file() and (folder / "objects").is_dir()
+
+
+def _named(folder: Path, name: str, mark: bytes) -> Path | None:
     """The path in a file of one line, relative to where it stands."""
     try:
-        with file.open("rb") as stream:
-            line = stream.read(8192).split(b"\n")[0].rstrip(b"\r")
+        line = read_beneath(folder, name, _MOST_BYTES).split(b"\n")[0].rstrip(b"\r")
     except OSError:
         return None
-    if not line.startswith(mark):
+    if not line.startswith(mark) or b"\0" in line:
         return None
-    return Path(os.path.normpath(file.parent / os.fsdecode(line.removeprefix(mark).strip())))
+    return Path(os.path.normpath(folder / os.fsdecode(line.removeprefix(mark).strip())))
 
 
 def _alternates(store: Path) -> list[Path]:
     try:
-        lines = (store / "info/alternates").read_bytes().split(b"\n")
+        lines = read_beneath(store, "info/alternates", _MOST_BYTES).split(b"\n")
     except OSError:
         return []
-    paths = [os.fsdecode(_unquoted(line)) for line in lines if line and not line.startswith(b"#")]
-    return [Path(os.path.normpath(store / path)) for path in paths if "\0" not in path]
+    named = [os.fsdecode(_unquoted(line)) for line in lines if line and not line.startswith(b"#")]
+    paths = [Path(os.path.normpath(store / path)) for path in named if "\0" not in path]
+    return [path for path in paths if (path / "pack").is_dir()]
 
 
 def _unquoted(line: bytes) -> bytes:
