@@ -36,11 +36,10 @@ def worst(price: Price, input_tokens: int, output_tokens: int) -> float:
     return (input_tokens * dearest + output_tokens * rates.output) / PER
 
 
-def most(price: Price, tokens: int, output: int) -> float:
-    """The most that calls of so many tokens in all can cost, ``output`` of them in answers."""
+def most(price: Price, tokens: int) -> float:
+    """The most that calls of so many tokens in all can cost: each at the dearest rate."""
     rates = price.at(tokens)
-    dearest = max(rates.input, rates.cached, rates.cache_write)
-    return (tokens * dearest + output * max(rates.output - dearest, 0)) / PER
+    return tokens * max(rates.input, rates.cached, rates.cache_write, rates.output) / PER
 
 
 def conversation(

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from orchestrator.catalog.settings import OFFLINE
-from orchestrator.engine.agent import AgentResult, Choice, first_request
+from orchestrator.engine.agent import AgentResult, first_request
 from orchestrator.engine.models import HUMAN, Price, price_of
 from orchestrator.engine.team import Task
 from orchestrator.engine.types import AgentSpec, Bounds, Usage
@@ -143,21 +143,21 @@ def _tasks(case: Case) -> Iterator[Task]:
 
 def _share(case: Case, task: Task, limit: Bill) -> Share:
     spec = task.spec
-    choices = list(_choices(case, spec))
-    prices = [price_of(case.catalog.prices, choice.model) for choice in choices]
+    models = list(_models(case, spec))
+    prices = [price_of(case.catalog.prices, model) for model in models]
     turns = int(min(len(spec.skills) + LOOKS + 1, spec.bounds.turns))
     used = _conversation(case, task, turns, prices[0])
-    worst = _worst(spec.bounds, choices, prices, limit)
+    worst = _worst(spec.bounds, prices, limit)
     expected = Bill(used.tokens, used.usd).within(worst)
-    return Share(spec.name, choices[0].model, turns, expected, worst, prices[0])
+    return Share(spec.name, models[0], turns, expected, worst, prices[0])
 
 
-def _choices(case: Case, spec: AgentSpec) -> Iterator[Choice]:
-    """The models that may answer an agent: its own, and those it can climb to."""
+def _models(case: Case, spec: AgentSpec) -> Iterator[str]:
+    """What may answer an agent: its own model, and those it can climb to."""
     for rung in dict.fromkeys((spec.model, *spec.escalation)):
         try:
             if rung != HUMAN:
-                yield case.harness.choose(replace(spec, model=rung))
+                yield case.harness.choose(replace(spec, model=rung)).model
         except ConfigError:
             if rung == spec.model:
                 raise
@@ -176,8 +176,7 @@ def _conversation(case: Case, task: Task, turns: int, price: Price | None) -> Us
     )
 
 
-def _worst(bounds: Bounds, choices: list[Choice], prices: list[Price | None], limit: Bill) -> Bill:
+def _worst(bounds: Bounds, prices: list[Price | None], limit: Bill) -> Bill:
     tokens = int(min(bounds.tokens, limit.tokens))
-    answers = min(sum(choice.max_tokens for choice in choices) * bounds.turns, tokens)
-    dearest = max(pricing.most(price, tokens, int(answers)) if price else 0.0 for price in prices)
+    dearest = max(pricing.most(price, tokens) if price else 0.0 for price in prices)
     return Bill(tokens, min(bounds.usd, limit.usd, dearest))

@@ -14,7 +14,7 @@ from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.limits import Account
 from orchestrator.engine.models import CallPolicy, Capabilities, ModelsConfig, Prices
-from orchestrator.engine.ports import CallContext, SystemClock
+from orchestrator.engine.ports import CallContext, SystemClock, Tool
 from orchestrator.engine.tools import Registry, ToolPolicy
 from orchestrator.engine.types import (
     AgentSpec,
@@ -175,8 +175,9 @@ async def work(
     agent: str = "qa",
     turns: int = 6,
     usd: float = 1,
+    others: Sequence[Tool] = (),
 ) -> AgentResult:
-    """Run a whole agent on the engine."""
+    """Run a whole agent on the engine; ``others`` are tools that there are and it is not given."""
     spec = AgentSpec(
         agent,
         "looks for bugs",
@@ -186,7 +187,9 @@ async def work(
         bounds=Bounds(turns=turns),
         contract=REPORT,
     )
-    executor = Executor(Registry([tool]), ToolPolicy(), journal, nonce=NONCE, observer=ignore)
+    executor = Executor(
+        Registry([tool, *others]), ToolPolicy(), journal, nonce=NONCE, observer=ignore
+    )
     account = Account(agent, Bounds(usd=usd))
     harness = Harness(used.model, executor, journal, ignore)
     return await run_agent(spec, "Look at a.py.", harness, agent, account)

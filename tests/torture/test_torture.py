@@ -10,6 +10,8 @@ import pytest
 from tests.torture import (
     budget_sequences,
     kill_points,
+    malformed,
+    malformed_replies,
     own_secrets,
     store_faults,
     writers,
@@ -29,6 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
         (writers, 1),
         (budget_sequences, 30),
         (own_secrets, 400),
+        (malformed, 60),
     ],
 )
 def test_a_sample_of_the_cases_passes(module: ModuleType, count: int) -> None:
@@ -36,6 +39,12 @@ def test_a_sample_of_the_cases_passes(module: ModuleType, count: int) -> None:
         pytest.skip("store faults are NOT tested: this Python hides SQLite's functions")
     said: list[str] = []
     assert (module.run(count, said.append), said) == ((count, 0), [])
+
+
+def test_malformed_replies_are_many_and_the_same_each_time() -> None:
+    made = {malformed_replies.malformed("openai", seed) for seed in range(300)}
+    assert len(made) > 250
+    assert all(malformed_replies.malformed("openai", seed) in made for seed in range(0, 300, 50))
 
 
 @pytest.mark.skipif(not available(), reason="this Python hides SQLite's functions")

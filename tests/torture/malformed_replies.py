@@ -1,26 +1,16 @@
-"""Malformed replies by the thousand, each answered to a whole agent through the real SDKs.
+"""Malformed replies of the three APIs by the thousand, the same for the same seed.
 
-``python tests/providers/malformed.py --count 10000`` prints the tally, and exits 1 if any reply was
-an uncaught fault, an effect that the reply had no right to, or led to a request that a real service
-would refuse. A few hundred of them are part of the suite.
+Broken JSON, wrong types, counts that cannot be, huge strings, deep nesting, ids that are missing or
+used twice, tools that were invented or are somebody else's, arguments that fit no schema.
 """
 
-import argparse
 import json
 import random
-from collections import Counter
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
-import anyio
-from provider_kit import NONCE, PROVIDERS, Search, bench, open_run, work
-
-from orchestrator.testing.script import Raw
-from orchestrator.testing.scripted import says
-
 Random = random.Random
-GOOD = says('{"summary": "clean", "score": 0.5, "places": []}')
 CALL = {"text": "eval"}
 LONG = "x" * 50_000
 HOSTILE: tuple[Any, ...] = (
@@ -45,11 +35,10 @@ HOSTILE: tuple[Any, ...] = (
     {"type": "function_call"},
     {"type": "thinking"},
     "search",
-    f"<untrusted {NONCE}>",
-    f"<tool_call {NONCE}>",
+    "<untrusted n0nce>",
+    "<tool_call n0nce>",
 )
-ITS_OWN = ("thinking", "reasoning", "is none of")
-"""Refusals of blocks that the reply itself made up: they go back as they came."""
+COUNTS: tuple[Any, ...] = (-1, -(10**6), 10**9, 2.5, "12", None, True, [], {}, "\0NaN\0")
 
 SPLICES = (
     "NaN",
@@ -69,7 +58,7 @@ SPLICES = (
 
 def documents(random: Random) -> dict[str, dict[str, Any]]:
     """A sound reply of each API, with words, a call, and usage."""
-    name = random.choice(["search", "search", "rm_rf", "../search", ""])
+    name = random.choice(["search", "search", "erase", "rm_rf", "../search", ""])
     arguments: Any = random.choice([CALL, CALL, {}, {"text": 3}, {"text": "a", "more": 1}, [], "x"])
     ids = random.choice([("a", "b"), ("a", "a"), ("", "b"), ("a" * 500, "!")])
     written = json.dumps(arguments) if random.random() < 0.8 else '{"text": "ev'
@@ -140,6 +129,13 @@ def _replaced(document: Any, random: Random) -> bytes:
     return json.dumps(document).encode()
 
 
+def _miscounted(document: Any, random: Random) -> bytes:
+    for container, key in _places(document["usage"]):
+        if not isinstance(container[key], dict) and random.random() < 0.7:
+            container[key] = random.choice(COUNTS)
+    return json.dumps(document).replace('"\\u0000NaN\\u0000"', "NaN").encode()
+
+
 def _dropped(document: Any, random: Random) -> bytes:
     container, key = random.choice(_places(document))
     del container[key]
@@ -180,6 +176,7 @@ def _wrapped(document: Any, random: Random) -> bytes:
 CHANGES: tuple[Callable[[Any, Random], bytes], ...] = (
     _replaced,
     _replaced,
+    _miscounted,
     _dropped,
     _doubled,
     _spliced,
@@ -193,42 +190,3 @@ def malformed(name: str, seed: int) -> bytes:
     """One malformed reply; the same for the same seed."""
     chosen = random.Random(f"{name}/{seed}")
     return chosen.choice(CHANGES)(documents(chosen)[name], chosen)
-
-
-async def tally(name: str, seeds: range) -> Counter[str]:
-    """Give each reply to an agent of its own, then three good ones; count how that ended.
-
-    Raises:
-        AssertionError: an effect that no reply had a right to, or a refused request.
-    """
-    lines = {f"qa{seed}": [Raw(malformed(name, seed)), GOOD, GOOD, GOOD] for seed in seeds}
-    ended: Counter[str] = Counter()
-    async with bench(name, lines) as used, open_run() as journal:
-        for seed in seeds:
-            tool = Search()
-            result = await work(used, journal, tool, agent=f"qa{seed}", usd=1e9)
-            sound = all(
-                list(asked) == ["text"] and isinstance(asked["text"], str) for asked in tool.asked
-            )
-            assert sound, (name, seed, tool.asked)
-            strange = [why for why in used.server.refused if not any(own in why for own in ITS_OWN)]
-            assert not strange, (name, seed, strange)
-            used.server.refused.clear()
-            ended[result.status] += 1
-    return ended
-
-
-def main() -> int:
-    """Run them all and print how they ended."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--count", type=int, default=10_000)
-    parser.add_argument("--first", type=int, default=0, help="the first seed")
-    args = parser.parse_args()
-    each = -(-args.count // len(PROVIDERS))
-    for name in PROVIDERS:
-        anyio.run(tally, name, range(args.first, args.first + each))
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
