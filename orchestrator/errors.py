@@ -142,7 +142,15 @@ class SandboxError(DiffcourtError):
 
 
 class ModelError(DiffcourtError):
-    """A model's reply cannot be used."""
+    """A model's reply cannot be used, or there is none.
+
+    Args:
+        billed: whether it may have cost something; False for a call that was turned away.
+    """
+
+    def __init__(self, message: str, *, billed: bool = True) -> None:
+        super().__init__(message)
+        self.billed = billed
 
 
 class ScriptError(ModelError):

@@ -78,8 +78,10 @@ async def attempt(
     try:
         done = await perform()
     except RECORDED_FAULTS as fault:
-        # A model that failed may have been billed all the same.
-        cost = worst if isinstance(fault, ModelError) else NOTHING
+        cost = NOTHING
+        if isinstance(fault, ModelError):
+            # A failed call may have been billed all the same, unless it was turned away.
+            cost = worst if fault.billed else Cost(turns=worst.turns)
         shown = without_secrets(fault, redact)
         return {"error": type(fault).__name__, "message": str(shown)}, cost, shown
     return {"value": redact.json(done.value)}, done.cost, None

@@ -95,20 +95,26 @@ class ApiModel(ABC):
             ModelError: no usable answer came; one line that says what to do.
         """
         who = f"{self.name} {request.model}"
-        body = self.body(request)
+        body, lost = self.body(request), False
 
         def report(fault: Transient, wait: float) -> None:
+            nonlocal lost
+            lost = lost or fault.lost
             event = CallEvent(
                 "retry", self.name, request.model, request.agent, str(fault), wait, fault.lost
             )
             self._on_event(event)
 
-        data = await self._patience.run(
-            lambda seconds: self._attempt(body, request.model, seconds),
-            self._breaker(request.model),
-            who,
-            report,
-        )
+        try:
+            data = await self._patience.run(
+                lambda seconds: self._attempt(body, request.model, seconds),
+                self._breaker(request.model),
+                who,
+                report,
+            )
+        except ModelError as fault:
+            fault.billed = fault.billed or lost
+            raise
         try:
             reply = self.read(an_object(loads(data), "it"), request)
         except Unusable as fault:

@@ -51,7 +51,7 @@ def rejected(
     if status in RETRIED:
         why = f"status {status}{f' ({said})' if said else ''}"
         return Transient(why, wait=retry_after(headers), down=status not in RATE_LIMITED)
-    return ModelError(_line(provider, model, status, said))
+    return ModelError(_line(provider, model, status, said), billed=False)
 
 
 def _line(provider: Provider, model: str, status: int, said: str) -> str:

@@ -108,14 +108,16 @@ class Patience:
             return await retrying(one)
         except Transient as fault:
             tries = retrying.statistics["attempt_number"]
-            raise ModelError(self._given_up(who, fault, tries)) from None
+            said = self._given_up(who, fault, tries)
+            raise ModelError(said, billed=fault.lost) from None
 
     async def _pass(self, breaker: Breaker, ends: float, who: str) -> None:
         while (wait := breaker.wait()) > 0:
             if self.clock() + wait >= ends:
                 raise ModelError(
                     f"{who} is down and left alone for {wait:.0f} s more, which is past the call's "
-                    f"deadline; try later, or raise calls.deadline in {MODELS_FILE}"
+                    f"deadline; try later, or raise calls.deadline in {MODELS_FILE}",
+                    billed=False,
                 )
             await self.sleep(wait)
 

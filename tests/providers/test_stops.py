@@ -6,7 +6,7 @@ import pytest
 from provider_kit import PROVIDERS, Search, answered, bench, open_run, request, work
 
 from orchestrator.engine.types import Opaque, Response, Text, ToolCall
-from orchestrator.testing.script import Raw, thinking
+from orchestrator.testing.script import Cut, Garble, Raw, Refuse, thinking
 from orchestrator.testing.scripted import calls, says
 
 pytestmark = pytest.mark.anyio
@@ -146,3 +146,23 @@ async def test_unknown_blocks_are_carried_along():
         answer = await used.model.respond(request("anthropic"))
         sent = used.model.body(answered(request("anthropic"), answer.blocks))
     assert sent["messages"][1]["content"] == [block, {"type": "text", "text": "hm"}]
+
+
+@pytest.mark.parametrize(
+    ("lines", "billed"),
+    [
+        ([Refuse(401)], False),
+        ([Refuse(429)] * 3, False),
+        ([Cut(5, says("done")), Refuse(401)], True),
+        ([Refuse(503), Refuse(503), Cut(5, says("done"))], True),
+        ([Garble(7, says("done"))], True),
+    ],
+)
+async def test_a_call_that_was_turned_away_costs_nothing(lines, billed):
+    """But one that may have been answered without our seeing it counts at its worst case."""
+    async with bench("anthropic", lines) as used, open_run() as journal:
+        result = await work(used, journal, Search())
+        used.server.finish()
+        spent = journal.spent("qa/")
+    assert result.status == "failed"
+    assert (spent.usd > 0, spent.tokens > 0, spent.turns) == (billed, billed, 1)
