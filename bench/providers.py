@@ -4,16 +4,16 @@
 
 Both talk to the strict test server in a process of its own, call one tool a turn and read the same
 results back. The harness does all that it does in a review: reservation, journal on disk, executor,
-framing, patience and prices. Prints the median time of a turn for both, and the difference, with
-the journal on disk (which waits for the disk at least twice a turn) and in memory; exits 1 when the
-former is above 5 ms. Meant for a machine that does nothing else.
+framing, patience and prices. Prints the time of a turn for both, and the difference, with the journal
+on disk (which waits for the disk at least once a turn) and in memory; exits 1 when the former is
+above 5 ms. Times are those of the fastest round, since whatever else the machine does only ever adds;
+the time of the processor, without any waiting, stands beside them.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -59,6 +59,22 @@ REPORT: dict[str, Json] = {
 }
 
 
+Spent = tuple[float, float]
+"""Seconds of a turn: by the clock on the wall, and of the processor."""
+
+
+class Stopwatch:
+    """Runs from when it is made."""
+
+    def __init__(self) -> None:
+        self._wall, self._cpu = time.perf_counter(), time.process_time()
+
+    def per(self, turns: int) -> Spent:
+        """What went by, for each turn."""
+        wall, cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
+        return wall / turns, cpu / turns
+
+
 class Search:
     """The tool: gives the same text each time."""
 
@@ -73,7 +89,7 @@ async def bare_claude(url: str, model: str, agent: str, turns: int) -> None:
     tools: list[Any] = [{"name": "search", "description": "finds lines", "input_schema": SCHEMA}]
     messages: list[Any] = [{"role": "user", "content": [{"type": "text", "text": "Look."}]}]
     async with anthropic.AsyncAnthropic(api_key=KEY, base_url=url, max_retries=0) as client:
-        start = time.perf_counter()
+        clock = Stopwatch()
         for _ in range(turns + 1):
             said: Any = await client.messages.create(
                 model=model, max_tokens=2000, system=system, tools=tools, messages=messages
@@ -87,7 +103,7 @@ async def bare_claude(url: str, model: str, agent: str, turns: int) -> None:
                 {"role": "assistant", "content": content},
                 {"role": "user", "content": results},
             ]
-        TIMES.append((time.perf_counter() - start) / (turns + 1))
+        TIMES.append(clock.per(turns + 1))
 
 
 async def bare_openai(url: str, model: str, agent: str, turns: int) -> None:
@@ -97,7 +113,7 @@ async def bare_openai(url: str, model: str, agent: str, turns: int) -> None:
     part = {"type": "input_text", "text": "Look."}
     items: list[Any] = [{"type": "message", "role": "user", "content": [part]}]
     async with openai.AsyncOpenAI(api_key=KEY, base_url=f"{url}/v1", max_retries=0) as client:
-        start = time.perf_counter()
+        clock = Stopwatch()
         for _ in range(turns + 1):
             said: Any = await client.responses.create(
                 model=model,
@@ -113,7 +129,7 @@ async def bare_openai(url: str, model: str, agent: str, turns: int) -> None:
                         item.model_dump(exclude_none=True),
                         {"type": "function_call_output", "call_id": item.call_id, "output": FOUND},
                     ]
-        TIMES.append((time.perf_counter() - start) / (turns + 1))
+        TIMES.append(clock.per(turns + 1))
 
 
 async def harnessed(
@@ -143,9 +159,9 @@ async def harnessed(
             )
             harness = Harness(answers, executor, journal, ignore)
             account = Account(agent, Bounds(usd=1000))
-            start = time.perf_counter()
+            clock = Stopwatch()
             result = await run_agent(spec, "Look.", harness, agent, account)
-            TIMES.append((time.perf_counter() - start) / (turns + 1))
+            TIMES.append(clock.per(turns + 1))
         if result.status != "ok":
             raise SystemExit(f"the harnessed run failed: {result.detail}")
     finally:
@@ -153,11 +169,11 @@ async def harnessed(
             store.close()
 
 
-TIMES: list[float] = []
+TIMES: list[Spent] = []
 
 
-def timed(work: Any, *args: Any) -> float:
-    """Run, and return the seconds per turn that it noted."""
+def timed(work: Any, *args: Any) -> Spent:
+    """Run, and return what it noted of a turn."""
     TIMES.clear()
     anyio.run(work, *args)
     return TIMES[0]
@@ -176,20 +192,25 @@ def measure(url: str, name: str, args: argparse.Namespace) -> float:
     """Seconds that the harness adds to a turn."""
     model = {"anthropic": "claude-haiku-5-5", "openai": "gpt-6-luna"}[name]
     bare = bare_claude if name == "anthropic" else bare_openai
-    times: dict[str, list[float]] = {"bare": [], "disk": [], "memory": []}
+    times: dict[str, list[Spent]] = {"bare": [], "disk": [], "memory": []}
     with tempfile.TemporaryDirectory() as folder:
         for n in range(args.rounds + 1):  # the first of each warms up
             times["bare"].append(timed(bare, url, model, f"bare-{name}-{n}", args.turns))
             for kind, place in (("disk", Path(folder)), ("memory", None)):
                 agent = f"{kind}-{name}-{n}"
                 times[kind].append(timed(harnessed, url, name, model, agent, args.turns, place))
-    turn = {kind: 1000 * statistics.median(own[1:]) for kind, own in times.items()}
-    print(
-        f"{name}: {args.turns} turns, bare SDK {turn['bare']:.1f} ms a turn; the harness adds "
-        f"{turn['disk'] - turn['bare']:.1f} ms with the journal on disk (limit {LIMIT * 1000:.0f}), "
-        f"{turn['memory'] - turn['bare']:.1f} ms in memory"
+    wall, cpu = (
+        {kind: min(one[at] for one in own[1:]) for kind, own in times.items()} for at in (0, 1)
     )
-    return (turn["disk"] - turn["bare"]) / 1000
+    print(
+        f"{name}: {args.turns} turns, {args.rounds} rounds; ms a turn, the processor's in brackets"
+    )
+    print(f"  bare SDK {1000 * wall['bare']:.1f} ({1000 * cpu['bare']:.1f})")
+    for kind, where in (("disk", "on disk"), ("memory", "in memory")):
+        added = [1000 * (own[kind] - own["bare"]) for own in (wall, cpu)]
+        print(f"  the harness adds, with the journal {where}: {added[0]:.1f} ({added[1]:.1f})")
+    print(f"  the limit is {1000 * LIMIT:.0f} with the journal on disk")
+    return wall["disk"] - wall["bare"]
 
 
 def main() -> int:
