@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.settings import OFFLINE, Settings
-from orchestrator.engine.agent import Choice, as_named
+from orchestrator.engine.context import Choice, as_named
 from orchestrator.engine.models import PRICES_FILE, ModelsConfig, price_of
 from orchestrator.engine.types import AgentSpec
 from orchestrator.errors import InputError
@@ -66,7 +67,10 @@ def _choice(
     spec: AgentSpec, *, provider: str, config: ModelsConfig, env: Mapping[str, str]
 ) -> Choice:
     model = config.resolve(provider, spec.model, env)
-    if not config.is_rung(spec.model):
-        return Choice(model)
-    rung = config.rung(spec.model)
-    return Choice(model, rung.max_tokens, rung.effort)
+    window = config.window(model)
+    chosen = Choice(model, window=window, progressive=config.provider(provider).can.asides)
+    if config.is_rung(spec.model):
+        rung = config.rung(spec.model)
+        chosen = replace(chosen, max_tokens=rung.max_tokens, effort=rung.effort)
+    # What is answered needs room beside the answer.
+    return replace(chosen, max_tokens=min(chosen.max_tokens, window // 2))

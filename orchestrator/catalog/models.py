@@ -27,6 +27,8 @@ from orchestrator.errors import ConfigError
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 Variable = Annotated[str, Field(pattern="^[A-Z][A-Z0-9_]*$")]
 
+Tokens = Annotated[int, Field(ge=2_000)]
+
 _SECRET_BOUND = ("key", "base_url", "base_url_env", "api")
 
 
@@ -65,6 +67,7 @@ class CapabilityFlags(Strict):
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     think_tags: bool = False
     returns_reasoning: bool = False
+    asides: bool = True
 
 
 class ProviderEntry(Strict):
@@ -121,11 +124,19 @@ class CallsEntry(Strict):
         )
 
 
+class WindowsEntry(Strict):
+    """Tokens of a request and its answer together."""
+
+    default: Tokens
+    models: dict[str, Tokens]
+
+
 class ModelsFile(Strict):
     """The whole of ``config/models.yaml``."""
 
     ladder: Annotated[tuple[RungEntry, ...], Field(min_length=1)]
     providers: dict[str, ProviderEntry]
+    windows: WindowsEntry
     calls: CallsEntry
 
     @property
@@ -135,6 +146,8 @@ class ModelsFile(Strict):
             tuple(entry.rung for entry in self.ladder),
             MappingProxyType({name: own.provider(name) for name, own in self.providers.items()}),
             self.calls.policy,
+            MappingProxyType(dict(self.windows.models)),
+            self.windows.default,
         )
 
 

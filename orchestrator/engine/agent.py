@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from orchestrator.engine.canonical import digest, is_json
+from orchestrator.engine.canonical import is_json
+from orchestrator.engine.context import Choice, Context, as_named, equipped
 from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.fitting import affordable
@@ -28,24 +29,14 @@ from orchestrator.engine.tasks import task_group
 from orchestrator.engine.tools import validator
 from orchestrator.engine.types import (
     AgentSpec,
-    Block,
     Json,
-    Message,
     Request,
     Response,
-    Section,
     Text,
     ToolCall,
     ToolResult,
 )
-from orchestrator.engine.wire import (
-    message_to_json,
-    response_from_json,
-    response_to_json,
-    sections_to_json,
-    tools_to_json,
-    usage_to_json,
-)
+from orchestrator.engine.wire import response_from_json, response_to_json, usage_to_json
 from orchestrator.errors import BudgetExhausted, GuardRefused, ModelError
 
 MALFORMED_AT_MOST = 2
@@ -74,20 +65,6 @@ class AgentResult:
     tool_calls: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Which model answers an agent, and how much it may say and think."""
-
-    model: str
-    max_tokens: int = 4096
-    effort: str | None = None
-
-
-def as_named(spec: AgentSpec) -> Choice:
-    """The model that the agent's file names."""
-    return Choice(spec.model)
-
-
 @dataclass(frozen=True)
 class Harness:
     """What every agent of a run shares."""
@@ -100,24 +77,17 @@ class Harness:
     choose: Callable[[AgentSpec], Choice] = as_named
 
 
-class Conversation:
-    """The messages so far, with a running digest, so that a turn costs what it adds."""
-
-    def __init__(self, brief: str) -> None:
-        self.messages: list[Message] = []
-        self.digest = ""
-        self.add("user", Text(brief))
-
-    def add(self, role: Literal["user", "assistant"], *blocks: Block) -> None:
-        """Append one message."""
-        message = Message(role, blocks)
-        self.messages.append(message)
-        self.digest = digest([self.digest, message_to_json(message)])
-
-
 def first_request(spec: AgentSpec, brief: str, harness: Harness) -> Request:
     """The request that an agent's work on a brief would begin with."""
-    return replace(_Standing(spec, harness).request, messages=tuple(Conversation(brief).messages))
+    return _context(spec, brief, harness)[1].request()
+
+
+def _context(spec: AgentSpec, brief: str, harness: Harness) -> tuple[AgentSpec, Context]:
+    """The agent as it works, and what its model is sent."""
+    choice, executor = harness.choose(spec), harness.executor
+    able = equipped(spec, choice, executor)
+    context = Context(able, brief, choice, executor, harness.journal, rules=harness.rules)
+    return able, context
 
 
 async def run_agent(
@@ -133,8 +103,8 @@ async def run_agent(
     Raises:
         ReplayMismatch, StoreError: the run itself cannot go on.
     """
-    talk, faults_of = Conversation(brief), validator(spec.contract) if spec.contract else None
-    standing = _Standing(spec, harness)
+    spec, context = _context(spec, brief, harness)
+    faults_of = validator(spec.contract) if spec.contract else None
     malformed = calls = turn = 0
 
     def ended(status: AgentStatus, detail: str = "", report: Json = None) -> AgentResult:
@@ -143,69 +113,37 @@ async def run_agent(
     while turn < spec.bounds.turns:
         turn += 1
         try:
-            response = await _ask(standing, talk, harness, f"{key}/turn{turn}", account)
+            context.make_room(harness.model, f"{key}/turn{turn}")
+            response = await _ask(context, harness, f"{key}/turn{turn}", account)
         except BudgetExhausted as spent:
             return ended("budget", str(spent))
         except (ModelError, GuardRefused) as fault:
             return ended("failed", str(fault))
         if response.stop in {"refused", "filtered"}:
             return ended("failed", f"the model's answer was {response.stop}")
-        talk.add("assistant", *response.blocks)
-        asked = [block for block in response.blocks if isinstance(block, ToolCall)]
-        if asked:
-            calls += len(asked)
-            talk.add("user", *await _act(spec, asked, harness, f"{key}/turn{turn}", account))
+        context.add("assistant", *response.blocks)
+        wanted = [block for block in response.blocks if isinstance(block, ToolCall)]
+        if wanted:
+            calls += len(wanted)
+            results = await _act(spec, wanted, harness, f"{key}/turn{turn}", account)
+            context.observed(wanted, results)
             continue
         if response.stop == "paused":
             continue
+        context.close_skill()
         report, faults = _read_report(response, faults_of)
         if not faults:
             return ended("ok", report=report)
         malformed += 1
         if malformed > MALFORMED_AT_MOST:
             return ended("failed", f"its report broke the contract: {faults[0]}")
-        talk.add("user", Text(_send_back(faults, harness.executor.nonce)))
+        context.add("user", Text(_send_back(faults, harness.executor.nonce)))
     return ended("budget", f"no report within {spec.bounds.turns:g} turns")
 
 
-class _Standing:
-    """What is the same in all of an agent's requests: put together, and digested, once."""
-
-    def __init__(self, spec: AgentSpec, harness: Harness) -> None:
-        executor, put = harness.executor, harness.journal.put
-        choice = harness.choose(spec)
-        self.spec = spec
-        self.request = Request(
-            agent=spec.name,
-            model=choice.model,
-            system=(
-                Section("role", spec.name, spec.prompt),
-                *(Section("skill", skill.name, skill.text) for skill in spec.skills),
-                *((Section("rules", "harness", harness.rules),) if harness.rules else ()),
-            ),
-            messages=(),
-            tools=executor.registry.shown_to(spec, executor.policy),
-            output_schema=spec.contract,
-            max_tokens=choice.max_tokens,
-            effort=choice.effort,
-            nonce=executor.nonce,
-        )
-        self.asked = {
-            "agent": spec.name,
-            "model": self.request.model,
-            "system": put(sections_to_json(self.request.system)),
-            "tools": put(tools_to_json(self.request.tools)),
-            "contract": put(spec.contract),
-        }
-
-
-async def _ask(
-    standing: _Standing, talk: Conversation, harness: Harness, key: str, account: Account
-) -> Response:
+async def _ask(context: Context, harness: Harness, key: str, account: Account) -> Response:
     """One model call, as an effect: paid for once, and never above what is left."""
-    journal, model, spec = harness.journal, harness.model, standing.spec
-    request = replace(standing.request, messages=tuple(talk.messages))
-    asked = {**standing.asked, "conversation": talk.digest}
+    journal, model, request = harness.journal, harness.model, context.request()
 
     async def admit() -> Reservation:
         # Not part of what is asked: a resumed run has another amount left, and the same record.
@@ -224,10 +162,11 @@ async def _ask(
         return Done(value, Cost(1, 0, used.tokens, used.usd))
 
     replayed = journal.recorded(f"{key}/model")
-    _tell(harness, "model_started", spec, key, replayed=replayed)
-    value = await journal.effect(f"{key}/model", asked, perform, admit=admit)
+    _tell(harness, "model_started", request.agent, key, replayed=replayed)
+    value = await journal.effect(f"{key}/model", context.asked(), perform, admit=admit)
     response = response_from_json(value)
-    _tell(harness, "model_finished", spec, key, usage_to_json(response.usage), replayed=replayed)
+    used = usage_to_json(response.usage)
+    _tell(harness, "model_finished", request.agent, key, used, replayed=replayed)
     return response
 
 
@@ -284,10 +223,10 @@ def _send_back(faults: list[str], nonce: str) -> str:
 def _tell(
     harness: Harness,
     kind: Literal["model_started", "model_finished"],
-    spec: AgentSpec,
+    agent: str,
     key: str,
     data: Mapping[str, Json] | None = None,
     *,
     replayed: bool,
 ) -> None:
-    harness.observer(Event(kind, harness.journal.elapsed(), spec.name, "", key, "", data, replayed))
+    harness.observer(Event(kind, harness.journal.elapsed(), agent, "", key, "", data, replayed))

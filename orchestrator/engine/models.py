@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeVar
 
 from orchestrator.errors import ConfigError
 
@@ -14,6 +14,8 @@ PRICES_FILE = "config/prices.yaml"
 
 HUMAN = "human"
 """The rung that is a person."""
+
+T = TypeVar("T")
 
 _SNAPSHOT = re.compile(r"-\d{4}-?\d{2}-?\d{2}$")
 
@@ -54,6 +56,7 @@ class Capabilities:
         max_tokens_field: the name of that parameter (Chat Completions only).
         think_tags: what stands in a leading ``<think>`` element is reasoning, not answer.
         returns_reasoning: wants its reasoning back with the next request.
+        asides: it can be told something for one turn alone (``types.Aside``).
     """
 
     schemas: Literal["strict", "loose", "json", "none"] = "strict"
@@ -65,6 +68,7 @@ class Capabilities:
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     think_tags: bool = False
     returns_reasoning: bool = False
+    asides: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +122,18 @@ class CallPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ModelsConfig:
-    """The ladder, cheapest first, the providers by name, and the patience of calls."""
+    """The ladder, cheapest first, the providers by name, and the patience of calls.
+
+    Attributes:
+        windows: model → tokens of a request and its answer together.
+        default_window: the same for a model that is not among them.
+    """
 
     ladder: tuple[Rung, ...]
     providers: Mapping[str, Provider]
     calls: CallPolicy = CallPolicy()
+    windows: Mapping[str, int] = field(default_factory=dict)
+    default_window: int = 128_000
 
     def rung(self, name: str) -> Rung:
         """A rung by name.
@@ -166,6 +177,10 @@ class ModelsConfig:
             known = ", ".join(self.providers)
             raise ConfigError(f"there is no provider {name!r}; there is {known}", MODELS_FILE)
         return self.providers[name]
+
+    def window(self, model: str) -> int:
+        """Tokens of a request of this model and its answer; a dated snapshot has its name's."""
+        return _by_name(self.windows, model) or self.default_window
 
     def climb(self, escalation: Sequence[str], current: str) -> Rung | None:
         """The next rung of an agent's own escalation, None at its end.
@@ -222,4 +237,8 @@ Prices = Mapping[str, Price]
 
 def price_of(prices: Prices, model: str) -> Price | None:
     """A model's price; a dated snapshot (``name-2026-09-29``) costs what its name costs."""
-    return prices.get(model) or prices.get(_SNAPSHOT.sub("", model))
+    return _by_name(prices, model)
+
+
+def _by_name(entries: Mapping[str, T], model: str) -> T | None:
+    return entries.get(model) or entries.get(_SNAPSHOT.sub("", model))

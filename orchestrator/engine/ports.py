@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from orchestrator.engine.types import Json, Observation, Request, Response, ToolSpec, Usage
+from orchestrator.engine.types import Json, Observation, Request, Response, Skill, ToolSpec, Usage
 
 
 class Model(Protocol):
@@ -34,11 +34,13 @@ class CallContext:
         ref: the journal's key of the call.
         agent: the agent that asked.
         seconds: how long it may take.
+        skills: the playbooks of the agent.
     """
 
     ref: str
     agent: str
     seconds: float
+    skills: tuple[Skill, ...] = ()
 
 
 class Tool(Protocol):

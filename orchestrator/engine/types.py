@@ -68,7 +68,18 @@ class Opaque:
     payload: Json
 
 
-Block = Text | ToolCall | ToolResult | Opaque
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """The harness's words that hold until the user's next message, and not beyond.
+
+    They stand last in a message of the user. Earlier ones stay where they are, so that what was
+    said is only ever added to; a provider sees to it that they are read no more.
+    """
+
+    text: str
+
+
+Block = Text | ToolCall | ToolResult | Opaque | Aside
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +94,7 @@ class Message:
 class Section:
     """A named part of the system prompt; stable parts come first so that a prefix can be cached."""
 
-    kind: Literal["role", "skill", "rules"]
+    kind: Literal["role", "skill", "skills", "rules"]
     name: str
     text: str
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from orchestrator.engine.types import (
+    Aside,
     Block,
     Json,
     Message,
@@ -33,6 +34,8 @@ def block_to_json(block: Block) -> dict[str, Json]:
             }
         case Opaque(provider, payload):
             return {"type": "opaque", "provider": provider, "payload": payload}
+        case Aside(text):
+            return {"type": "aside", "text": text}
 
 
 def block_from_json(value: dict[str, Json]) -> Block:

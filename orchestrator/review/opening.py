@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from orchestrator.catalog.catalog import Catalog, load
 from orchestrator.catalog.settings import Settings
 from orchestrator.catalog.source import Source
-from orchestrator.engine.agent import Choice, Harness, as_named
+from orchestrator.engine.agent import Harness
+from orchestrator.engine.context import Choice, as_named
 from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.framing import drawn

@@ -1,0 +1,185 @@
+"""What an agent's model is sent, turn by turn.
+
+    system, tools         the same bytes in every turn: what a provider caches
+    brief, turns so far   only ever added to: cached as far as they go
+    the open skill        behind all that, for this turn
+
+A provider's cache holds for a prefix of the same bytes, and so does reasoning that is signed over
+it. Only a full window changes what was said (see ``window``), and that is on record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from orchestrator.engine.canonical import digest
+from orchestrator.engine.executor import Executor
+from orchestrator.engine.journal import Journal
+from orchestrator.engine.ports import Model
+from orchestrator.engine.skills import USE_SKILL, listing, titled
+from orchestrator.engine.types import (
+    AgentSpec,
+    Aside,
+    Block,
+    Json,
+    Message,
+    Request,
+    Section,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from orchestrator.engine.window import KEPT, Omission, least, without
+from orchestrator.engine.wire import message_to_json, sections_to_json, tools_to_json
+from orchestrator.errors import ModelError
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which model answers an agent, how much it may say and think, and what it can be told.
+
+    Attributes:
+        window: tokens of a request and its answer together; None where nothing bounds.
+        progressive: skills are listed, to be opened one at a time; else all stand in the prompt.
+    """
+
+    model: str
+    max_tokens: int = 4096
+    effort: str | None = None
+    window: int | None = None
+    progressive: bool = False
+
+
+def as_named(spec: AgentSpec) -> Choice:
+    """The model that the agent's file names."""
+    return Choice(spec.model)
+
+
+def equipped(spec: AgentSpec, choice: Choice, executor: Executor) -> AgentSpec:
+    """An agent with the tool that opens its skills, where it needs that and may call it."""
+    tool = executor.registry.specs().get(USE_SKILL)
+    if not (choice.progressive and spec.skills and tool):
+        return spec
+    able = replace(spec, tools=(USE_SKILL, *spec.tools))
+    return spec if executor.policy.refusal(able, tool) else able
+
+
+class Context:
+    """One agent's conversation, with a running digest, so that a turn costs what it adds.
+
+    Args:
+        spec: the agent, equipped.
+        rules: what every agent of the run is told.
+    """
+
+    def __init__(
+        self,
+        spec: AgentSpec,
+        brief: str,
+        choice: Choice,
+        executor: Executor,
+        journal: Journal,
+        *,
+        rules: str,
+    ) -> None:
+        self._journal = journal
+        self._skills = {skill.name: skill for skill in spec.skills}
+        self._open: str | None = None
+        self._window, self._nonce = choice.window, executor.nonce
+        self._standing = Request(
+            agent=spec.name,
+            model=choice.model,
+            system=_system(spec, rules),
+            messages=(),
+            tools=executor.registry.shown_to(spec, executor.policy),
+            output_schema=spec.contract,
+            max_tokens=choice.max_tokens,
+            effort=choice.effort,
+            nonce=executor.nonce,
+        )
+        put = journal.put
+        self._asked: dict[str, Json] = {
+            "agent": spec.name,
+            "model": choice.model,
+            "system": put(sections_to_json(self._standing.system)),
+            "tools": put(tools_to_json(self._standing.tools)),
+            "contract": put(spec.contract),
+        }
+        self.messages: list[Message] = []
+        self._digest = ""
+        self.add("user", Text(brief))
+
+    def request(self) -> Request:
+        """The next call of the model."""
+        return replace(self._standing, messages=tuple(self.messages))
+
+    def asked(self) -> Json:
+        """The same as the journal knows it: each part by its digest."""
+        return {**self._asked, "conversation": self._digest}
+
+    def add(self, role: Literal["user", "assistant"], *blocks: Block) -> None:
+        """Append one message."""
+        message = Message(role, blocks)
+        self.messages.append(message)
+        self._digest = digest([self._digest, message_to_json(message)])
+
+    def observed(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> None:
+        """Append what a turn's calls came to, and behind it the skill that is open now."""
+        for call, result in zip(calls, results, strict=True):
+            if call.name == USE_SKILL and result.ok:
+                self._open = result.data["skill"]
+        aside = (Aside(titled(self._skills[self._open])),) if self._open else ()
+        self.add("user", *results, *aside)
+
+    def close_skill(self) -> None:
+        """Its step is over."""
+        self._open = None
+
+    def make_room(self, model: Model, key: str) -> None:
+        """Leave out what the window has no room for, and say so in the journal.
+
+        What is on record decides: a turn that was asked before is asked in the very same words.
+
+        Args:
+            key: the turn's.
+
+        Raises:
+            ModelError: what may not be left out does not fit.
+        """
+        if self._window is None:
+            return
+        room = self._window - self._standing.max_tokens
+        note = f"{key}/left_out"
+        known = self._journal.noted(note)
+        if known is not None:
+            self._leave_out(Omission.from_json(known))
+        elif not self._journal.recorded(f"{key}/model") and self._tokens(model) > room:
+            omission = least(
+                self.messages, self._nonce, lambda left: self._tokens(model, left) <= room * KEPT
+            )
+            self._leave_out(omission)
+            if self._tokens(model) > room:
+                raise ModelError(
+                    f"its task and last turn do not fit the window of {self._standing.model} "
+                    f"({self._window} tokens, answer included); "
+                    "narrow the task, or choose a model with a larger one"
+                )
+            self._journal.note(note, omission.to_json())
+
+    def _tokens(self, model: Model, messages: Sequence[Message] | None = None) -> int:
+        sent = self.messages if messages is None else messages
+        return model.worst_case(replace(self._standing, messages=tuple(sent))).input_tokens
+
+    def _leave_out(self, omission: Omission) -> None:
+        self.messages = without(self.messages, omission, self._nonce)
+        self._digest = digest([self._digest, omission.to_json()])
+
+
+def _system(spec: AgentSpec, rules: str) -> tuple[Section, ...]:
+    skills = [Section("skill", skill.name, skill.text) for skill in spec.skills]
+    if USE_SKILL in spec.tools:
+        skills = [Section("skills", spec.name, listing(spec.skills))]
+    told = [Section("rules", "harness", rules)] if rules else []
+    return (Section("role", spec.name, spec.prompt), *skills, *told)

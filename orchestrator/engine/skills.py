@@ -1,0 +1,54 @@
+"""Skills, disclosed one at a time: a model sees their names and purposes, and opens what it needs.
+
+The open skill's text stands behind the conversation as an aside (see ``types.Aside``), never within
+what a provider caches, so that opening and closing one costs its own length and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from orchestrator.engine.ports import CallContext
+from orchestrator.engine.types import Json, Observation, Skill, ToolSpec
+
+USE_SKILL = "use_skill"
+
+
+class UseSkill:
+    """The tool by which a model opens and closes its agent's skills. It touches nothing."""
+
+    spec = ToolSpec(
+        USE_SKILL,
+        "Opens one of your skills: its playbook then stands below the conversation, in place of "
+        "the one that was open. Without a name it closes the open one.",
+        {
+            "type": "object",
+            "properties": {"name": {"type": "string", "description": "one of your skills"}},
+            "additionalProperties": False,
+        },
+    )
+
+    async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
+        """Say what is open now; ``data["skill"]`` is its name, None for nothing."""
+        name, names = arguments.get("name"), [skill.name for skill in context.skills]
+        if name is None:
+            return Observation("no skill is open", {"skill": None})
+        if name not in names:
+            known = ", ".join(names) or "none"
+            return Observation(f"you have no skill {name!r}; you have {known}", ok=False)
+        return Observation(f"{name} is open; its playbook stands below", {"skill": name})
+
+
+def listing(skills: Sequence[Skill]) -> str:
+    """What the system prompt says of an agent's skills."""
+    lines = "\n".join(f"- {skill.name}: {skill.description}" for skill in skills)
+    return (
+        f"# Skills\n\nPlaybooks for parts of your work. Open one with {USE_SKILL} before you begin "
+        "its part; it stands below the conversation until you open another one, close it, or "
+        f"report.\n\n{lines}"
+    )
+
+
+def titled(skill: Skill) -> str:
+    """An open skill as a model reads it."""
+    return f"# Skill: {skill.name}\n\n{skill.text}"
