@@ -130,6 +130,9 @@ def _said(kind: str, body: Mapping[str, Any]) -> str:
     """A row in a few words."""
     if "error" in body:
         return f"{body.get('code') or body['error']}: {body['message']}"
+    if kind == "note" and "exchanges" in body:
+        observations, turns = len(body["observations"]), body["exchanges"]
+        return f"no room in the window: {observations} observations, {turns} turns left out"
     if kind == "note":
         return str(body.get("state") or body.get("decision") or body.get("verdict") or "")
     value = body.get("value")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from orchestrator.engine.types import (
+    Aside,
     Block,
     Json,
     Opaque,
@@ -40,6 +42,7 @@ _STOPS: dict[str, StopKind] = {
     "refusal": "refused",
 }
 _CACHED = {"type": "ephemeral"}
+_ASIDES = "mid-conversation-system-clear-at-2026-08-21"
 _CHOICES = {"auto": "auto", "none": "none", "required": "any"}
 
 
@@ -47,14 +50,16 @@ class AnthropicModel(ApiModel):
     """Speaks the Messages API.
 
     The prefix that is cached ends after the system prompt, and after each of the last two messages
-    of the user; the second of these is what the next request will find.
+    of the user; the second of these is what the next request will find. An aside is a system
+    message that clears itself: it stays in place, since reasoning is signed over all before it.
     """
 
     def body(self, request: Request) -> dict[str, Json]:
         """The request as the API has it."""
         can = self.provider.can
         system = [{"type": "text", "text": text} for text in system_texts(request, can)]
-        messages = [self._message(turn) for turn in turns(request, self.name)]
+        said = turns(request, self.name, asides=True)
+        messages = [message for turn in said for message in _messages(turn)]
         _mark(system, messages)
         body: dict[str, Json] = {
             "model": request.model,
@@ -93,11 +98,11 @@ class AnthropicModel(ApiModel):
             output["format"] = {"type": "json_schema", "schema": schema}
         return output
 
-    def _message(self, turn: Turn) -> dict[str, Json]:
-        return {"role": turn.role, "content": [_block(block) for block in turn.blocks]}
-
     def _chunks(self, body: dict[str, Any]) -> Any:
-        return self.client.messages.with_streaming_response.create(**body)
+        aside = any(message["role"] == "system" for message in body["messages"])
+        return self.client.messages.with_streaming_response.create(
+            **body, extra_headers={"anthropic-beta": _ASIDES} if aside else None
+        )
 
     def read(self, document: dict[str, Json], request: Request) -> Reply:
         """The API's reply, read."""
@@ -127,6 +132,14 @@ def _mark(system: list[dict[str, Json]], messages: list[dict[str, Json]]) -> Non
     asked = [message for message in messages if message["role"] == "user"]
     for message in asked[-2:]:
         message["content"][-1]["cache_control"] = _CACHED
+
+
+def _messages(turn: Turn) -> Iterator[dict[str, Json]]:
+    blocks = [_block(block) for block in turn.blocks if not isinstance(block, Aside)]
+    yield {"role": turn.role, "content": blocks}
+    for block in turn.blocks:
+        if isinstance(block, Aside):
+            yield {"role": "system", "clear_at": "next_user_message", "content": block.text}
 
 
 def _block(block: Block) -> Json:

@@ -15,7 +15,17 @@ from __future__ import annotations
 import json
 from string import ascii_letters
 
-from orchestrator.engine.types import Block, Json, Opaque, Request, Text, ToolCall, ToolResult
+from orchestrator.engine.types import (
+    Aside,
+    Block,
+    Json,
+    Opaque,
+    Request,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from orchestrator.providers.turns import present
 
 PER_REQUEST = 1_000
 """What a provider adds of its own around tools and schemas."""
@@ -45,7 +55,7 @@ def input_tokens(request: Request) -> int:
         total += tokens(tool.name + tool.description) + _json_tokens(tool.schema) + PER_PART
     if request.output_schema is not None:
         total += _json_tokens(request.output_schema)
-    for message in request.messages:
+    for message in present(request.messages):
         total += sum(_block_tokens(block) + PER_PART for block in message.blocks) + PER_PART
     return total
 
@@ -57,7 +67,7 @@ def likely_tokens(request: Request) -> int:
 
 def _block_tokens(block: Block) -> int:
     match block:
-        case Text(text):
+        case Text(text) | Aside(text):
             return tokens(text)
         case ToolCall(_, name, arguments):
             return tokens(name) + _json_tokens(dict(arguments))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from orchestrator.engine.models import Capabilities
 from orchestrator.engine.types import (
+    Aside,
     Block,
     Json,
     Message,
@@ -48,22 +49,25 @@ class Turn:
         return "\n".join(block.text for block in self.blocks if isinstance(block, Text))
 
 
-def turns(request: Request, provider: str) -> list[Turn]:
+def turns(request: Request, provider: str, *, asides: bool = False) -> list[Turn]:
     """The conversation, put in form.
 
-    The form of a message never depends on a later one, so a longer conversation begins with the
-    very bytes of the shorter one, and a provider's cache of the prefix holds.
+    The form of a message never depends on a later one, asides apart, so a longer conversation
+    begins with the very bytes of the shorter one, and a provider's cache of the prefix holds.
 
     Args:
         provider: whose opaque blocks go back; those of another one mean nothing here.
+        asides: the API knows asides, and sees itself that they are read in their turn alone. Else
+            what is said aside in the last turn is a text at its end, and earlier ones are left out.
     """
     made: list[Turn] = []
-    for message in request.messages:
-        blocks = _kept(message, provider)
+    for message in request.messages if asides else present(request.messages):
+        blocks = _kept(message, provider, asides=asides)
         if not blocks:
             continue
         if made and made[-1].role == message.role:
-            blocks = (*made.pop().blocks, *blocks)
+            before = made.pop().blocks
+            blocks = (*(block for block in before if not isinstance(block, Aside)), *blocks)
         if message.role == "user":
             blocks = tuple(sorted(blocks, key=lambda block: not isinstance(block, ToolResult)))
         made.append(Turn(message.role, blocks))
@@ -72,8 +76,22 @@ def turns(request: Request, provider: str) -> list[Turn]:
     return made
 
 
-def _kept(message: Message, provider: str) -> tuple[Block, ...]:
-    kept = tuple(block for each in message.blocks if (block := _sound(each, provider)))
+def present(messages: Sequence[Message]) -> list[Message]:
+    """The messages without the asides that a later message of the user has ended."""
+    last = max((at for at, message in enumerate(messages) if message.role == "user"), default=0)
+    return [
+        replace(message, blocks=message.blocks[:-1])
+        if at < last and message.blocks and isinstance(message.blocks[-1], Aside)
+        else message
+        for at, message in enumerate(messages)
+    ]
+
+
+def _kept(message: Message, provider: str, *, asides: bool) -> tuple[Block, ...]:
+    sound = (block for each in message.blocks if (block := _sound(each, provider)))
+    kept = tuple(
+        Text(block.text) if isinstance(block, Aside) and not asides else block for block in sound
+    )
     return () if all(means_nothing_alone(block) for block in kept) else kept
 
 
@@ -87,6 +105,8 @@ def _sound(block: Block, provider: str) -> Block | None:
             return block if block.provider == provider else None
         case ToolCall():
             return block
+        case Aside(text):
+            return Aside(whole(text))
 
 
 def system_texts(request: Request, can: Capabilities) -> list[str]:

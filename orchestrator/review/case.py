@@ -9,6 +9,7 @@ from functools import partial
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.settings import Settings
 from orchestrator.engine.agent import Harness
+from orchestrator.engine.context import equipped
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.judge import Scorecard
 from orchestrator.engine.limits import Account
@@ -95,10 +96,12 @@ class Case:
 
         What the tool policy denies is its will, and no gap. One tool too many to be shown is.
         """
-        registry, policy = self.harness.executor.registry, self.harness.executor.policy
+        harness, executor = self.harness, self.harness.executor
+        registry, policy = executor.registry, executor.policy
         found: dict[str, tuple[str, bool]] = {}
         for spec in (task.spec for done in self.rounds for task in done.tasks):
-            shown = {tool.name for tool in registry.shown_to(spec, policy)}
+            able = equipped(spec, harness.choose(spec), executor)
+            shown = {tool.name for tool in registry.shown_to(able, policy)}
             for name in spec.tools:
                 if name in ANALYSERS and name not in shown:
                     reason = policy.refusal(spec, registry.specs()[name])

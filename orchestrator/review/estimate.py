@@ -1,8 +1,8 @@
 """What a review is expected to cost and can cost at the most, worked out before anything is asked.
 
 The worst case is what the bounds allow, which the accounts enforce call by call. The expected case
-is a guess with its grounds: each agent takes a turn for each of its playbooks, looks around a few
-times, reads its files once, and reports, in one iteration.
+is a guess with its grounds: each agent opens and follows its playbooks, looks around a few times,
+reads its files once, and reports, in one iteration.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ READ_AT_MOST = 20_000
 BYTES_PER_TOKEN = 4
 
 BASIS = (
-    f"""Expected: one iteration, in which an agent takes a turn for each of its playbooks, {LOOKS}
-    to look around and one to report. An answer has {ANSWER} tokens, a playbook's results
+    f"""Expected: one iteration, in which an agent takes a turn to open each of its playbooks, one
+    to follow it, {LOOKS} to look around and one to report. An answer has {ANSWER} tokens, a playbook's results
     {RESULTS:,}, each file is read once, and what was sent before is read from a cache.""",
     """At most: what the bounds of the agents and of the run allow, at the dearest rates that can
     apply. No call begins whose worst case does not fit what is left.""",
@@ -145,7 +145,8 @@ def _share(case: Case, task: Task, limit: Bill) -> Share:
     spec = task.spec
     models = list(_models(case, spec))
     prices = [price_of(case.catalog.prices, model) for model in models]
-    turns = int(min(len(spec.skills) + LOOKS + 1, spec.bounds.turns))
+    steps = len(spec.skills) * (2 if case.harness.choose(spec).progressive else 1)
+    turns = int(min(steps + LOOKS + 1, spec.bounds.turns))
     used = _conversation(case, task, turns, prices[0])
     worst = _worst(spec.bounds, prices, limit)
     expected = Bill(used.tokens, used.usd).within(worst)

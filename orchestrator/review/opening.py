@@ -21,6 +21,7 @@ from orchestrator.engine.journal import Journal
 from orchestrator.engine.limits import Account
 from orchestrator.engine.ports import Approver, Model, Rollback, Tool
 from orchestrator.engine.text_guards import GuardedModel, TextGuards
+from orchestrator.engine.skills import UseSkill
 from orchestrator.engine.tools import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds
 from orchestrator.review import knowledge, waivers
@@ -132,7 +133,7 @@ async def open_case(change: Change, journal: Journal, opening: Opening) -> Async
         known = knowledge.write(sources, session.root / "taint")
         reports = await opening.coverage(settings, journal)
         ground = Ground(session, opening.pool, settings.specialists, focus, checks, known, reports)
-        tools = [*build(ground, catalog.tool_policy), *from_elsewhere]
+        tools = [UseSkill(), *build(ground, catalog.tool_policy), *from_elsewhere]
         nonce = await drawn(journal)
         journal.redact.add(serving.secrets)
         harness = Harness(

@@ -166,7 +166,9 @@ class ChatApi:
         """What is read in its order; nothing is cached."""
         return json.dumps([body.get("tools"), body["messages"]]), False
 
-    def document(self, line: Response, usage: Usage, number: int, model: str) -> dict[str, Json]:
+    def document(
+        self, line: Response, usage: Usage, number: int, body: dict[str, Json]
+    ) -> dict[str, Json]:
         """An answer as such a server gives it."""
         calls = [block for block in line.blocks if isinstance(block, ToolCall)]
         text = "".join(block.text for block in line.blocks if isinstance(block, Text))
@@ -186,7 +188,7 @@ class ChatApi:
             "id": f"chatcmpl-{number:08}",
             "object": "chat.completion",
             "created": 0,
-            "model": model,
+            "model": body["model"],
             "choices": [{"index": 0, "message": message, "finish_reason": stop, "logprobs": None}],
             "usage": {
                 "prompt_tokens": usage.input_tokens,

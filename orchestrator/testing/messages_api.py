@@ -14,6 +14,7 @@ from orchestrator.testing.script import Seals
 
 PATH = "/v1/messages"
 VERSIONS = frozenset({"2023-06-01", "2026-10-21"})
+CLEARING = "mid-conversation-system-clear-at-2026-08-21"
 MOST_BREAKPOINTS = 4
 
 _WORDS = {"type": "string", "pattern": r"\S"}
@@ -28,7 +29,7 @@ _BODY = compiled(
     {
         "model": {"type": "string", "minLength": 1},
         "max_tokens": {"type": "integer", "minimum": 1, "maximum": 128_000},
-        "messages": {"type": "array", "minItems": 1},
+        "messages": {"type": "array", "minItems": 1, "items": {"type": "object"}},
     },
     {
         "system": {"type": "array", "items": _TEXT},
@@ -49,6 +50,10 @@ _BODY = compiled(
 )
 _MESSAGE = compiled(
     {"role": {"enum": ["user", "assistant"]}, "content": {"type": "array", "minItems": 1}}
+)
+_ASIDE = compiled(
+    {"role": {"const": "system"}, "content": _WORDS},
+    {"clear_at": {"enum": ["next_user_message", "never"]}},
 )
 _BLOCKS = {
     "user": {
@@ -106,7 +111,10 @@ class MessagesApi:
             raise Refused(
                 f"A maximum of {MOST_BREAKPOINTS} blocks with cache_control may be provided"
             )
-        self._check_talk(body["messages"])
+        said = _check_asides(body["messages"], headers.get("anthropic-beta", ""))
+        self._check_talk(said)
+        for at, message in enumerate(body["messages"]):
+            self._check_seals(body, at, message["content"])
 
     def _check_talk(self, messages: list[Json]) -> None:
         for at, message in enumerate(messages):
@@ -124,17 +132,23 @@ class MessagesApi:
                 )
             if sorted(kinds, key=lambda kind: kind != "tool_result") != kinds and at % 2 == 0:
                 raise Refused(f"{where}: tool_result blocks must come first")
-            self._check_seals(message["content"], where)
         if messages[-1]["role"] == "assistant":
             raise Refused("This model does not support assistant message prefill")
         _check_pairs(messages)
 
-    def _check_seals(self, content: list[Json], where: str) -> None:
-        for block in content:
-            if block["type"] == "thinking" and block["signature"] != self._seals.sign(
-                block["thinking"]
-            ):
-                raise Refused(f"{where}: Invalid `signature` in `thinking` block")
+    def _check_seals(self, body: dict[str, Json], at: int, content: Json) -> None:
+        thoughts = [b for b in content if isinstance(b, dict) and b["type"] == "thinking"]
+        for block in thoughts:
+            if block["signature"] != self._sign(block["thinking"], body, body["messages"][:at]):
+                raise Refused(
+                    f"messages.{at}: Invalid `signature` in `thinking` block. "
+                    "The block is bound to a different conversation."
+                )
+
+    def _sign(self, thinking: str, body: dict[str, Json], before: list[Json]) -> str:
+        """Over all that was read before it: a change of any of that makes it invalid."""
+        prefix = _unmarked([body.get("tools"), body.get("system"), before])
+        return self._seals.sign([thinking, prefix])
 
     def agent(self, body: dict[str, Json]) -> str:
         """Who asks."""
@@ -149,10 +163,12 @@ class MessagesApi:
     def prompt(self, body: dict[str, Json]) -> tuple[str, bool]:
         """What is read in its order, without the marks of the cache; and whether it is cached."""
         marked = '"cache_control"' in json.dumps(body)
-        parts = [body.get("tools"), body.get("system"), body["messages"]]
+        parts = [body.get("tools"), body.get("system"), _read(body["messages"])]
         return json.dumps(_unmarked(parts)), marked
 
-    def document(self, line: Response, usage: Usage, number: int, model: str) -> dict[str, Json]:
+    def document(
+        self, line: Response, usage: Usage, number: int, body: dict[str, Json]
+    ) -> dict[str, Json]:
         """An answer as the service gives it."""
         calls = any(isinstance(block, ToolCall) for block in line.blocks)
         stop = "tool_use" if calls and line.stop == "end" else line.stop
@@ -160,8 +176,8 @@ class MessagesApi:
             "id": f"msg_{number:08}",
             "type": "message",
             "role": "assistant",
-            "model": model,
-            "content": [self._block(block) for block in line.blocks],
+            "model": body["model"],
+            "content": [self._block(block, body) for block in line.blocks],
             "stop_reason": _STOPS.get(stop, stop),
             "stop_sequence": None,
             "usage": {
@@ -173,14 +189,15 @@ class MessagesApi:
             },
         }
 
-    def _block(self, block: Block) -> Json:
+    def _block(self, block: Block, body: dict[str, Json]) -> Json:
         match block:
             case Text(text):
                 return {"type": "text", "text": text}
             case ToolCall(id, name, arguments):
                 return {"type": "tool_use", "id": id, "name": name, "input": dict(arguments)}
             case Opaque(_, payload) if payload.get("type") == "thinking":
-                return {**payload, "signature": self._seals.sign(payload["thinking"])}
+                signed = self._sign(payload["thinking"], body, body["messages"])
+                return {**payload, "signature": signed}
             case Opaque(_, payload):
                 return payload
         raise TypeError(f"an answer cannot hold {block!r:.80}")
@@ -211,6 +228,32 @@ class MessagesApi:
         kinds = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
         kind = "invalid_request_error" if status < 500 else "api_error"
         return {"type": "error", "error": {"type": kinds.get(status, kind), "message": message}}
+
+
+def _check_asides(messages: list[Json], beta: str) -> list[Json]:
+    """System messages in the midst follow the user's words; returns the other messages."""
+    for at, message in enumerate(messages):
+        where = f"messages.{at}"
+        if message.get("role") != "system":
+            continue
+        hold(message, _ASIDE, where)
+        if "clear_at" in message and CLEARING not in beta:
+            raise Refused(f"{where}.clear_at: Extra inputs are not permitted")
+        before, after = messages[:at][-1:], messages[at + 1 :][:1]
+        roles = [message.get("role") for message in before + after]
+        if not before or roles[0] == "assistant" or roles[1:] == ["user"]:
+            raise Refused(f"{where}: a system message must follow a user turn and end it")
+    return [message for message in messages if message.get("role") != "system"]
+
+
+def _read(messages: list[Json]) -> list[Json]:
+    """What is read: no system message that a later word of the user has cleared."""
+    last = max((at for at, message in enumerate(messages) if message["role"] == "user"), default=0)
+    return [
+        message
+        for at, message in enumerate(messages)
+        if at > last or message.get("clear_at") != "next_user_message"
+    ]
 
 
 def _check_pairs(messages: list[Json]) -> None:

@@ -148,7 +148,9 @@ class ResponsesApi:
         """What is read in its order; it is always cached."""
         return json.dumps([body.get("tools"), body.get("instructions"), body["input"]]), True
 
-    def document(self, line: Response, usage: Usage, number: int, model: str) -> dict[str, Json]:
+    def document(
+        self, line: Response, usage: Usage, number: int, body: dict[str, Json]
+    ) -> dict[str, Json]:
         """An answer as the service gives it."""
         reason = _INCOMPLETE.get(line.stop)
         content = "refusal" if line.stop == "refused" else "output_text"
@@ -159,7 +161,7 @@ class ResponsesApi:
             "status": "incomplete" if reason else "completed",
             "incomplete_details": {"reason": reason} if reason else None,
             "error": None,
-            "model": model,
+            "model": body["model"],
             "output": [
                 self._item(block, f"{number:06}_{at}", content)
                 for at, block in enumerate(line.blocks)

@@ -52,8 +52,10 @@ class Api(Protocol):
     def prompt(self, body: dict[str, Json]) -> tuple[str, bool]:
         """What is read, in its order, and whether it is cached."""
 
-    def document(self, line: Response, usage: Usage, number: int, model: str) -> dict[str, Json]:
-        """An answer."""
+    def document(
+        self, line: Response, usage: Usage, number: int, body: dict[str, Json]
+    ) -> dict[str, Json]:
+        """An answer to a request."""
 
     def events(self, document: dict[str, Json]) -> Iterator[tuple[str, Json]]:
         """An answer as a stream."""
@@ -158,7 +160,7 @@ class Server:
             case _:
                 said = line(body)
         usage = said.usage if said.usage != Usage() else self._count(api, agent, said, body)
-        document = api.document(said, usage, len(self.seen) + 1, str(body["model"]))
+        document = api.document(said, usage, len(self.seen) + 1, body)
         return _stream(api, document) if body.get("stream") else _json(200, document)
 
     def _count(self, api: Api, agent: str, said: Response, body: dict[str, Json]) -> Usage:

@@ -1,0 +1,252 @@
+"""What a model is sent: skills one at a time, a prefix that never changes, and a window that holds."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from engine_kit import (
+    REPORT,
+    RUN,
+    Echo,
+    TurnModel,
+    account,
+    created,
+    make_harness,
+    open_memory_journal,
+    spec,
+)
+
+from orchestrator.app.listing import timeline
+from orchestrator.engine.agent import Harness, run_agent
+from orchestrator.engine.context import Choice
+from orchestrator.engine.skills import UseSkill
+from orchestrator.engine.tools import ToolPolicy
+from orchestrator.engine.types import (
+    Aside,
+    Bounds,
+    Observation,
+    Opaque,
+    Request,
+    Response,
+    Skill,
+    Text,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+from orchestrator.providers.counting import input_tokens
+from orchestrator.testing.scripted import ScriptedModel, calls, says
+
+pytestmark = pytest.mark.anyio
+
+GOOD = says('{"answer": 1}')
+SKILLS = (
+    Skill("reading", "Read closely. Use for prose.", "Read each line twice with `echo`."),
+    Skill("counting", "Count things.", "Count with `gone`."),
+)
+WINDOW = 6_000
+
+
+def progressive(harness: Harness, **choice: object) -> Harness:
+    return replace(
+        harness, choose=lambda agent: Choice("m", progressive=True, **{"max_tokens": 500, **choice})
+    )
+
+
+def asides(request: Request) -> list[str]:
+    return [b.text for m in request.messages for b in m.blocks if isinstance(b, Aside)]
+
+
+def use(name: str) -> tuple[str, dict[str, str]]:
+    return "use_skill", {"name": name}
+
+
+async def test_a_skill_is_listed_opened_replaced_and_gone_when_its_step_is_over() -> None:
+    model = ScriptedModel(
+        {
+            "worker": [
+                calls(use("reading")),
+                calls(("echo", {"text": "a"})),
+                calls(use("counting")),
+                calls(("use_skill", {})),
+                calls(use("reading")),
+                says("no report"),
+                GOOD,
+            ]
+        }
+    )
+    async with open_memory_journal() as journal:
+        harness = progressive(make_harness(journal, model, Echo(), UseSkill()))
+        agent = spec("worker", "echo", skills=SKILLS, contract=REPORT, bounds=Bounds(turns=9))
+        budget = account(tool_calls=9)
+        result = await run_agent(agent, "go", harness, "w", budget)
+        journaled = journal.outcomes("w/turn1/tool1")
+    model.finish()
+    assert result.status == "ok"
+    assert budget.used.tool_calls == 5
+    assert list(journaled) == ["w/turn1/tool1/use_skill"]
+    first = model.requests[0]
+    told = "\n".join(section.text for section in first.system)
+    assert "- reading: Read closely. Use for prose." in told
+    assert "twice" not in told
+    assert [tool.name for tool in first.tools] == ["use_skill", "echo"]
+    # What stands below the last message, turn by turn.
+    below = [
+        next((b.text for b in r.messages[-1].blocks if isinstance(b, Aside)), "")
+        for r in model.requests
+    ]
+    reading = "# Skill: reading\n\nRead each line twice with `echo`."
+    counting = "# Skill: counting\n\nCount with `gone`."
+    assert below == ["", reading, reading, counting, "", reading, ""]
+    assert_only_added_to(model.requests)
+
+
+def assert_only_added_to(requests: list[Request]) -> None:
+    for shorter, longer in pairwise(requests):
+        assert longer.messages[: len(shorter.messages)] == shorter.messages
+        assert replace(longer, messages=()) == replace(shorter, messages=())
+
+
+async def test_a_skill_gives_no_tool_and_another_agents_skill_cannot_be_opened() -> None:
+    gone = Echo("gone")
+    model = ScriptedModel(
+        {"worker": [calls(use("counting"), ("gone", {"text": "x"}), use("hidden")), GOOD]}
+    )
+    async with open_memory_journal() as journal:
+        harness = progressive(make_harness(journal, model, Echo(), gone, UseSkill()))
+        agent = spec("worker", "echo", skills=SKILLS, contract=REPORT, bounds=Bounds(turns=3))
+        await run_agent(agent, "go", harness, "w", account())
+    opened, refused, unknown = model.requests[1].messages[-1].blocks[:3]
+    assert (opened.ok, refused.ok, unknown.ok) == (True, False, False)
+    assert "worker has no tool gone" in refused.content
+    assert "you have reading, counting" in unknown.content
+    assert gone.started == []
+
+
+@pytest.mark.parametrize(
+    ("choice", "policy"),
+    [
+        ({"progressive": False}, ToolPolicy()),
+        ({}, ToolPolicy(allow={"worker": frozenset({"echo"})})),
+    ],
+)
+async def test_where_skills_cannot_be_opened_they_stand_whole(choice, policy) -> None:
+    model = ScriptedModel({"worker": [GOOD]})
+    async with open_memory_journal() as journal:
+        harness = make_harness(journal, model, Echo(), UseSkill(), policy=policy)
+        harness = replace(harness, choose=lambda a: Choice("m", **{"progressive": True, **choice}))
+        agent = spec("worker", "echo", skills=SKILLS, contract=REPORT, bounds=Bounds(turns=3))
+        await run_agent(agent, "go", harness, "w", account())
+    assert [section.kind for section in model.requests[0].system] == ["role", "skill", "skill"]
+    assert [tool.name for tool in model.requests[0].tools] == ["echo"]
+
+
+class Counted(TurnModel):
+    """Knows how long its requests are, and keeps them."""
+
+    def __init__(self, answer) -> None:
+        super().__init__(answer)
+        self.requests: list[Request] = []
+
+    async def respond(self, request: Request) -> Response:
+        self.requests.append(request)
+        return self._answer(request, len(self.requests))
+
+    def worst_case(self, request: Request) -> Usage:
+        return Usage(input_tokens(request), request.max_tokens)
+
+
+def long_work(last: int, words: int = 300):
+    def answer(request: Request, turn: int) -> Response:
+        if turn == last:
+            return GOOD
+        call = ToolCall(f"c{turn}", "echo", {"text": f"{turn}:" + "x" * words})
+        return Response((Opaque("here", {"thought": turn}), call), "tool_use")
+
+    return answer
+
+
+async def work(store, answer, *, turns: int, size: int = 0):
+    model = Counted(answer)
+    tool = Echo(run=lambda arguments, _: Observation(arguments["text"] + "x" * size))
+    async with open_memory_journal(store) as journal:
+        harness = progressive(make_harness(journal, model, tool), window=WINDOW, max_tokens=1000)
+        agent = spec("worker", "echo", contract=REPORT, bounds=Bounds(turns=turns))
+        result = await run_agent(agent, "the brief", harness, "w", account())
+        notes = {key: note for key, note in journal.notes("w/").items() if key.endswith("left_out")}
+    return model, result, notes
+
+
+async def test_three_hundred_turns_never_outgrow_a_small_window() -> None:
+    store = await created()
+    model, result, notes = await work(store, long_work(300), turns=300)
+    assert (result.status, len(model.requests)) == ("ok", 300)
+    sizes = [input_tokens(request) + request.max_tokens for request in model.requests]
+    assert max(sizes) <= WINDOW
+    assert len({replace(request, messages=()) for request in map(hashable, model.requests)}) == 1
+    for request in model.requests:
+        assert request.messages[0].blocks[0] == Text("the brief")
+        assert_in_pairs(request)
+    # Each time much is left out, so it is done seldom, and is on record.
+    assert 10 < len(notes) < 100
+    shown = [e.summary for e in timeline(await store.rows(RUN)) if e.key in notes]
+    assert len(shown) == len(notes)
+    assert all("no room in the window" in line for line in shown)
+    # A recorded run asks the same again, and nothing anew.
+    again, same, _ = await work(store, long_work(300), turns=300)
+    assert (same, again.requests) == (result, [])
+
+
+def hashable(request: Request) -> Request:
+    return replace(request, tools=tuple(tool.name for tool in request.tools), output_schema=None)
+
+
+def assert_in_pairs(request: Request) -> None:
+    roles = [message.role for message in request.messages]
+    assert roles == ["user", "assistant"] * (len(roles) // 2) + ["user"]
+    for asked, answered in pairwise(request.messages):
+        if asked.role == "assistant":
+            wanted = [block.id for block in asked.blocks if isinstance(block, ToolCall)]
+            given = [b.call_id for b in answered.blocks if isinstance(b, ToolResult)]
+            assert wanted == given
+
+
+async def test_a_run_that_was_cut_off_asks_what_it_would_have_asked() -> None:
+    whole, result, notes = await work(await created(), long_work(45), turns=45)
+    for cut in (7, 33):
+        store = await created()
+        await work(store, long_work(45), turns=cut)
+        turns = iter(range(cut + 1, 46))
+        later = long_work(45)
+        rest, same, seen = await work(
+            store,
+            lambda request, _, later=later, turns=turns: later(request, next(turns)),
+            turns=45,
+        )
+        assert (same, seen) == (result, notes)
+        assert rest.requests == whole.requests[cut:]
+
+
+async def test_observations_go_first_and_reasoning_behind_a_change_goes_with_it() -> None:
+    model, _, notes = await work(await created(), long_work(12, words=210), turns=12, size=1_500)
+    (key, note), *_ = notes.items()
+    turn = int(key.split("/")[1].removeprefix("turn"))
+    before, after = model.requests[turn - 2], model.requests[turn - 1]
+    gone = len(note["observations"])
+    assert note["observations"] == [f"w/turn{n}/tool1/echo" for n in range(1, gone + 1)]
+    assert 1 < gone < turn - 1
+    assert note["exchanges"] == 0
+    line = after.messages[2].blocks[0].content
+    assert 'echo {"text": "1:xxx' in line
+    assert "as w/turn1/tool1/echo; call it again" in line
+    assert "x" * 201 not in line
+    assert "x" * 1_500 in after.messages[-1].blocks[0].content
+    assert [m.role for m in after.messages[:-2]] == [m.role for m in before.messages]
+    kept = [b for m in after.messages for b in m.blocks if isinstance(b, Opaque)]
+    assert kept == [Opaque("here", {"thought": 1})]
+
+
+async def test_what_cannot_be_left_out_and_does_not_fit_is_a_failed_attempt() -> None:
+    model, result, notes = await work(await created(), long_work(9), turns=9, size=9_000)
+    assert (result.status, len(model.requests), notes) == ("failed", 1, {})
+    assert "window of m (6000 tokens, answer included)" in result.detail

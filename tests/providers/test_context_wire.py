@@ -1,0 +1,141 @@
+"""The assembled context through the real SDKs: what is cached stays, and what is signed stays valid."""
+
+import itertools
+import json
+from dataclasses import replace
+
+import pytest
+from provider_kit import MODELS, NONCE, PROVIDERS, REPORT, Search, bench, open_run
+
+from orchestrator.engine.agent import Harness, run_agent
+from orchestrator.engine.context import Choice
+from orchestrator.engine.events import ignore
+from orchestrator.engine.executor import Executor
+from orchestrator.engine.limits import Account
+from orchestrator.engine.skills import UseSkill
+from orchestrator.engine.tools import Registry, ToolPolicy
+from orchestrator.engine.types import AgentSpec, Bounds, Response, Skill
+from orchestrator.testing.messages_api import MOST_BREAKPOINTS
+from orchestrator.testing.script import thinking
+from orchestrator.testing.scripted import calls, says
+
+pytestmark = pytest.mark.anyio
+
+REPORTED = says('{"summary": "clean", "score": 0.5, "places": []}')
+SKILLS = (
+    Skill("close-reading", "Read closely.", "Read every line twice."),
+    Skill("counting", "Count.", "Count the lines."),
+)
+
+
+class LongSearch(Search):
+    async def run(self, arguments, context):
+        found = await super().run(arguments, context)
+        return replace(found, content=found.content + " of many" * 60)
+
+
+def turn(number, *wanted):
+    return Response((thinking(f"thought {number}"), *calls(*wanted).blocks), "end")
+
+
+async def review(used, window=None, turns=60):
+    """A whole agent with skills; its result, and what was left out."""
+    spec = AgentSpec(
+        "qa",
+        "looks for bugs",
+        "You look for bugs.",
+        ("search",),
+        SKILLS,
+        bounds=Bounds(turns=turns),
+        contract=REPORT,
+    )
+    choice = Choice(MODELS[used.name], 1000, window=window, progressive=True)
+    async with open_run() as journal:
+        registry = Registry([UseSkill(), LongSearch()])
+        executor = Executor(registry, ToolPolicy(), journal, nonce=NONCE, observer=ignore)
+        harness = Harness(used.model, executor, journal, ignore, choose=lambda _: choice)
+        account = Account("qa", Bounds(usd=10))
+        result = await run_agent(spec, "Look at a.py.", harness, "qa", account)
+        return result, journal.notes("qa/")
+
+
+SCRIPT = [
+    turn(1, ("use_skill", {"name": "close-reading"})),
+    turn(2, ("search", {"text": "a"})),
+    turn(3, ("search", {"text": "b"}), ("use_skill", {"name": "counting"})),
+    turn(4, ("search", {"text": "c"})),
+    turn(5, ("use_skill", {})),
+    turn(6, ("search", {"text": "d"})),
+    REPORTED,
+]
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+async def test_the_prefix_keeps_every_byte_while_skills_come_and_go(name):
+    async with bench(name, SCRIPT) as used:
+        result, _ = await review(used)
+        used.server.finish()
+        bodies = [_unmarked(body) for body in used.bodies]
+    assert result.status == "ok", result.detail
+    read = [shown(body) for body in bodies]
+    assert ["twice" in text for text in read] == [False, True, True, False, False, False, False]
+    assert ["Count the" in text for text in read] == [False] * 3 + [True, True, False, False]
+    key = "input" if name == "openai" else "messages"
+    for body in bodies:
+        body[key] = lasting(body[key])
+    for shorter, longer in itertools.pairwise(bodies):
+        same = len(json.dumps(shorter[key])) - 1
+        assert json.dumps(longer[key])[:same] == json.dumps(shorter[key])[:same]
+        assert json.dumps({**longer, key: 0}) == json.dumps({**shorter, key: 0})
+
+
+def shown(body):
+    """What a model reads: not the asides that a later message has cleared."""
+    said = body.get("messages") or body["input"]
+    last = max((at for at, m in enumerate(said) if m.get("role") == "user"), default=0)
+    return json.dumps([m for at, m in enumerate(said) if at > last or "clear_at" not in m])
+
+
+def lasting(messages):
+    """The conversation without the open skill at its end."""
+    end = messages[-1]
+    if "# Skill" not in json.dumps(end) or end["role"] == "system":
+        return messages
+    return messages[:-1]
+
+
+def _unmarked(value):
+    if isinstance(value, dict):
+        return {key: _unmarked(below) for key, below in value.items() if key != "cache_control"}
+    return [_unmarked(below) for below in value] if isinstance(value, list) else value
+
+
+async def test_claudes_breakpoints_stand_before_the_open_skill_and_are_found_again():
+    async with bench("anthropic", SCRIPT) as used:
+        await review(used)
+        used.server.finish()
+        bodies, headers = used.bodies, [seen.headers for seen in used.server.seen]
+    for at, body in enumerate(bodies):
+        assert json.dumps(body).count('"cache_control"') <= MOST_BREAKPOINTS
+        assert "cache_control" in body["system"][-1]
+        *_, last = (m for m in body["messages"] if m["role"] == "user")
+        assert "cache_control" in last["content"][-1]
+        cleared = [m for m in body["messages"] if m["role"] == "system"]
+        assert len(cleared) == min(at, 4)
+        assert ("anthropic-beta" in headers[at]) == bool(cleared)
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+async def test_what_is_left_out_keeps_requests_valid(name):
+    """The strict servers know calls without results, and reasoning that was signed over more."""
+    opened = turn(0, ("use_skill", {"name": "counting"}))
+    script = [opened, *(turn(n, ("search", {"text": str(n)})) for n in range(1, 25)), REPORTED]
+    async with bench(name, script) as used:
+        result, notes = await review(used, window=7_000)
+        used.server.finish()
+        last = json.dumps(used.bodies[-1])
+    assert result.status == "ok", result.detail
+    assert len(notes) > 1
+    assert "Earlier turns of this conversation are left out" in last
+    assert "Count the lines" in last
+    assert "Look at a.py." in last
