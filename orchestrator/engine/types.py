@@ -70,11 +70,7 @@ class Opaque:
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """The harness's words that hold until the user's next message, and not beyond.
-
-    They stand last in a message of the user. Earlier ones stay where they are, so that what was
-    said is only ever added to; a provider sees to it that they are read no more.
-    """
+    """The harness's words until the user's next message; they stand last in one of the user."""
 
     text: str
 
@@ -159,8 +155,7 @@ class Request:
     Attributes:
         agent: who asks; providers may ignore it, traces do not.
         output_schema: JSON Schema of the final report, None for free text.
-        max_tokens: the most it may answer; with the counted input this is the worst case that is
-            reserved before the call.
+        max_tokens: the most it may answer; with the counted input, what is reserved for the call.
         nonce: frames untrusted text in this run; quoted text cannot know it.
     """
 
@@ -286,8 +281,7 @@ class Rubric:
     """What a judge scores by.
 
     A node's score is the weighted mean of its children: sum of weight times score over the sum of
-    the positive weights, clipped to 0..1. Only children that count (see ``Criterion.na`` and
-    ``Criterion.abstain``) enter.
+    the positive weights, clipped to 0..1. Only children that count enter (``na``, ``abstain``).
 
     Attributes:
         threshold: a total at or above it is accepted.

@@ -35,8 +35,9 @@ BYTES_PER_TOKEN = 4
 
 BASIS = (
     f"""Expected: one iteration, in which an agent takes a turn to open each of its playbooks, one
-    to follow it, {LOOKS} to look around and one to report. An answer has {ANSWER} tokens, a playbook's results
-    {RESULTS:,}, each file is read once, and what was sent before is read from a cache.""",
+    to follow it, {LOOKS} to look around and one to report. An answer has {ANSWER} tokens, a
+    playbook's results {RESULTS:,}, each file is read once, and what was sent before is read from a
+    cache.""",
     """At most: what the bounds of the agents and of the run allow, at the dearest rates that can
     apply. No call begins whose worst case does not fit what is left.""",
     "A try whose reply was lost on the way may be billed without our seeing it.",
