@@ -20,8 +20,8 @@ from orchestrator.engine.guards import RateGuard, RepetitionGuard, SensitiveGuar
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.limits import Account
 from orchestrator.engine.ports import Approver, Model, Rollback, Tool
-from orchestrator.engine.text_guards import GuardedModel, TextGuards
 from orchestrator.engine.skills import UseSkill
+from orchestrator.engine.text_guards import GuardedModel, TextGuards
 from orchestrator.engine.tools import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds
 from orchestrator.review import knowledge, waivers
