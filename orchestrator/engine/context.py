@@ -33,7 +33,7 @@ from orchestrator.engine.types import (
 )
 from orchestrator.engine.window import KEPT, Omission, least, without
 from orchestrator.engine.wire import message_to_json, sections_to_json, tools_to_json
-from orchestrator.errors import ModelError
+from orchestrator.errors import GuardRefused, ModelError
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,12 +155,14 @@ class Context:
         known = self._journal.noted(note)
         if known is not None:
             self._leave_out(Omission.from_json(known))
-        elif not self._journal.recorded(f"{key}/model") and self._tokens(model) > room:
+        elif not self._journal.recorded(f"{key}/model") and not self._fits(model, room):
             omission = least(
-                self.messages, self._nonce, lambda left: self._tokens(model, left) <= room * KEPT
+                self.messages,
+                self._nonce,
+                lambda left: self._fits(model, room * KEPT, left),
             )
             self._leave_out(omission)
-            if self._tokens(model) > room:
+            if not self._fits(model, room):
                 raise ModelError(
                     f"its task and last turn do not fit the window of {self._standing.model} "
                     f"({self._window} tokens, answer included); "
@@ -168,9 +170,13 @@ class Context:
                 )
             self._journal.note(note, omission.to_json())
 
-    def _tokens(self, model: Model, messages: Sequence[Message] | None = None) -> int:
+    def _fits(self, model: Model, room: float, messages: Sequence[Message] | None = None) -> bool:
         sent = self.messages if messages is None else messages
-        return model.worst_case(replace(self._standing, messages=tuple(sent))).input_tokens
+        request = replace(self._standing, messages=tuple(sent))
+        try:
+            return model.worst_case(request).input_tokens <= room
+        except GuardRefused:
+            return True  # the call itself is refused, which is on record
 
     def _leave_out(self, omission: Omission) -> None:
         self.messages = without(self.messages, omission, self._nonce)

@@ -14,6 +14,7 @@ from orchestrator.engine.canonical import digest
 from orchestrator.engine.ports import Model
 from orchestrator.engine.redaction import Redactor
 from orchestrator.engine.types import (
+    Aside,
     Block,
     Message,
     Request,
@@ -172,6 +173,8 @@ class GuardedModel:
         match block:
             case Text(text):
                 return Text(self._text(text, "brief", agent))
+            case Aside(text):
+                return Aside(self._text(text, "system", agent))
             case ToolResult():
                 return replace(block, content=self._text(block.content, "observation", agent))
         return block
