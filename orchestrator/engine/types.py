@@ -132,6 +132,7 @@ class Usage:
     Attributes:
         saved_usd: what the provider's cache saved, less what writing to it cost.
         estimated: the server did not say what it used, so this is the worst case.
+        lost: tries before it whose reply never came, and which may have been billed besides.
     """
 
     input_tokens: int = 0
@@ -141,6 +142,7 @@ class Usage:
     usd: float = 0.0
     saved_usd: float = 0.0
     estimated: bool = False
+    lost: int = 0
 
     @property
     def tokens(self) -> int:

@@ -64,6 +64,7 @@ def usage_to_json(usage: Usage) -> dict[str, Json]:
         "usd": usage.usd,
         "saved_usd": usage.saved_usd,
         "estimated": usage.estimated,
+        "lost": usage.lost,
     }
 
 

@@ -95,11 +95,11 @@ class ApiModel(ABC):
             ModelError: no usable answer came; one line that says what to do.
         """
         who = f"{self.name} {request.model}"
-        body, lost = self.body(request), False
+        body, lost = self.body(request), 0
 
         def report(fault: Transient, wait: float) -> None:
             nonlocal lost
-            lost = lost or fault.lost
+            lost += fault.lost
             event = CallEvent(
                 "retry", self.name, request.model, request.agent, str(fault), wait, fault.lost
             )
@@ -113,14 +113,15 @@ class ApiModel(ABC):
                 report,
             )
         except ModelError as fault:
-            fault.billed = fault.billed or lost
+            fault.billed = fault.billed or lost > 0
             raise
         try:
             reply = self.read(an_object(loads(data), "it"), request)
         except Unusable as fault:
             raise ModelError(f"{who} sent a reply that cannot be used: {fault}") from None
         blocks, stop = settle(reply.blocks, reply.stop)
-        return Response(blocks, stop, self._usage(reply, request), reply.model or request.model)
+        used = replace(self._usage(reply, request), lost=lost)
+        return Response(blocks, stop, used, reply.model or request.model)
 
     # --- one try --------------------------------------------------------------------------------
 

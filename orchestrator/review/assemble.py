@@ -236,11 +236,14 @@ def _usage(case: Case) -> Usage:
 
 
 def _uncounted(calls: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """What is to be said of calls that did not tell what they used."""
-    count = sum(bool(used.get("estimated")) for used in calls)
-    if not count:
-        return ()
-    return (f"{count} of {len(calls)} model calls did not say what they used: their worst case",)
+    """What is to be said of calls whose cost is not known to the token."""
+    guessed = sum(bool(used.get("estimated")) for used in calls)
+    lost = sum(int(used.get("lost", 0)) for used in calls)
+    said = {
+        f"calls that did not say what they used, counted at their worst case: {guessed}": guessed,
+        f"tries whose reply was lost, and which may have been billed besides: {lost}": lost,
+    }
+    return tuple(sentence for sentence, count in said.items() if count)
 
 
 def _provenance(case: Case) -> Provenance:

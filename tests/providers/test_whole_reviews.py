@@ -104,6 +104,9 @@ def test_what_goes_wrong_on_the_way_is_tried_again_or_is_one_agents_failure(
         assert verdict.findings[0].title == FINDING["title"]
         assert verdict.status == "incomplete"
         assert verdict.usage.model_calls == len(server.seen) - 2
+        assert verdict.usage.notes == (
+            "tries whose reply was lost, and which may have been billed besides: 1",
+        )
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
