@@ -200,9 +200,7 @@ class Bounds:
     Attributes:
         iterations: rounds of the whole flow.
         turns: model calls of one agent.
-        tool_calls, tokens: counts.
-        usd: US dollars.
-        seconds: wall time.
+        tool_calls, tokens: counts; ``usd`` in US dollars, ``seconds`` of wall time.
     """
 
     iterations: float = float("inf")
