@@ -14,6 +14,7 @@ from typing import Any
 
 import griffe
 
+from orchestrator.review.checks import newer_python
 from orchestrator.review.checks.python_source import (
     Definition,
     Source,
@@ -175,10 +176,14 @@ class Surface:
 
 def _visit(name: str, source: Source) -> griffe.Module:
     logging.getLogger("griffe").setLevel(logging.CRITICAL)
-    collection = griffe.ModulesCollection()
+    collection, path = griffe.ModulesCollection(), Path(source.path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        module = griffe.visit(name, Path(source.path), source.text, modules_collection=collection)
+        try:
+            module = griffe.visit(name, path, source.text, modules_collection=collection)
+        except SyntaxError:  # it parses by itself
+            text, _ = newer_python.older(source.text)
+            module = griffe.visit(name, path, text, modules_collection=collection)
     collection[name] = module
     return module
 

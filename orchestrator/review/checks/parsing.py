@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
-import sys
 import tomllib
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import yaml
 
+from orchestrator.review.checks import newer_python
 from orchestrator.review.checks.text import Finding, Gap, Source, reply_of
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _COMMENTED = re.compile(r"(?:^|/)(?:tsconfig|jsconfig)[^/]*\.json$|\.jsonc$|(?:^|/)\.[^/]+(?:/|$)")
 _TEMPLATE = re.compile(r"\{\{.*\}\}|\{%.*%\}|<%.*%>")
-# What a newer Python reads and this one may not.
+# Where what even `newer_python` does not know may be what a newer Python reads.
 _NEWER = re.compile(
     r"^\s*type\s+\w+|\b(?:def|class)\s+\w+\s*\[|\b[rR]?[tT]['\"]|\b[rR]?[fF]['\"]"
     r"|^\s*except\s+[\w.]+\s*,|^\s*except\s*\*"
@@ -40,12 +38,10 @@ def looks(source: Source) -> Iterator[Finding]:
 
 def _python(source: Source) -> Iterator[Finding]:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ast.parse(source.data)
+        newer_python.parse(source.data)
     except SyntaxError as fault:
         line = min(fault.lineno or 1, len(source.lines))
-        if sys.version_info < (3, 14) and _NEWER.search(source.lines[line - 1]):
+        if not newer_python.COMPLETE and _NEWER.search(source.lines[line - 1]):
             raise Gap(f"line {line} may need a newer Python than this one") from None
         yield Finding("python", line, f"Python cannot parse this: {fault.msg}")
     except ValueError as fault:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from orchestrator.review.checks import newer_python
 from orchestrator.sandbox.paths import read_beneath
 
 MAX_BYTES = 1 << 20  # a tree takes some hundred times the bytes of its text
@@ -135,9 +135,7 @@ def parse_text(text: str, name: str = "<text>") -> ast.Module:
         NotParsedError: a syntax error, or nested deeper than the parser goes.
     """
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(text, name)
+        return newer_python.parse(text, name)
     except SyntaxError as fault:
         raise NotParsedError(f"does not parse: line {fault.lineno or 1}: {fault.msg}") from None
     except (RecursionError, MemoryError):

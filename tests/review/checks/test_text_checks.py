@@ -110,11 +110,10 @@ def test_a_hostile_file_is_a_gap_or_a_finding_and_never_a_crash(
         assert codes(reply) or says in reply["gaps"][name]
 
 
-def test_a_file_that_needs_a_newer_python_is_a_gap(tmp_path: Path):
-    reply = look(
-        parsing, tmp_path, "a.py", "def first[T](items: list[T]) -> T:\n    return items[0]\n"
-    )
-    assert codes(reply) == []
+def test_a_file_that_a_newer_python_reads_is_read(tmp_path: Path):
+    text = "def first[T](items: list[T]) -> T:\n    return f'{items['k'].decode('utf-8')}'\n"
+    reply = look(parsing, tmp_path, "a.py", text)
+    assert (codes(reply), reply["gaps"]) == ([], {})
 
 
 def api(tmp_path: Path, before: str, after: str | None) -> list[str]:
@@ -158,6 +157,8 @@ def api(tmp_path: Path, before: str, after: str | None) -> list[str]:
         ("class A:\n    def m(self): ...\n    X = 1\n", "class A:\n    X = 1\n", True),
         ("LIMIT = 1\n", "LIMIT = 2\n", False),
         ("def f(a=1): ...\n", "def f(a=2): ...\n", False),
+        ("def f[T](a: T): ...\nX = f'{d['k']}'\n", "def f[T](a: T, b: T): ...\n", True),
+        ("def f[T](a: T): ...\n", "def f[T](a: T):\n    return f'{a['k']}'\n", False),
     ],
 )
 def test_public_api_by_pairs(before: str, after: str, broken: bool, tmp_path: Path):

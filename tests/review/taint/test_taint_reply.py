@@ -39,6 +39,12 @@ def test_shows_the_way_from_source_to_sink_step_by_step(tmp_path: Path) -> None:
     assert finding["message"] == "request data reaches a command line (os.system)"
 
 
+def test_values_are_followed_through_syntax_newer_than_the_interpreter(tmp_path: Path) -> None:
+    app = APP.replace('"ls " + name', "f'ls {request.args['name']}'")
+    reply = trace(tmp_path, {"app.py": app, "helpers.py": HELPERS})
+    assert ([one["line"] for one in reply["findings"]], reply["gaps"]) == ([4], {})
+
+
 def test_a_sink_outside_the_change_is_reported_where_the_change_leads_to_it(
     tmp_path: Path,
 ) -> None:

@@ -3,12 +3,12 @@
 import ast
 import re
 import sys
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from orchestrator.review.checks import newer_python
 from orchestrator.review.checks.taint.values import Value
 from orchestrator.sandbox.paths import read_beneath
 
@@ -171,9 +171,7 @@ class Project:
         if text is None:
             return None
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the file's own warnings are not ours
-                tree = ast.parse(read_beneath(self.root, path))
+            tree = newer_python.parse(read_beneath(self.root, path))
         except SyntaxError as error:
             self.gaps[path] = f"does not parse: {error.msg} at line {error.lineno or 0}"
         except (ValueError, RecursionError, MemoryError, OSError) as error:
