@@ -161,7 +161,7 @@ def catalog(repo: Path | None) -> CatalogListing:
         rules = load_rules(layers)
         found = load(layers, tools=TOOLS.keys(), contracts=contracts())
         waivers.check(found.verdict_policy, rules)
-        knowledge.check(layers)
+        knowledge.check(layers, rules)
     except ConfigError as fault:
         faults += [fault] if str(fault) not in map(str, faults) else []
     if faults:

@@ -15,6 +15,7 @@ from typing import Any
 import anyio
 
 from orchestrator.app import state
+from orchestrator.app.answers import kept_answers
 from orchestrator.app.approvals import head_now
 from orchestrator.app.coverage import taken_in
 from orchestrator.app.keys import signing_key
@@ -203,10 +204,12 @@ async def _work(run: _Run, observer: Observer, begin: Callable[[], Any]) -> Verd
             ),
             more_tools=partial(open_tools, repo=run.options.repo, environment=os.environ),
         )
-        async with run.pool, open_case(change, journal, opening) as case:
-            ticker.account = case.budget
-            await machine.run(FLOW, case, journal, ticker)
-            verdict = assemble(case)
+        with kept_answers(run.options) as answers:
+            opening = replace(opening, answers=answers)
+            async with run.pool, open_case(change, journal, opening) as case:
+                ticker.account = case.budget
+                await machine.run(FLOW, case, journal, ticker)
+                verdict = assemble(case)
         journal.note(VERDICT, verdict.model_dump(mode="json"))
         await journal.flush()
         observer(Event("run_finished", journal.elapsed(), detail=verdict.stop.reason))

@@ -24,6 +24,7 @@ class ReviewOptions:
         max_minutes: wall time in minutes.
         max_usd: US dollars.
         coverage: absolute paths of coverage reports.
+        no_cache: do without what analysers said of files in earlier reviews.
     """
 
     repo: Path | None
@@ -39,6 +40,7 @@ class ReviewOptions:
     max_minutes: float | None
     max_usd: float | None
     coverage: Sequence[str] | None = None
+    no_cache: bool = False
 
 
 @dataclass(frozen=True, slots=True)

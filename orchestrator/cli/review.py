@@ -60,6 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="only say what the review is expected to cost, and what at the most; asks no model",
     )
+    how.add_argument(
+        "--no-cache", action="store_true", help="ask analysers again about files they know"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -83,6 +86,7 @@ def run(args: argparse.Namespace) -> int:
         max_tool_calls=args.max_tool_calls,
         max_minutes=args.max_minutes,
         max_usd=args.max_usd,
+        no_cache=args.no_cache,
         coverage=[os.path.abspath(name) for name in args.coverage],
     )
     if args.estimate:

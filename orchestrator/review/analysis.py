@@ -87,6 +87,10 @@ class SideAnalyser(Protocol):
     name: str
     needs: Needs
 
+    @property
+    def identity(self) -> str | None:
+        """What its answer about a file depends on besides name and content; None: too much."""
+
     def wants(self, path: str) -> bool:
         """Whether this analyser reads files of this name; content is its own affair."""
 

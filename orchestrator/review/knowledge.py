@@ -1,60 +1,121 @@
-"""What the tracer knows of libraries: data files, of all layers, put where it reads them."""
+"""Data files that checks read in their own process: of all layers, put where they find them.
+
+``config/taint`` tells the tracer of libraries, ``config/patterns`` holds patterns of defects in
+other languages.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from orchestrator.catalog.source import Source, latest
 from orchestrator.engine.canonical import digest
 from orchestrator.errors import ConfigError
+from orchestrator.resources import data_root
+from orchestrator.review.rules import RuleTable
 
-PATTERN = "config/taint/*.yaml"
+Documents = Sequence[tuple[str, Mapping[str, Any]]]  # name in messages, content
+Known = Mapping[str, Mapping[str, Any]]  # name without suffix → content
 
 
-def write(sources: Sequence[Source], folder: Path) -> list[str]:
-    """Write the files of all layers into a folder of ours; returns their paths.
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One folder of data files.
 
-    A layer's file is added, or replaces the lower one of its name.
-
-    Raises:
-        ConfigError: a fault in a repository's own file.
+    Attributes:
+        folder: such as ``config/taint``.
+        check: raises ``ConfigError`` for what its check could not read; given a repository's own
+            files, those of all layers, and the rules.
     """
-    check(sources)
+
+    folder: str
+    check: Callable[[Documents, Known, RuleTable], None]
+
+    def files(self, sources: Sequence[Source]) -> Mapping[str, bytes]:
+        """The files of all layers; one replaces the lower one of its name."""
+        found = latest(sources, f"{self.folder}/*.yaml").values()
+        return {f"{file.stem}.yaml": file.data for file in found}
+
+
+def _check_taint(documents: Documents, known: Known, rules: RuleTable) -> None:
+    from orchestrator.review.checks.taint.knowledge import build  # noqa: PLC0415 - as few have own
+
+    for document in documents:
+        build([document])
+
+
+def _check_patterns(documents: Documents, known: Known, rules: RuleTable) -> None:
+    from orchestrator.review.checks.patterns.own import check_own  # noqa: PLC0415
+
+    check_own(documents, known, rules.codes("patterns"))
+
+
+TAINT = Kind("config/taint", _check_taint)
+PATTERNS = Kind("config/patterns", _check_patterns)
+KINDS = (TAINT, PATTERNS)
+
+
+def write(kind: Kind, sources: Sequence[Source], folder: Path) -> list[str]:
+    """Write the files of all layers into a folder of ours; returns their paths."""
     folder.mkdir()
     paths = []
-    for file in latest(sources, PATTERN).values():
-        place = folder / f"{file.stem}.yaml"
-        place.write_bytes(file.data)
+    for name, data in kind.files(sources).items():
+        place = folder / name
+        place.write_bytes(data)
         paths.append(str(place))
     return paths
 
 
-def check(sources: Sequence[Source]) -> None:
-    """Hold a repository's own files against what the tracer can read.
+def check(sources: Sequence[Source], rules: RuleTable) -> None:
+    """Hold a repository's own files against what the checks can read.
 
     Raises:
         ConfigError: the first fault.
     """
-    own = list(latest(sources[1:], PATTERN).values())
-    if not own:
-        return
-    from orchestrator.review.checks.taint.knowledge import build  # noqa: PLC0415 - as few have own
-
-    for file in own:
-        try:
-            content = yaml.safe_load(file.data)
-        except yaml.YAMLError as fault:
-            why = " ".join(str(fault).split())
-            raise ConfigError(f"not valid YAML: {why}", file.shown) from None
-        if not isinstance(content, dict):
-            raise ConfigError("a knowledge file must be a mapping of sections", file.shown)
-        build([(file.shown, content)])
+    for kind in KINDS:
+        own = latest(sources[1:], f"{kind.folder}/*.yaml").values()
+        if own:
+            documents = [(file.shown, _parsed(file.data, file.shown)) for file in own]
+            known = {
+                file.stem: _parsed(file.data, file.shown)
+                for file in latest(sources, f"{kind.folder}/*.yaml").values()
+            }
+            kind.check(documents, known, rules)
 
 
-def knowledge_digest(sources: Sequence[Source]) -> str:
-    """SHA-256 over all files."""
-    files = latest(sources, PATTERN)
-    return digest({path: file.data.decode("utf-8", "replace") for path, file in files.items()})
+def _parsed(data: bytes, shown: str) -> Mapping[str, Any]:
+    try:
+        content = yaml.safe_load(data)
+    except yaml.YAMLError as fault:
+        why = " ".join(str(fault).split())
+        raise ConfigError(f"not valid YAML: {why}", shown) from None
+    if not isinstance(content, dict):
+        raise ConfigError("a data file must be a mapping of sections", shown)
+    return content
+
+
+def digests(sources: Sequence[Source]) -> dict[str, str]:
+    """Folder → SHA-256 over all its files."""
+    return {
+        kind.folder: digest(
+            {name: data.decode("utf-8", "replace") for name, data in kind.files(sources).items()}
+        )
+        for kind in KINDS
+    }
+
+
+def further_names(languages: Sequence[str]) -> list[str]:
+    """The file names of languages that a repository adds, as patterns.
+
+    Args:
+        languages: the paths of all files of patterns.
+    """
+    shipped = {path.name for path in (data_root() / PATTERNS.folder).glob("*.yaml")}
+    own = [Path(file) for file in languages if Path(file).name not in shipped]
+    contents = (yaml.safe_load(file.read_text("utf-8")) for file in own)
+    return [f"*{suffix}" for content in contents for suffix in content.get("grammars", ())]

@@ -25,6 +25,7 @@ from orchestrator.engine.text_guards import GuardedModel, TextGuards
 from orchestrator.engine.tools import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds
 from orchestrator.review import knowledge, waivers
+from orchestrator.review.answers import Answers
 from orchestrator.review.case import Case
 from orchestrator.review.change.types import Change
 from orchestrator.review.contracts import contracts
@@ -79,6 +80,7 @@ class Opening:
         rollback: puts back what a writing tool did; None: nothing may write.
         more_tools: opens tools from elsewhere, for the time of the case.
         coverage: finds the coverage reports.
+        answers: what analysers said of files in earlier reviews; None: everything is asked again.
     """
 
     sources: Sequence[Source]
@@ -93,6 +95,7 @@ class Opening:
         [Catalog, Settings, Journal], AbstractAsyncContextManager[Sequence[Tool]]
     ] = no_more_tools
     coverage: Callable[[Settings, Journal], Awaitable[Sequence[CoverageReport]]] = no_coverage
+    answers: Answers | None = None
 
 
 def read_catalog(sources: Sequence[Source]) -> Catalog:
@@ -115,7 +118,8 @@ async def open_case(change: Change, journal: Journal, opening: Opening) -> Async
     sources = opening.sources
     catalog, rules = read_catalog(sources), load_rules(sources)
     waivers.check(catalog.verdict_policy, rules)
-    more = {"config/rules": rules.digest, "config/taint": knowledge.knowledge_digest(sources)}
+    knowledge.check(sources, rules)
+    more = {"config/rules": rules.digest, **knowledge.digests(sources)}
     journal.note("intake/catalog", {**catalog.digests, **more})
     settings = opening.adjust(catalog.settings)
     left_out = excluded(change, catalog.verdict_policy)
@@ -130,9 +134,20 @@ async def open_case(change: Change, journal: Journal, opening: Opening) -> Async
         focus = Focus()
         paths = [file.path for file in change.files if not session.left_out(file)]
         checks = [rule.name for rule in required(catalog.verdict_policy.required_checks, paths)]
-        known = knowledge.write(sources, session.root / "taint")
+        known = knowledge.write(knowledge.TAINT, sources, session.root / "taint")
+        languages = knowledge.write(knowledge.PATTERNS, sources, session.root / "patterns")
         reports = await opening.coverage(settings, journal)
-        ground = Ground(session, opening.pool, settings.specialists, focus, checks, known, reports)
+        ground = Ground(
+            session,
+            opening.pool,
+            settings.specialists,
+            focus,
+            checks,
+            known,
+            languages,
+            reports,
+            opening.answers,
+        )
         tools = [UseSkill(), *build(ground, catalog.tool_policy), *from_elsewhere]
         nonce = await drawn(journal)
         journal.redact.add(serving.secrets)

@@ -8,24 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 from orchestrator.catalog.settings import ToolPolicy
+from orchestrator.engine.canonical import digest
 from orchestrator.engine.ports import Tool
-from orchestrator.resources import data_root
 from orchestrator.review.analysers.checks import Check
 from orchestrator.review.analysers.compare import CompareCheck
+from orchestrator.review.analysers.executables import Program
 from orchestrator.review.analysers.hadolint import Hadolint
 from orchestrator.review.analysers.layering import Layering
 from orchestrator.review.analysers.oxlint import Oxlint
-from orchestrator.review.analysers.programs import Program
 from orchestrator.review.analysers.ruff import Ruff
 from orchestrator.review.analysers.shellcheck import ShellCheck
 from orchestrator.review.analysers.typos import Typos
 from orchestrator.review.analysers.uncovered import UncoveredLines
 from orchestrator.review.analysers.zizmor import Zizmor
 from orchestrator.review.analysis import ChangeAnalyser, Needs, SideAnalyser
+from orchestrator.review.answers import Answers, remembered
 from orchestrator.review.coverage import CoverageReport
+from orchestrator.review.knowledge import further_names
 from orchestrator.review.names import (
     ANY,
     DATA,
@@ -56,7 +59,9 @@ class Ground:
         focus: which iteration this is; the flow moves it on.
         required: names of the checks that the policy requires of this change.
         knowledge: files of what the tracer knows.
+        languages: files of patterns in other languages.
         coverage: reports of what the change's tests ran.
+        answers: those of earlier reviews.
     """
 
     session: Session
@@ -65,7 +70,9 @@ class Ground:
     focus: Focus
     required: Sequence[str]
     knowledge: Sequence[str]
+    languages: Sequence[str]
     coverage: Sequence[CoverageReport] = ()
+    answers: Answers | None = None
 
     def codes(self, analyser: str, category: str | None = None) -> frozenset[str]:
         """The codes of an analyser that the rule table turns on."""
@@ -119,19 +126,20 @@ def _taint(ground: Ground) -> SideAnalyser:
 
 
 def _patterns(category: str, about: str) -> OfSide:
-    languages = sorted(str(file) for file in (data_root() / "config/patterns").glob("*.yaml"))
-    return OfSide(
-        about,
-        lambda ground: Check(
+    def make(ground: Ground) -> SideAnalyser:
+        codes = sorted(ground.codes("patterns", category))
+        return Check(
             "patterns",
             "patterns",
-            PATTERNED,
+            (*PATTERNED, *further_names(ground.languages)),
             "file",
             pool=ground.pool,
             session=ground.session,
-            extra={"languages": languages, "codes": sorted(ground.codes("patterns", category))},
-        ),
-    )
+            extra={"languages": list(ground.languages), "codes": codes},
+            depends=digest([codes, [Path(file).read_text("utf-8") for file in ground.languages]]),
+        )
+
+    return OfSide(about, make)
 
 
 def _compare(
@@ -287,5 +295,6 @@ def build(ground: Ground, policy: ToolPolicy) -> list[Tool]:
 
 def _analyser(name: str, entry: OfSide | OfChange, ground: Ground) -> Tool:
     if isinstance(entry, OfSide):
-        return SideTool(name, entry.description, entry.make(ground), ground.session)
+        analyser = remembered(entry.make(ground), ground.answers)
+        return SideTool(name, entry.description, analyser, ground.session)
     return ChangeTool(name, entry.description, entry.make(ground), ground.session)

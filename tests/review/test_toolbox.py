@@ -15,7 +15,7 @@ COMPARED = sorted(name for name, entry in ANALYSERS.items() if isinstance(entry,
 
 @pytest.mark.parametrize("name", COMPARED)
 def test_a_compare_check_is_given_the_files_that_its_module_asks_for(name: str) -> None:
-    analyser = ANALYSERS[name].make(Ground(None, None, (), None, (), ()))  # type: ignore[arg-type]
+    analyser = ANALYSERS[name].make(Ground(None, None, (), None, (), (), ()))  # type: ignore[arg-type]
     assert isinstance(analyser, CompareCheck)
     module = import_module(f"orchestrator.review.checks.{name}")
     assert analyser._whole_tree is module.NEEDS_TREE

@@ -54,6 +54,7 @@ class Check:
         tree: what it is told of the rest of the side: nothing, the names of all files, or that all
             files it wants are on disk as well.
         extra: further parts of its job.
+        depends: what stands for them in its identity: the content of files, not their places.
     """
 
     def __init__(
@@ -67,11 +68,17 @@ class Check:
         session: Session,
         tree: Literal["nothing", "names", "files"] = "nothing",
         extra: Mapping[str, Any] | None = None,
+        depends: str = "",
     ) -> None:
         self.name, self.needs = name, needs
         self._function, self._patterns = f"{PACKAGE}.{module}:run", tuple(patterns)
         self._pool, self._session = pool, session
-        self._tree, self._extra = tree, dict(extra or {})
+        self._tree, self._extra, self._depends = tree, dict(extra or {}), depends
+
+    @property
+    def identity(self) -> str | None:
+        """The check and what it was told; None where it is told of other files."""
+        return f"{self._function} {self._depends}" if self._tree == "nothing" else None
 
     def wants(self, path: str) -> bool:
         """By name."""

@@ -5,14 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
-from orchestrator.review.analysers.programs import (
-    FEW,
-    UNBOUNDED,
-    Copies,
-    ProgramAnalyser,
-    Seen,
-    one_line,
-)
+from orchestrator.review.analysers.executables import FEW, UNBOUNDED, one_line
+from orchestrator.review.analysers.programs import Copies, ProgramAnalyser, Seen
 from orchestrator.review.analysis import Raw
 
 _NAMES = frozenset({"Dockerfile", "Containerfile"})

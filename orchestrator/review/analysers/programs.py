@@ -7,162 +7,21 @@ comments that would silence a program can be taken out of the copy. What is repo
 
 from __future__ import annotations
 
-import json
 import os
-import re
-import shutil
-import sys
-import sysconfig
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import anyio
 import anyio.to_thread
 
 from orchestrator.errors import SandboxError
+from orchestrator.review.analysers.executables import LIMITS, MOST, Program, one_line
 from orchestrator.review.analysis import Needs, Raw, Report, Side
-from orchestrator.sandbox.box import Box, Limits
 from orchestrator.sandbox.paths import Beneath
-from orchestrator.sandbox.process import run
-
-ARGV_BYTES = 100_000  # of file names in one call; Linux allows 128 KiB in one page-aligned string
-MOST = 10_000  # files in one call
-FEW = 25  # of the programs that may take a second for one file, so that a call ends in time
-LIMITS = Limits(seconds=60)
-# Programs built with GHC reserve a terabyte of address space at their start: no limit fits them.
-UNBOUNDED = Limits(seconds=60, memory=0)
-_REASON = 200
-
-
-def one_line(text: str) -> str:
-    """Text from a program, fit for one line of a report: at most 200 printable characters."""
-    flat = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return flat if len(flat) <= _REASON else flat[: _REASON - 1] + "…"
-
-
-def batches(names: Iterable[str], most: int = MOST, limit: int = ARGV_BYTES) -> Iterator[list[str]]:
-    """Split file names into parts of ``most`` that fit a command line of ``limit`` bytes."""
-    part: list[str] = []
-    size = 0
-    for name in names:
-        cost = len(os.fsencode(name)) + 1 + 8  # its NUL and its pointer
-        if part and (size + cost > limit or len(part) == most):
-            yield part
-            part, size = [], 0
-        part.append(name)
-        size += cost
-    if part:
-        yield part
-
-
-class ProgramFailed(SandboxError):
-    """A program ended with an exit code that says it did not do its work.
-
-    Args:
-        name: of the program.
-        code: its exit code.
-        stderr: what it said.
-    """
-
-    def __init__(self, name: str, code: int, stderr: bytes) -> None:
-        self.code = code
-        why = one_line(stderr.decode(errors="replace")) or "it said nothing more"
-        super().__init__(f"{name} ended with exit code {code}: {why}")
-
-
-class Program:
-    """One external program: where it is, which version, and its JSON output.
-
-    Args:
-        name: of the executable.
-        package: what ``pip install`` brings it.
-        limits: of each run.
-        search: folders to look in, as in PATH. By default this interpreter's scripts folder, then
-            PATH.
-        most: files in one run.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        package: str,
-        *,
-        limits: Limits = LIMITS,
-        search: str | None = None,
-        most: int = MOST,
-    ) -> None:
-        self.name = name
-        self._package = package
-        self._limits = limits
-        self._search = search
-        self._most = most
-        self._version = ""
-
-    def find(self) -> str:
-        """The executable's absolute path.
-
-        Raises:
-            SandboxError: it is not installed.
-        """
-        search = self._search
-        if search is None:
-            # Not resolved: the interpreter of a virtualenv is a link to one outside of it.
-            own = (str(Path(sys.executable).parent), sysconfig.get_path("scripts"))
-            search = os.pathsep.join((*own, os.environ.get("PATH", os.defpath)))
-        # A relative entry would find programs in the folder we happen to stand in.
-        absolute = os.pathsep.join(f for f in search.split(os.pathsep) if os.path.isabs(f))
-        found = shutil.which(self.name, path=absolute)
-        if found is None:
-            raise SandboxError(
-                f"{self.name} is not installed; run `pip install {self._package}` "
-                "in the environment of this program"
-            )
-        return found
-
-    async def version(self) -> str:
-        """The version it states, read once.
-
-        Raises:
-            SandboxError: it is not installed, or does not start.
-        """
-        if not self._version:
-            done = await run([self.find(), "--version"], box=Box(), limits=self._limits)
-            stated = re.search(rb"\d+(?:\.\d+)+", done.stdout)
-            if done.code != 0 or stated is None:
-                raise ProgramFailed(self.name, done.code, done.stderr)
-            self._version = stated[0].decode()
-        return self._version
-
-    async def json(
-        self, options: Sequence[str], names: Sequence[str], folder: Path, ok: Collection[int] = (0,)
-    ) -> list[Any]:
-        """Run it in ``folder`` on these files; one parsed document per command line needed.
-
-        Args:
-            options: everything before ``--``.
-            names: below ``folder``; none begins with a dash.
-            folder: the working directory.
-            ok: exit codes that mean it did its work.
-
-        Raises:
-            ProgramFailed: it ended with another exit code.
-            SandboxError: it is missing, ran out of time or printed no JSON.
-        """
-        parsed = []
-        for part in batches(names, self._most):
-            argv = [self.find(), *options, "--", *part]
-            done = await run(argv, box=Box((folder,)), cwd=folder, limits=self._limits)
-            if done.code not in ok:
-                raise ProgramFailed(self.name, done.code, done.stderr)
-            try:
-                parsed.append(json.loads(done.stdout))
-            except ValueError:
-                raise SandboxError(f"{self.name} printed something other than JSON") from None
-        return parsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +83,13 @@ class ProgramAnalyser(ABC):
             self.name, self.package, limits=self.limits, most=self.most
         )
         self._asking = anyio.Lock()
+
+    @property
+    def identity(self) -> str | None:
+        """The program's build and the codes that are asked for; None when it is not installed."""
+        with suppress(SandboxError, OSError):
+            return f"{type(self).__name__} {self.program.identity()} {sorted(self.codes)}"
+        return None
 
     @abstractmethod
     def wants(self, path: str) -> bool:

@@ -9,12 +9,8 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
-from orchestrator.review.analysers.programs import (
-    Copies,
-    ProgramAnalyser,
-    Seen,
-    one_line,
-)
+from orchestrator.review.analysers.executables import one_line
+from orchestrator.review.analysers.programs import Copies, ProgramAnalyser, Seen
 from orchestrator.review.analysis import Raw
 from orchestrator.review.places import is_test
 

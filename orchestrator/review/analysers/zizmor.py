@@ -8,13 +8,8 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
-from orchestrator.review.analysers.programs import (
-    Copies,
-    ProgramAnalyser,
-    ProgramFailed,
-    Seen,
-    one_line,
-)
+from orchestrator.review.analysers.executables import ProgramFailed, one_line
+from orchestrator.review.analysers.programs import Copies, ProgramAnalyser, Seen
 from orchestrator.review.analysis import Raw
 
 _OPTIONS = (

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.errors import InputError
-from orchestrator.review.analysers.programs import Program
+from orchestrator.review.analysers.executables import Program
 from orchestrator.review.change import history
 from orchestrator.review.change.contents import decode
 from orchestrator.review.session import Session

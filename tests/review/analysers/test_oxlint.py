@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.review.analysers.executables import Program
 from orchestrator.review.analysers.oxlint import Oxlint
-from orchestrator.review.analysers.programs import Program
 from orchestrator.review.analysis import Side
 from orchestrator.review.rules import RuleTable
 

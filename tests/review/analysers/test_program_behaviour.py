@@ -16,8 +16,8 @@ from program_tools import (
     places,
 )
 
+from orchestrator.review.analysers.executables import Program, batches
 from orchestrator.review.analysers.hadolint import Hadolint
-from orchestrator.review.analysers.programs import Program, batches
 from orchestrator.review.analysers.ruff import Ruff
 from orchestrator.review.analysers.shellcheck import ShellCheck
 from orchestrator.review.analysers.zizmor import Zizmor

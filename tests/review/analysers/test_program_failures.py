@@ -7,7 +7,7 @@ import pytest
 from program_tools import PYTHON, Tool, every_tool, places
 
 from orchestrator.errors import SandboxError
-from orchestrator.review.analysers.programs import Program
+from orchestrator.review.analysers.executables import Program
 from orchestrator.review.analysers.ruff import Ruff
 from orchestrator.review.analysis import Report, Side
 from orchestrator.sandbox.box import Limits

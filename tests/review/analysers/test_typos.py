@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from orchestrator.review.analysers.programs import Program
+from orchestrator.review.analysers.executables import Program
 from orchestrator.review.analysers.typos import Typos
 from orchestrator.review.analysis import Side
 

@@ -16,7 +16,7 @@ FILES = sorted(str(file) for file in (data_root() / "config/patterns").glob("*.y
 # One grammar of each language that reads the examples; that of .ts has no markup.
 PATTERNS = [
     (pattern, ".jsx" if ".jsx" in language.grammars else next(iter(language.grammars)))
-    for language in map(load, FILES)
+    for language in load(tuple(FILES))
     for pattern in language.patterns
 ]
 CODES = [pattern.code for pattern, _ in PATTERNS]

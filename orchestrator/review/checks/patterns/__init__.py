@@ -36,8 +36,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def _languages(files: tuple[str, ...]) -> dict[str, Language]:
-    known = [load(file) for file in files]
-    return {suffix: language for language in known for suffix in language.grammars}
+    return {suffix: language for language in load(files) for suffix in language.grammars}
 
 
 def _look(source: Source, *, files: Sequence[str], codes: frozenset[str]) -> Iterator[Finding]:

@@ -18,6 +18,8 @@ A file holds:
     request    expression: a value whose source matches it whole comes with a request
     patterns   the defects, see ``Pattern``
 
+A file with ``extends: <name>`` and ``patterns`` alone adds to the language of another file.
+
 Expressions of calls are searched for in what stands before the parenthesis.
 """
 
@@ -25,13 +27,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
 Asked = Literal["varies", "built", "request"]
 NOTHING = "(?!)"
+EXTENDS = "extends"
 _WORD = re.compile(r"(?<![$\w])[A-Za-z]\w{2,}")  # no variable of a pattern, and none too common
 
 
@@ -100,18 +103,38 @@ class Language:
     patterns: tuple[Pattern, ...] = field(repr=False)
 
 
-@cache
-def load(file: str) -> Language:
-    """Read a language's file.
-
-    Raises:
-        KeyError, TypeError, re.error: it is not of the shape above.
-    """
+def read(file: str) -> dict[str, Any]:
+    """A file's content."""
     import yaml  # noqa: PLC0415 - only a job with such files needs it
 
     # The loader in C takes a tenth of the time; not every build has it.
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    data = yaml.load(Path(file).read_text("utf-8"), loader)  # noqa: S506 - both are safe ones
+    return dict(yaml.load(Path(file).read_text("utf-8"), loader))  # noqa: S506 - both are safe ones
+
+
+@cache
+def load(files: tuple[str, ...]) -> tuple[Language, ...]:
+    """Read the languages of some files, with what further files add to them.
+
+    Raises:
+        KeyError, TypeError, re.error: one is not of the shape above.
+    """
+    documents = {Path(file).stem: read(file) for file in files}
+    known = {name: language_of(data) for name, data in documents.items() if EXTENDS not in data}
+    for data in documents.values():
+        if data.get(EXTENDS) in known:
+            language = known[data[EXTENDS]]
+            more = (*language.patterns, *patterns_of(data))
+            known[data[EXTENDS]] = replace(language, patterns=more)
+    return tuple(known.values())
+
+
+def language_of(data: Mapping[str, Any]) -> Language:
+    """A file's content as a language.
+
+    Raises:
+        KeyError, TypeError, re.error: it is not of the shape above.
+    """
     return Language(
         grammars={suffix: tuple(names) for suffix, names in data["grammars"].items()},
         scopes=frozenset(data["scopes"]),
@@ -127,8 +150,13 @@ def load(file: str) -> Language:
         pure=_expression(data["pure"]),
         safe=_expression(data["safe"]),
         request=_expression(data["request"]),
-        patterns=tuple(map(_pattern, data["patterns"])),
+        patterns=patterns_of(data),
     )
+
+
+def patterns_of(data: Mapping[str, Any]) -> tuple[Pattern, ...]:
+    """The patterns of a file's content; raises as ``language_of``."""
+    return tuple(map(_pattern, data["patterns"]))
 
 
 def _expression(text: str) -> re.Pattern[str]:

@@ -1,0 +1,22 @@
+"""What analysers said of files in earlier reviews: the user's, and none of the work tree's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from orchestrator.app import state
+from orchestrator.app.types import ReviewOptions
+from orchestrator.stores.answers import SqliteAnswers, folder_of, open_answers
+
+
+@contextmanager
+def kept_answers(given: ReviewOptions) -> Iterator[SqliteAnswers | None]:
+    """The kept answers for a review, None where it is to do without."""
+    if given.no_cache:
+        yield None
+        return
+    with open_answers(folder_of(os.environ), outside=state.top(given.repo or Path())) as answers:
+        yield answers

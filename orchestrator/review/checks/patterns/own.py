@@ -1,0 +1,56 @@
+"""A repository's own files of patterns, held against what the check can read and run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from orchestrator.errors import ConfigError
+from orchestrator.review.checks.patterns.language import EXTENDS, Pattern, language_of
+
+
+def check_own(
+    documents: Sequence[tuple[str, Mapping[str, Any]]],
+    known: Mapping[str, Mapping[str, Any]],
+    codes: Collection[str],
+) -> None:
+    """See that each file is of the known shape, and that ast-grep takes its patterns.
+
+    Args:
+        documents: name in messages, and content.
+        known: the files of all layers, by name, one of which a file may extend.
+        codes: of patterns that the rule table names; any other would never be reported.
+
+    Raises:
+        ConfigError: the first fault.
+    """
+    languages = {name: data for name, data in known.items() if EXTENDS not in data}
+    for shown, content in documents:
+        if EXTENDS in content and content[EXTENDS] not in languages:
+            allowed = ", ".join(sorted(languages))
+            raise ConfigError(f"there is no language to extend so; allowed: {allowed}", shown)
+        try:
+            language = languages[content[EXTENDS]] if EXTENDS in content else content
+            patterns = language_of({**language, **content}).patterns
+            grammars = {name for names in language["grammars"].values() for name in names}
+        except (LookupError, TypeError, AttributeError, ValueError, re.error) as fault:
+            what = f"{fault} is missing" if isinstance(fault, KeyError) else str(fault)
+            raise ConfigError(f"is no file of patterns: {what}", shown) from None
+        for pattern in patterns:
+            if pattern.code not in codes:
+                raise ConfigError(
+                    f"no rule names patterns:{pattern.code}; add one in config/rules/", shown
+                )
+            _run(pattern, grammars, shown)
+
+
+def _run(pattern: Pattern, grammars: Collection[str], shown: str) -> None:
+    from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that few repositories pay
+
+    for grammar in sorted(pattern.grammars or grammars):
+        try:
+            SgRoot("", grammar).root().find_all(dict(pattern.config))  # type: ignore[call-overload]
+        except Exception as fault:  # it has no kind of its own
+            why = " ".join(str(fault).split())
+            raise ConfigError(f"ast-grep does not take {pattern.code}: {why:.200}", shown) from None

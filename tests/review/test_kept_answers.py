@@ -1,0 +1,169 @@
+"""A review with kept answers says the same as one without, and asks nobody twice."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from orchestrator import app
+from orchestrator.catalog.source import shipped
+from orchestrator.engine.events import ignore
+from orchestrator.review.analysers.checks import Check
+from orchestrator.review.analysers.executables import Program
+from orchestrator.review.analysers.ruff import Ruff
+from orchestrator.review.analysis import Raw, Report, Side
+from orchestrator.review.answers import Remembering, remembered
+from orchestrator.review.rules import load_rules
+from orchestrator.review.toolbox import ANALYSERS, Ground, OfSide
+from orchestrator.review.verdict import Verdict
+from orchestrator.sandbox.worker import WorkerPool
+from tests.review.review_kit import Repo, change, options
+
+BASE = {
+    "app.py": "import os\n\n\ndef run(name):\n    return eval(name)\n",
+    "run.sh": "#!/bin/sh\ncd $1\n",
+    "web/a.js": "export const f = (x) => eval(x);\n",
+    "data.json": "{}\n",
+}
+HEAD = {
+    "app.py": BASE["app.py"] + "\n\ndef more(x):\n    exec(x)\n",
+    "run.sh": BASE["run.sh"] + "rm -rf $2/*\n",
+    "web/a.js": BASE["web/a.js"] + "export const g = (x) => { document.write(x); };\n",
+    "data.json": "{\n",
+    "bad.py": "def (\n",
+    "deploy.py": 'TOKEN = "ghp_' + 'a8Kd03mZq7Lw2Xc9Vb5Nh1Tj6Rf4Ys0PeUiG"\n',
+}
+
+
+def reviewed(repo: Repo, **said: object) -> Verdict:
+    return app.review(options(repo.path, **said), ignore)
+
+
+def test_the_verdict_is_the_same_with_and_without(tmp_path: Path, monkeypatch) -> None:
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    repo = change(tmp_path / "repo", BASE, HEAD)
+    without = reviewed(repo, no_cache=True)
+    assert not cache.exists()
+    cold, warm = reviewed(repo), reviewed(repo)
+    assert cold.digest == warm.digest == without.digest
+    assert len(without.findings) > 3
+    assert any(skip.path == "bad.py" for skip in warm.skipped)
+    assert b"a8Kd03mZ" not in b"".join(file.read_bytes() for file in cache.rglob("*.db*"))
+    # The next state of the change, over a cache that somebody has spoilt.
+    repo.commit({"app.py": HEAD["app.py"] + "\n\nimport pickle\npickle.loads(input())\n"})
+    (cache / "diffcourt/answers.db").write_bytes(b"\0" * 9000)
+    assert reviewed(repo).digest == reviewed(repo, no_cache=True).digest
+
+
+class Memory(dict[bytes, bytes]):
+    """Answers in memory."""
+
+    def get(self, keys):  # type: ignore[no-untyped-def, override]
+        return {key: self[key] for key in keys if key in self}
+
+    put = dict.update
+
+
+@pytest.fixture
+def side(tmp_path: Path) -> Side:
+    for name, text in HEAD.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return Side("head", tmp_path)
+
+
+async def asked(pool: WorkerPool, memory: Memory, side: Side, paths: list[str]) -> Report:
+    check = Check("parse_check", "parsing", ("*",), "file", pool=pool, session=None)  # type: ignore[arg-type]
+    return await Remembering(check, memory).run(side, paths)
+
+
+@pytest.mark.anyio
+async def test_what_is_known_is_not_asked_again(side: Side) -> None:
+    memory, closed = Memory(), WorkerPool(1)
+    paths = ["app.py", "bad.py", "data.json"]
+    async with WorkerPool(1) as pool:
+        first = await asked(pool, memory, side, paths)
+    assert {raw.path for raw in first.findings} == {"bad.py", "data.json"}
+    assert await asked(closed, memory, side, paths) == first
+    # Another name, or another content, is another question: to nobody, so it is a gap.
+    (side.root / "other.py").write_text(HEAD["app.py"])
+    (side.root / "data.json").write_text("{}")
+    again = await asked(closed, memory, side, ["other.py", *paths])
+    assert set(again.gaps) == {"other.py", "data.json"}
+    assert again.examined == {"app.py", "bad.py"}
+    # A gap is not kept.
+    assert set((await asked(closed, memory, side, ["data.json"])).gaps) == {"data.json"}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "planted",
+    [
+        "[]",
+        '{"version": "1", "examined": true}',
+        '{"version": "1", "examined": true, "findings": [{"path": "app.py"}]}',
+        "\xff",
+        "nothing",
+        {"path": "bad.py"},
+        {"line": "1"},
+        {"line": 0},
+        {"message": None},
+        {"confidence": "high"},
+    ],
+)
+async def test_an_entry_of_another_shape_is_no_answer(side: Side, planted: object) -> None:
+    memory = Memory()
+    async with WorkerPool(1) as pool:
+        first = await asked(pool, memory, side, ["data.json"])
+        (key,) = memory
+        entry = json.loads(memory[key])
+        if isinstance(planted, dict):
+            entry["findings"][0] |= planted
+            memory[key] = json.dumps(entry).encode()
+        else:
+            memory[key] = str(planted).encode("latin-1")
+        assert await asked(pool, memory, side, ["data.json"]) == first
+
+
+def test_the_identity_holds_what_the_answer_depends_on(tmp_path: Path) -> None:
+    other = tmp_path / "ruff"
+    other.write_text("#!/bin/sh\n")
+    other.chmod(0o755)
+    made = [
+        Ruff({"S602"}),
+        Ruff({"S602", "S603"}),
+        Ruff({"S602"}, Program("ruff", "ruff", search=str(tmp_path))),
+    ]
+    assert len({ruff.identity for ruff in made}) == 3
+    assert Ruff({"S602"}).identity == made[0].identity
+    assert Ruff({"S602"}, Program("none", "none")).identity is None
+
+
+def test_which_analysers_answer_for_single_files() -> None:
+    rules = load_rules([shipped()])
+
+    class Session:
+        pass
+
+    session = Session()
+    session.rules = rules  # type: ignore[attr-defined]
+    ground = Ground(session, None, (), None, (), (), (), (), Memory())  # type: ignore[arg-type]
+    made = {
+        name: remembered(entry.make(ground), ground.answers)
+        for name, entry in ANALYSERS.items()
+        if isinstance(entry, OfSide)
+    }
+    kept = {name for name, one in made.items() if isinstance(one, Remembering)}
+    assert made.keys() - kept == {"taint", "links"}  # they read other files as well
+    identities = [made[name].identity for name in kept]
+    assert None not in identities
+    assert len(set(identities)) == len(kept)
+
+
+def test_a_secret_is_not_kept() -> None:
+    from orchestrator.review.answers import _by_file
+
+    raw = Raw("secrets", "token", "a.py", 1, 1, "a token", redact=("abc",))
+    report = Report("secrets", "1", (raw,), frozenset({"a.py", "b.py"}))
+    assert set(_by_file(report, ["a.py", "b.py"])) == {"b.py"}

@@ -1,0 +1,109 @@
+"""Kept answers: what is put in comes back, and nothing that was damaged, planted or is too much."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from orchestrator.stores.answers import NAME, SqliteAnswers, folder_of, open_answers
+
+
+def filled(path: Path, entries: dict[bytes, bytes], largest: int = 1 << 20) -> None:
+    with closing(SqliteAnswers(path, largest)) as answers:
+        answers.put(entries)
+
+
+def read(path: Path, *keys: bytes) -> dict[bytes, bytes]:
+    with closing(SqliteAnswers(path)) as answers:
+        return answers.get(keys)
+
+
+def test_what_is_put_in_comes_back(tmp_path: Path) -> None:
+    many = {bytes([n % 256, n // 256]): b"body %d" % n for n in range(1200)}
+    filled(tmp_path / NAME, many)
+    assert read(tmp_path / NAME, *many, b"unknown") == many
+
+
+def test_an_altered_answer_is_none_and_one_under_another_key_neither(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    filled(path, {b"a": b"first", b"b": b"second"})
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("UPDATE answers SET body = (SELECT body FROM answers WHERE key = ?)", (b"b",))
+    assert read(path, b"a", b"b") == {b"b": b"second"}
+
+
+@pytest.mark.parametrize(
+    "damage", [b"", b"no database at all, but long enough to be read as one" * 99]
+)
+def test_a_file_that_is_no_database_is_made_anew(tmp_path: Path, damage: bytes) -> None:
+    (tmp_path / NAME).write_bytes(damage)
+    filled(tmp_path / NAME, {b"a": b"first"})
+    assert read(tmp_path / NAME, b"a") == {b"a": b"first"}
+
+
+def test_damaged_pages_cost_answers_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    many = {b"%d" % n: b"x" * 500 for n in range(400)}
+    filled(path, many)
+    data = bytearray(path.read_bytes())
+    data[8192:] = bytes(len(data) - 8192)
+    path.write_bytes(data)
+    found = read(path, *many)
+    assert found.items() <= many.items()
+    filled(path, many)  # the first may find the damage, the second starts anew
+    filled(path, many)
+    assert read(path, *many) == many
+
+
+def test_the_longest_unused_go_when_it_is_too_much(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    filled(path, {b"old%d" % n: b"x" * 1000 for n in range(100)})
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("UPDATE answers SET used = 1")
+    read(path, b"old7")  # used again
+    before = path.stat().st_size
+    filled(path, {b"new": b"y"}, largest=50_000)
+    assert path.stat().st_size < before * 0.7
+    assert set(read(path, b"old7", b"new", b"old8", b"old99")) >= {b"old7", b"new"}
+    assert len(read(path, *(b"old%d" % n for n in range(100)))) < 60
+
+
+def test_a_file_in_use_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / NAME
+    filled(path, {b"a": b"first"})
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("BEGIN IMMEDIATE")
+        answers = SqliteAnswers(path)
+        answers._db.execute("PRAGMA busy_timeout=1")
+        answers.put({b"b": b"second"})
+        answers.close()
+        db.execute("ROLLBACK")
+    assert read(path, b"a", b"b") == {b"a": b"first"}
+
+
+def test_only_a_folder_of_our_own_outside_the_work_tree_is_used(tmp_path: Path) -> None:
+    tree, mine = tmp_path / "tree", tmp_path / "mine"
+    tree.mkdir()
+    with open_answers(mine, outside=tree) as answers:
+        assert answers is not None
+    assert mine.stat().st_mode & 0o777 == 0o700
+    mine.chmod(0o777)
+    with open_answers(mine, outside=tree) as answers:
+        assert answers is None
+    (tmp_path / "link").symlink_to(tree / "planted")
+    for planted in (tree / "cache", tmp_path / "link"):
+        (tree / "planted").mkdir(exist_ok=True)
+        with open_answers(planted, outside=tree) as answers:
+            assert answers is None
+        assert not (planted / NAME).exists()
+    (tmp_path / "file").write_text("")
+    with open_answers(tmp_path / "file", outside=tree) as answers:
+        assert answers is None
+
+
+def test_where_the_users_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert folder_of({}) == tmp_path / ".cache/diffcourt"
+    assert folder_of({"XDG_CACHE_HOME": "relative"}) == tmp_path / ".cache/diffcourt"
+    assert folder_of({"XDG_CACHE_HOME": "/x"}) == Path("/x/diffcourt")
