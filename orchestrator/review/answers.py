@@ -21,6 +21,7 @@ import anyio.to_thread
 from orchestrator import __version__
 from orchestrator.engine.canonical import digest
 from orchestrator.review.analysis import Needs, Raw, Report, Side, SideAnalyser
+from orchestrator.sandbox.paths import Beneath
 
 _OURS = ("analysers", "checks")
 
@@ -129,13 +130,14 @@ class Remembering:
         self, identity: str, root: Path, paths: Sequence[str]
     ) -> tuple[dict[str, bytes], dict[str, _Answer]]:
         keys: dict[str, bytes] = {}
-        for path in paths:
-            try:
-                content = hashlib.sha256((root / path).read_bytes()).digest()
-            except OSError:
-                continue  # its analyser will say so
-            about = f"{build()}\0{identity}\0{path}".encode("utf-8", "surrogatepass")
-            keys[path] = hashlib.sha256(hashlib.sha256(about).digest() + content).digest()
+        with Beneath(root) as side:
+            for path in paths:
+                try:
+                    content = hashlib.sha256(side.read(path)).digest()
+                except OSError:
+                    continue  # its analyser will say so
+                about = f"{build()}\0{identity}\0{path}".encode("utf-8", "surrogatepass")
+                keys[path] = hashlib.sha256(hashlib.sha256(about).digest() + content).digest()
         found = self._answers.get(list(keys.values()))
         answers = {
             path: answer

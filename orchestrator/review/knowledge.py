@@ -109,6 +109,11 @@ def digests(sources: Sequence[Source]) -> dict[str, str]:
     }
 
 
+def contents_digest(paths: Sequence[str]) -> str:
+    """SHA-256 over written files, by name."""
+    return digest({Path(path).name: Path(path).read_text("utf-8", "replace") for path in paths})
+
+
 def further_names(languages: Sequence[str]) -> list[str]:
     """The file names of languages that a repository adds, as patterns.
 

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal
 
 from orchestrator.catalog.settings import ToolPolicy
-from orchestrator.engine.canonical import digest
 from orchestrator.engine.ports import Tool
 from orchestrator.review.analysers.checks import Check
 from orchestrator.review.analysers.compare import CompareCheck
@@ -28,7 +26,7 @@ from orchestrator.review.analysers.zizmor import Zizmor
 from orchestrator.review.analysis import ChangeAnalyser, Needs, SideAnalyser
 from orchestrator.review.answers import Answers, remembered
 from orchestrator.review.coverage import CoverageReport
-from orchestrator.review.knowledge import further_names
+from orchestrator.review.knowledge import contents_digest, further_names
 from orchestrator.review.names import (
     ANY,
     DATA,
@@ -136,7 +134,7 @@ def _patterns(category: str, about: str) -> OfSide:
             pool=ground.pool,
             session=ground.session,
             extra={"languages": list(ground.languages), "codes": codes},
-            depends=digest([codes, [Path(file).read_text("utf-8") for file in ground.languages]]),
+            depends=f"{codes} {contents_digest(ground.languages)}",
         )
 
     return OfSide(about, make)
