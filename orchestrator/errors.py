@@ -21,6 +21,7 @@
         ├── NotPermitted            not this agent's, or not in this environment
         ├── InvalidArguments        arguments do not fit the tool's schema
         ├── GuardRefused            a guard said no
+        ├── ToolDown                the tool keeps breaking and is left alone for a while
         ├── BudgetExhausted         the worst case of the call does not fit what is left
         ├── ApprovalRequired        irreversible, and no person can be asked
         └── Denied                  a person has said no
@@ -185,6 +186,12 @@ class GuardRefused(Refused):
     """A guard said no."""
 
     code = "guard_refused"
+
+
+class ToolDown(Refused):
+    """The tool broke so often in a row that it is left alone for a while."""
+
+    code = "tool_down"
 
 
 class BudgetExhausted(Refused):

@@ -134,13 +134,15 @@ def _said(kind: str, body: Mapping[str, Any]) -> str:
         observations, turns = len(body["observations"]), body["exchanges"]
         return f"no room in the window: {observations} observations, {turns} turns left out"
     if kind == "note":
-        return str(body.get("state") or body.get("decision") or body.get("verdict") or "")
+        said = body.get("state") or body.get("decision") or body.get("verdict") or ""
+        return f"{said}: {body['why']}" if said and "why" in body else str(said)
     value = body.get("value")
     if not isinstance(value, dict):
         return ""
     if isinstance(data := value.get("data"), dict) and "findings" in data:
         return f"{len(data['findings'])} findings, {len(data['examined'])} files"
-    return str(value.get("code") or value.get("status") or value.get("stop") or "")
+    said = value.get("code") or value.get("status") or value.get("stop") or ""
+    return f"{said}: {value['detail']}" if value.get("detail") else str(said)
 
 
 def rules(repo: Path | None) -> list[Rule]:

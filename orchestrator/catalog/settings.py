@@ -14,6 +14,7 @@ OFFLINE = "offline"
 """The provider that needs no key, no network and no entry in ``config/models.yaml``."""
 
 LevelName = Literal["read", "write", "admin", "irreversible"]
+PerTool = Literal["per_run", "per_minute", "failures", "pause"]
 
 
 class RunBounds(Strict):
@@ -47,6 +48,20 @@ class Stagnation(Strict):
     similarity: Unit
 
 
+class Loops(Strict):
+    """When one agent's turns go round in circles.
+
+    Attributes:
+        window: turns that are looked back on.
+        repeats: turns alike among them, or failures of a tool in the same way, that end its work.
+        similarity: turns at least this alike count as the same, 0 to 1.
+    """
+
+    window: Count
+    repeats: Annotated[int, Field(ge=2)]
+    similarity: Unit
+
+
 class Limits(Strict):
     """Sizes.
 
@@ -70,6 +85,7 @@ class Settings(Strict):
     concurrency: Annotated[int, Field(ge=1, le=256)]
     bounds: RunBounds
     stagnation: Stagnation
+    loops: Loops
     limits: Limits
     coverage: tuple[Words, ...]
     fail_on: Literal["needs_changes", "block"]
@@ -127,11 +143,15 @@ class CallLimits(Strict):
     Attributes:
         per_run, per_minute: calls of one tool, all agents together.
         repeat: calls of one tool by one agent with the very same arguments.
+        failures: breaks of one tool in a row after which it is left alone.
+        pause: calls of it that are then refused before one is let through.
     """
 
     per_run: Count
     per_minute: Count
     repeat: Count
+    failures: Count
+    pause: Count
 
 
 class ToolOverride(Strict):
@@ -144,6 +164,8 @@ class ToolOverride(Strict):
 
     per_run: Count | None = None
     per_minute: Count | None = None
+    failures: Count | None = None
+    pause: Count | None = None
     timeout: Amount | None = None
     max_output: Count | None = None
 
@@ -171,12 +193,9 @@ class ToolPolicy(Strict):
         access = self.agents.get(agent, Access())
         return tool not in access.deny and (access.allow is None or tool in access.allow)
 
-    def per_run(self) -> dict[str, int]:
-        """Calls in a run: tool → limit, ``*`` for any other."""
-        own = {name: tool.per_run for name, tool in self.tools.items() if tool.per_run}
-        return {"*": self.limits.per_run, **own}
-
-    def per_minute(self) -> dict[str, int]:
-        """Calls in any minute: tool → limit, ``*`` for any other."""
-        own = {name: tool.per_minute for name, tool in self.tools.items() if tool.per_minute}
-        return {"*": self.limits.per_minute, **own}
+    def per_tool(
+        self, limit: Literal["per_run", "per_minute", "failures", "pause"]
+    ) -> dict[str, int]:
+        """One limit: tool → number, ``*`` for any other."""
+        own = {name: value for name, tool in self.tools.items() if (value := getattr(tool, limit))}
+        return {"*": getattr(self.limits, limit), **own}

@@ -23,6 +23,7 @@ from orchestrator.engine.fitting import affordable
 from orchestrator.engine.framing import frame
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.limits import Account, Cost, Reservation
+from orchestrator.engine.loops import USUAL, LoopPolicy, LoopWatch
 from orchestrator.engine.ports import Model
 from orchestrator.engine.records import Done
 from orchestrator.engine.tasks import task_group
@@ -75,6 +76,7 @@ class Harness:
     observer: Observer
     rules: str = ""
     choose: Callable[[AgentSpec], Choice] = as_named
+    loops: LoopPolicy = USUAL
 
 
 def first_request(spec: AgentSpec, brief: str, harness: Harness) -> Request:
@@ -106,11 +108,12 @@ async def run_agent(
     spec, context = _context(spec, brief, harness)
     faults_of = validator(spec.contract) if spec.contract else None
     malformed = calls = turn = 0
+    watch = LoopWatch(harness.loops, harness.journal, key)
 
     def ended(status: AgentStatus, detail: str = "", report: Json = None) -> AgentResult:
         return AgentResult(spec.name, status, report, detail, turn, calls)
 
-    while turn < spec.bounds.turns:
+    while turn < spec.bounds.turns and not watch.stuck:
         turn += 1
         try:
             context.make_room(harness.model, f"{key}/turn{turn}")
@@ -127,8 +130,10 @@ async def run_agent(
             calls += len(wanted)
             results = await _act(spec, wanted, harness, f"{key}/turn{turn}", account)
             context.observed(wanted, results)
+            watch.saw(response.blocks, results)
             continue
         if response.stop == "paused":
+            watch.saw(response.blocks)
             continue
         context.close_skill()
         report, faults = _read_report(response, faults_of)
@@ -138,7 +143,8 @@ async def run_agent(
         if malformed > MALFORMED_AT_MOST:
             return ended("failed", f"its report broke the contract: {faults[0]}")
         context.add("user", Text(_send_back(faults, harness.executor.nonce)))
-    return ended("budget", f"no report within {spec.bounds.turns:g} turns")
+    out = f"no report within {spec.bounds.turns:g} turns"
+    return ended("failed", watch.stuck) if watch.stuck else ended("budget", out)
 
 
 async def _ask(context: Context, harness: Harness, key: str, account: Account) -> Response:

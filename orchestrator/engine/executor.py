@@ -1,6 +1,6 @@
 """The gateway: every tool call of every agent passes here, in the same steps.
 
-    look-up → permission → schema → guards → budget → approval    (``_admit``: may it be done?)
+    look-up → permission → schema → breaker → guards → budget → approval    (``_admit``: may it?)
     → rollback scope → run under a timeout                        (``_perform``: do it)
     → output limit → redaction → marked as untrusted              (``_observation``: what is seen)
 
@@ -30,8 +30,9 @@ from orchestrator.engine.ports import (
 )
 from orchestrator.engine.records import Done
 from orchestrator.engine.tools import Registry, ToolPolicy
+from orchestrator.engine.tripping import ToolBreaker
 from orchestrator.engine.types import AgentSpec, Json, Level, Observation, ToolCall, ToolResult
-from orchestrator.errors import ApprovalRequired, NotPermitted, Refused
+from orchestrator.errors import ApprovalRequired, InputError, NotPermitted, Refused
 
 
 def fingerprint(call: ToolCall) -> str:
@@ -48,6 +49,8 @@ async def _run(admitted: _Admitted, context: CallContext) -> tuple[Observation, 
             if not is_json(seen.data):
                 return Observation("the tool failed: its data is not JSON", ok=False), "failed"
             return seen, "" if seen.ok else "failed"
+    except InputError as fault:  # the tool is well: what was asked for cannot be had
+        return Observation(str(fault), ok=False), "declined"
     except Exception as fault:
         what = f"{type(fault).__name__}: {fault}"
         return Observation(f"the tool failed: {what}", ok=False), "failed"
@@ -87,6 +90,7 @@ class Executor:
         self.registry, self.policy, self.nonce = registry, policy, nonce
         self._journal, self._guards = journal, guards
         self._approver, self._rollback = approver, rollback
+        self._breaker = ToolBreaker(journal, policy.failures, policy.pause)
         self._observe = observer
 
     async def call(
@@ -145,18 +149,21 @@ class Executor:
     ) -> tuple[_Admitted, Reservation]:
         tool = self.registry.permitted(agent, call.name, self.policy)
         self.registry.check(call.name, call.arguments)
+        self._breaker.check(call.name)
         guarded = GuardedCall(agent.name, tool.spec, call.arguments, fingerprint(call))
         guarded, warnings = rule(self._guards, guarded)
         if guarded.arguments is not call.arguments:
             self.registry.check(call.name, guarded.arguments)
         reservation = account.reserve(Cost(tool_calls=1, usd=tool.spec.usd))
         # Before anything is waited for: else an equal call beside this one passes the guards too.
+        self._breaker.begin(call.name)
         for guard in self._guards:
             guard.admitted(guarded)
         try:
             await self._approve(guarded, key)
         except BaseException:
             reservation.refund()
+            self._breaker.gave_up(call.name)
             for guard in self._guards:
                 guard.withdrawn(guarded)
             raise
@@ -188,12 +195,14 @@ class Executor:
                 await scope.begin(key)
             seen, code = await _run(admitted, context)
         except BaseException:
+            self._breaker.gave_up(spec.name)
             if scope:  # cut off in the middle: nobody may ever come back to this call
                 with anyio.CancelScope(shield=True):
                     await scope.undo(key)
             raise
         if scope:
             await (scope.commit if seen.ok else scope.undo)(key)
+        self._breaker.ended(spec.name, code)
         content = self._observation(seen, admitted)
         return Done({"ok": seen.ok, "code": code, "content": content, "data": seen.data}, cost)
 

@@ -42,6 +42,7 @@ class Journal:
         log: the rows; its ``head`` and ``length`` are what a verdict carries.
         repeated: keys of effects that were in flight at a crash and were performed again.
         decisions: call → what a person said to it, until something happens under its key.
+        ended: key and record of each effect that has ended, in the order in which they did.
         redact: takes our own secrets out of all that is recorded. What an effect returns has gone
             through it too, so that a first run goes on with the same as a resumed one.
     """
@@ -54,6 +55,7 @@ class Journal:
         self.elapsed, self.flush = log.elapsed, log.flush
         self.repeated: list[str] = []
         self.decisions: dict[str, Mapping[str, Json]] = {}
+        self.ended: list[tuple[str, Recorded]] = []
         self._records: dict[str, Recorded] = {}
         self._data: set[str] = set()
         self._lost: list[tuple[str, Cost]] = []
@@ -73,7 +75,9 @@ class Journal:
             self._lost.append((key, before.cost()))
         # The request stands in the intent's row; a mismatch later on must be able to show it.
         asked = {"asked": before.body["asked"]} if before and "asked" in before.body else {}
-        self._records[key] = Recorded(kind, {**asked, **body})
+        self._records[key] = record = Recorded(kind, {**asked, **body})
+        if record.ended:
+            self.ended.append((key, record))
 
     def _append(self, kind: str, key: str, body: dict[str, Json]) -> None:
         self.log.append(kind, key, body)

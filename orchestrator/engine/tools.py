@@ -26,6 +26,7 @@ class ToolPolicy:
         denied: tools nobody may call.
         allow: agent → the only tools it may call, on top of its own list; absent: its own list.
         deny: agent → tools it may not call.
+        failures, pause: when a tool is left alone, see ``ToolBreaker``.
     """
 
     environment: str = "local"
@@ -33,6 +34,8 @@ class ToolPolicy:
     denied: frozenset[str] = frozenset()
     allow: Mapping[str, frozenset[str]] = field(default_factory=dict)
     deny: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    failures: Mapping[str, int] = field(default_factory=dict)
+    pause: Mapping[str, int] = field(default_factory=dict)
 
     def refusal(self, agent: AgentSpec, tool: ToolSpec) -> str | None:
         """Why this agent may not call this tool here; None when it may."""

@@ -19,6 +19,7 @@ from orchestrator.engine.framing import drawn
 from orchestrator.engine.guards import RateGuard, RepetitionGuard, SensitiveGuard
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.limits import Account
+from orchestrator.engine.loops import LoopPolicy
 from orchestrator.engine.ports import Approver, Model, Rollback, Tool
 from orchestrator.engine.skills import UseSkill
 from orchestrator.engine.text_guards import GuardedModel, TextGuards
@@ -158,6 +159,7 @@ async def open_case(change: Change, journal: Journal, opening: Opening) -> Async
             opening.observer,
             RULES,
             serving.choose,
+            LoopPolicy(**settings.loops.model_dump()),
         )
         for note in serving.notes:
             opening.observer(Event("note", journal.elapsed(), detail=note))
@@ -178,9 +180,11 @@ def _executor(
             if access.allow is not None
         },
         deny={name: frozenset(access.deny) for name, access in given.agents.items()},
+        failures=given.per_tool("failures"),
+        pause=given.per_tool("pause"),
     )
     guards = (
-        RateGuard(given.per_run(), given.per_minute(), time.monotonic),
+        RateGuard(given.per_tool("per_run"), given.per_tool("per_minute"), time.monotonic),
         RepetitionGuard(given.limits.repeat),
         SensitiveGuard(frozenset(given.sensitive)),
     )

@@ -39,8 +39,8 @@ def test_maps_merge_and_lists_are_replaced(with_files):
     assert catalog.settings.bounds.minutes == 5
     assert catalog.settings.bounds.iterations == 3
     assert catalog.settings.specialists == ("qa",)
-    assert catalog.tool_policy.per_run() == {"*": 100, "read_file": 7, "search": 200}
-    assert catalog.tool_policy.per_minute()["read_file"] == 200
+    assert catalog.tool_policy.per_tool("per_run") == {"*": 100, "read_file": 7, "search": 200}
+    assert catalog.tool_policy.per_tool("per_minute")["read_file"] == 200
 
 
 def test_an_agent_is_replaced_whole(with_files):

@@ -42,11 +42,12 @@ class Look:
         self.spec, self._act = spec, act
 
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
-        """Look; what cannot be looked at is said in words."""
-        try:
-            return Observation(await self._act(arguments))
-        except InputError as fault:
-            return Observation(str(fault), ok=False)
+        """Look.
+
+        Raises:
+            InputError: what cannot be looked at, in words.
+        """
+        return Observation(await self._act(arguments))
 
 
 _PATH: Mapping[str, Json] = {**_TEXT, "description": "path in the repository"}

@@ -1,0 +1,122 @@
+"""A circuit breaker per tool: what keeps breaking is left alone for a while, by all agents.
+
+::
+
+    closed ── breaks, so often in a row ──> open ── so many calls refused ──> half-open
+      ^                                      ^                                    │
+      │                                      └───────────── breaks ───────────────┤
+      └───────────────────────────────── answers ─────────────────────────────────┘
+
+Half-open lets one call through, to see. The breaker counts calls and not seconds, and what it
+counts are rows of the journal in their order: a resumed run goes on where the one before it stood.
+An answer that what was asked for cannot be had is an answer.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from orchestrator.engine.journal import Journal
+from orchestrator.errors import ToolDown
+
+BREAKER = "breaker/"
+"""Each transition is a note under this key: breaker/1/TOOL."""
+
+BROKEN = frozenset({"failed", "timeout"})
+REFUSED_FIRST = 10
+"""Calls that are refused before one is let through, where nothing else is said."""
+
+
+@dataclass
+class _State:
+    """Of one tool: breaks in a row, calls refused since it opened, and whether one is under way."""
+
+    broken: int = 0
+    refused: int = 0
+    trying: bool = False
+
+
+class ToolBreaker:
+    """The breakers of a run's tools.
+
+    Args:
+        failures: tool → this many breaks in a row open it; ``*`` stands for any other tool; a tool
+            without a number is never left alone.
+        pause: tool → so many calls are refused before one is let through; ``*`` as above.
+    """
+
+    def __init__(
+        self, journal: Journal, failures: Mapping[str, int], pause: Mapping[str, int]
+    ) -> None:
+        self._journal, self._failures, self._pause = journal, failures, pause
+        self._tools: defaultdict[str, _State] = defaultdict(_State)
+        for _, record in journal.ended if failures else ():
+            asked, value = record.body.get("asked"), record.body.get("value")
+            if not isinstance(asked, dict) or "tool" not in asked:
+                continue
+            if record.body.get("code") == ToolDown.code:
+                self._tools[asked["tool"]].refused += 1
+            elif isinstance(value, dict) and "code" in value:
+                self._count(asked["tool"], value["code"])
+
+    def check(self, tool: str) -> None:
+        """Let a call pass, or refuse it.
+
+        Raises:
+            ToolDown: says how often it broke, and what happens next.
+        """
+        state = self._tools[tool]
+        if not self._is_open(tool):
+            return
+        left = self._most(tool) - state.refused
+        if state.trying or left > 0:
+            state.refused += 1
+            then = f"{left - 1} more calls of it are refused" if left > 1 else "the next may try it"
+            raise ToolDown(
+                f"{tool} broke {state.broken} times in a row and is left alone; "
+                + ("it is being tried" if state.trying else then)
+            )
+
+    def begin(self, tool: str) -> None:
+        """A call goes ahead."""
+        if self._is_open(tool):
+            self._tools[tool].trying = True
+            refused = self._tools[tool].refused
+            self._note(tool, "half-open", f"{refused} calls were refused; one is let through")
+
+    def gave_up(self, tool: str) -> None:
+        """A call that went ahead did not come to its end."""
+        self._tools[tool].trying = False
+
+    def ended(self, tool: str, code: str) -> None:
+        """A call came to its end, with this code."""
+        state = self._tools[tool]
+        was_open, was_tried = self._is_open(tool), state.trying
+        state.trying = False
+        self._count(tool, code)
+        if self._is_open(tool) and (was_tried or not was_open):
+            self._note(tool, "open", f"it broke {state.broken} times in a row; the last: {code}")
+        elif was_open and not self._is_open(tool):
+            self._note(tool, "closed", "it answers again")
+
+    def _count(self, tool: str, code: str) -> None:
+        state = self._tools[tool]
+        if code not in BROKEN:
+            state.broken = state.refused = 0
+            return
+        if state.refused >= self._most(tool):
+            state.refused = 0
+        state.broken += 1
+
+    def _is_open(self, tool: str) -> bool:
+        limit = self._failures.get(tool, self._failures.get("*"))
+        return limit is not None and self._tools[tool].broken >= limit
+
+    def _most(self, tool: str) -> int:
+        return self._pause.get(tool, self._pause.get("*", REFUSED_FIRST))
+
+    def _note(self, tool: str, state: str, why: str) -> None:
+        number = 1 + len(self._journal.notes(BREAKER))
+        self._journal.note(f"{BREAKER}{number}/{tool}", {"state": state, "why": why})
