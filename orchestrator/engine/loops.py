@@ -17,11 +17,7 @@ from orchestrator.engine.canonical import canonical
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.types import Block, Text, ToolCall, ToolResult
 
-SHINGLE = 3
-"""Words that are compared together, so that their order counts."""
-
-_ENDS = 4000  # characters at either end of a long turn; the middle is passed over
-_WORD = re.compile(r"\w+")
+_ENDS = 2000  # characters at either end of a long turn; the middle is passed over
 _NUMBER = re.compile(r"\d+")
 
 
@@ -50,10 +46,9 @@ class _Turn:
 
     @cached_property
     def shingles(self) -> frozenset[tuple[str, ...]]:
-        """Runs of words; a short text is one."""
-        words = _WORD.findall(self.trace)
-        runs = range(max(1, len(words) - SHINGLE + 1))
-        return frozenset(tuple(words[at : at + SHINGLE]) for at in runs)
+        """Runs of three words, so that their order counts; a shorter text is one."""
+        words = self.trace.split()
+        return frozenset(zip(words, words[1:], words[2:], strict=False)) or frozenset([(*words,)])
 
     def alike(self, other: _Turn, similarity: float) -> bool:
         """Whether the Jaccard similarity of their shingles reaches ``similarity``."""
@@ -61,8 +56,11 @@ class _Turn:
             return False
         if self.trace == other.trace:
             return True
-        shared = len(self.shingles & other.shingles)
-        return shared >= similarity * len(self.shingles | other.shingles)
+        one, two = self.shingles, other.shingles
+        if min(len(one), len(two)) < similarity * max(len(one), len(two)):
+            return False
+        shared = len(one & two)
+        return shared >= similarity * (len(one) + len(two) - shared)
 
 
 USUAL = LoopPolicy()

@@ -13,6 +13,7 @@ from tests.torture import (
     malformed,
     malformed_replies,
     own_secrets,
+    path_races,
     store_faults,
     writers,
     writing_effects,
@@ -32,6 +33,7 @@ ROOT = Path(__file__).resolve().parents[2]
         (budget_sequences, 30),
         (own_secrets, 400),
         (malformed, 60),
+        (path_races, 1500),
     ],
 )
 def test_a_sample_of_the_cases_passes(module: ModuleType, count: int) -> None:
