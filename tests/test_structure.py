@@ -95,6 +95,9 @@ def opens(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
+        called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        if called not in OF_OS | OF_SHUTIL:
+            continue
         function = ast.unparse(node.func)
         owner, _, name = function.rpartition(".")
         if owner == "os":
