@@ -21,6 +21,7 @@ from orchestrator.review.change.contents import Contents, decode
 from orchestrator.review.change.neutral import LARGE
 from orchestrator.review.change.types import Change, ChangedFile
 from orchestrator.review.rules import RuleTable
+from orchestrator.sandbox import scratch
 from orchestrator.sandbox.paths import read_beneath
 
 SideName = str
@@ -129,7 +130,7 @@ async def open_session(
     max_bytes: int = LARGE,
 ) -> AsyncIterator[Session]:
     """Open the ground of a review; what it writes is removed at the end."""
-    with tempfile.TemporaryDirectory(prefix="diffcourt-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(dir=scratch.folder(), ignore_cleanup_errors=True) as folder:
         root = Path(folder)
         for name in SIDES:
             (root / name).mkdir()

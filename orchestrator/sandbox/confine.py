@@ -15,7 +15,6 @@ from orchestrator.sandbox.syscalls import seccomp_filter, supported
 USERS = range(61184, 65520)
 """Numbers that systems keep for services without a user of their own, and still inside of a
 container's map. A job that we can give one shares it with nobody: its processes are counted."""
-NOBODY = 65534
 
 TYPE_CHECKING = False  # ``typing`` and ``collections`` are not needed at run time
 if TYPE_CHECKING:
@@ -44,6 +43,22 @@ _FAMILIES = (_socket.AF_INET, _socket.AF_UNIX)
 
 class DenialError(Exception):
     """Something that had to be denied was not, or could not be; nothing may run."""
+
+
+_filters: dict[tuple[bool, bool, bool], bytes] = {}
+
+
+def calls(loopback: bool, own_user: bool, programs: bool) -> bytes:
+    """The filter of system calls; made once, for many forks."""
+    key = (loopback, own_user, programs)
+    if key not in _filters:
+        _filters[key] = seccomp_filter(loopback=loopback, metadata=own_user, programs=programs)
+    return _filters[key]
+
+
+def user_of(number: int) -> int:
+    """One of ``USERS``, another one for each of that many numbers in a row."""
+    return USERS[number % len(USERS)]
 
 
 def available() -> bool:
@@ -92,8 +107,7 @@ def confine(
         kernel.become(user, any_file=not change)
     kernel.no_new_privileges()
     kernel.restrict_paths(rules, loopback=loopback)
-    steps = seccomp_filter(loopback=loopback, metadata=user is not None, programs=bool(program))
-    kernel.filter_calls(steps)
+    kernel.filter_calls(calls(loopback, user is not None, bool(program)))
     check(canary, user, loopback=loopback)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 import socket
 import subprocess
@@ -9,10 +11,14 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from orchestrator.errors import SandboxError
+from orchestrator.sandbox import scratch
+from orchestrator.sandbox.confine import available, system_rules
 from orchestrator.sandbox.process import clean_environment, kill_group
-from orchestrator.sandbox.worker_main import MEMORY, OUT_OF_MEMORY
+from orchestrator.sandbox.warden import installed
+from orchestrator.sandbox.worker_main import MEMORY, NOT_CONFINED, OUT_OF_MEMORY
 
 MAIN = Path(__file__).with_name("worker_main.py")
 END_SECONDS = 2.0
@@ -26,12 +32,27 @@ class EndedError(Exception):
     """
 
     def __init__(self, code: int) -> None:
-        if code == OUT_OF_MEMORY:
+        if code == NOT_CONFINED:
+            super().__init__("could not be confined; `diffcourt doctor` says what is possible here")
+        elif code == OUT_OF_MEMORY:
             super().__init__(f"needed more than {MEMORY >> 20} MiB of memory")
         elif code < 0:
             super().__init__(f"was ended by signal {-code} ({signal.strsignal(-code)})")
         else:
             super().__init__(f"ended with exit code {code}")
+
+
+def _box(reads: Sequence[Path]) -> dict[str, Any]:
+    """What ``confine`` is told in each worker."""
+    return {
+        "reads": [os.fspath(path) for path in (*reads, scratch.folder())],
+        "canary": os.fspath(scratch.canary()),
+        "system": system_rules(installed()),
+        "writes": [],
+        "change": False,
+        "loopback": False,
+        "program": "",
+    }
 
 
 class Nursery:
@@ -41,6 +62,7 @@ class Nursery:
         size: how many workers.
         home: the folder they import from.
         modules: what is imported before the first fork.
+        reads: what workers may read besides our installation and the temporary files.
 
     Attributes:
         ends: our end of each place's socket.
@@ -49,14 +71,17 @@ class Nursery:
         SandboxError: it could not be started.
     """
 
-    def __init__(self, size: int, home: Path, modules: Sequence[str]) -> None:
+    def __init__(
+        self, size: int, home: Path, modules: Sequence[str], reads: Sequence[Path]
+    ) -> None:
         pairs = [socket.socketpair() for _ in range(size)]
         self.ends = [ours for ours, _ in pairs]
         theirs = [end.fileno() for _, end in pairs]
         numbers = ",".join(map(str, theirs))
+        box = json.dumps(_box(reads)) if available() else ""
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", str(MAIN), str(home), numbers, *modules],
+                [sys.executable, "-I", str(MAIN), str(home), numbers, box, *modules],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,

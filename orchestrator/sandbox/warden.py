@@ -8,17 +8,16 @@ from __future__ import annotations
 import atexit
 import marshal
 import os
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import SandboxError
+from orchestrator.sandbox import scratch
 
 MAIN = Path(__file__).with_name("warden_main.py")
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -38,14 +37,10 @@ class Warden:
     """
 
     def __init__(self) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="diffcourt-warden-"))
-        self.canary = self._folder / "canary"
-        self.canary.write_bytes(os.urandom(16))
-        self.canary.chmod(0o600)
         self._control, theirs = socket.socketpair()
         self._sending = threading.Lock()
         self.owner = os.getpid()
-        arguments = [str(PACKAGE.parent), str(theirs.fileno()), str(self.canary), *installed()]
+        arguments = [str(PACKAGE.parent), str(theirs.fileno()), str(scratch.canary()), *installed()]
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(MAIN), *arguments],
@@ -95,7 +90,6 @@ class Warden:
             self._process.wait(2)
         self._process.kill()
         self._process.wait()
-        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 _lock = threading.Lock()

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import _socket
 import array
+import gc
 import marshal
 import os
 import resource
@@ -58,8 +59,9 @@ class Warden:
         self._control, self._canary = control, canary
         self._confine, self._kernel = confine, kernel
         self._system = confine.system_rules(installed)
-        self._user = os.getpid() * 31  # two runs side by side rarely share a number
         self._change_user = sys.platform == "linux" and kernel.can_change_user()
+        confine.calls(loopback=False, own_user=self._change_user, programs=True)
+        self._user = os.getpid() * 31  # two runs side by side rarely share a number
         self._jobs: dict[int, tuple[int, int]] = {}  # socket → process, its descriptor or -1
         self._left: set[int] = set()  # jobs that nobody waits for any more
         self._poll = select.poll()
@@ -130,8 +132,7 @@ class Warden:
     def _confined(self, request: dict[str, Any]) -> None:
         user = None
         if self._change_user:
-            users = self._confine.USERS
-            user = users[self._user % len(users)]
+            user = self._confine.user_of(self._user)
             resource.setrlimit(resource.RLIMIT_NPROC, (request["processes"],) * 2)
         self._confine.confine(**request["box"], canary=self._canary, user=user, system=self._system)
         self._kernel.die_with_parent()
@@ -184,6 +185,8 @@ def main() -> None:
     control = _socket.socket(fileno=int(number))
     os.set_inheritable(control.fileno(), False)
     warden = Warden(control, canary, installed)
+    gc.disable()
+    gc.freeze()  # a collection in a child would copy every page
     try:
         warden.serve()
     finally:

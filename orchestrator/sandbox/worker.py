@@ -122,6 +122,8 @@ class WorkerPool:
         home: the folder workers import checks from, the package's parent.
         prefix: what a function's dotted name must begin with.
         modules: imported once, before the first worker is forked.
+        reads: files and folders that checks may read, besides our installation and the temporary
+            files of this process. They may write nothing, and start no program.
     """
 
     def __init__(
@@ -131,8 +133,10 @@ class WorkerPool:
         home: Path = PACKAGE_PARENT,
         prefix: str = CHECKS,
         modules: Sequence[str] = (),
+        reads: Sequence[Path] = (),
     ) -> None:
         self._size, self._home, self._prefix, self._modules = size, home, prefix, modules
+        self._reads = tuple(reads)
         self._turns, self._starting = anyio.Semaphore(size), anyio.Lock()
         self._nursery: Nursery | None = None
         self._idle: list[_Place] = []
@@ -142,7 +146,9 @@ class WorkerPool:
     def start(self) -> None:
         """Start now, ahead of the first call and of the event loop. A failure shows at the call."""
         with suppress(SandboxError):
-            self._nursery = self._nursery or Nursery(self._size, self._home, self._modules)
+            self._nursery = self._nursery or Nursery(
+                self._size, self._home, self._modules, self._reads
+            )
 
     def close(self) -> None:
         """End what ``start`` started, where the pool was never entered."""
@@ -216,7 +222,7 @@ class WorkerPool:
                 raise SandboxError("the workers are closed")
             if self._nursery is None or not self._nursery.alive:
                 await self._discard()
-                self._nursery = Nursery(self._size, self._home, self._modules)
+                self._nursery = Nursery(self._size, self._home, self._modules, self._reads)
             if not self._places:
                 self._places = [
                     _Place(number, self._nursery, await UNIXSocketStream.from_socket(end))

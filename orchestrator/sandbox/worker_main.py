@@ -1,10 +1,11 @@
 """What the worker processes run: a nursery that imports once what checks need, and its forks.
 
-Started as a file, isolated (``-I``): ``worker_main.py HOME SOCKETS [MODULE ...]``. It puts HOME on
-the path, imports the modules, and forks one worker for each of the inherited sockets. A worker
-takes one JSON line and answers with one, until its socket ends. One that dies is replaced on the
-same socket, after a line that says how it ended. Standard input carries the commands: a line
-``PLACE TOKEN`` replaces the worker of that place. At its end everything ends.
+Started as a file, isolated (``-I``): ``worker_main.py HOME SOCKETS BOX [MODULE ...]``. It puts HOME
+on the path, imports the modules, and forks one worker for each of the inherited sockets. A worker
+first gives up what BOX does not name: JSON for ``confine``, empty where that is impossible. Then it
+takes one JSON line after the other and answers with one, until its socket ends. One that dies is
+replaced on the same socket, after a line that says how it ended. Standard input carries the
+commands: a line ``PLACE TOKEN`` replaces the worker of that place. At its end everything ends.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ import select
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn
 
 OUT_OF_MEMORY = 71
+NOT_CONFINED = 72
 MEMORY = 2 << 30
 """Bytes of address space that a worker may have."""
 _LIMITS = (
@@ -68,7 +71,8 @@ def _work(end: socket.socket, token: str) -> None:
 class _Nursery:
     """Keeps one worker alive at each place."""
 
-    def __init__(self, ends: list[socket.socket]) -> None:
+    def __init__(self, ends: list[socket.socket], give_up: Callable[[], None]) -> None:
+        self._give_up = give_up
         self._ends, self._tokens = ends, [""] * len(ends)
         self._places: dict[int, int] = {}
         self._woken, self._wake = os.pipe()
@@ -120,6 +124,9 @@ class _Nursery:
             for other, end in enumerate(self._ends):
                 if other != place:
                     end.close()
+            code = NOT_CONFINED
+            self._give_up()
+            code = 1
             _work(self._ends[place], self._tokens[place])
             code = 0
         finally:
@@ -135,6 +142,8 @@ class _Nursery:
             if place is None:
                 continue
             _kill(pid)  # what it started
+            if os.waitstatus_to_exitcode(status) == NOT_CONFINED:
+                os._exit(NOT_CONFINED)  # nor would the next one be
             said = json.dumps({"ended": os.waitstatus_to_exitcode(status)}).encode("ascii")
             with suppress(OSError):  # full, or nobody reads any more
                 self._ends[place].send(said + b"\n", socket.MSG_DONTWAIT)
@@ -152,6 +161,20 @@ class _Nursery:
         os._exit(0)
 
 
+def _giving_up(box: dict[str, Any] | None) -> Callable[[], None]:
+    """What a worker does before its first request."""
+    if box is None:
+        return lambda: None
+    sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    from orchestrator.sandbox import confine, kernel  # noqa: PLC0415 - it is on the path now
+
+    def give_up() -> None:
+        user = confine.user_of(os.getpid()) if kernel.can_change_user() else None
+        confine.confine(**box, user=user)
+
+    return give_up
+
+
 def _kill(group: int) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, signal.SIGKILL)
@@ -163,7 +186,7 @@ def main() -> None:
         hard = resource.getrlimit(what)[1]
         bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(what, (bound, bound))
-    home, ends, *modules = sys.argv[1:]
+    home, ends, box, *modules = sys.argv[1:]
     sys.path.insert(0, home)
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 1)
@@ -173,7 +196,8 @@ def main() -> None:
     os.dup2(null, 2)
     os.close(null)
     gc.freeze()  # nothing imported so far is garbage: not looking at it keeps its pages shared
-    _Nursery([socket.socket(fileno=int(end)) for end in ends.split(",")]).serve()
+    sockets = [socket.socket(fileno=int(end)) for end in ends.split(",")]
+    _Nursery(sockets, _giving_up(json.loads(box) if box else None)).serve()
 
 
 if __name__ == "__main__":

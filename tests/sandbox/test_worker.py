@@ -13,6 +13,7 @@ import anyio
 import pytest
 
 from orchestrator.errors import SandboxError
+from orchestrator.sandbox import confine, scratch
 from orchestrator.sandbox.worker import PACKAGE_PARENT, WorkerPool
 
 pytestmark = pytest.mark.anyio
@@ -38,10 +39,26 @@ def sleep(job):
     return "woke"
 
 def nap_with_child(job):
-    child = subprocess.Popen(["sleep", "60"])
-    with open(job["note"], "w") as note:
-        note.write(f"{os.getpid()} {child.pid}")
+    os.fork()
     time.sleep(60)
+
+def attempt(job):
+    import socket
+    def tried(action):
+        try:
+            action()
+        except OSError as fault:
+            return fault.strerror
+    return [
+        tried(lambda: open(job["outside"])),
+        tried(lambda: open(job["home"] + "/new", "w")),
+        tried(lambda: os.chmod(job["home"], 0o777)),
+        tried(lambda: os.listdir("/proc/self")),
+        tried(lambda: socket.create_connection(("127.0.0.1", 1))),
+        tried(lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)),
+        tried(lambda: os.execv("/bin/true", ["true"])),
+        tried(os.setsid),
+    ]
 
 def regex(job):
     import re
@@ -89,7 +106,7 @@ def home(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def pool(home: Path) -> Callable[[int], WorkerPool]:
-    return lambda size=1: WorkerPool(size, home=home, prefix="rogue")
+    return lambda size=1: WorkerPool(size, home=home, prefix="rogue", reads=[home])
 
 
 def running(pid: int) -> bool:
@@ -98,6 +115,11 @@ def running(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def child_of(pid: int) -> str:
+    """The number of the process that another has started, empty when there is none."""
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text()
 
 
 async def gone(pid: int) -> bool:
@@ -218,23 +240,45 @@ async def test_at_most_size_run_at_once(pool) -> None:
     assert len(pids) == 2
 
 
-async def test_cancelling_a_call_kills_its_worker_and_what_that_started(pool, tmp_path) -> None:
-    note = tmp_path / "pids"
+async def test_cancelling_a_call_kills_its_worker_and_what_that_started(pool) -> None:
     async with pool() as workers:
+        worker = await workers.call("rogue:pid", {}, seconds=20)
         async with anyio.create_task_group() as group:
 
             async def call() -> None:
-                await workers.call("rogue:nap_with_child", {"note": str(note)}, seconds=60)
+                await workers.call("rogue:nap_with_child", {}, seconds=60)
 
             group.start_soon(call)
             with anyio.fail_after(20):
-                while not (note.exists() and len(note.read_text().split()) == 2):
+                while not (child := child_of(worker)):
                     await anyio.sleep(0.01)
             group.cancel_scope.cancel()
-        worker, child = map(int, note.read_text().split())
         assert await gone(worker)
-        assert await gone(child)
+        assert await gone(int(child))
         assert await workers.call("rogue:pid", {}, seconds=20)
+
+
+@pytest.mark.skipif(not confine.available(), reason="workers cannot be confined here")
+async def test_a_worker_reads_what_it_was_given_and_can_do_nothing_else(
+    pool, home, tmp_path_factory
+) -> None:
+    outside = tmp_path_factory.mktemp("outside") / "secret"
+    outside.write_text("secret")
+    async with pool() as workers:
+        job = {"outside": str(outside), "home": str(home)}
+        refused = await workers.call("rogue:attempt", job, seconds=20)
+    assert None not in refused
+    assert {*refused} == {"Permission denied", "Operation not permitted"}
+
+
+async def test_a_worker_that_could_read_the_canary_serves_nobody(pool, home, monkeypatch) -> None:
+    """What must be denied is not: as if the kernel had stopped to deny it."""
+    (home / "canary").write_text("")
+    monkeypatch.setattr(scratch, "canary", lambda: home / "canary")
+    with anyio.fail_after(30):
+        async with pool() as workers:
+            with pytest.raises(SandboxError, match="could not be confined"):
+                await workers.call("rogue:pid", {}, seconds=20)
 
 
 async def test_nothing_is_left_when_the_pool_closes(pool) -> None:
@@ -286,7 +330,9 @@ async def test_workers_can_be_started_ahead_and_share_what_was_imported(pool, ho
     rogue.write_text(
         f"{rogue.read_text()}\ndef heavy(job):\n    import heavy\n    return heavy.IMPORTED_BY\n"
     )
-    ahead = WorkerPool(2, home=home, prefix="rogue", modules=["heavy", "there_is_no_such_module"])
+    ahead = WorkerPool(
+        2, home=home, prefix="rogue", reads=[home], modules=["heavy", "there_is_no_such_module"]
+    )
     ahead.start()
     async with ahead as workers:
         importers = {await workers.call("rogue:heavy", {}, seconds=20) for _ in range(2)}
@@ -297,7 +343,7 @@ async def test_workers_can_be_started_ahead_and_share_what_was_imported(pool, ho
 
 
 def test_a_pool_that_was_started_and_never_entered_leaves_nothing(home) -> None:
-    ahead = WorkerPool(1, home=home, prefix="rogue")
+    ahead = WorkerPool(1, home=home, prefix="rogue", reads=[home])
     ahead.start()
     ahead.close()
     assert not subprocess.run(
@@ -326,7 +372,7 @@ def test_a_killed_parent_leaves_no_busy_worker(home) -> None:
         from orchestrator.sandbox.worker import WorkerPool
 
         async def main():
-            async with WorkerPool(1, home=sys.argv[1], prefix="rogue") as pool:
+            async with WorkerPool(1, home=sys.argv[1], prefix="rogue", reads=sys.argv[1:]) as pool:
                 print(await pool.call("rogue:pid", {}, seconds=20), flush=True)
                 await pool.call("rogue:regex", {}, seconds=1)
 

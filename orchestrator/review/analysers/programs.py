@@ -21,6 +21,7 @@ import anyio.to_thread
 from orchestrator.errors import SandboxError
 from orchestrator.review.analysers.executables import LIMITS, MOST, Program, one_line
 from orchestrator.review.analysis import Needs, Raw, Report, Side
+from orchestrator.sandbox import scratch
 from orchestrator.sandbox.paths import Beneath
 
 
@@ -119,7 +120,7 @@ class ProgramAnalyser(ABC):
         try:
             async with self._asking:  # both sides run at once; the first to come asks for both
                 version = await self.program.version()
-            with tempfile.TemporaryDirectory(prefix="diffcourt-") as folder:
+            with tempfile.TemporaryDirectory(dir=scratch.folder()) as folder:
                 copies = await anyio.to_thread.run_sync(self._copy, side.root, Path(folder), paths)
                 seen = await self.look(copies) if copies.paths else Seen((), {})
         except SandboxError as fault:

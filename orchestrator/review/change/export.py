@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from orchestrator.errors import StoreError
+from orchestrator.sandbox import scratch
 from orchestrator.sandbox.paths import Beneath
 from orchestrator.sandbox.resolving import unsafe
 
@@ -33,7 +34,7 @@ def temporary() -> Iterator[Path]:
         StoreError: it cannot be made.
     """
     try:
-        folder = tempfile.TemporaryDirectory(prefix="diffcourt-")
+        folder = tempfile.TemporaryDirectory(dir=scratch.folder())
     except OSError as refused:
         raise StoreError(f"no temporary directory can be made: {refused.strerror}") from None
     with folder as path:
