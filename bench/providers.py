@@ -179,11 +179,10 @@ def timed(work: Any, *args: Any) -> Spent:
     return TIMES[0]
 
 
-def script(turns: int, rounds: int) -> dict[str, list[Json]]:
+def script(names: list[str], turns: int, rounds: int) -> dict[str, list[Json]]:
     """The same lines for each run; the report is the last."""
     call = {"calls": [{"name": "search", "arguments": {"text": "load"}}]}
     lines: list[Json] = [*([call] * turns), {"report": {"summary": "none"}}]
-    names = ("anthropic", "openai")
     kinds = [f"{kind}-{name}" for kind in ("bare", "disk", "memory") for name in names]
     return {f"{kind}-{n}": lines for kind in kinds for n in range(rounds + 1)}
 
@@ -220,7 +219,7 @@ def main() -> int:
     parser.add_argument("--provider", nargs="+", default=["anthropic", "openai"])
     args = parser.parse_args()
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-        json.dump(script(args.turns, args.rounds), file)
+        json.dump(script(args.provider, args.turns, args.rounds), file)
         file.flush()
         command = [sys.executable, "-m", "orchestrator.testing.server", "--port", "0"]
         with subprocess.Popen(
