@@ -18,9 +18,10 @@ def affordable(model: Model, request: Request, tokens: float, usd: float) -> int
     Returns:
         The limit in tokens; 0 when not even one token fits.
     """
-    full, least = model.worst_case(request), model.worst_case(replace(request, max_tokens=1))
+    full = model.worst_case(request)
     if full.tokens <= tokens and full.usd <= usd:
         return request.max_tokens
+    least = model.worst_case(replace(request, max_tokens=1))
     more = full.output_tokens - least.output_tokens
     price = (full.usd - least.usd) / more if more else 0.0
     by_usd = (usd - least.usd) / price if price else math.inf

@@ -109,6 +109,24 @@ def test_what_goes_wrong_on_the_way_is_tried_again_or_is_one_agents_failure(
         )
 
 
+def test_a_specialist_reads_the_playbook_that_it_opens(
+    portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path
+) -> None:
+    opened = calls(("use_skill", {"name": "test-strength"}))
+    script = {"generalist": [opened, calls(CHECKS), reports()], "judge": [judges()]}
+    with serving(portal, monkeypatch, "anthropic", script) as server:
+        verdict = review(repo, "anthropic", pattern="single")
+    server.finish()
+    first, second, third, *_ = (json.dumps(seen.body["messages"]) for seen in server.seen)
+    playbook = "# Skill: test-strength"
+    assert [text.count(playbook) for text in (first, second, third)] == [0, 1, 2]
+    prompts = [json.dumps(seen.body["system"]) for seen in server.seen[:3]]
+    assert "- test-strength: " in prompts[0]
+    assert prompts[0] == prompts[1] == prompts[2]
+    timeline = [entry.key for entry in app.show(repo, verdict.run_id).timeline]
+    assert "1/act/generalist/turn1/tool1/use_skill" in timeline
+
+
 @pytest.mark.parametrize("name", PROVIDERS)
 def test_answers_are_kept_short_and_then_the_run_stops_with_what_it_has(
     portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path, name: str
