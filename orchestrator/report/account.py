@@ -33,6 +33,8 @@ def score(page: Page, verdict: Verdict) -> list[str]:
         lines.append(page.paint(f"  {pad('criterion', width)}  score  weight  why", "dim"))
     for name, criterion in list(zip(names, criteria, strict=True))[:MOST_ROWS]:
         why = sentence(criterion.why)
+        if criterion.evidence:
+            why += sentence(f"; {'; '.join(criterion.evidence)}")
         if criterion.missing:
             why += sentence(f"; missing: {', '.join(criterion.missing)}")
         first = f"  {pad(name, width)}  {number(criterion.score):>5}  {criterion.weight:>6g}  "

@@ -73,11 +73,29 @@ def _one(page: Page, finding: Finding) -> list[str]:
         lines += page.wrap(
             sentence(finding.fix_suggestion), first="      fix: ", rest=_REST, most=4
         )
+    lines += _contradictions(page, finding)
     told = [sentence(finding.waiver)] if finding.waiver else []
     for text in (*told, _source(finding)):
         lines += [
             page.paint(line, "dim") for line in page.wrap(text, first="      ", rest=_REST, most=3)
         ]
+    return lines
+
+
+def _contradictions(page: Page, finding: Finding) -> list[str]:
+    """Who calls it graver or milder, and who argues that it is none."""
+    told = [
+        f"{said.by} calls it {said.severity}"
+        for said in finding.reports
+        if said.severity != finding.severity
+    ]
+    told += [
+        f"{said.by} argues that it is none: {said.reason} (it stands: {said.why_not})"
+        for said in finding.objections
+    ]
+    lines: list[str] = []
+    for text in dict.fromkeys(told):
+        lines += page.wrap(sentence(text), first="      but: ", rest=_REST, most=4)
     return lines
 
 

@@ -20,6 +20,9 @@ change brings in is reported. A severity is the rule's, never the tool's: **high
 **info** are shown and decide nothing. Set others in `.diffcourt/config/verdict.yaml` (`block_at`,
 `needs_changes_at`).
 
+A rule that is *arguable* is a matter of judgement: an agent with evidence may argue its finding
+down to `rejected`. What any other rule found stays open, with the argument beside it.
+
 To waive a rule, or a single finding by the `fingerprint` that the verdict's JSON states, commit
 this to the base branch as `.diffcourt/config/verdict.yaml`; the finding stays in sight and does
 not count. A waiver in the change under review has no effect.
@@ -52,6 +55,8 @@ def _entry(rule: Rule) -> str:
     facts = [f"**{rule.severity}**", *(f"CWE-{number}" for number in rule.cwe), _by(rule.codes)]
     if rule.not_in:
         facts.append(f"not in {', '.join(rule.not_in)}")
+    if rule.arguable:
+        facts.append("arguable")
     lines = [
         f"### {rule.id}",
         "",

@@ -62,6 +62,8 @@ def _header(page: Page, verdict: Verdict) -> list[str]:
     lines += page.facts(_score(verdict), first="Score    ")
     for note in verdict.change.notes[:10]:
         lines += page.wrap(sentence(note), first="Note     ", most=4)
+    if verdict.lead_summary:
+        lines += page.wrap(sentence(verdict.lead_summary), first="Lead     ", most=6)
     if verdict.summary:
         lines += page.wrap(sentence(verdict.summary), first="Summary  ", most=8)
     return lines

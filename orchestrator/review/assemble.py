@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from orchestrator import __version__
+from orchestrator.catalog.settings import OFFLINE
 from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.canonical import digest
 from orchestrator.engine.judge import Scorecard
@@ -67,7 +68,7 @@ def assemble(case: Case) -> Verdict:
         stop=Stop(
             reason=stop.reason,
             detail=stop.detail,
-            uncertain=case.history[-1].uncertain if case.history else (),
+            uncertain=_uncertain(case),
             next_human_action=_next_human_action(case, stop, outcome, complete=complete),
         ),
         score=_score(case.scorecard, case.rubric.threshold),
@@ -82,6 +83,7 @@ def assemble(case: Case) -> Verdict:
         usage=_usage(case),
         provenance=_provenance(case),
         summary=_summary(case),
+        lead_summary=_lead_summary(case),
     )
     verdict = _without_secrets(verdict, case.journal.redact)
     return verdict.model_copy(update={"digest": digest_of(verdict)})
@@ -127,6 +129,21 @@ def _score(card: Scorecard | None, threshold: float) -> Score:
             for criterion in card.rubric.criteria
         ),
     )
+
+
+def _uncertain(case: Case) -> tuple[str, ...]:
+    open_ends = case.history[-1].uncertain if case.history else ()
+    contested = [finding.id for finding in case.synthesis.findings if finding.contested]
+    if not contested:
+        return open_ends
+    return (*open_ends, f"reporters contradict each other on {', '.join(contested)}")
+
+
+def _lead_summary(case: Case) -> str:
+    """A model's words; the offline provider has none of its own."""
+    if case.settings.provider == OFFLINE or not case.rounds:
+        return ""
+    return case.rounds[0].plan.summary
 
 
 def _next_human_action(case: Case, stop: EngineStop, outcome: Outcome, *, complete: bool) -> str:

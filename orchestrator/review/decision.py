@@ -52,15 +52,25 @@ class ToolHealth:
     Attributes:
         error: its last error, empty when the last call was well.
         gaps: paths it could not look at.
+        given: paths it was made to look at.
     """
 
     error: str
     gaps: frozenset[str]
+    given: frozenset[str] = frozenset()
 
 
-def check(rule: CheckRule, applies: bool, tools: Mapping[str, ToolHealth]) -> RequiredCheck:
-    """Whether a required check has run."""
-    if not applies:
+def check(
+    rule: CheckRule,
+    due: Mapping[str, frozenset[str]] | None,
+    tools: Mapping[str, ToolHealth],
+) -> RequiredCheck:
+    """Whether a required check has run.
+
+    Args:
+        due: tool → the paths that it must have looked at; None: the check does not apply.
+    """
+    if due is None:
         return RequiredCheck(name=rule.name, status="not_applicable")
     silent = [name for name in rule.tools if name not in tools]
     if silent:
@@ -68,9 +78,16 @@ def check(rule: CheckRule, applies: bool, tools: Mapping[str, ToolHealth]) -> Re
             name=rule.name, status="not_run", detail=f"{', '.join(silent)} did not run"
         )
     broken = [f"{name}: {tools[name].error}" for name in rule.tools if tools[name].error]
-    missed = sorted(frozenset[str]().union(*(tools[name].gaps for name in rule.tools)))
+    missed = sorted(
+        frozenset[str]().union(
+            *(
+                tools[name].gaps | (due.get(name, frozenset()) - tools[name].given)
+                for name in rule.tools
+            )
+        )
+    )
     if broken or missed:
-        seen = "; ".join([*broken, *(f"could not look at {path}" for path in missed[:3])])
+        seen = "; ".join([*broken, *(f"did not look at {path}" for path in missed[:3])])
         more = f" and {len(missed) - 3} more" if len(missed) > 3 else ""
         return RequiredCheck(name=rule.name, status="failed", detail=seen + more)
     return RequiredCheck(name=rule.name, status="passed", detail=", ".join(rule.tools))

@@ -31,11 +31,13 @@ def skipped(
     entries: Sequence[Call],
     team: Iterable[Work],
     withheld: Mapping[str, tuple[str, bool]],
+    left_out: Mapping[str, str],
 ) -> tuple[Skipped, ...]:
     """What was left out and what could not be looked at.
 
     Args:
         withheld: analyser → why no agent was given it, and whether that is a gap.
+        left_out: path → why the lead gave it to nobody; required checks look at it all the same.
     """
     found: list[Skipped] = []
     looked = {path for call in entries for path in call.data.get("examined", ())}
@@ -47,6 +49,10 @@ def skipped(
     found += [
         Skipped(path=path, why=why, tool=tool, gap=True)
         for (tool, path), why in gaps(entries).items()
+    ]
+    found += [
+        Skipped(path=path, why=f"the lead left it out: {why}", gap=True)
+        for path, why in left_out.items()
     ]
     last = {call.tool: call for call in entries}
     found += [

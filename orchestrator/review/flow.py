@@ -18,7 +18,7 @@ from orchestrator.engine.stopping import Iteration, Stop, StopPolicy, decide
 from orchestrator.engine.team import Task, run_task, run_team
 from orchestrator.review import extent, judging, planning, waivers
 from orchestrator.review.case import Case, Round
-from orchestrator.review.decision import check, required
+from orchestrator.review.decision import check
 from orchestrator.review.ledger import failures, health
 from orchestrator.review.measure import measure
 from orchestrator.review.synthesis import Synthesis, synthesise
@@ -75,7 +75,7 @@ async def synthesize(case: Case) -> str:
         found,
         findings=waivers.waived(found.findings, policy, day),
         checked=extent.checked(calls),
-        skipped=extent.skipped(case.session, calls, team, case.withheld()),
+        skipped=extent.skipped(case.session, calls, team, case.withheld(), planning.left_out(case)),
     )
     return "Evaluate"
 
@@ -83,10 +83,8 @@ async def synthesize(case: Case) -> str:
 async def evaluate(case: Case) -> str:
     """Score the review, and decide whether another round would gain anything."""
     calls, team = case.calls(), case.team()
-    paths = planning.reviewable(case)
     rules, tools = case.catalog.verdict_policy.required_checks, health(calls)
-    applicable = required(rules, paths)
-    case.checks = [check(rule, rule in applicable, tools) for rule in rules]
+    case.checks = [check(rule, planning.due(case, rule), tools) for rule in rules]
     everything = [file.path for file in case.session.change.files]
     marks = dict(measure(case.synthesis, everything, case.checks, calls, team))
     if judging.wanted(case.settings, case.rubric):
@@ -143,7 +141,7 @@ def _iteration(case: Case, scored: Scorecard, failed: Mapping[str, str]) -> Iter
         failures=frozenset(signatures),
         evidence=frozenset(finding.fingerprint for finding in synthesis.findings),
         touched=frozenset(f"{by}:{c.path}" for c in synthesis.checked for by in c.by),
-        uncertain=_uncertain(synthesis),
+        uncertain=(*_uncertain(synthesis), *planning.questions(case)),
         gaps=sum(skip.gap for skip in synthesis.skipped),
         output="\n".join(summaries),
         budget=_budget_met(case),

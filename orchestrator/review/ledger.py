@@ -114,7 +114,11 @@ def health(entries: Sequence[Call]) -> dict[str, ToolHealth]:
     open_gaps = gaps(entries)
     last = {call.tool: call for call in entries}
     return {
-        tool: ToolHealth(call.why, frozenset(path for name, path in open_gaps if name == tool))
+        tool: ToolHealth(
+            call.why,
+            frozenset(path for name, path in open_gaps if name == tool),
+            frozenset(p for one in entries if one.tool == tool for p in one.data.get("given", ())),
+        )
         for tool, call in last.items()
     }
 

@@ -1,4 +1,4 @@
-"""From the lead's plan to bounded tasks. It is a proposal; nothing is left out because of it."""
+"""From the lead's plan to bounded tasks. It is a proposal; nothing is left out unseen by it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from orchestrator.catalog.verdict_policy import CheckRule
 from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.framing import frame
 from orchestrator.engine.team import Task
 from orchestrator.engine.types import AgentSpec
 from orchestrator.review.case import Case
-from orchestrator.review.contracts import Plan, PlannedTask
+from orchestrator.review.contracts import Plan, PlannedSkip, PlannedTask
+from orchestrator.review.decision import matches
 from orchestrator.review.tools.analysis import Analysis
 
 RULES = """\
@@ -57,9 +59,11 @@ def everything_to(case: Case, agent: str) -> Plan:
 
 
 def read(case: Case, result: AgentResult) -> Plan:
-    """The lead's plan, mended: a file that no task has goes to every specialist.
+    """The lead's plan, mended: policy and every changed file have their due.
 
-    A lead that failed has planned nothing, so all specialists get everything.
+    A file that it neither gives to anyone nor leaves out with a reason goes to every specialist;
+    what a required check must look at goes to whoever has its tools, whatever the plan says. A lead
+    that failed has planned nothing, so all specialists get everything.
     """
     known = set(reviewable(case))
     proposed = Plan.model_validate(result.report) if result.status == "ok" else Plan(tasks=[])
@@ -68,15 +72,79 @@ def read(case: Case, result: AgentResult) -> Plan:
         for task in proposed.tasks
         if task.agent in case.settings.specialists
     ]
+    skips: list[PlannedSkip] = []
     if case.focus.retry is None:
         planned = {path for task in kept for path in task.paths}
+        skips = [s for s in proposed.skips if s.path in known - planned and s.why.strip()]
+        planned |= {skip.path for skip in skips}
         forgotten = [path for path in reviewable(case) if path not in planned]
         if forgotten:
             kept += [
                 PlannedTask(agent=agent, paths=forgotten, why="the plan did not mention them")
                 for agent in case.settings.specialists
             ]
-    return proposed.model_copy(update={"tasks": kept})
+        kept += _required(case, kept)
+    return proposed.model_copy(update={"tasks": kept, "skips": skips})
+
+
+def _required(case: Case, planned: Iterable[PlannedTask]) -> list[PlannedTask]:
+    """What required checks must look at and no agent with their tools was given."""
+    given = {(task.agent, path) for task in planned for path in task.paths}
+    lacking: dict[tuple[str, str], dict[str, None]] = {}
+    for rule in case.catalog.verdict_policy.required_checks:
+        paths = [p for p in reviewable(case) if any(matches(p, glob) for glob in rule.when)]
+        for tool in rule.tools:
+            able = [a for a in case.settings.specialists if tool in case.catalog.agents[a].tools]
+            for path in paths if able else ():
+                if not any((agent, path) in given for agent in able):
+                    lacking.setdefault((able[0], rule.name), {})[path] = None
+    return [
+        PlannedTask(agent=agent, paths=list(paths), why=f"the check {name} is required of them")
+        for (agent, name), paths in lacking.items()
+    ]
+
+
+def due(case: Case, rule: CheckRule) -> Mapping[str, frozenset[str]] | None:
+    """What the tools of a check must have looked at, by tool; None where it does not apply.
+
+    The policy says to what it applies. A lead may ask for more checks of the policy, for none less.
+    """
+    paths = [p for p in reviewable(case) if any(matches(p, glob) for glob in rule.when)]
+    asked = any(rule.name in done.plan.required_checks for done in case.rounds)
+    if not (paths or asked):
+        return None
+    registry = case.harness.executor.registry
+    known = {name: registry.get(name) for name in rule.tools if name in registry.specs()}
+    return {
+        name: frozenset(filter(tool.concerns, paths))
+        for name, tool in known.items()
+        if isinstance(tool, Analysis)
+    }
+
+
+def questions(case: Case) -> tuple[str, ...]:
+    """What the lead leaves open: questions to a person, and checks that no policy knows."""
+    plans = [done.plan for done in case.rounds]
+    known = {rule.name for rule in case.catalog.verdict_policy.required_checks}
+    asked = [f"open question: {q.question}" for plan in plans for q in plan.open_questions]
+    unknown = [
+        f"the lead asks for the check {name}, which the policy does not know"
+        for plan in plans
+        for name in plan.required_checks
+        if name not in known
+    ]
+    return tuple(dict.fromkeys((*asked, *unknown)))
+
+
+def left_out(case: Case) -> dict[str, str]:
+    """The files that the lead has left out and not taken up again: path → its reason."""
+    taken_up = {p for done in case.rounds[1:] for task in done.plan.tasks for p in task.paths}
+    return {
+        skip.path: skip.why
+        for done in case.rounds
+        for skip in done.plan.skips
+        if skip.path not in taken_up
+    }
 
 
 def tasks(case: Case) -> list[Task]:
@@ -91,11 +159,12 @@ def tasks(case: Case) -> list[Task]:
         Task(
             _equipped(case, agent, paths),
             brief(
-                "Review these files of the change. " + " ".join(dict.fromkeys(whys[agent])),
+                "Review these files of the change. What is asked of them stands in `questions`.",
                 nonce,
                 base=change.base,
                 head=change.head,
                 paths=list(paths),
+                questions=list(dict.fromkeys(filter(None, whys[agent]))),
                 wanted=list(case.focus.wanted),
             ),
             f"{case.round.number}/act/{agent}",

@@ -270,6 +270,9 @@ class Verdict(Doc):
     artifacts: tuple[Artifact, ...] = ()
     provenance: Provenance
     summary: str = ""
+    lead_summary: str = Field(
+        default="", description="what the lead says of the change; it decides nothing"
+    )
     digest: str = Field(
         default="", description="SHA-256 of the canonical document, volatile fields left out"
     )

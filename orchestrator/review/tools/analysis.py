@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,8 +66,14 @@ def select(session: Session, wanted: Sequence[str] | None, needs: Needs, by: Any
     return scope
 
 
-def as_observation(report: Report, found: Found, gaps: Mapping[str, str]) -> Observation:
-    """A report for a model (bounded, short) and for code (all of it)."""
+def as_observation(
+    report: Report, found: Found, gaps: Mapping[str, str], given: Iterable[ChangedFile]
+) -> Observation:
+    """A report for a model (bounded, short) and for code (all of it).
+
+    Args:
+        given: the files that the analyser was given.
+    """
     shown = [{key: item[key] for key in REPORTED} for item in found.findings[:SHOWN_FINDINGS]]
     left = len(found.findings) - len(shown)
     summary = f"{report.tool}: {len(found.findings)} new in {len(report.examined)} files"
@@ -87,6 +93,7 @@ def as_observation(report: Report, found: Found, gaps: Mapping[str, str]) -> Obs
         "findings": found.findings,
         "rejected": found.rejected,
         "examined": sorted(report.examined),
+        "given": sorted(file.path for file in given),
         "gaps": dict(gaps),
         "error": report.error,
         "facts": dict(report.facts),
@@ -170,7 +177,7 @@ class SideTool(Analysis):
             examined=frozenset() if head.error or base.error else head.examined | deleted,
             error=head.error or base.error,
         )
-        return as_observation(whole, found, gaps)
+        return as_observation(whole, found, gaps, scope.files)
 
 
 async def _guarded(analyser: SideAnalyser, side: Any, paths: list[str]) -> Report:
@@ -208,7 +215,8 @@ class ChangeTool(Analysis):
         cited = {raw.path for raw in report.findings}
         head, _ = await session.side("head", sorted(cited & set(await _tree(session))))
         found = as_reported(session, report, head)
-        return as_observation(report, found, {**scope.gaps, **unwritten, **report.gaps})
+        gaps = {**scope.gaps, **unwritten, **report.gaps}
+        return as_observation(report, found, gaps, scope.files)
 
 
 async def _tree(session: Session) -> Sequence[str]:

@@ -1,0 +1,149 @@
+"""One defect is one finding; agreement raises confidence; no report makes a finding count for less."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orchestrator.catalog.verdict_policy import VerdictPolicy
+from orchestrator.review.decision import weight
+from orchestrator.review.merging import Word, finding, merge
+from orchestrator.review.verdict import SEVERITIES, Finding
+
+POLICY = VerdictPolicy(
+    block_at="critical",
+    block_confidence=0.8,
+    needs_changes_at="medium",
+    needs_changes_confidence=0.5,
+    required_checks=(),
+    exclude=(),
+    waivers=(),
+)
+
+
+def item(**more: Any) -> dict[str, Any]:
+    given = {
+        "path": "app.py", "start_line": 5, "end_line": 5, "severity": "medium", "confidence": 0.8,
+        "title": "Shell command built at run time", "detail": "", "category": "security",
+        "cwe": [78], "quote": "q", "fix_suggestion": "",
+    }  # fmt: skip
+    given |= more
+    return {"fingerprint": repr(sorted(given.items())), **given}
+
+
+def tool(by: str = "ruff", shown_to: str = "security", **more: Any) -> Word:
+    said = item(rule="security.subprocess-shell", **more)
+    return Word(by, said, proved=True, refs=(f"1/{by}",), shown_to=frozenset({shown_to}))
+
+
+def agent(by: str = "qa", names: str = "", **more: Any) -> Word:
+    said = item(**{"category": by, "rule": f"{by}.reported", **more})
+    return Word(by, said, proved=False, names=names)
+
+
+def merged(*words: Word) -> list[Finding]:
+    return [finding(defect, POLICY) for defect in merge(words, POLICY)]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"title": "Anything", "start_line": 4, "end_line": 9},
+        {"title": "shell command built from a name at run time", "cwe": []},
+        {"title": "Anything", "cwe": [], "rule": "security.subprocess-shell"},
+    ],
+)
+def test_an_agent_and_an_analyser_that_mean_the_same_report_one_finding(
+    other: dict[str, Any],
+) -> None:
+    (found,) = merged(agent(**other), tool())
+    assert (found.rule, found.title) == (
+        "security.subprocess-shell",
+        "Shell command built at run time",
+    )
+    assert found.reported_by == ("qa", "ruff", "security")
+    assert [said.by for said in found.reports] == ["ruff", "qa"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"start_line": 6, "end_line": 9},
+        {"path": "other.py"},
+        {"cwe": [89], "title": "Query built from a name"},
+        {"cwe": [], "title": "Command without a time limit"},
+    ],
+)
+def test_other_places_and_other_meanings_stay_apart(other: dict[str, Any]) -> None:
+    assert len(merged(tool(), agent(**other))) == 2
+
+
+def test_two_findings_of_one_agent_that_it_gives_no_rule_stay_apart() -> None:
+    words = [agent(cwe=[], title=title) for title in ("Loses the last row", "Never closes it")]
+    assert len(merged(*words)) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "confidence"),
+    [
+        ([tool()], 0.8),
+        ([tool(), tool("taint")], 0.9),
+        ([tool(), agent("qa")], 0.9),
+        ([tool(), tool("taint"), agent("qa")], 0.95),
+        # None of these is independent: it was shown the finding, or takes it up by its name.
+        ([tool(), agent("security")], 0.8),
+        ([tool(), agent("qa", names=tool().item["fingerprint"])], 0.8),
+        # Whoever finds it milder does not agree that it is as grave.
+        ([tool(), agent("qa", severity="low")], 0.8),
+        ([agent("qa", confidence=0.6), agent("docs", confidence=0.6)], 0.8),
+        ([agent("qa"), agent("qa", title="Shell command built")], 0.8),
+    ],
+)
+def test_each_further_independent_reporter_halves_the_doubt(
+    words: list[Word], confidence: float
+) -> None:
+    (found,) = merged(*words)
+    assert found.confidence == pytest.approx(confidence)
+
+
+def test_two_severities_are_kept_and_the_one_that_counts_most_stands() -> None:
+    (found,) = merged(tool(), agent(severity="critical", confidence=0.9))
+    assert (found.severity, found.contested) == ("critical", True)
+    assert [(said.by, said.severity) for said in found.reports] == [
+        ("ruff", "medium"),
+        ("qa", "critical"),
+    ]
+    # Grave, but too unsure to count: it does not hide what is sure.
+    (found,) = merged(tool(), agent(severity="critical", confidence=0.1))
+    assert (found.severity, found.confidence, found.contested) == ("medium", 0.9, True)
+
+
+words = st.builds(
+    lambda proved, by, **more: (tool if proved else agent)(by, **more),
+    st.booleans(),
+    st.sampled_from(["a", "b", "c"]),
+    severity=st.sampled_from(SEVERITIES),
+    confidence=st.floats(0, 1),
+    start_line=st.integers(1, 4),
+    end_line=st.just(5),
+    cwe=st.sampled_from([[78], [89], []]),
+    title=st.sampled_from(["Loses rows", "Runs what it is given", "Loses all rows"]),
+)
+
+
+@settings(max_examples=60)
+@given(st.lists(words, max_size=6), words)
+def test_no_report_makes_anything_count_for_less_or_vanish(before: list[Word], more: Word) -> None:
+    found = merged(*before, more)
+    for word in (*before, more):
+        said = word.item
+        weighs = weight(said["severity"], said["confidence"], POLICY)
+        assert any(
+            word.by in one.reported_by
+            and weight(one.severity, one.confidence, POLICY) >= weighs
+            and (one.title == said["title"] or said["title"] in {r.title for r in one.reports})
+            for one in found
+        )
+    heaviest = max((weight(f.severity, f.confidence, POLICY) for f in merged(*before)), default=0)
+    assert max(weight(f.severity, f.confidence, POLICY) for f in found) >= heaviest
