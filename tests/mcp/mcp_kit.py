@@ -26,6 +26,7 @@ from orchestrator.engine.types import AgentSpec, Bounds, Level, ToolCall, ToolRe
 from orchestrator.mcp.link import Link
 from orchestrator.mcp.pins import pin_of
 from orchestrator.mcp.tools import made, offer
+from orchestrator.mcp.types import Server
 from orchestrator.stores.memory import MemoryStore
 from tests.engine.engine_kit import open_memory_journal
 
@@ -52,6 +53,20 @@ def received(folder: Path) -> list[str]:
     log = folder / "received"
     lines = log.read_text().splitlines() if log.exists() else []
     return [json.loads(line).get("method", "an answer") for line in lines]
+
+
+def server(
+    config: Mapping[str, object],
+    *,
+    name: str = "rogue",
+    repo: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Server:
+    """A server as the configuration names it."""
+    entry = ServerEntry.model_validate_json(json.dumps(config))
+    policy = merged([shipped()], "config/tools.yaml", ToolPolicy)
+    given = {ALLOWED: name, "PATH": os.environ["PATH"], **(environment or {})}
+    return server_of(name, entry, policy, repo=repo or Path("/nowhere"), environment=given)
 
 
 class Bench:
@@ -94,12 +109,9 @@ async def bench(
     store: MemoryStore | None = None,
 ) -> AsyncIterator[Bench]:
     """Connect as a review does, with an environment that lets the server start."""
-    entry = ServerEntry.model_validate_json(json.dumps(config))
-    policy = merged([shipped()], "config/tools.yaml", ToolPolicy)
-    given = {ALLOWED: name, "PATH": os.environ["PATH"], **(environment or {})}
-    server = server_of(name, entry, policy, repo=repo or Path("/nowhere"), environment=given)
+    named = server(config, name=name, repo=repo, environment=environment)
     async with task_group() as group, open_memory_journal(store) as journal:
-        link = Link(server, group)
+        link = Link(named, group)
         registry = Registry(made(link, await offer(link)))
         yield Bench(
             Executor(

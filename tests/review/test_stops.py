@@ -1,6 +1,5 @@
 """Every way in which a review can stop, driven by a scripted model over a real change."""
 
-import json
 from functools import partial
 from pathlib import Path
 
@@ -10,44 +9,11 @@ from orchestrator.catalog.settings import Settings
 from orchestrator.engine.types import Request, Response, Usage
 from orchestrator.errors import ModelError, ScriptError
 from orchestrator.providers.offline import OfflineModel
-from orchestrator.testing.scripted import ScriptedModel, calls, says
+from orchestrator.testing.scripted import ScriptedModel, says
 from tests.review.review_kit import Repo, bounded, change, review
+from tests.review.team_kit import TEAM, claim, judged, plan, report, scores, script
 
 pytestmark = pytest.mark.anyio
-
-TEAM = ("security", "qa", "docs", "architecture")
-ALL_CHECKS = [
-    "secrets", "invisible_characters", "conflict_markers", "parse_check", "ruff_security",
-    "taint", "ruff_bugs", "api_breakage",
-]  # fmt: skip
-
-
-def plan(*agents: str, **more: object) -> Response:
-    tasks = [{"agent": agent, "paths": ["app.py"], "why": "it changed"} for agent in agents]
-    return says(json.dumps({"tasks": tasks, **more}))
-
-
-def report(**more: object) -> Response:
-    return says(json.dumps({"summary": "looked", **more}))
-
-
-def looks(*tools: str) -> Response:
-    return calls(*((tool, {"paths": ["app.py"]}) for tool in tools))
-
-
-def script(**more: list[object]) -> dict[str, list[object]]:
-    """A lead and four specialists of which security and qa do all that is required."""
-    lines: dict[str, list[object]] = {
-        "lead": [plan(*TEAM)],
-        "security": [
-            looks("secrets", "invisible_characters", "ruff_security", "taint"),
-            report(),
-        ],
-        "qa": [looks("conflict_markers", "parse_check", "ruff_bugs"), report()],
-        "docs": [report()],
-        "architecture": [looks("api_breakage"), report()],
-    }
-    return {**lines, **more}
 
 
 @pytest.fixture
@@ -152,13 +118,6 @@ async def test_a_report_that_breaks_its_contract_is_sent_back(repo: Repo) -> Non
     assert verdict.status == "complete"
 
 
-def claim(**more: object) -> dict[str, object]:
-    return {
-        "path": "app.py", "start_line": 3, "end_line": 3, "quote": 'NAME = "app"',
-        "title": "A constant", "severity": "high", "confidence": 0.9, **more,
-    }  # fmt: skip
-
-
 async def test_a_claim_counts_when_its_quote_stands_in_head(repo: Repo) -> None:
     model = ScriptedModel(script(docs=[report(findings=[claim()])]))
     verdict = await review(repo, model)
@@ -211,23 +170,6 @@ async def test_an_unexpected_call_fails_the_agent_that_made_it(repo: Repo) -> No
     model = ScriptedModel(script(lead=[plan(*TEAM), plan("docs")], docs=[too_much, too_much]))
     verdict = await review(repo, model)
     assert verdict.status == "incomplete"
-
-
-def judged(settings: Settings) -> Settings:
-    return settings.model_copy(update={"provider": "scripted"})
-
-
-SEEN = {"source": "file", "name": "app.py", "quote": 'NAME = "app"'}
-
-
-def scores(**more: object) -> Response:
-    ids = ("correctness-depth", "risk-focus", "actionability", "severity-fit", "unbacked-claims")
-    best = {"unbacked-claims": 0}
-    criteria = [
-        {"id": name, "why": "as read", "evidence": [SEEN], "score": best.get(name, 1), **more}
-        for name in ids
-    ]
-    return says(json.dumps({"criteria": criteria}))
 
 
 async def test_a_judge_scores_what_only_a_reader_can_weigh(repo: Repo) -> None:

@@ -1,0 +1,84 @@
+"""A lead, four specialists and a judge that say what a test has them say."""
+
+import json
+
+from orchestrator.catalog.settings import Settings
+from orchestrator.engine.framing import as_json
+from orchestrator.engine.types import Json, Request, Response, ToolResult
+from orchestrator.testing.scripted import calls, says
+
+TEAM = ("security", "qa", "docs", "architecture")
+
+
+def plan(*agents: str, **more: object) -> Response:
+    tasks = [{"agent": agent, "paths": ["app.py"], "why": "it changed"} for agent in agents]
+    return says(json.dumps({"tasks": tasks, **more}))
+
+
+def report(**more: object) -> Response:
+    return says(json.dumps({"summary": "looked", **more}))
+
+
+def looks(*tools: str) -> Response:
+    return calls(*((tool, {"paths": ["app.py"]}) for tool in tools))
+
+
+def script(**more: list[object]) -> dict[str, list[object]]:
+    """A lead and four specialists of which security and qa do all that is required."""
+    lines: dict[str, list[object]] = {
+        "lead": [plan(*TEAM)],
+        "security": [
+            looks("secrets", "invisible_characters", "ruff_security", "taint"),
+            report(),
+        ],
+        "qa": [looks("conflict_markers", "parse_check", "ruff_bugs"), report()],
+        "docs": [report()],
+        "architecture": [looks("api_breakage"), report()],
+    }
+    return {**lines, **more}
+
+
+def claim(**more: object) -> dict[str, object]:
+    return {
+        "path": "app.py", "start_line": 3, "end_line": 3, "quote": 'NAME = "app"',
+        "title": "A constant", "severity": "high", "confidence": 0.9, **more,
+    }  # fmt: skip
+
+
+def judged(settings: Settings) -> Settings:
+    return settings.model_copy(update={"provider": "scripted"})
+
+
+SEEN = {"source": "file", "name": "app.py", "quote": 'NAME = "app"'}
+
+
+def scores(**more: object) -> Response:
+    ids = ("correctness-depth", "risk-focus", "actionability", "severity-fit", "unbacked-claims")
+    best = {"unbacked-claims": 0}
+    criteria = [
+        {"id": name, "why": "as read", "evidence": [SEEN], "score": best.get(name, 1), **more}
+        for name in ids
+    ]
+    return says(json.dumps({"criteria": criteria}))
+
+
+def observed(request: Request) -> list[dict[str, Json]]:
+    """What tools answered to whoever asks, as far as it is JSON."""
+    blocks = [block for message in request.messages for block in message.blocks]
+    answers = [as_json(b.content, request.nonce) for b in blocks if isinstance(b, ToolResult)]
+    return [answer for answer in answers if isinstance(answer, dict)]
+
+
+def seen_findings(request: Request) -> dict[int, dict[str, Json]]:
+    """The findings that tools have shown to whoever asks, by their first line."""
+    return {
+        item["start_line"]: item
+        for answer in observed(request)
+        for item in answer.get("findings", ())
+    }
+
+
+def facts(request: Request) -> dict[str, Json]:
+    """What an agent's brief says, beside its words."""
+    (text,) = request.messages[0].blocks
+    return dict(as_json(text.text, request.nonce))
