@@ -84,6 +84,8 @@ def _one(page: Page, finding: Finding) -> list[str]:
 
 def _contradictions(page: Page, finding: Finding) -> list[str]:
     """Who calls it graver or milder, and who argues that it is none."""
+    if not finding.contested:
+        return []
     told = [
         f"{said.by} calls it {said.severity}"
         for said in finding.reports

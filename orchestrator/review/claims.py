@@ -22,7 +22,11 @@ TELLING = ("file", "diff", "tool")
 """What an objection may cite: another finding would be one claim resting on another."""
 
 
-def reports(team: Iterable[Work]) -> Iterable[tuple[str, SpecialistReport]]:
+Said = tuple[str, SpecialistReport]
+"""An agent, and a report of its."""
+
+
+def reports(team: Iterable[Work]) -> Iterable[Said]:
     """Each agent's reports that kept their contract."""
     for entry in team:
         if entry.result.status == "ok":
@@ -46,7 +50,7 @@ def as_item(claim: ReportedFinding, agent: str) -> dict[str, Any]:
 
 
 async def objections(
-    sources: Sources, team: Iterable[Work], rules: RuleTable, known: Mapping[str, Defect]
+    sources: Sources, said: Iterable[Said], rules: RuleTable, known: Mapping[str, Defect]
 ) -> dict[str, list[Objection]]:
     """What agents hold against findings, by the finding's fingerprint.
 
@@ -54,21 +58,23 @@ async def objections(
         known: every fingerprint that means a defect.
     """
     held: dict[str, dict[tuple[str, str], ReportedObjection]] = {}
-    for agent, report in reports(team):
-        for said in report.objections:
-            if said.fingerprint in known:
-                held.setdefault(known[said.fingerprint].name, {})[agent, said.reason] = said
+    for agent, report in said:
+        for one in report.objections:
+            if one.fingerprint in known:
+                held.setdefault(known[one.fingerprint].name, {})[agent, one.reason] = one
     found: dict[str, list[Objection]] = {}
-    for name, all_said in held.items():
-        standing = _standing(known[name], {agent for agent, _ in all_said}, rules)
+    for name, made in held.items():
+        faults = {who: await sources.faults(one.evidence, TELLING) for who, one in made.items()}
+        against = {agent for (agent, _), fault in faults.items() if not fault}
+        standing = _standing(known[name], against, rules)
         found[name] = [
             Objection(
                 by=agent,
                 reason=reason,
-                evidence=tuple(map(shown, said.evidence)),
-                why_not=await sources.faults(said.evidence, TELLING) or standing,
+                evidence=tuple(map(shown, one.evidence)),
+                why_not=faults[agent, reason] or standing,
             )
-            for (agent, reason), said in all_said.items()
+            for (agent, reason), one in made.items()
         ]
     return found
 

@@ -208,6 +208,7 @@ def _reports(words: list[Word]) -> tuple[Reported, ...]:
     return tuple(
         Reported(
             by=word.by,
+            proved=word.proved,
             **{name: word.item[name] for name in ("severity", "confidence", "title", "detail")},
         )
         for word in words

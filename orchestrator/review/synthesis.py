@@ -11,7 +11,7 @@ from typing import Any
 
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.review.citations import Fault, Sources, claim_fault
-from orchestrator.review.claims import as_item, objections, reports
+from orchestrator.review.claims import Said, as_item, objections, reports
 from orchestrator.review.ledger import Call, Work
 from orchestrator.review.merging import GRAVITY, Defect, Word, finding, gravity, merge
 from orchestrator.review.session import Session
@@ -53,12 +53,13 @@ async def synthesise(
         answers: what a tool answered in this run, by its name.
     """
     proved = _proved(entries, "findings")
-    claimed = await _claimed(session, team, proved)
+    said = list(reports(team))
+    claimed = await _claimed(session, said, proved)
     defects = merge([*proved.values(), *claimed.held], policy)
     known = {word.item["fingerprint"]: defect for defect in defects for word in defect.words}
     for fingerprint, agent in claimed.echoes:
         known[fingerprint].echoes[agent] = None
-    against = await objections(Sources(session, {}, answers), team, session.rules, known)
+    against = await objections(Sources(session, {}, answers), said, session.rules, known)
     found = [finding(defect, policy, against.get(defect.name, ())) for defect in defects]
     rejected = [entry for one in found if (entry := _argued_down(one))]
     lost = {entry.finding.fingerprint for entry in rejected}
@@ -105,10 +106,10 @@ class _Claimed:
     echoes: list[tuple[str, str]] = field(default_factory=list)
 
 
-async def _claimed(session: Session, team: Sequence[Work], proved: Mapping[str, Word]) -> _Claimed:
+async def _claimed(session: Session, said: Iterable[Said], proved: Mapping[str, Word]) -> _Claimed:
     claimed = _Claimed()
-    said: set[tuple[str, str, str]] = set()
-    for agent, report in reports(team):
+    seen: set[tuple[str, str, str]] = set()
+    for agent, report in said:
         for claim in report.findings:
             known = proved.get(claim.fingerprint)
             if known is not None and known.item["severity"] == claim.severity:
@@ -116,9 +117,9 @@ async def _claimed(session: Session, team: Sequence[Work], proved: Mapping[str, 
                 continue
             word = Word(agent, as_item(claim, agent), proved=False, names=claim.fingerprint)
             identity = agent, word.item["fingerprint"], claim.severity
-            if identity in said:  # once more, in a later iteration
+            if identity in seen:  # once more, in a later iteration
                 continue
-            said.add(identity)
+            seen.add(identity)
             if fault := await claim_fault(session, claim):
                 claimed.refused.append((word, fault))
             else:

@@ -48,6 +48,7 @@ class Reported(Doc):
     """One reporter's word on a defect that several reported."""
 
     by: str
+    proved: bool = Field(description="it is an analyser's")
     severity: Severity
     confidence: Unit
     title: str
@@ -101,8 +102,13 @@ class Finding(Doc):
 
     @property
     def contested(self) -> bool:
-        """Whether reporters contradict each other: on its severity, or on its being a defect."""
-        return bool(self.objections) or len({said.severity for said in self.reports}) > 1
+        """Whether an agent contradicts another reporter: on its severity, or on its being one.
+
+        What two analysers' rules say of the same line is no dispute.
+        """
+        reasoned = any(not said.proved for said in self.reports)
+        severities = {said.severity for said in self.reports}
+        return bool(self.objections) or (reasoned and len(severities) > 1)
 
 
 class Rejected(Doc):

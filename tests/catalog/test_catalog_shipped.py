@@ -8,6 +8,7 @@ from orchestrator.catalog.source import shipped
 from orchestrator.engine.playbook import steps
 from orchestrator.engine.types import Level
 from orchestrator.resources import data_root
+from orchestrator.review.rules import load_rules
 
 
 @pytest.fixture(scope="module")
@@ -99,3 +100,11 @@ def test_every_item_has_a_digest(catalog):
     assert len(catalog.digests) == len(items) + 6
     assert all(re.fullmatch("[0-9a-f]{64}", value) for value in catalog.digests.values())
     assert catalog.digests["agents/lead.md"] == catalog.agents["lead"].digest
+
+
+def test_no_rule_that_decides_anything_can_be_argued_away() -> None:
+    rules = load_rules([shipped()]).rules.values()
+    arguable = [rule for rule in rules if rule.arguable]
+    assert arguable
+    assert {rule.severity for rule in arguable} <= {"low", "info"}
+    assert "security" not in {rule.category for rule in arguable}

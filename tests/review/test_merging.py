@@ -147,3 +147,12 @@ def test_no_report_makes_anything_count_for_less_or_vanish(before: list[Word], m
         )
     heaviest = max((weight(f.severity, f.confidence, POLICY) for f in merged(*before)), default=0)
     assert max(weight(f.severity, f.confidence, POLICY) for f in found) >= heaviest
+
+
+def test_the_rules_of_two_analysers_do_not_contradict_each_other() -> None:
+    (found,) = merged(tool(), tool("taint", severity="high", confidence=0.9))
+    assert (found.severity, found.confidence, found.contested) == ("high", 0.9, False)
+    assert [(said.by, said.severity) for said in found.reports] == [
+        ("taint", "high"),
+        ("ruff", "medium"),
+    ]
