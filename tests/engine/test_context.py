@@ -19,7 +19,9 @@ from engine_kit import (
 from orchestrator.app.listing import timeline
 from orchestrator.engine.agent import Harness, run_agent
 from orchestrator.engine.context import Choice
+from orchestrator.engine.redaction import Redactor
 from orchestrator.engine.skills import UseSkill
+from orchestrator.engine.text_guards import Found, GuardedModel, TextGuards
 from orchestrator.engine.tools import ToolPolicy
 from orchestrator.engine.types import (
     Aside,
@@ -139,6 +141,30 @@ async def test_where_skills_cannot_be_opened_they_stand_whole(choice, policy) ->
         await run_agent(agent, "go", harness, "w", account())
     assert [section.kind for section in model.requests[0].system] == ["role", "skill", "skill"]
     assert [tool.name for tool in model.requests[0].tools] == ["echo"]
+
+
+class NoTwice:
+    """An input guard that bars one word."""
+
+    name, places = "no-twice", frozenset({"system"})
+
+    def look(self, text: str) -> Found | None:
+        return Found("says twice") if "twice" in text else None
+
+
+@pytest.mark.parametrize("window", [None, 9_000])
+async def test_an_open_skill_passes_the_input_guards_as_the_prompt_does(window) -> None:
+    scripted = ScriptedModel({"worker": [calls(use("reading"))]}, worst=Usage(100, 10))
+    guards = TextGuards("input", [(NoTwice(), "block")], lambda ruled: None)
+    async with open_memory_journal() as journal:
+        model = GuardedModel(scripted, guards, Redactor())
+        harness = make_harness(journal, model, Echo(), UseSkill())
+        agent = spec("worker", "echo", skills=SKILLS, bounds=Bounds(turns=3))
+        harness = progressive(harness, window=window)
+        result = await run_agent(agent, "go", harness, "w", account())
+        refused = journal.refusals("w/turn2")
+    assert (result.status, len(scripted.requests)) == ("failed", 1)
+    assert list(refused) == ["w/turn2/model"]
 
 
 class Counted(TurnModel):

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from provider_kit import FULL, PROVIDERS, QUICK, configured, request, shipped_models
 
+from orchestrator.app.providers import offer
 from orchestrator.catalog.models import load_models
 from orchestrator.catalog.source import overlay, shipped
 from orchestrator.engine.fitting import affordable
@@ -17,6 +18,7 @@ from orchestrator.providers.base import ApiModel
 from orchestrator.providers.openai import OpenAIModel
 from orchestrator.providers.pricing import conversation, worst
 from orchestrator.providers.retry import system_patience
+from orchestrator.review.opening import read_catalog
 from orchestrator.testing.server import read_script
 
 PAGE = (Path(__file__).parents[2] / "docs" / "providers.md").read_text("utf-8")
@@ -90,3 +92,19 @@ def test_the_page_names_every_flag_and_every_variable():
         assert f"| `{flag}` |" in PAGE
     for target in re.findall(r"\]\(([^)#]+)\)", PAGE):
         assert (Path(__file__).parents[2] / "docs" / target).is_file()
+
+
+def test_a_model_has_its_window_a_snapshot_its_names_and_any_other_the_default():
+    config, _ = shipped_models()
+    known = config.window("claude-haiku-5-5")
+    assert config.window("claude-haiku-5-5-20261007") == known > config.window("local-model")
+    assert config.window("local-model") == config.default_window == 128_000
+
+
+def test_an_answer_gets_at_most_half_of_a_small_window():
+    catalog = read_catalog([shipped()])
+    catalog = replace(catalog, models=replace(catalog.models, windows={"small": 8_000}))
+    chosen = catalog.settings.model_copy(update={"provider": "openai-compatible"})
+    choose, _ = offer(chosen, catalog, {"OPENAI_COMPATIBLE_MODEL": "small"})
+    choice = choose(catalog.agents["qa"])
+    assert (choice.window, choice.max_tokens, choice.progressive) == (8_000, 4_000, True)
