@@ -98,7 +98,7 @@ class ReportedObjection(Form):
     it sets the finding aside."""
 
     fingerprint: str = Field(description="of the finding")
-    reason: str = Field(min_length=1)
+    reason: str
     evidence: list[Citation] = Field(min_length=1)
 
 

@@ -1,8 +1,8 @@
 """Real repositories in a temporary folder, and cases opened over them."""
 
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +20,8 @@ from orchestrator.review.assemble import assemble
 from orchestrator.review.change.intake import from_refs
 from orchestrator.review.flow import FLOW
 from orchestrator.review.opening import Opening, Serving, open_case
+from orchestrator.review.rules import load_rules
+from orchestrator.review.session import Session, open_session
 from orchestrator.review.verdict import Verdict
 from orchestrator.stores.memory import MemoryStore
 
@@ -109,9 +111,18 @@ async def review(
             return assemble(case)
 
 
+@asynccontextmanager
+async def session_of(repo: Repo) -> AsyncIterator[Session]:
+    """The ground of a review of the newest commit."""
+    found = await from_refs(repo.path, "HEAD~1", "HEAD")
+    rules = load_rules(await sources(found))
+    async with open_session(found, rules, {}, cores=1) as session:
+        yield session
+
+
 def bounded(settings: Settings, **bounds: float) -> Settings:
     """Settings with other bounds: ``partial(bounded, tool_calls=3)``."""
     return settings.model_copy(update={"bounds": settings.bounds.model_copy(update=bounds)})
 
 
-__all__ = ["Repo", "bounded", "change", "options", "partial", "review", "unchanged"]
+__all__ = ["Repo", "bounded", "change", "options", "partial", "review", "session_of", "unchanged"]

@@ -1,19 +1,14 @@
 """What an agent cites is looked up: text of head, of the change, of a finding, of a tool's answer."""
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from orchestrator.app.policy import sources
-from orchestrator.review.change.intake import from_refs
 from orchestrator.review.citations import Sources, claim_fault
 from orchestrator.review.contracts import Citation, ReportedFinding
-from orchestrator.review.rules import load_rules
-from orchestrator.review.session import Session, open_session
 from orchestrator.review.verdict import Evidence, Finding
-from tests.review.review_kit import Repo, change
+from tests.review.review_kit import change, session_of
 
 pytestmark = pytest.mark.anyio
 
@@ -28,14 +23,6 @@ FOUND = Finding(
     category="qa", rule="qa.reported", path="app.py", start_line=1, end_line=1,
     evidence=Evidence(quote="def check(x):", tool_calls=()), reported_by=("qa",),
 )  # fmt: skip
-
-
-@asynccontextmanager
-async def session_of(repo: Repo) -> AsyncIterator[Session]:
-    found = await from_refs(repo.path, "HEAD~1", "HEAD")
-    rules = load_rules(await sources(found))
-    async with open_session(found, rules, {}, cores=1) as session:
-        yield session
 
 
 def claim(**more: object) -> ReportedFinding:
