@@ -1,17 +1,20 @@
 """How quiet is the review? Releases of well-known packages, diffed one against the next.
 
-Downloads source distributions with pip at run time, commits one release on top of the other, reviews
-the change offline, and prints the verdict per pair and how often each rule fired.
+Downloads releases at run time (pip, and npm and mvn where they are installed), commits one on top of
+the other, reviews the change offline, and prints the verdict per pair, how often each rule fired, and
+a sample of findings for a person to judge.
 
-    python bench/noise.py [--show RULE] [--kind wheel] [--folder DIR] [name==old..new ...]
+    python bench/noise.py [--show RULE] [--sample N] [--kind wheel] [--folder DIR] [PAIR ...]
+
+A pair is name==old..new, npm:name==old..new or maven:group:name==old..new.
 """
 
 from __future__ import annotations
 
 import argparse
+import random
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -21,7 +24,7 @@ from orchestrator import app
 from orchestrator.app.types import ReviewOptions
 from orchestrator.engine.events import ignore
 from orchestrator.errors import DiffcourtError
-from orchestrator.review.verdict import Verdict
+from orchestrator.review.verdict import Finding, Verdict
 
 PAIRS = (
     "requests==2.31.0..2.32.0",
@@ -38,23 +41,40 @@ PAIRS = (
     "starlette==0.40.0..0.41.0",
     "urllib3==2.2.2..2.2.3",
     "pydantic==2.9.2..2.10.0",
+    "npm:express==4.21.0..4.21.2",
+    "npm:axios==1.7.2..1.7.4",
+    "npm:commander==11.1.0..12.0.0",
+    "npm:ws==8.16.0..8.17.1",
+    "npm:semver==7.5.4..7.6.0",
+    "npm:undici==6.18.0..6.19.0",
+    "maven:org.apache.commons:commons-lang3==3.13.0..3.14.0",
+    "maven:com.google.code.gson:gson==2.10.1..2.11.0",
 )
 GIT = ("git", "-c", "user.name=bench", "-c", "user.email=bench@example.invalid")
 
 
 def fetch(name: str, version: str, folder: Path, kind: str) -> Path:
-    """The unpacked distribution of a release: ``sdist`` (with tests and docs), or ``wheel``."""
-    place = folder / kind / f"{name}-{version}"
+    """The unpacked release: of Python ``sdist`` (with tests and docs), or ``wheel``."""
+    registry, _, package = name.rpartition(":") if name.startswith("npm:") else ("", "", name)
+    place = folder / kind / f"{name.replace('/', '-').replace(':', '-')}-{version}"
     if not place.exists():
         place.mkdir(parents=True)
-        which = "--no-binary" if kind == "sdist" else "--only-binary"
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", which, ":all:"]
-        subprocess.run([*command, "-d", str(place), f"{name}=={version}"], check=True)
-        archive = next(file for file in place.iterdir() if file.suffix in {".gz", ".whl"})
-        shutil.unpack_archive(archive, place / "tree", "gztar" if kind == "sdist" else "zip")
+        if registry == "npm":
+            command = ["npm", "pack", "--silent", f"{package}@{version}"]
+        elif name.startswith("maven:"):
+            artifact = f"{name.removeprefix('maven:')}:{version}:jar:sources"
+            command = ["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={artifact}"]
+            command += [f"-DoutputDirectory={place}"]
+        else:
+            which = "--no-binary" if kind == "sdist" else "--only-binary"
+            command = ["pip", "download", "--quiet", "--no-deps", which, name, f"{name}=={version}"]
+        subprocess.run(command, check=True, cwd=place, stdout=subprocess.DEVNULL)
+        endings = {".gz": "gztar", ".tgz": "gztar", ".whl": "zip", ".jar": "zip", ".zip": "zip"}
+        archive = next(file for file in place.iterdir() if file.suffix in endings)
+        shutil.unpack_archive(archive, place / "tree", endings[archive.suffix])
     tree = place / "tree"
     inside = list(tree.iterdir())
-    return inside[0] if kind == "sdist" else tree
+    return inside[0] if len(inside) == 1 and inside[0].is_dir() else tree
 
 
 def repository(old: Path, new: Path, folder: Path) -> Path:
@@ -83,11 +103,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pairs", nargs="*", default=PAIRS)
     parser.add_argument("--show", default="", help="print the findings of rules that start so")
+    parser.add_argument("--sample", type=int, default=0, help="print that many, drawn at random")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "noise")
     parser.add_argument("--kind", choices=("sdist", "wheel"), default="sdist")
     args = parser.parse_args()
     fired: Counter[str] = Counter()
     verdicts: Counter[str] = Counter()
+    shown: list[tuple[str, Finding]] = []
     lines = 0
     for pair in args.pairs:
         name, _, versions = pair.partition("==")
@@ -102,12 +124,16 @@ def main() -> None:
                 continue
             seconds = time.perf_counter() - start
         report(pair, verdict, seconds, args.show)
+        shown += [(pair, finding) for finding in verdict.findings]
         fired.update(finding.rule for finding in verdict.findings)
         verdicts[f"{verdict.verdict}/{verdict.status}"] += 1
         lines += verdict.change.added_lines
     print(f"\n{lines} added lines; verdicts {dict(verdicts)}; findings by rule:")
     for rule, count in fired.most_common():
         print(f"{count:6}  {rule}")
+    for pair, finding in random.Random(0).sample(shown, min(args.sample, len(shown))):
+        print(f"\n{pair}")
+        tell(finding)
 
 
 def report(pair: str, verdict: Verdict, seconds: float, show: str) -> None:
@@ -124,10 +150,14 @@ def report(pair: str, verdict: Verdict, seconds: float, show: str) -> None:
         print(f"      gap {gap.tool} {gap.path}: {gap.why[:110]}")
     for finding in verdict.findings:
         if show and finding.rule.startswith(show):
-            print(f"      {finding.rule} {finding.severity} {finding.path}:{finding.start_line}")
-            print(
-                f"        {finding.detail.splitlines()[0][:110]}\n        | {finding.evidence.quote[:110]}"
-            )
+            tell(finding)
+
+
+def tell(finding: Finding) -> None:
+    """One finding in three lines."""
+    print(f"      {finding.rule} {finding.severity} {finding.path}:{finding.start_line}")
+    print(f"        {finding.detail.splitlines()[0][:160]}")
+    print(f"        | {finding.evidence.quote[:160]}")
 
 
 if __name__ == "__main__":

@@ -46,10 +46,7 @@ def skipped(
             found.append(Skipped(path=file.path, why=why, gap=session.unread(file)))
         elif file.path not in looked:
             found.append(Skipped(path=file.path, why="no tool looked at it", gap=True))
-    found += [
-        Skipped(path=path, why=why, tool=tool, gap=True)
-        for (tool, path), why in gaps(entries).items()
-    ]
+    found += _unread(entries)
     found += [
         Skipped(path=path, why=f"the lead left it out: {why}", gap=True)
         for path, why in left_out.items()
@@ -72,3 +69,13 @@ def skipped(
         if r.status != "ok"
     ]
     return tuple(sorted(found, key=lambda skip: (skip.path, skip.tool)))
+
+
+def _unread(entries: Sequence[Call]) -> list[Skipped]:
+    """Files that analysers could not look at; two tools over one analyser say it once."""
+    analyser = {call.tool: call.data.get("tool", call.tool) for call in entries}
+    told: dict[tuple[str, str, str], Skipped] = {}
+    for (tool, path), why in sorted(gaps(entries).items()):
+        skip = Skipped(path=path, why=why, tool=tool, gap=True)
+        told.setdefault((analyser[tool], path, why), skip)
+    return list(told.values())

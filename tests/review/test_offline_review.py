@@ -207,3 +207,14 @@ async def test_a_cycle_that_the_change_brings_in_is_found(tmp_path: Path) -> Non
     base = {"pkg/__init__.py": "", "pkg/a.py": "X = 1\n", "pkg/b.py": "from pkg import a\n"}
     verdict = await review(change(tmp_path, base, {"pkg/a.py": "from pkg import b\n\nX = 1\n"}))
     assert "architecture.import-cycle" in rules(verdict)
+
+
+async def test_what_no_grammar_reads_is_one_gap_and_fails_the_check_of_its_language(
+    tmp_path: Path,
+) -> None:
+    verdict = await review(change(tmp_path, {}, {"a.go": "package a\n\nfunc f( {\n"}))
+    gaps = [(skip.path, skip.tool) for skip in verdict.skipped if skip.gap]
+    assert gaps == [("a.go", "pattern_bugs")]
+    status = {check.name: check.status for check in verdict.required_checks}
+    assert status["other-languages"] == "failed"
+    assert status["scripts"] == "not_applicable"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from typing import Any
 
 from orchestrator.review.checks.python_paths import is_product_path
-from orchestrator.review.checks.python_source import Job, NotParsedError, finding, read_text
+from orchestrator.review.checks.python_source import Job, finding
+from orchestrator.review.checks.text import Gap, Source, read
 
 TOOL = "changelog"
 KIND = "compare"
@@ -40,7 +40,10 @@ def run(job: Job) -> dict[str, Any]:
         return nothing
     for path in sorted(set(job["base_tree"]) & set(job["head_tree"]), key=lambda p: p.count("/")):
         if "/" not in path and _LOG.fullmatch(path):
-            line = _heading(job["base_root"], path) and _heading(job["head_root"], path)
+            try:
+                line = _heading(job["base_root"], path) and _heading(job["head_root"], path)
+            except Gap as why:
+                return {**nothing, "gaps": {path: str(why)}}
             if line:
                 message = f"{changed} lines of source changed, and {path} says nothing of it"
                 return {**nothing, "findings": [finding("missing", path, line, message, key=path)]}
@@ -52,9 +55,10 @@ def _name(path: str) -> str:
 
 
 def _heading(root: str, path: str) -> int:
-    """The line of the heading for what is not released yet; 0 when there is none."""
-    with suppress(NotParsedError):
-        for number, line in enumerate(read_text(root, path).split("\n"), 1):
-            if _UNRELEASED.match(line):
-                return number
-    return 0
+    """The line of the heading for what is not released yet; 0 when there is none.
+
+    Raises:
+        Gap: the file cannot be read, or is too large.
+    """
+    lines = enumerate(Source(path, read(root, path)).lines, 1)
+    return next((number for number, line in lines if _UNRELEASED.match(line)), 0)

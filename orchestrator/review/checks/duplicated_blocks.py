@@ -8,19 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.review.checks.python_paths import is_product_path
-from orchestrator.review.checks.python_source import (
-    Finding,
-    Job,
-    NotParsedError,
-    finding,
-    gap_on_fault,
-    read_text,
-)
+from orchestrator.review.checks.python_source import Finding, Job, finding
+from orchestrator.review.checks.text import Gap, Source, read
 
 TOOL = "duplicated_blocks"
 KIND = "compare"
@@ -54,10 +48,10 @@ def windows(root: str, path: str) -> Iterator[Window]:
     """Every window of a file.
 
     Raises:
-        NotParsedError: it cannot be read.
+        Gap: it cannot be read, or is too large.
     """
     kept: list[tuple[int, str]] = []
-    for number, line in enumerate(read_text(root, path).split("\n"), 1):
+    for number, line in enumerate(Source(path, read(root, path)).lines, 1):
         text = " ".join(line.split())
         if not _INSIGNIFICANT.fullmatch(text):
             kept.append((number, text))
@@ -75,13 +69,16 @@ def run(job: Job) -> dict[str, Any]:
         path = file["path"]
         if file["status"] in {"deleted", "mode"} or not is_product_path(path):
             continue
-        with gap_on_fault(gaps, path):
-            added = frozenset(file["added"])
+        added = frozenset(file["added"])
+        try:
             for window in windows(job["head_root"], path):
                 if window.first in added and window.last in added and _says_enough(window.block):
                     written[window.block].append(window)
             examined.append(path)
-    found = _findings(job, written) if written else []
+        except Gap as why:
+            gaps[path] = str(why)
+    found = _findings(job, written, gaps) if written else []
+    examined = [path for path in examined if path not in gaps]
     return {"findings": found, "examined": examined, "gaps": gaps}
 
 
@@ -89,12 +86,11 @@ def _says_enough(block: Block) -> bool:
     return len({word for line in block for word in _WORD.findall(line)}) >= WORDS
 
 
-def _findings(job: Job, written: dict[Block, list[Window]]) -> list[Finding]:
-    head = _places(job["head_root"], job["head_tree"], written)
+def _findings(job: Job, written: dict[Block, list[Window]], gaps: dict[str, str]) -> list[Finding]:
+    head = _places(job["head_root"], job["head_tree"], written, gaps)
     twice = {block for block, places in head.items() if len(places) > 1}
-    before = Counter(
-        {block: len(p) for block, p in _places(job["base_root"], job["base_tree"], twice).items()}
-    )
+    base = _places(job["base_root"], job["base_tree"], twice, gaps)
+    before = Counter({block: len(places) for block, places in base.items()})
     found: dict[tuple[str, str], Finding] = {}
     for block in sorted(twice, key=lambda block: (written[block][0].path, written[block][0].first)):
         if before[block] > 1:
@@ -114,8 +110,10 @@ def _findings(job: Job, written: dict[Block, list[Window]]) -> list[Finding]:
     return list(found.values())
 
 
-def _places(root: str, tree: list[str], blocks: Any) -> dict[Block, list[Window]]:
-    """Where these blocks stand in a tree's product files."""
+def _places(
+    root: str, tree: list[str], blocks: Collection[Block], gaps: dict[str, str]
+) -> dict[Block, list[Window]]:
+    """Where these blocks stand in a tree's product files; one that cannot be read is a gap."""
     starts = {block[0] for block in blocks}
     found: dict[Block, list[Window]] = defaultdict(list)
     for path in tree:
@@ -125,6 +123,6 @@ def _places(root: str, tree: list[str], blocks: Any) -> dict[Block, list[Window]
             for window in windows(root, path):
                 if window.block[0] in starts and window.block in blocks:
                     found[window.block].append(window)
-        except NotParsedError:
-            continue
+        except Gap as why:
+            gaps.setdefault(path, str(why))
     return found

@@ -9,20 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any
 
 from orchestrator.review.checks.python_paths import is_product_path
 from orchestrator.review.checks.python_source import (
     Finding,
     Job,
-    NotParsedError,
     definitions,
     finding,
+    gap_on_fault,
     read,
-    read_text,
 )
-from orchestrator.review.checks.text import Gap
+from orchestrator.review.checks.text import Gap, Source
 from orchestrator.review.checks.text import read as read_bytes
 
 TOOL = "stale_references"
@@ -38,46 +36,52 @@ _HISTORY = re.compile(r"change|history|news|release|migrat|upgrad|decision|adr\b
 
 def run(job: Job) -> dict[str, Any]:
     """Report the first mention of each name that is gone in each page."""
+    gaps: dict[str, str] = {}
     examined = [file["path"] for file in job["files"] if file["status"] != "deleted"]
-    gone = _removed(job)
+    gone = _removed(job, gaps)
     if gone:
-        gone -= _words(job)
-    found = [one for page in job["head_tree"] for one in _mentions(job, page, gone)] if gone else []
-    return {"findings": found, "examined": examined, "gaps": {}}
+        gone -= _words(job, gaps)
+    found: list[Finding] = []
+    for page in job["head_tree"] if gone else ():
+        if page.endswith((".md", ".rst")) and not _HISTORY.search(page):
+            try:
+                found += _mentions(page, Source(page, read_bytes(job["head_root"], page)), gone)
+            except Gap as why:
+                gaps[page] = str(why)
+    examined = [path for path in examined if path not in gaps]
+    return {"findings": found, "examined": examined, "gaps": gaps}
 
 
-def _removed(job: Job) -> set[str]:
+def _removed(job: Job, gaps: dict[str, str]) -> set[str]:
     """Telling public names that a changed file of base defined and its head does not."""
     gone: set[str] = set()
     for file in job["files"]:
-        old = file["old_path"]
+        path, old = file["path"], file["old_path"]
         if old and old.endswith(".py") and is_product_path(old):
-            with suppress(NotParsedError, RecursionError):
+            with gap_on_fault(gaps, path):
                 was = {one.node.name for one in definitions(read(job["base_root"], old).tree)}
                 gone |= {name for name in was if name[0] != "_" and _TELLING.fullmatch(name)}
+            if path in gaps:
+                gaps[path] = f"what base defined there is not known: {gaps[path]}"
     return gone
 
 
-def _words(job: Job) -> set[str]:
+def _words(job: Job, gaps: dict[str, str]) -> set[str]:
     """Every word of head's Python: what stands there in any way is not gone."""
     found: set[str] = set()
     for path in job["head_tree"]:
         if path.endswith((".py", ".pyi", ".pyx", ".pxd")):
-            with suppress(Gap):
+            try:
                 # Any encoding will do: names are looked for, and most are ASCII.
                 found.update(_WORD.findall(read_bytes(job["head_root"], path).decode("latin-1")))
+            except Gap as why:
+                gaps.setdefault(path, str(why))
     return found
 
 
-def _mentions(job: Job, page: str, gone: set[str]) -> Iterator[Finding]:
-    if not page.endswith((".md", ".rst")) or _HISTORY.search(page):
-        return
-    try:
-        lines = read_text(job["head_root"], page).split("\n")
-    except NotParsedError:
-        return
+def _mentions(page: str, source: Source, gone: set[str]) -> Iterator[Finding]:
     left, fenced = set(gone), False
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(source.lines, 1):
         if line.lstrip().startswith(("```", "~~~")):
             fenced = not fenced
         code = [line] if fenced else _CODE.findall(line)

@@ -170,3 +170,36 @@ def test_a_changelog_that_need_say_nothing(
     codes: Callable[..., list[str]], base: dict[str, str], head: dict[str, str]
 ) -> None:
     assert codes(changelog, base, head) == []
+
+
+HUGE = "#" * (8 << 20) + "\n# more\n"
+
+
+def test_what_cannot_be_read_is_a_gap_where_the_answer_rests_on_it(
+    compare: Callable[..., Any],
+) -> None:
+    base = {"pkg/huge.py": HUGE, "pkg/b.py": OTHER}
+    reply = compare(duplicated_blocks, base, {**base, "pkg/b.py": OTHER + moved(FUNCTION)})
+    assert (reply["findings"], set(reply["gaps"])) == ([], {"pkg/huge.py"})
+    # Nothing was written that could stand there as well.
+    assert compare(duplicated_blocks, base, {**base, "pkg/b.py": "X = 1\n"})["gaps"] == {}
+    before = {"pkg/a.py": "def load_record(path): ...\n", "docs/g.md": PAGE, "big.rst": HUGE}
+    reply = compare(stale_references, before, before | {"pkg/a.py": "X = 1\n"})
+    assert (len(reply["findings"]), set(reply["gaps"])) == (1, {"big.rst"})
+    logged = {"pkg/a.py": SHORT, "CHANGELOG.md": HUGE}
+    reply = compare(changelog, logged, logged | {"pkg/a.py": LONG})
+    assert (reply["findings"], set(reply["gaps"])) == ([], {"CHANGELOG.md"})
+
+
+def test_names_that_base_may_have_held_are_a_gap(compare: Callable[..., Any]) -> None:
+    base = {"pkg/a.py": "def load_record(:\n", "docs/g.md": PAGE}
+    reply = compare(stale_references, base, {**base, "pkg/a.py": "X = 1\n"})
+    assert "what base defined there is not known" in reply["gaps"]["pkg/a.py"]
+
+
+def test_another_encoding_is_no_gap(compare: Callable[..., Any]) -> None:
+    """Names and marks are looked for, and they are ASCII."""
+    cafe = b"caf\xe9\n"
+    base = {"pkg/a.py": "def load_record(path): ...\n", "docs/g.md": cafe + PAGE.encode()}
+    reply = compare(stale_references, base, base | {"pkg/a.py": "X = 1\n"})
+    assert (len(reply["findings"]), reply["gaps"]) == (1, {})
