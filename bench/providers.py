@@ -44,7 +44,6 @@ from orchestrator.testing.server import KEY
 
 LIMIT = 0.005
 PROMPT = "You look for bugs. " + "Be careful and exact. " * 60
-FOUND = "".join(f"{n}: value = load(path, strict=True)  # line {n}\n" for n in range(60))
 SCHEMA: dict[str, Json] = {
     "type": "object",
     "properties": {"text": {"type": "string"}},
@@ -75,13 +74,18 @@ class Stopwatch:
         return wall / turns, cpu / turns
 
 
+def found(text: str) -> str:
+    """What the tool gives: as much each time, and never the same, which would be a circle."""
+    return "".join(f"{n}: {text}_{n} = load(path, strict=True)  # line {n}\n" for n in range(60))
+
+
 class Search:
-    """The tool: gives the same text each time."""
+    """The tool."""
 
     spec = ToolSpec("search", "finds lines that hold a text", SCHEMA)
 
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
-        return Observation(FOUND)
+        return Observation(found(arguments["text"]))
 
 
 async def bare_claude(url: str, model: str, agent: str, turns: int) -> None:
@@ -97,7 +101,12 @@ async def bare_claude(url: str, model: str, agent: str, turns: int) -> None:
             calls = [block for block in said.content if block.type == "tool_use"]
             content = [block.model_dump(exclude_none=True) for block in said.content]
             results = [
-                {"type": "tool_result", "tool_use_id": call.id, "content": FOUND} for call in calls
+                {
+                    "type": "tool_result",
+                    "tool_use_id": call.id,
+                    "content": found(call.input["text"]),
+                }
+                for call in calls
             ]
             messages += [
                 {"role": "assistant", "content": content},
@@ -125,9 +134,10 @@ async def bare_openai(url: str, model: str, agent: str, turns: int) -> None:
             )
             for item in said.output:
                 if item.type == "function_call":
+                    seen = found(json.loads(item.arguments)["text"])
                     items += [
                         item.model_dump(exclude_none=True),
-                        {"type": "function_call_output", "call_id": item.call_id, "output": FOUND},
+                        {"type": "function_call_output", "call_id": item.call_id, "output": seen},
                     ]
         TIMES.append(clock.per(turns + 1))
 
@@ -181,8 +191,8 @@ def timed(work: Any, *args: Any) -> Spent:
 
 def script(names: list[str], turns: int, rounds: int) -> dict[str, list[Json]]:
     """The same lines for each run; the report is the last."""
-    call = {"calls": [{"name": "search", "arguments": {"text": "load"}}]}
-    lines: list[Json] = [*([call] * turns), {"report": {"summary": "none"}}]
+    asked = [{"name": "search", "arguments": {"text": f"value{n}"}} for n in range(turns)]
+    lines: list[Json] = [*({"calls": [call]} for call in asked), {"report": {"summary": "none"}}]
     kinds = [f"{kind}-{name}" for kind in ("bare", "disk", "memory") for name in names]
     return {f"{kind}-{n}": lines for kind in kinds for n in range(rounds + 1)}
 

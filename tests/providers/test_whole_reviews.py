@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from whole_kit import (
 from orchestrator import app
 from orchestrator.cli.outcome import gate
 from orchestrator.engine.events import Event
-from orchestrator.engine.types import Json, Response, Usage
+from orchestrator.engine.types import Json, Response, Text, Usage
 from orchestrator.errors import ScriptError
 from orchestrator.providers import pricing
 from orchestrator.review.estimate import Estimate
@@ -162,6 +163,7 @@ def test_nothing_costs_more_than_its_estimate(
         tokens = sum(data["input_tokens"] + data["output_tokens"] for data in own)
         assert tokens <= share.worst.tokens, share.agent
         assert sum(data["usd"] for data in own) <= share.worst.usd, share.agent
+    assert {agent.status for agent in verdict.agents} == {"budget"}
     worst = estimate.total[1]
     assert 0.3 * worst.usd < verdict.usage.usd <= worst.usd
     assert verdict.usage.input_tokens + verdict.usage.output_tokens <= worst.tokens
@@ -187,8 +189,11 @@ def _limit(body: dict[str, Json]) -> int:
 
 
 def _wordy(body: dict[str, Json]) -> Response:
-    """A call, after as many words as are allowed."""
-    return calls(CHECKS, usage=Usage(len(json.dumps(body)) // 5, _limit(body)))
+    """A call, unlike those before it, after as many words as are allowed."""
+    size = len(json.dumps(body))
+    said = " ".join(f"{word}{size}" for word in range(50))
+    call = calls(("search", {"pattern": f"eval{size}"}))
+    return replace(call, blocks=(Text(said), *call.blocks), usage=Usage(size // 5, _limit(body)))
 
 
 def _usd(repo: Path, name: str, given: int, answer: int) -> float:
