@@ -55,6 +55,8 @@ def _entry(rule: Rule) -> str:
     facts = [f"**{rule.severity}**", *(f"CWE-{number}" for number in rule.cwe), _by(rule.codes)]
     if rule.not_in:
         facts.append(f"not in {', '.join(rule.not_in)}")
+    if rule.not_constant:
+        facts.append("set aside where values were followed and only constants get there")
     if rule.arguable:
         facts.append("arguable")
     lines = [

@@ -48,7 +48,7 @@ async def lines_of(session: Session, side: SideName, path: str) -> list[str]:
 class Fault:
     """Why a finding does not count."""
 
-    cause: Literal["unverified", "outside"]
+    cause: Literal["unverified", "outside", "constant"]
     why: str
 
 

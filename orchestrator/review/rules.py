@@ -37,6 +37,8 @@ class Rule(BaseModel):
         codes: ``tool:code`` pairs that it stands for (``from`` in the file); ``tool:*`` stands for
             the codes that no other rule names.
         not_in: kinds of file it does not speak of.
+        not_constant: a class of the tracer's sinks (``config/taint/classes.yaml``): where it shows
+            that nothing but constants gets there, the pattern was wrong.
         arguable: it is a matter of judgement, so an agent with evidence may argue it down.
     """
 
@@ -51,6 +53,7 @@ class Rule(BaseModel):
     fix: str
     example: Example | None = None
     not_in: tuple[Place, ...] = ()
+    not_constant: str = ""
     arguable: bool = False
 
     @property

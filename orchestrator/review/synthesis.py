@@ -5,7 +5,7 @@ Marked, not dropped: what does not count keeps its place in ``rejected``, with t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from orchestrator.review.citations import Fault, Sources, claim_fault
 from orchestrator.review.claims import Said, as_item, objections, reports
 from orchestrator.review.ledger import Call, Work
 from orchestrator.review.merging import GRAVITY, Defect, Word, finding, gravity, merge
+from orchestrator.review.rules import RuleTable
 from orchestrator.review.session import Session
 from orchestrator.review.verdict import (
     SEVERITIES,
@@ -53,8 +54,11 @@ async def synthesise(
         answers: what a tool answered in this run, by its name.
     """
     proved = _proved(entries, "findings")
+    harmless = _constant(proved, entries, session.rules)
+    for fingerprint in harmless:
+        del proved[fingerprint]
     said = list(reports(team))
-    claimed = await _claimed(session, said, proved)
+    claimed = await _claimed(session, said, proved, harmless)
     defects = merge([*proved.values(), *claimed.held], policy)
     known = {word.item["fingerprint"]: defect for defect in defects for word in defect.words}
     for fingerprint, agent in claimed.echoes:
@@ -67,7 +71,8 @@ async def synthesise(
         (word, Fault("unverified", word.item["reason"]))
         for word in _proved(entries, "rejected").values()
     ]
-    rejected += [_refused(word, fault, policy) for word, fault in (*unquoted, *claimed.refused)]
+    refused = (*unquoted, *harmless.values(), *claimed.refused)
+    rejected += [_refused(word, fault, policy) for word, fault in refused]
     return _numbered([one for one in found if one.fingerprint not in lost], rejected, known)
 
 
@@ -91,6 +96,22 @@ def _proved(entries: Iterable[Call], part: str) -> dict[str, Word]:
     }
 
 
+def _constant(
+    proved: Mapping[str, Word], entries: Iterable[Call], rules: RuleTable
+) -> dict[str, tuple[Word, Fault]]:
+    """What a pattern reported, and the tracer shows that nothing but a constant gets there."""
+    facts = [call.data.get("facts", {}) for call in entries]
+    constant = {tuple(place) for fact in facts for place in fact.get("constant", ())}
+    why = Fault("constant", "nothing but constants gets there, as following the values shows")
+    found = {}
+    for name, word in proved.items():
+        rule = rules.rules.get(word.item["rule"])
+        place = (word.item["path"], word.item["start_line"], rule.not_constant if rule else "")
+        if place in constant:
+            found[name] = word, why
+    return found
+
+
 @dataclass(slots=True)
 class _Claimed:
     """What agents say.
@@ -106,11 +127,15 @@ class _Claimed:
     echoes: list[tuple[str, str]] = field(default_factory=list)
 
 
-async def _claimed(session: Session, said: Iterable[Said], proved: Mapping[str, Word]) -> _Claimed:
+async def _claimed(
+    session: Session, said: Iterable[Said], proved: Mapping[str, Word], harmless: Container[str]
+) -> _Claimed:
     claimed = _Claimed()
     seen: set[tuple[str, str, str]] = set()
     for agent, report in said:
         for claim in report.findings:
+            if claim.fingerprint in harmless:  # passed on as the analyser said it
+                continue
             known = proved.get(claim.fingerprint)
             if known is not None and known.item["severity"] == claim.severity:
                 claimed.echoes.append((claim.fingerprint, agent))

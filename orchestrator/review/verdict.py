@@ -116,10 +116,10 @@ class Rejected(Doc):
 
     finding: Finding
     reason: str
-    cause: Literal["", "unverified", "outside", "argued"] = Field(
+    cause: Literal["", "unverified", "outside", "constant", "argued"] = Field(
         default="",
         description="unverified: its quote or place does not hold; outside: the change has no part "
-        "in it; argued: agents showed that it is none",
+        "in it; constant: nothing but constants gets there; argued: agents showed that it is none",
     )
     argued_by: tuple[str, ...] = ()
 

@@ -203,6 +203,20 @@ async def test_tests_may_do_what_sources_may_not(tmp_path: Path) -> None:
     assert "security.subprocess-shell" not in rules(verdict)
 
 
+async def test_a_pattern_is_set_aside_where_only_constants_get_there(tmp_path: Path) -> None:
+    app = (
+        "import os\n\nfrom flask import Flask, request\n\napp = Flask(__name__)\n\n\n"
+        '@app.route("/x")\ndef handler():\n    """Run."""\n    name = request.args["name"]\n'
+        '    line = {"a": name, "b": "1 + 1"}["b"]\n    return str(eval(line))\n'
+    )
+    verdict = await review(change(tmp_path / "one", {}, {"app.py": app}))
+    (entry,) = [one for one in verdict.rejected if one.finding.rule == "security.eval"]
+    assert (entry.cause, entry.finding.start_line) == ("constant", 13)
+    assert "security.eval" not in rules(verdict)
+    verdict = await review(change(tmp_path / "two", {}, {"app.py": app.replace('["b"]', '["a"]')}))
+    assert "security.code-injection" in rules(verdict)
+
+
 async def test_a_cycle_that_the_change_brings_in_is_found(tmp_path: Path) -> None:
     base = {"pkg/__init__.py": "", "pkg/a.py": "X = 1\n", "pkg/b.py": "from pkg import a\n"}
     verdict = await review(change(tmp_path, base, {"pkg/a.py": "from pkg import b\n\nX = 1\n"}))

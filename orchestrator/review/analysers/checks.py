@@ -96,6 +96,7 @@ class Check:
         findings: list[Raw] = []
         examined: set[str] = set()
         gaps: dict[str, str] = {}
+        facts: dict[str, list[Any]] = {}
         waiting = [list(paths[at : at + BATCH]) for at in range(0, len(paths), BATCH)]
         while waiting:
             batch = waiting.pop()
@@ -113,5 +114,9 @@ class Check:
             findings += raws(self.name, reply)
             examined.update(reply["examined"])
             gaps.update(reply["gaps"])
+            for name, more in reply.get("facts", {}).items():
+                facts.setdefault(name, []).extend(more)
         ordered = sorted(findings, key=lambda raw: (raw.path, raw.line, raw.code))
-        return Report(self.name, __version__, tuple(ordered), frozenset(examined), gaps)
+        return Report(
+            self.name, __version__, tuple(ordered), frozenset(examined), gaps, facts=facts
+        )

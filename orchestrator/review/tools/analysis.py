@@ -176,6 +176,7 @@ class SideTool(Analysis):
             head.version,
             examined=frozenset() if head.error or base.error else head.examined | deleted,
             error=head.error or base.error,
+            facts=head.facts,
         )
         return as_observation(whole, found, gaps, scope.files)
 

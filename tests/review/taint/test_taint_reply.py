@@ -45,6 +45,35 @@ def test_values_are_followed_through_syntax_newer_than_the_interpreter(tmp_path:
     assert ([one["line"] for one in reply["findings"]], reply["gaps"]) == ([4], {})
 
 
+@pytest.mark.parametrize(
+    ("body", "constant"),
+    [
+        ("x = 'ls'\n    os.system(x)", True),
+        ("x = ['ls', name][0]\n    os.system(x)", True),
+        ("x = 'ls' if name else 'df'\n    os.system(x)", True),
+        ("x = 'ls ' + name\n    os.system(x)", False),
+        ("x = unknown()\n    os.system(x)", False),
+        ("x = 'ls'\n    for x in [name]: pass\n    os.system(x)", False),
+    ],
+)
+def test_tells_which_sinks_only_constants_reach(body: str, constant: bool, tmp_path: Path) -> None:
+    text = (
+        "from flask import Flask, request\nimport os\napp = Flask(__name__)\n\n"
+        f"@app.route('/x')\ndef handler():\n    name = request.args['name']\n    {body}\n"
+    )
+    facts = trace(tmp_path, {"app.py": text})["facts"]
+    line = text.count("\n")
+    assert facts["constant"] == ([["app.py", line, "command"]] if constant else [])
+
+
+def test_a_function_that_others_may_call_tells_nothing_of_what_reaches_its_sink(
+    tmp_path: Path,
+) -> None:
+    app = APP.replace('"ls " + name', '"ls"')
+    reply = trace(tmp_path, {"app.py": app, "helpers.py": HELPERS})
+    assert (reply["findings"], reply["facts"]["constant"]) == ([], [])
+
+
 def test_a_sink_outside_the_change_is_reported_where_the_change_leads_to_it(
     tmp_path: Path,
 ) -> None:

@@ -33,7 +33,8 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
 
     Returns:
         ``findings`` (``code``, ``path``, ``line``, ``end_line``, ``message``, ``key``, ``scope``,
-        ``detail``, ``confidence``), ``examined`` paths, and ``gaps``: path → why.
+        ``detail``, ``confidence``), ``examined`` paths, ``gaps``: path → why, and in ``facts`` the
+        sinks that nothing but constants reaches: path, line and class.
 
     Raises:
         ConfigError: a data file is missing or wrong.
@@ -64,6 +65,13 @@ def _trace(job: dict[str, Any], paths: list[str]) -> dict[str, Any]:
         "findings": _findings(tracer.run.found.values(), wanted),
         "examined": [path for path in paths if path not in gaps],
         "gaps": gaps,
+        "facts": {
+            "constant": [
+                list(place)
+                for place in sorted(tracer.run.constant - tracer.run.moving)
+                if place[0] in wanted and place[0] not in gaps
+            ]
+        },
     }
 
 

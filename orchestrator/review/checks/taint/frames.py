@@ -11,6 +11,9 @@ from orchestrator.review.checks.taint.project import Function, Module, Project
 from orchestrator.review.checks.taint.state import Heap, Obj, State
 from orchestrator.review.checks.taint.values import UNKNOWN, Taint, Value
 
+Place = tuple[str, int, str]
+"""A sink: path, line, class."""
+
 MAX_DEPTH: Final = 7
 MAX_STEPS: Final = 30_000  # statements run on behalf of one root
 MAX_CALLS: Final = 160  # activations on behalf of one root
@@ -92,6 +95,10 @@ class Found:
 class Run:
     """What all activations of one job share.
 
+    Attributes:
+        constant, moving: sinks that constants were seen to reach in a function run from outside,
+            and those that something else reached.
+
     The callables are the machine's parts; they are set once, where the parts are put together,
     so that no part imports another one in a circle.
     """
@@ -105,6 +112,8 @@ class Run:
     globals_of: "Callable[[Module], dict[str, Value]]"
     heap: Heap = field(default_factory=Heap)
     found: dict[tuple[str, str, int], Found] = field(default_factory=dict)
+    constant: set[Place] = field(default_factory=set)
+    moving: set[Place] = field(default_factory=set)
     memo: dict[Any, tuple[Value, dict[int, Obj]]] = field(default_factory=dict)
     functions: dict[ast.AST, Function] = field(default_factory=dict)
     sites: dict[tuple[int, int, str], int] = field(default_factory=dict)

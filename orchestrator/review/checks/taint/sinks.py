@@ -42,11 +42,24 @@ def check_call(frame: Frame, call: Call, ref: str) -> None:
         if _applies(frame, call, sink.when, sink.unless):
             for selector in sink.args:
                 value = _argument(frame, call, selector, sink)
+                _note(frame, call, sink, value)
                 if value is not None and not fixed(sink, value):
                     check_value(frame, call.node, value, sink, ref)
     for check in knowledge.checks.find(ref):
         if _applies(frame, call, check.when, check.unless) and context.fits(frame, call, check):
             _report_plain(frame, call, check)
+
+
+def _note(frame: Frame, call: Call, sink: Sink, value: Value | None) -> None:
+    """Remember whether it was a constant that came.
+
+    Only a function run from outside tells: one that is called may be called with more by others.
+    """
+    place = (frame.module.path, getattr(call.node, "lineno", 1), sink.klass)
+    if value is None or not value.options or value.taints:
+        frame.run.moving.add(place)
+    elif frame.depth == 0:
+        frame.run.constant.add(place)
 
 
 def _report_plain(frame: Frame, call: Call, check: Check) -> None:
