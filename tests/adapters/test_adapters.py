@@ -199,6 +199,8 @@ async def test_every_step_left_its_event_in_the_journal(
     rows = await rows_of(path)
     kinds = [(kind, key.rsplit("/", 1)[-1]) for kind, key in rows if not key.startswith("sitting")]
     assert kinds == [
+        ("intent", "nonce"),  # what frames untrusted text in this run
+        ("outcome", "nonce"),
         ("intent", "read"),
         ("outcome", "read"),
         ("note", "deploy"),  # it is asked for
