@@ -1,8 +1,8 @@
 """One defect is one finding, whoever reported it and however often. All of it is plain code.
 
-Analysers that see the same weakness at the same line mean the same defect. An agent means the one
-that it names by its fingerprint, or else one whose lines overlap with its own and whose rule,
-weakness or title is the same.
+Analysers that see the same weakness at the same line mean the same defect. An agent means one
+whose lines overlap with its own, and that it names by its fingerprint, or whose rule, weakness or
+title is the same.
 """
 
 from __future__ import annotations
@@ -103,22 +103,31 @@ def merge(words: Iterable[Word], policy: VerdictPolicy) -> list[Defect]:
         return not word.proved, -weighs, *gravity(item), word.by, item["fingerprint"]
 
     defects: list[Defect] = []
-    known: dict[Any, Defect] = {}
+    named: dict[str, Defect] = {}
+    proved: dict[tuple[Any, ...], Defect] = {}
     in_file: dict[str, list[Defect]] = {}
-    for word in sorted(words, key=rank):
+    for word in sorted(words, key=rank):  # what is proved comes first
         beside = in_file.setdefault(word.item["path"], [])
-        names = [_weakness(word.item)] if word.proved else [word.names, word.item["fingerprint"]]
-        defect = next((known[name] for name in names if name in known), None)
-        if defect is None and not word.proved:
-            defect = next((one for one in beside if _same(one.item, word.item)), None)
+        place = _weakness(word.item)
+        defect = proved.get(place) if word.proved else _meant(word, named, beside)
         if defect is None:
             defect = Defect([])
             defects.append(defect)
             beside.append(defect)
         defect.words.append(word)
-        known.setdefault(word.item["fingerprint"], defect)
-        known.setdefault(_weakness(word.item), defect)
+        named.setdefault(word.item["fingerprint"], defect)
+        if word.proved:
+            proved[place] = defect
     return defects
+
+
+def _meant(word: Word, named: Mapping[str, Defect], beside: Iterable[Defect]) -> Defect | None:
+    """The defect that an agent speaks of, where it is known."""
+    taken_up = named.get(word.names)
+    if taken_up is not None and overlap(taken_up.item, word.item):
+        return taken_up
+    again = named.get(word.item["fingerprint"])
+    return again or next((one for one in beside if _same(one.item, word.item)), None)
 
 
 GRAVITY = ("severity", "path", "start_line", "confidence", "rule")
@@ -141,12 +150,20 @@ def _weakness(item: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _same(one: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
-    """Whether what an agent reports of a file means a defect that is known there."""
-    overlap = one["start_line"] <= claim["end_line"] and claim["start_line"] <= one["end_line"]
-    return overlap and (
+    """Whether what an agent reports means a defect that is known."""
+    return overlap(one, claim) and (
         one["rule"] == claim["rule"] != unnamed(claim["category"])
         or bool(set(one["cwe"]) & set(claim["cwe"]))
         or _alike(one["title"], claim["title"])
+    )
+
+
+def overlap(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two reports share a line."""
+    return bool(
+        one["path"] == other["path"]
+        and one["start_line"] <= other["end_line"]
+        and other["start_line"] <= one["end_line"]
     )
 
 
@@ -158,7 +175,8 @@ def unnamed(category: str) -> str:
 def _alike(one: str, other: str) -> bool:
     first, second = ({*_WORD.findall(text.casefold())} - _SMALL for text in (one, other))
     shared = len(first & second)
-    return first == second or (shared > 1 and shared >= ALIKE * min(len(first), len(second)))
+    equal = bool(shared) and first == second
+    return equal or (shared > 1 and shared >= ALIKE * min(len(first), len(second)))
 
 
 # --- the finding --------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ Marked, not dropped: what does not count keeps its place in ``rejected``, with t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.review.citations import Fault, Sources, claim_fault
 from orchestrator.review.claims import Said, as_item, objections, reports
 from orchestrator.review.ledger import Call, Work
-from orchestrator.review.merging import GRAVITY, Defect, Word, finding, gravity, merge
+from orchestrator.review.merging import GRAVITY, Defect, Word, finding, gravity, merge, overlap
 from orchestrator.review.rules import RuleTable
 from orchestrator.review.session import Session
 from orchestrator.review.verdict import (
@@ -58,7 +58,8 @@ async def synthesise(
     for fingerprint in harmless:
         del proved[fingerprint]
     said = list(reports(team))
-    claimed = await _claimed(session, said, proved, harmless)
+    refuted = {name: word for name, (word, _) in harmless.items()}
+    claimed = await _claimed(session, said, proved, refuted)
     defects = merge([*proved.values(), *claimed.held], policy)
     known = {word.item["fingerprint"]: defect for defect in defects for word in defect.words}
     for fingerprint, agent in claimed.echoes:
@@ -128,19 +129,22 @@ class _Claimed:
 
 
 async def _claimed(
-    session: Session, said: Iterable[Said], proved: Mapping[str, Word], harmless: Container[str]
+    session: Session,
+    said: Iterable[Said],
+    proved: Mapping[str, Word],
+    harmless: Mapping[str, Word],
 ) -> _Claimed:
     claimed = _Claimed()
     seen: set[tuple[str, str, str]] = set()
     for agent, report in said:
         for claim in report.findings:
-            if claim.fingerprint in harmless:  # passed on as the analyser said it
+            item, name = as_item(claim, agent), claim.fingerprint
+            known = proved.get(name) or harmless.get(name)
+            if known and known.item["severity"] == claim.severity and overlap(known.item, item):
+                if name in proved:
+                    claimed.echoes.append((name, agent))
                 continue
-            known = proved.get(claim.fingerprint)
-            if known is not None and known.item["severity"] == claim.severity:
-                claimed.echoes.append((claim.fingerprint, agent))
-                continue
-            word = Word(agent, as_item(claim, agent), proved=False, names=claim.fingerprint)
+            word = Word(agent, item, proved=False, names=name)
             identity = agent, word.item["fingerprint"], claim.severity
             if identity in seen:  # once more, in a later iteration
                 continue

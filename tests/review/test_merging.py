@@ -79,6 +79,13 @@ def test_other_places_and_other_meanings_stay_apart(other: dict[str, Any]) -> No
     assert len(merged(tool(), agent(**other))) == 2
 
 
+def test_a_name_is_not_believed_where_the_place_is_another() -> None:
+    names = tool().item["fingerprint"]
+    assert len(merged(tool(), agent(names=names, title="It", cwe=[]))) == 1
+    assert len(merged(tool(), agent(names=names, start_line=9, end_line=9, severity="high"))) == 2
+    assert len(merged(tool(), agent(names=names, path="other.py"))) == 2
+
+
 def test_two_findings_of_one_agent_that_it_gives_no_rule_stay_apart() -> None:
     words = [agent(cwe=[], title=title) for title in ("Loses the last row", "Never closes it")]
     assert len(merged(*words)) == 2
