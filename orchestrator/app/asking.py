@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from orchestrator.app.policy import environment, tier
 from orchestrator.app.secrets import redactor
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.settings import OFFLINE, Settings
@@ -26,10 +27,10 @@ from orchestrator.engine.judge import Mark
 from orchestrator.engine.limits import Account
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.team import Task, run_task
-from orchestrator.engine.text_guards import GuardedModel, TextGuards
 from orchestrator.engine.types import Criterion
 from orchestrator.review import judging
 from orchestrator.review.case import Case
+from orchestrator.review.guarding import Guards
 from orchestrator.review.ledger import answers
 from orchestrator.review.opening import Serving
 from orchestrator.stores.holder import this_process
@@ -163,7 +164,7 @@ async def open_judge(question: Question) -> AsyncIterator[Judge | None]:
         _kept(question.folder, case.journal.run_id) as journal,
         question.serving(settings, case.catalog) as serving,
     ):
-        yield Judge(case, _harness(case.harness, journal, serving))
+        yield Judge(case, _harness(case, journal, serving))
 
 
 @asynccontextmanager
@@ -181,12 +182,19 @@ async def _kept(folder: Path, run_id: str) -> AsyncIterator[Journal]:
         store.close()
 
 
-def _harness(recorded: Harness, journal: Journal, serving: Serving) -> Harness:
+def _harness(case: Case, journal: Journal, serving: Serving) -> Harness:
     """The run's own tools and rules, with a live model, over a journal apart."""
-    old = recorded.executor
+    recorded, old = case.harness, case.harness.executor
     executor = Executor(
         old.registry, old.policy, journal, nonce=old.nonce, observer=recorded.observer
     )
     journal.redact.add(serving.secrets)
-    model = GuardedModel(serving.model, TextGuards("input", (), print), journal.redact)
-    return replace(recorded, model=model, executor=executor, journal=journal, choose=serving.choose)
+    guards = Guards(case.catalog.guards, environment(), tier(), journal)
+    return replace(
+        recorded,
+        model=guards.model(serving.model),
+        executor=executor,
+        journal=journal,
+        choose=serving.choose,
+        outgoing=guards.report,
+    )

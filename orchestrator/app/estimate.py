@@ -11,7 +11,7 @@ from pathlib import Path
 
 import anyio
 
-from orchestrator.app.policy import sources
+from orchestrator.app.policy import environment, sources, tier
 from orchestrator.app.pool import new_pool
 from orchestrator.app.providers import offer
 from orchestrator.app.service import BACKEND, adjusted, need_something, take_in
@@ -51,7 +51,8 @@ async def _estimate(options: ReviewOptions) -> Estimate:
                 sources=await sources(change),
                 adjust=partial(adjusted, options),
                 serve=_nobody,
-                environment="ci" if os.environ.get("CI") else "local",
+                environment=environment(),
+                tier=tier(),
                 observer=ignore,
                 pool=new_pool(),
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Literal
 
 from orchestrator.catalog.source import Source, overlay, shipped
 from orchestrator.review.change.blobs import Blobs
@@ -14,6 +15,18 @@ from orchestrator.sandbox.paths import Beneath
 
 FOLDER = ".diffcourt"
 FOLDERS = ("agents", "skills_catalog", "rubrics", "config")
+TIER = "DIFFCOURT_TIER"
+"""Environment variable: who the change's author counts as, of the tiers in config/guards.yaml."""
+
+
+def environment() -> Literal["ci", "local"]:
+    """Where this runs: CI systems say so."""
+    return "ci" if os.environ.get("CI") else "local"
+
+
+def tier() -> str:
+    """Who the change's author counts as; empty: as the config says."""
+    return os.environ.get(TIER, "").strip()
 
 
 async def sources(change: Change) -> list[Source]:

@@ -9,7 +9,6 @@ for once as well. The run's own journal is read, and never leased or written.
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ import anyio
 
 from orchestrator.app import coverage, state
 from orchestrator.app.asking import NOBODY, PROBES, Asking, Question, Scores, Serve, open_judge
-from orchestrator.app.policy import sources
+from orchestrator.app.policy import environment, sources, tier
 from orchestrator.app.pool import new_pool
 from orchestrator.app.providers import serve
 from orchestrator.app.service import VERDICT, adjusted
@@ -167,7 +166,8 @@ async def _replayed(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[Case, 
         sources=await sources(change),
         adjust=partial(adjusted, options),
         serve=lambda settings, catalog: nullcontext(Serving(OfflineModel())),
-        environment="ci" if os.environ.get("CI") else "local",
+        environment=environment(),
+        tier=tier(),
         observer=ignore,
         pool=new_pool(),
         coverage=partial(coverage.taken_in, options, Path(), Path()),

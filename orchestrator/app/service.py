@@ -20,7 +20,7 @@ from orchestrator.app.approvals import head_now
 from orchestrator.app.coverage import taken_in
 from orchestrator.app.keys import signing_key
 from orchestrator.app.mcp import open_tools
-from orchestrator.app.policy import sources
+from orchestrator.app.policy import environment, sources, tier
 from orchestrator.app.pool import new_pool
 from orchestrator.app.providers import serve
 from orchestrator.app.rollback import scopes
@@ -194,7 +194,8 @@ async def _work(run: _Run, observer: Observer, begin: Callable[[], Any]) -> Verd
             sources=await sources(change),
             adjust=partial(adjusted, run.options),
             serve=serve,
-            environment="ci" if os.environ.get("CI") else "local",
+            environment=environment(),
+            tier=tier(),
             observer=ticker,
             pool=run.pool,
             approver=partial(_approver, run, change),

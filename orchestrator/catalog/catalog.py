@@ -11,11 +11,13 @@ from pydantic import BaseModel
 
 from orchestrator.catalog.agents import load_agent
 from orchestrator.catalog.crosscheck import (
+    guard_faults,
     policy_faults,
     provider_faults,
     settings_faults,
     verdict_faults,
 )
+from orchestrator.catalog.guards import GuardsFile
 from orchestrator.catalog.layers import layered
 from orchestrator.catalog.mcp import McpFile
 from orchestrator.catalog.models import read_models
@@ -34,6 +36,7 @@ SETTINGS = "config/defaults.yaml"
 TOOLS = "config/tools.yaml"
 VERDICT = "config/verdict.yaml"
 MCP = "config/mcp.yaml"
+GUARDS = "config/guards.yaml"
 
 T = TypeVar("T", bound=BaseModel)
 Tools = Mapping[str, ToolSpec] | Collection[str]
@@ -55,6 +58,7 @@ class Catalog:
     settings: Settings
     tool_policy: ToolPolicy
     verdict_policy: VerdictPolicy
+    guards: GuardsFile
     models: ModelsConfig
     prices: Prices
     mcp: McpFile
@@ -108,6 +112,7 @@ def _load(
     settings = layered(sources, SETTINGS, Settings, faults)
     policy = layered(sources, TOOLS, ToolPolicy, faults)
     verdict = layered(sources, VERDICT, VerdictPolicy, faults)
+    guards = layered(sources, GUARDS, GuardsFile, faults)
     models = read_models(sources, faults)
     prices = layered(sources, PRICES_FILE, PricesFile, faults)
     if settings:
@@ -118,8 +123,13 @@ def _load(
         faults += policy_faults(*policy, tools, agents)
     if verdict:
         faults += verdict_faults(*verdict, own)  # a tool from elsewhere is no evidence
-    if faults or not (settings and policy and verdict and models and prices and mcp):
+    if guards:
+        faults += guard_faults(*guards, tools)
+    if faults or not (settings and policy and verdict and guards and models and prices and mcp):
         return None
+    merged = [settings, policy, verdict, guards, prices, mcp]
+    paths = [SETTINGS, TOOLS, VERDICT, GUARDS, PRICES_FILE, MCP]
+    files = {MODELS_FILE: models, **{p: found[1] for p, found in zip(paths, merged, strict=True)}}
     return Catalog(
         agents=(loaded_agents := _whole(agents)),
         skills=(loaded_skills := _whole(skills)),
@@ -127,26 +137,23 @@ def _load(
         settings=settings[1],
         tool_policy=policy[1],
         verdict_policy=verdict[1],
+        guards=guards[1],
         models=models.config,
         prices=prices[1].table,
         mcp=mcp[1],
         digests=MappingProxyType(
             {
-                **{f"agents/{name}.md": item.digest for name, item in loaded_agents.items()},
-                **{
-                    f"skills_catalog/{name}/SKILL.md": item.digest
-                    for name, item in loaded_skills.items()
-                },
-                **{f"rubrics/{name}.yaml": item.digest for name, item in loaded_rubrics.items()},
-                SETTINGS: digest(settings[1].model_dump()),
-                TOOLS: digest(policy[1].model_dump()),
-                VERDICT: digest(verdict[1].model_dump()),
-                MODELS_FILE: digest(models.model_dump()),
-                PRICES_FILE: digest(prices[1].model_dump()),
-                MCP: digest(mcp[1].model_dump()),
+                **_item_digests("agents/{}.md", loaded_agents),
+                **_item_digests("skills_catalog/{}/SKILL.md", loaded_skills),
+                **_item_digests("rubrics/{}.yaml", loaded_rubrics),
+                **{path: digest(file.model_dump()) for path, file in files.items()},
             }
         ),
     )
+
+
+def _item_digests(path: str, items: Mapping[str, AgentSpec | Skill | Rubric]) -> dict[str, str]:
+    return {path.format(name): item.digest for name, item in items.items()}
 
 
 Item = TypeVar("Item")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
+from orchestrator.catalog.guards import GUARDS, Actions, GuardsFile, InTier, Layer
 from orchestrator.catalog.settings import OFFLINE, Settings, ToolPolicy
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.catalog.yamlfile import unknown
@@ -47,6 +48,30 @@ def policy_faults(
         yield from _strangers(node, "tool", access.deny, tools, "agents", name, "deny")
     for name in policy.tools:
         yield from _strangers(node, "tool", [name], tools, "tools", name)
+
+
+def guard_faults(node: Node, file: GuardsFile, tools: Collection[str]) -> Iterator[ConfigError]:
+    """Guards, tiers and tools that do not exist, and what a guard may not do."""
+    for layer, known in GUARDS.items():
+        guards = file.layer(layer)
+        yield from _strangers(node, "guard", sorted(guards.keys() - known.keys()), known, layer)
+        for name in sorted(known.keys() - guards.keys()):
+            yield node.fault(f"the guard {name!r} is missing in {layer}", layer)
+        for name in sorted(known.keys() & guards.keys()):
+            yield from _action_faults(node, file, layer, name)
+    for at, claim in enumerate(file.claims):
+        yield from _strangers(node, "tool", claim.tools, tools, "claims", at, "tools")
+
+
+def _action_faults(node: Node, file: GuardsFile, layer: Layer, name: str) -> Iterator[ConfigError]:
+    guard, allowed = file.layer(layer)[name], GUARDS[layer][name]
+    yield from _strangers(node, "tier", guard.tiers, file.tiers, layer, name)
+    places: list[Actions | InTier] = [guard, *guard.tiers.values()]
+    for where in places:
+        for action in (where.ci, where.local):
+            if action is not None and action not in allowed:
+                may = ", ".join(allowed)
+                yield node.fault(f"{name} may not {action}; allowed: {may}", layer, name)
 
 
 def verdict_faults(

@@ -66,9 +66,18 @@ class AgentResult:
     tool_calls: int = 0
 
 
+def as_reported(agent: str, report: Json) -> Json:
+    """A report as the agent gave it."""
+    return report
+
+
 @dataclass(frozen=True)
 class Harness:
-    """What every agent of a run shares."""
+    """What every agent of a run shares.
+
+    Attributes:
+        outgoing: an agent's name and report to the report as it counts; raises ``GuardRefused``.
+    """
 
     model: Model
     executor: Executor
@@ -77,6 +86,7 @@ class Harness:
     rules: str = ""
     choose: Callable[[AgentSpec], Choice] = as_named
     loops: LoopPolicy = USUAL
+    outgoing: Callable[[str, Json], Json] = as_reported
 
 
 def first_request(spec: AgentSpec, brief: str, harness: Harness) -> Request:
@@ -138,13 +148,21 @@ async def run_agent(
         context.close_skill()
         report, faults = _read_report(response, faults_of)
         if not faults:
-            return ended("ok", report=report)
+            return _let_out(ended("ok", report=report), harness)
         malformed += 1
         if malformed > MALFORMED_AT_MOST:
             return ended("failed", f"its report broke the contract: {faults[0]}")
         context.add("user", Text(_send_back(faults, harness.executor.nonce)))
     out = f"no report within {spec.bounds.turns:g} turns"
     return ended("failed", watch.stuck) if watch.stuck else ended("budget", out)
+
+
+def _let_out(result: AgentResult, harness: Harness) -> AgentResult:
+    """A result with its report as the output guards let it pass."""
+    try:
+        return replace(result, report=harness.outgoing(result.agent, result.report))
+    except GuardRefused as refusal:
+        return replace(result, status="failed", report=None, detail=str(refusal))
 
 
 async def _ask(context: Context, harness: Harness, key: str, account: Account) -> Response:

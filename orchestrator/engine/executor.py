@@ -204,7 +204,8 @@ class Executor:
             await (scope.commit if seen.ok else scope.undo)(key)
         self._breaker.ended(spec.name, code)
         content = self._observation(seen, admitted)
-        return Done({"ok": seen.ok, "code": code, "content": content, "data": seen.data}, cost)
+        value = {"ok": seen.ok, "code": code, "content": content, "data": seen.data}
+        return Done({**value, "guards": admitted.warnings} if admitted.warnings else value, cost)
 
     # --- what is seen ---------------------------------------------------------------------------
 

@@ -112,6 +112,19 @@ class SensitiveGuard:
         """Nothing to forget."""
 
 
+class Advisory:
+    """Another guard whose word is a warning: the call goes ahead, and the reason is on record."""
+
+    def __init__(self, guard: Guard) -> None:
+        self.name, self._guard = guard.name, guard
+        self.admitted, self.withdrawn = guard.admitted, guard.withdrawn
+
+    def check(self, call: GuardedCall) -> Ruling:
+        """Warn where the other blocks."""
+        ruling = self._guard.check(call)
+        return replace(ruling, action="warn") if ruling.action == "block" else ruling
+
+
 def rule(guards: Sequence[Guard], call: GuardedCall) -> tuple[GuardedCall, list[str]]:
     """Ask every guard in order; a later guard sees what an earlier one modified.
 

@@ -83,6 +83,18 @@ def rounds(page: Page, verdict: Verdict) -> list[str]:
     return lines + _more(len(verdict.iterations))
 
 
+def guards(page: Page, verdict: Verdict) -> list[str]:
+    """What the guards ruled; nothing when they had nothing to say."""
+    if not verdict.guards:
+        return []
+    lines = [page.heading("Guards")]
+    for ruling in verdict.guards[:MOST_ROWS]:
+        times = f", {ruling.count} times" if ruling.count > 1 else ""
+        text = f"{ruling.layer} {ruling.guard}: {ruling.action}, {ruling.agent}: {ruling.reason}"
+        lines += page.wrap(sentence(text + times), first="  ", rest="    ", most=3)
+    return lines + _more(len(verdict.guards))
+
+
 def stop(page: Page, verdict: Verdict) -> list[str]:
     """Why it ended, and what stays uncertain."""
     lines = [page.heading("Why it stopped")]

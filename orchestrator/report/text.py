@@ -40,6 +40,7 @@ def render(
         account.score(page, verdict),
         account.agents(page, verdict),
         account.rounds(page, verdict),
+        account.guards(page, verdict),
         account.stop(page, verdict),
         account.next_steps(page, verdict),
         _footer(page, verdict, repo),

@@ -18,6 +18,7 @@ from orchestrator.review.case import Case
 from orchestrator.review.claims import fingerprint
 from orchestrator.review.contracts import SpecialistReport
 from orchestrator.review.decision import decide
+from orchestrator.review.guarding import rulings
 from orchestrator.review.synthesis import severity_counts
 from orchestrator.review.verdict import (
     AgentReport,
@@ -80,6 +81,7 @@ def assemble(case: Case) -> Verdict:
         next_actions=_next_actions(synthesis.findings),
         agents=_agents(case),
         iterations=_iterations(case),
+        guards=rulings(case.journal),
         usage=_usage(case),
         provenance=_provenance(case),
         summary=_summary(case),

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from typing import Literal
 
 from orchestrator.catalog.catalog import Catalog, load
-from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.settings import OFFLINE, Settings
 from orchestrator.catalog.source import Source
-from orchestrator.engine.agent import Harness
+from orchestrator.engine.agent import Harness, as_reported
 from orchestrator.engine.context import Choice, as_named
 from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.framing import drawn
-from orchestrator.engine.guards import RateGuard, RepetitionGuard, SensitiveGuard
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.limits import Account
 from orchestrator.engine.loops import LoopPolicy
 from orchestrator.engine.ports import Approver, Model, Rollback, Tool
 from orchestrator.engine.skills import UseSkill
-from orchestrator.engine.text_guards import GuardedModel, TextGuards
 from orchestrator.engine.tools import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds
 from orchestrator.review import knowledge, waivers
@@ -32,6 +30,7 @@ from orchestrator.review.change.types import Change
 from orchestrator.review.contracts import contracts
 from orchestrator.review.coverage import CoverageReport
 from orchestrator.review.decision import excluded, required
+from orchestrator.review.guarding import Guards
 from orchestrator.review.planning import RULES
 from orchestrator.review.rules import load_rules
 from orchestrator.review.session import open_session
@@ -75,7 +74,8 @@ class Opening:
         sources: layers of the catalog, lowest first.
         adjust: applies what the person said on the command line to the settings.
         serve: opens the model that the settings name, and says which model serves which agent.
-        environment: ``ci`` or ``local``: which column of the tool policy holds.
+        environment: ``ci`` or ``local``: which column of the tool policy and of the guards holds.
+        tier: who the change's author counts as for the guards; empty: as the config says.
         pool: where checks run; open, and closed by whoever opened it.
         approver: who is asked before what cannot be undone; None: nobody, and it is refused.
         rollback: puts back what a writing tool did; None: nothing may write.
@@ -87,7 +87,7 @@ class Opening:
     sources: Sequence[Source]
     adjust: Callable[[Settings], Settings]
     serve: Callable[[Settings, Catalog], AbstractAsyncContextManager[Serving]]
-    environment: str
+    environment: Literal["ci", "local"]
     observer: Observer
     pool: WorkerPool
     approver: Callable[[Journal], Approver] | None = None
@@ -97,6 +97,7 @@ class Opening:
     ] = no_more_tools
     coverage: Callable[[Settings, Journal], Awaitable[Sequence[CoverageReport]]] = no_coverage
     answers: Answers | None = None
+    tier: str = ""
 
 
 def read_catalog(sources: Sequence[Source]) -> Catalog:
@@ -150,16 +151,17 @@ async def open_case(change: Change, journal: Journal, opening: Opening) -> Async
             opening.answers,
         )
         tools = [UseSkill(), *build(ground, catalog.tool_policy), *from_elsewhere]
-        nonce = await drawn(journal)
         journal.redact.add(serving.secrets)
+        guards = Guards(catalog.guards, opening.environment, opening.tier, journal)
         harness = Harness(
-            GuardedModel(serving.model, TextGuards("input", (), print), journal.redact),
-            _executor(Registry(tools), catalog, journal, opening, nonce),
+            guards.model(serving.model),
+            _executor(Registry(tools), catalog, guards, opening, await drawn(journal)),
             journal,
             opening.observer,
             RULES,
             serving.choose,
             LoopPolicy(**settings.loops.model_dump()),
+            as_reported if serving.model.name == OFFLINE else guards.report,
         )
         for note in serving.notes:
             opening.observer(Event("note", journal.elapsed(), detail=note))
@@ -168,12 +170,12 @@ async def open_case(change: Change, journal: Journal, opening: Opening) -> Async
 
 
 def _executor(
-    registry: Registry, catalog: Catalog, journal: Journal, opening: Opening, nonce: str
+    registry: Registry, catalog: Catalog, guards: Guards, opening: Opening, nonce: str
 ) -> Executor:
-    given = catalog.tool_policy
+    given, journal = catalog.tool_policy, guards.journal
     policy = ToolPolicy(
         environment=opening.environment,
-        max_level=given.level("ci" if opening.environment == "ci" else "local"),
+        max_level=given.level(opening.environment),
         allow={
             name: frozenset(access.allow)
             for name, access in given.agents.items()
@@ -183,16 +185,11 @@ def _executor(
         failures=given.per_tool("failures"),
         pause=given.per_tool("pause"),
     )
-    guards = (
-        RateGuard(given.per_tool("per_run"), given.per_tool("per_minute"), time.monotonic),
-        RepetitionGuard(given.limits.repeat),
-        SensitiveGuard(frozenset(given.sensitive)),
-    )
     return Executor(
         registry,
         policy,
         journal,
-        guards=guards,
+        guards=guards.calls(given),
         approver=opening.approver(journal) if opening.approver else None,
         rollback=opening.rollback,
         nonce=nonce,

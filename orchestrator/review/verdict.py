@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from orchestrator.engine.text_guards import Action
+
 SCHEMA_VERSION: Literal["1.0"] = "1.0"
 
 Severity = Literal["critical", "high", "medium", "low", "info"]
@@ -209,6 +211,17 @@ class Iteration(Doc):
     decision: str
 
 
+class GuardRuling(Doc):
+    """What a guard did about something that it found."""
+
+    layer: str = Field(description="input, tool or output")
+    guard: str
+    action: Action
+    agent: str
+    reason: str
+    count: int = Field(default=1, ge=1, description="how often")
+
+
 class Usage(Doc):
     """What the run used."""
 
@@ -272,6 +285,9 @@ class Verdict(Doc):
     next_actions: tuple[str, ...]
     agents: tuple[AgentReport, ...]
     iterations: tuple[Iteration, ...]
+    guards: tuple[GuardRuling, ...] = Field(
+        default=(), description="what the guards ruled; none of it decides the outcome"
+    )
     usage: Usage
     artifacts: tuple[Artifact, ...] = ()
     provenance: Provenance

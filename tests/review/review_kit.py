@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from orchestrator.app.policy import sources
 from orchestrator.app.pool import new_pool
@@ -86,9 +87,10 @@ async def review(
     adjust: Callable[[Settings], Settings] = unchanged,
     store: JournalStore | None = None,
     run_id: str = "run",
-    environment: str = "local",
+    environment: Literal["ci", "local"] = "local",
     observer: Callable[[Event], None] = ignore,
     secrets: Sequence[str] = (),
+    tier: str = "",
 ) -> Verdict:
     """One review with a given model; the rest is what the command wires."""
     found = await from_refs(repo.path, "HEAD~1", "HEAD")
@@ -103,6 +105,7 @@ async def review(
             adjust=adjust,
             serve=lambda settings, layers: nullcontext(Serving(model or OfflineModel())),
             environment=environment,
+            tier=tier,
             observer=observer,
             pool=new_pool(),
         )

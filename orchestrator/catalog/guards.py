@@ -1,0 +1,110 @@
+"""What each guard does about what it finds (``config/guards.yaml``)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from orchestrator.catalog.fields import Words
+from orchestrator.catalog.yamlfile import Strict
+from orchestrator.engine.text_guards import Action
+
+Environment = Literal["ci", "local"]
+Layer = Literal["input", "tool", "output"]
+
+ANY: Collection[Action] = ("block", "warn", "modify", "off")
+NOTHING_TO_MEND: Collection[Action] = ("block", "warn", "off")
+NEVER_BLOCKS: Collection[Action] = ("warn", "modify", "off")
+"""A pattern is a suspicion and no proof."""
+
+GUARDS: Mapping[Layer, Mapping[str, Collection[Action]]] = MappingProxyType(
+    {
+        "input": {
+            "personal": ANY,
+            "injection": NEVER_BLOCKS,
+            "invisible": ANY,
+            "language": NOTHING_TO_MEND,
+            "length": ANY,
+        },
+        "tool": dict.fromkeys(("rate", "repetition", "sensitive"), NOTHING_TO_MEND),
+        "output": dict.fromkeys(("markup", "claims", "toxicity"), ANY),
+    }
+)
+"""Layer → guard → what it may do. Plain tables: a model of each would cost every start 50 ms."""
+
+
+class InTier(Strict):
+    """What another tier changes; None leaves it."""
+
+    ci: Action | None = None
+    local: Action | None = None
+
+
+class Actions(Strict):
+    """What one guard does, by environment and tier."""
+
+    ci: Action
+    local: Action
+    tiers: dict[Words, InTier] = Field(default_factory=dict)
+
+    def of(self, environment: Environment, tier: str) -> Action:
+        """What it does here."""
+        special, ci = self.tiers.get(tier), environment == "ci"
+        other = (special.ci if ci else special.local) if special else None
+        return other or (self.ci if ci else self.local)
+
+
+class GuardLimits(Strict):
+    """Sizes and languages.
+
+    Attributes:
+        characters: of one text that a model is shown.
+        languages: ISO 639-1 codes; none: any.
+    """
+
+    characters: Annotated[int, Field(ge=2000)]
+    languages: tuple[Words, ...]
+
+
+class Claim(Strict):
+    """Words that say a check went well.
+
+    Attributes:
+        tools: one of them must have run; none: no tool of ours can bear it out.
+    """
+
+    what: Words
+    words: Annotated[tuple[Words, ...], Field(min_length=1)]
+    tools: tuple[Words, ...]
+
+
+class GuardsFile(Strict):
+    """The whole of ``config/guards.yaml``.
+
+    Attributes:
+        tiers: who the author of a change may count as; the first where nobody says.
+    """
+
+    tiers: Annotated[tuple[Words, ...], Field(min_length=1)]
+    input: dict[str, Actions]
+    tool: dict[str, Actions]
+    output: dict[str, Actions]
+    limits: GuardLimits
+    claims: tuple[Claim, ...]
+    toxic: tuple[Words, ...]
+
+    def layer(self, name: Layer) -> Mapping[str, Actions]:
+        """The guards of a layer, in the order in which they look."""
+        layers: dict[Layer, Mapping[str, Actions]] = {
+            "input": self.input,
+            "tool": self.tool,
+            "output": self.output,
+        }
+        return layers[name]
+
+    def actions(self, layer: Layer, environment: Environment, tier: str) -> dict[str, Action]:
+        """What every guard of a layer does here, by its name."""
+        return {name: guard.of(environment, tier) for name, guard in self.layer(layer).items()}

@@ -1,0 +1,73 @@
+"""Claims that a check went well, held against the checks that ran."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass
+
+from orchestrator.engine.text_guards import Found, Place
+
+_WELL = (
+    r"(?:(?:all|now|still|both|currently|successfully|locally)\s+){0,2}"
+    r"(?:pass(?:es|ed|ing)?|succeed(?:s|ed)?|(?:is|are|was|were|came\s+back|runs?|ran|stays?)\s+"
+    r"(?:all\s+|now\s+|still\s+)?(?:green|clean|successful|passing|ok|fine))\b"
+)
+_DENIED = re.compile(
+    r"\b(?:not|no|never|cannot|can't|don't|doesn't|didn't|isn't|aren't|wasn't|weren't|without|whether"
+    r"|if|unless|until|when|once|should|must|may|might|could|would|need|needs|ensure|verify|check"
+    r"|make\s+sure|assum\w+|claims?|says?)\b",
+    re.IGNORECASE,
+)
+_SENTENCE = re.compile(r"[^.;!?\n]+(?:\.(?=\w)[^.;!?\n]*)*[.;!?]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A check: what it is called, the words for it, and the tools that carry it out."""
+
+    what: str
+    words: Sequence[str]
+    tools: frozenset[str]
+
+
+class ClaimGuard:
+    """Looks for sentences that say a check passed, though none of its tools ran well.
+
+    Args:
+        ran: the tools that have run so far, and went well.
+    """
+
+    name = "claims"
+    places: frozenset[Place] = frozenset({"report"})
+
+    def __init__(self, rules: Sequence[Rule], ran: Callable[[], Set[str]]) -> None:
+        self._ran = ran
+        self._rules = [(rule, _pattern(rule.words)) for rule in rules]
+
+    def look(self, text: str) -> Found | None:
+        """The checks that are claimed without ground, and the text with that said behind each."""
+        loose: dict[str, None] = {}
+        ran = self._ran()
+
+        def judged(sentence: re.Match[str]) -> str:
+            said = sentence.group()
+            for rule, pattern in self._rules:
+                if rule.tools & ran or not pattern.search(said) or _DENIED.search(said):
+                    continue
+                loose[rule.what] = None
+                said = f"{said} [not borne out: no {rule.what} ran in this review]"
+            return said
+
+        shown = _SENTENCE.sub(judged, text)
+        return Found(f"claims without ground: {', '.join(loose)}", shown) if loose else None
+
+
+def _pattern(words: Sequence[str]) -> re.Pattern[str]:
+    listed = "|".join(re.escape(word).replace(r"\ ", r"[\s-]+") for word in words)
+    return re.compile(
+        rf"\b(?:{listed})\b(?:\s+\w+){{0,3}}?\s+{_WELL}"
+        rf"|\b(?:passes|passed|passing)\s+(?:\w+\s+){{0,2}}(?:{listed})\b"
+        rf"|\b(?:i|we)\s+(?:have\s+)?(?:ran|run|executed)\s+(?:\w+\s+){{0,2}}(?:{listed})\b",
+        re.IGNORECASE,
+    )

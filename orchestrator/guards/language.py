@@ -1,0 +1,77 @@
+"""In which language a text's prose is, by script and by its most frequent words."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+
+from orchestrator.engine.text_guards import Found, Place
+
+FEWEST = 40
+"""Words, or letters of another script: less says nothing about a text."""
+
+_WORDS = {
+    "de": "der die das und ist nicht ein eine mit für auf den dem werden wird auch sich von",
+    "en": "the of and to in is that for it with as are this be on not have was by from",
+    "es": "el la los las de que y en un una por con para es no se del al como más",
+    "fr": "le la les des et est une que pour dans qui sur pas avec ce il au du par sont",
+    "it": "il la di che e è un una per non con sono del della le gli dei nel da più",
+    "nl": "de het een en van is dat niet op te voor met zijn er aan door om ook bij",
+    "pl": "i w nie na się jest to z że do jak o po za od dla są ale przez co",
+    "pt": "o a os as de que e do da em um uma para com não por mais dos se no",
+    "sv": "och att det som en på är av för med den till inte har de ett om var jag så",
+    "tr": "ve bir bu için ile da de çok olarak daha gibi kadar sonra ama olan ne en her",
+}
+# Without single letters: code is full of them.
+_FREQUENT = {
+    code: frozenset(word for word in words.split() if len(word) > 1)
+    for code, words in _WORDS.items()
+}
+_SCRIPTS = {
+    "CYRILLIC": "ru", "GREEK": "el", "HEBREW": "he", "ARABIC": "ar", "DEVANAGARI": "hi",
+    "THAI": "th", "HANGUL": "ko", "HIRAGANA": "ja", "KATAKANA": "ja", "CJK": "zh",
+}  # fmt: skip
+_WORD = re.compile(r"[^\W\d_]+")
+_OTHER_SCRIPT = re.compile("[\u0370-\u05ff\u0600-\u06ff\u0900-\u097f\u0e00-\u0e7f\u3040-\uffdc]")
+
+
+def language_of(text: str) -> str:
+    """ISO 639-1 code of the language of most of a text's prose; empty where it cannot be told.
+
+    Scripts stand for their most frequent language: Ukrainian counts as ``ru``.
+    """
+    letters = _OTHER_SCRIPT.findall(text)
+    words = [word.lower() for word in _WORD.findall(text)]
+    if len(letters) >= FEWEST and len(letters) > sum(map(len, words)) / 3:
+        found = Counter(_script(letter) for letter in letters)
+        return "ja" if found["ja"] * 5 > found["zh"] > 0 else found.most_common(1)[0][0]
+    hits = Counter({code: sum(w in known for w in words) for code, known in _FREQUENT.items()})
+    (best, most), (_, second) = hits.most_common(2)
+    clear = most >= FEWEST / 4 and most > 1.3 * second and most > len(words) / 8
+    return best if clear else ""
+
+
+def _script(letter: str) -> str:
+    return _SCRIPTS.get(unicodedata.name(letter, "").split(" ", 1)[0].split("-")[0], "")
+
+
+class LanguageGuard:
+    """Prose in a language that is not among those expected. It cannot mend a text.
+
+    Args:
+        languages: ISO 639-1 codes; none: any language will do.
+    """
+
+    name = "language"
+    places: frozenset[Place] = frozenset({"brief", "observation", "report"})
+
+    def __init__(self, languages: Sequence[str]) -> None:
+        self._expected = frozenset(languages)
+
+    def look(self, text: str) -> Found | None:
+        """Its language, where that can be told and is not expected."""
+        if not self._expected or (found := language_of(text)) in {"", *self._expected}:
+            return None
+        return Found(f"prose in {found}")

@@ -1,0 +1,94 @@
+"""Numbers that name a person or an account: only those whose check digits are right.
+
+Needs ``diffcourt[pii]``. A number that is ordinary in code (a version, an id, a time) rarely has
+both the shape and the check digits; the card numbers that payment services publish for tests are
+left alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import phonenumbers
+from stdnum import iban, luhn
+from stdnum.br import cpf
+from stdnum.ch import ssn as ahv
+from stdnum.de import idnr
+from stdnum.fr import nir
+from stdnum.in_ import aadhaar
+from stdnum.it import codicefiscale
+from stdnum.us import ssn
+
+from orchestrator.engine.text_guards import Found, Place
+
+_CARD = (
+    r"(?<![\w.])(?:4\d{3}|5[1-5]\d\d|2[2-7]\d\d|3[47]\d\d|6011|65\d\d)"
+    r"(?:[ -]?\d{4}){3}(?![\w.])|(?<![\w.])3[47]\d\d[ -]?\d{6}[ -]?\d{5}(?![\w.])"
+)
+_TEST_CARDS = re.compile(
+    r"(\d)\1{7}|(?:4242){2}|(?:1234){2}|12345678|378282|371449|555555|601111|400000"
+)
+_LIKELY = re.compile(r"\d(?:[ .-]?\d){8}|[A-Z]{2}\d{2}")
+_PHONE = re.compile(r"[+＋]\s?\d")
+
+
+def _is_card(text: str) -> bool:
+    digits = re.sub(r"\D", "", text)
+    length = 15 if digits.startswith("3") else 16
+    return len(digits) == length and not _TEST_CARDS.search(digits) and luhn.is_valid(digits)
+
+
+# What it is called, how it is written (where digits alone would be anything, with its separators),
+# and what holds its check digits.
+_NUMBERS: tuple[tuple[str, str, Callable[[str], bool]], ...] = (
+    ("card number", _CARD, _is_card),
+    ("IBAN", r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b", iban.is_valid),
+    ("US social security number", r"(?<![\w-])\d{3}-\d{2}-\d{4}(?![\w-])", ssn.is_valid),
+    ("French NIR", r"\b[12] \d{2} \d{2} \d[\dAB] \d{3} \d{3} \d{2}\b", nir.is_valid),
+    ("Italian tax code", r"\b[A-Z]{6}\d{2}[A-Z]\d{2}[A-Z]\d{3}[A-Z]\b", codicefiscale.is_valid),
+    ("Swiss AHV number", r"\b756\.\d{4}\.\d{4}\.\d{2}\b", ahv.is_valid),
+    ("Brazilian CPF", r"\b\d{3}\.\d{3}\.\d{3}-\d{2}\b", cpf.is_valid),
+    ("German tax id", r"\b\d{2} \d{3} \d{3} \d{3}\b", idnr.is_valid),
+    ("Aadhaar number", r"\b[2-9]\d{3} \d{4} \d{4}\b(?! \d)", aadhaar.is_valid),
+)
+_SHAPES = [(kind, re.compile(shape), valid) for kind, shape, valid in _NUMBERS]
+
+
+class PersonalGuard:
+    """Looks for numbers of persons."""
+
+    name = "personal"
+    places: frozenset[Place] = frozenset({"system", "tool", "brief", "observation", "report"})
+
+    def look(self, text: str) -> Found | None:
+        """Which kinds there are, and the text with each replaced by its kind."""
+        kinds: dict[str, None] = {}
+        lines = [
+            _without_numbers(line, kinds) if _LIKELY.search(line) else line
+            for line in text.split("\n")
+        ]
+        shown = _without_phones("\n".join(lines), kinds)
+        return Found(f"personal data: {', '.join(kinds)}", shown) if kinds else None
+
+
+def _without_numbers(text: str, kinds: dict[str, None]) -> str:
+    for kind, shape, valid in _SHAPES:
+        numbers = [found.group() for found in shape.finditer(text) if valid(found.group())]
+        for number in numbers:
+            text = text.replace(number, f"[{kind}]")
+            kinds[kind] = None
+    return text
+
+
+def _without_phones(text: str, kinds: dict[str, None]) -> str:
+    """International numbers only: without a country any row of digits could be one."""
+    if not _PHONE.search(text):
+        return text
+    parts, done = [], 0
+    for found in phonenumbers.PhoneNumberMatcher(text, None):
+        if found.raw_string.startswith(("+", "＋")):
+            parts += [text[done : found.start], "[phone number]"]
+            done = found.end
+            kinds["phone number"] = None
+    return "".join((*parts, text[done:]))

@@ -1,0 +1,65 @@
+"""The guards by name. A new one is a module here, a line below, and its line in the config."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from orchestrator.engine.text_guards import Action, TextGuard
+from orchestrator.guards.claims import ClaimGuard, Rule
+from orchestrator.guards.injection import InjectionGuard
+from orchestrator.guards.invisible import InvisibleGuard
+from orchestrator.guards.language import LanguageGuard
+from orchestrator.guards.length import LengthGuard
+from orchestrator.guards.markup import MarkupGuard
+from orchestrator.guards.toxicity import ToxicityGuard
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What guards are set up with.
+
+    Attributes:
+        characters: of one text that a model is shown.
+        languages: that prose may be in; none: any.
+        claims: words that say a check went well.
+        ran: the tools that have run so far, and went well.
+        toxic: words that no report may have.
+    """
+
+    characters: int
+    languages: Sequence[str]
+    claims: Sequence[Rule]
+    ran: Callable[[], Set[str]]
+    toxic: Sequence[str]
+
+
+def _personal(setting: Setting) -> TextGuard:
+    # Its libraries come with an extra, for those who turn it on.
+    from orchestrator.guards.personal import PersonalGuard  # noqa: PLC0415
+
+    return PersonalGuard()
+
+
+GUARDS: Mapping[str, Callable[[Setting], TextGuard]] = MappingProxyType(
+    {
+        "personal": _personal,
+        "injection": lambda setting: InjectionGuard(),
+        "invisible": lambda setting: InvisibleGuard(),
+        "language": lambda setting: LanguageGuard(setting.languages),
+        "length": lambda setting: LengthGuard(setting.characters),
+        "markup": lambda setting: MarkupGuard(),
+        "claims": lambda setting: ClaimGuard(setting.claims, setting.ran),
+        "toxicity": lambda setting: ToxicityGuard(setting.toxic),
+    }
+)
+
+
+def guards(actions: Mapping[str, Action], setting: Setting) -> list[tuple[TextGuard, Action]]:
+    """The guards that are on, in the order of the config, each with what is done.
+
+    Raises:
+        ImportError: the libraries of one are not installed; its ``name`` says which.
+    """
+    return [(GUARDS[name](setting), act) for name, act in actions.items() if act != "off"]

@@ -1,0 +1,26 @@
+"""Words that have no place in a review, by a short list: no judgement, and no model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from orchestrator.engine.text_guards import Found, Place
+
+MASK = "[…]"
+
+
+class ToxicityGuard:
+    """Looks for the words of a list."""
+
+    name = "toxicity"
+    places: frozenset[Place] = frozenset({"report"})
+
+    def __init__(self, words: Sequence[str]) -> None:
+        listed = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in words)
+        self._words = re.compile(rf"\b(?:{listed})s?\b" if words else r"(?!)", re.IGNORECASE)
+
+    def look(self, text: str) -> Found | None:
+        """How many of them there are, and the text with each masked."""
+        shown, count = self._words.subn(MASK, text)
+        return Found(f"abusive words: {count}", shown) if count else None

@@ -1,0 +1,156 @@
+"""Which guards stand where in a review, and what they ruled.
+
+Four layers: what a model is shown (input), its calls (tool), what it reports (output), and budgets,
+which are ``engine.limits`` and always block. Rulings are notes of the journal under ``guards/``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from orchestrator.catalog.guards import Environment, GuardsFile
+from orchestrator.catalog.settings import OFFLINE, ToolPolicy
+from orchestrator.engine.canonical import digest
+from orchestrator.engine.guards import Advisory, RateGuard, RepetitionGuard, SensitiveGuard
+from orchestrator.engine.journal import Journal
+from orchestrator.engine.ports import Guard, Model
+from orchestrator.engine.text_guards import Action, GuardedModel, Ruled, TextGuards
+from orchestrator.engine.types import Json
+from orchestrator.errors import InputError
+from orchestrator.review.verdict import GuardRuling
+
+NOTES = "guards/"
+
+PROSE = frozenset(
+    {"summary", "title", "detail", "fix_suggestion", "why", "reason", "question", "missing"}
+)
+"""The keys of a report under which an agent speaks; quotes, paths and names are not its words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guards:
+    """The guards of one run.
+
+    Attributes:
+        tier: who the change's author counts as; empty: the first of the config.
+    """
+
+    file: GuardsFile
+    environment: Environment
+    tier: str
+    journal: Journal
+
+    def model(self, model: Model) -> Model:
+        """A model behind the input guards; the offline one is none that could be misled.
+
+        Raises:
+            InputError: there is no such tier, or a guard is on whose libraries are missing.
+        """
+        layer = self._texts("input")
+        return model if model.name == OFFLINE else GuardedModel(model, layer, self.journal.redact)
+
+    def calls(self, policy: ToolPolicy) -> list[Guard]:
+        """The tool guards."""
+        known: list[Guard] = [
+            RateGuard(policy.per_tool("per_run"), policy.per_tool("per_minute"), time.monotonic),
+            RepetitionGuard(policy.limits.repeat),
+            SensitiveGuard(frozenset(policy.sensitive)),
+        ]
+        actions = self.file.actions("tool", self.environment, self._tier())
+        return [
+            guard if actions[guard.name] == "block" else Advisory(guard)
+            for guard in known
+            if actions[guard.name] != "off"
+        ]
+
+    def report(self, agent: str, report: Json) -> Json:
+        """An agent's report with its words as the output guards let them pass.
+
+        Raises:
+            GuardRefused: a guard blocks it.
+        """
+        layer = self._texts("output")
+
+        def passed(value: Json, prose: bool) -> Json:
+            if isinstance(value, str):
+                return layer.passed(value, "report", agent) if prose else value
+            if isinstance(value, list):
+                return [passed(item, prose) for item in value]
+            if isinstance(value, dict):
+                return {key: passed(item, key in PROSE) for key, item in value.items()}
+            return value
+
+        return passed(report, isinstance(report, str))
+
+    def _tier(self) -> str:
+        tiers = self.file.tiers
+        if self.tier and self.tier not in tiers:
+            raise InputError(
+                f"DIFFCOURT_TIER is {self.tier!r}; config/guards.yaml has {', '.join(tiers)}"
+            )
+        return self.tier or tiers[0]
+
+    def _texts(self, layer: Literal["input", "output"]) -> TextGuards:
+        # Only where a model answers: they are a tenth of the start of an offline review.
+        from orchestrator.guards.claims import Rule  # noqa: PLC0415
+        from orchestrator.guards.registry import Setting, guards  # noqa: PLC0415
+
+        setting = Setting(
+            characters=self.file.limits.characters,
+            languages=self.file.limits.languages,
+            claims=[Rule(c.what, c.words, frozenset(c.tools)) for c in self.file.claims],
+            ran=self._ran,
+            toxic=self.file.toxic,
+        )
+        actions = self.file.actions(layer, self.environment, self._tier())
+        try:
+            return TextGuards(layer, guards(actions, setting), self._record)
+        except ImportError as missing:
+            raise InputError(
+                f"a guard that is on in config/guards.yaml needs {missing.name}; "
+                "pip install 'diffcourt[pii]'"
+            ) from None
+
+    def _ran(self) -> frozenset[str]:
+        """The tools that have run in this review and went well."""
+        return frozenset(
+            key.rsplit("/", 1)[1]
+            for key, value in self.journal.outcomes().items()
+            if "/tool" in key and isinstance(value, dict) and value.get("ok")
+        )
+
+    def _record(self, ruled: Ruled) -> None:
+        body = {**asdict(ruled), "decision": f"{ruled.guard} {ruled.action}: {ruled.reason}"}
+        self.journal.note(f"{NOTES}{ruled.layer}/{digest(body)[:16]}", body)
+
+
+def rulings(journal: Journal) -> tuple[GuardRuling, ...]:
+    """What all guards ruled in a run, equal rulings counted."""
+    counted = Counter([*_noted(journal), *_of_calls(journal)])
+    ordered = sorted(counted, key=lambda ruling: (ruling.layer, ruling.guard, ruling.agent))
+    return tuple(ruling.model_copy(update={"count": counted[ruling]}) for ruling in ordered)
+
+
+def _noted(journal: Journal) -> Iterator[GuardRuling]:
+    names = ("layer", "guard", "action", "agent", "reason")
+    for body in journal.notes(NOTES).values():
+        yield GuardRuling(**{name: body[name] for name in names})
+
+
+def _of_calls(journal: Journal) -> Iterator[GuardRuling]:
+    """Calls that were refused, or went ahead with a warning; a model's texts are notes already."""
+    said: list[tuple[str, Action, str]] = []
+    for key, (code, message) in journal.refusals().items():
+        if code == "guard_refused" and "/tool" in key:
+            said.append((key, "block", message))
+    for key, value in journal.outcomes().items():
+        if "/tool" in key and isinstance(value, dict):
+            said += [(key, "warn", warning) for warning in value.get("guards", ())]
+    for key, action, message in said:
+        guard, _, reason = message.partition(": ")
+        agent = key.split("/turn")[0].rsplit("/", 1)[-1]
+        yield GuardRuling(layer="tool", guard=guard, action=action, agent=agent, reason=reason)
