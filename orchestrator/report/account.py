@@ -9,7 +9,8 @@ from rich.cells import cell_len
 
 from orchestrator.report.page import Page, duration, pad, plural
 from orchestrator.report.safe import sentence
-from orchestrator.review.verdict import AgentReport, Usage, Verdict
+from orchestrator.review.verdict import AgentReport, Verdict
+from orchestrator.review.verdict_account import Usage
 
 MOST_ROWS = 30
 NAME_WIDTH = 28

@@ -11,14 +11,13 @@ from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.canonical import digest
 from orchestrator.engine.judge import Scorecard
 from orchestrator.engine.limits import Cost
-from orchestrator.engine.redaction import Redactor
 from orchestrator.engine.stopping import Stop as EngineStop
 from orchestrator.engine.types import Bounds
 from orchestrator.review.case import Case
 from orchestrator.review.claims import fingerprint
 from orchestrator.review.contracts import SpecialistReport
 from orchestrator.review.decision import decide
-from orchestrator.review.guarding import rulings
+from orchestrator.review.guarding import rulings, without_secrets
 from orchestrator.review.synthesis import severity_counts
 from orchestrator.review.verdict import (
     AgentReport,
@@ -30,9 +29,9 @@ from orchestrator.review.verdict import (
     Provenance,
     Score,
     Stop,
-    Usage,
     Verdict,
 )
+from orchestrator.review.verdict_account import Usage
 
 VOLATILE = ("run_id", "usage", "artifacts", "digest")
 VOLATILE_PROVENANCE = ("journal_head", "journal_length")
@@ -87,17 +86,8 @@ def assemble(case: Case) -> Verdict:
         summary=_summary(case),
         lead_summary=_lead_summary(case),
     )
-    verdict = _without_secrets(verdict, case.journal.redact)
+    verdict = without_secrets(verdict, case.journal.redact)
     return verdict.model_copy(update={"digest": digest_of(verdict)})
-
-
-def _without_secrets(verdict: Verdict, redact: Redactor) -> Verdict:
-    """All that agents and tools said is clean already; names, and parts side by side, are not."""
-    if not redact:
-        return verdict
-    said = verdict.model_dump(mode="json")
-    shown = redact.json(said)
-    return verdict if shown is said else Verdict.model_validate(shown)
 
 
 def digest_of(verdict: Verdict) -> str:

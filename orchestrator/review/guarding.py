@@ -18,10 +18,12 @@ from orchestrator.engine.canonical import digest
 from orchestrator.engine.guards import Advisory, RateGuard, RepetitionGuard, SensitiveGuard
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.ports import Guard, Model
+from orchestrator.engine.redaction import Redactor
 from orchestrator.engine.text_guards import Action, GuardedModel, Ruled, TextGuards
 from orchestrator.engine.types import Json
 from orchestrator.errors import InputError
-from orchestrator.review.verdict import GuardRuling
+from orchestrator.review.verdict import Verdict
+from orchestrator.review.verdict_account import GuardRuling
 
 NOTES = "guards/"
 
@@ -154,3 +156,15 @@ def _of_calls(journal: Journal) -> Iterator[GuardRuling]:
         guard, _, reason = message.partition(": ")
         agent = key.split("/turn")[0].rsplit("/", 1)[-1]
         yield GuardRuling(layer="tool", guard=guard, action=action, agent=agent, reason=reason)
+
+
+def without_secrets(verdict: Verdict, redact: Redactor) -> Verdict:
+    """A verdict with none of our secrets in it.
+
+    All that agents and tools said is clean already; names, and parts side by side, are not.
+    """
+    if not redact:
+        return verdict
+    said = verdict.model_dump(mode="json")
+    shown = redact.json(said)
+    return verdict if shown is said else Verdict.model_validate(shown)

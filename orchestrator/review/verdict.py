@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from orchestrator.engine.text_guards import Action
+from orchestrator.review.verdict_account import Doc, GuardRuling, Usage
 
 SCHEMA_VERSION: Literal["1.0"] = "1.0"
 
@@ -20,12 +20,6 @@ SEVERITIES: tuple[Severity, ...] = ("critical", "high", "medium", "low", "info")
 OUTCOMES: tuple[Outcome, ...] = ("merge", "needs_changes", "block")
 
 Unit = Annotated[float, Field(ge=0, le=1)]
-
-
-class Doc(BaseModel):
-    """Base of every part: unknown keys are errors, instances are frozen."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class ChangeRef(Doc):
@@ -209,37 +203,6 @@ class Iteration(Doc):
     new_evidence: int
     gaps: int
     decision: str
-
-
-class GuardRuling(Doc):
-    """What a guard did about something that it found."""
-
-    layer: str = Field(description="input, tool or output")
-    guard: str
-    action: Action
-    agent: str
-    reason: str
-    count: int = Field(default=1, ge=1, description="how often")
-
-
-class Usage(Doc):
-    """What the run used."""
-
-    iterations: int = 0
-    model_calls: int = 0
-    tool_calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
-    usd: float = 0.0
-    saved_usd: float = Field(
-        default=0.0, description="what the cached tokens saved, less what writing them cost"
-    )
-    seconds: float = 0.0
-    limits: dict[str, float] = Field(default_factory=dict)
-    notes: tuple[str, ...] = Field(
-        default=(), description="what could not be counted: a model without a price, for one"
-    )
 
 
 class Artifact(Doc):

@@ -21,9 +21,9 @@ from orchestrator.review.verdict import (
     Provenance,
     Score,
     Stop,
-    Usage,
     Verdict,
 )
+from orchestrator.review.verdict_account import Usage
 from orchestrator.sandbox.worker import WorkerPool
 
 

@@ -16,9 +16,9 @@ from orchestrator.review.verdict import (
     Score,
     Skipped,
     Stop,
-    Usage,
     Verdict,
 )
+from orchestrator.review.verdict_account import Usage
 
 
 def finding(number: int = 1, **changed: Any) -> Finding:

@@ -1,0 +1,44 @@
+"""How a verdict came about: what guards ruled and what the run used, in the verdict's own terms."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from orchestrator.engine.text_guards import Action
+
+
+class Doc(BaseModel):
+    """Base of every part: unknown keys are errors, instances are frozen."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class GuardRuling(Doc):
+    """What a guard did about something that it found."""
+
+    layer: str = Field(description="input, tool or output")
+    guard: str
+    action: Action
+    agent: str
+    reason: str
+    count: int = Field(default=1, ge=1, description="how often")
+
+
+class Usage(Doc):
+    """What the run used."""
+
+    iterations: int = 0
+    model_calls: int = 0
+    tool_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    usd: float = 0.0
+    saved_usd: float = Field(
+        default=0.0, description="what the cached tokens saved, less what writing them cost"
+    )
+    seconds: float = 0.0
+    limits: dict[str, float] = Field(default_factory=dict)
+    notes: tuple[str, ...] = Field(
+        default=(), description="what could not be counted: a model without a price, for one"
+    )
