@@ -58,12 +58,16 @@ def validator(schema: Mapping[str, Json]) -> Callable[[Json], list[str]]:
     compiled: Any = jsonschema_rs.validator_for(dict(schema), offline=True)
 
     def faults(value: Json) -> list[str]:
-        if compiled.is_valid(value):
-            return []
-        return [
-            f"{'/'.join(map(str, error.instance_path)) or 'the whole'}: {error.message:.300}"
-            for error in compiled.iter_errors(value)
-        ]
+        try:
+            if compiled.is_valid(value):
+                return []
+            return [
+                f"{'/'.join(map(str, error.instance_path)) or 'the whole'}: {error.message:.300}"
+                for error in compiled.iter_errors(value)
+            ]
+        except (ValueError, OverflowError, RecursionError) as fault:
+            # Python's JSON has more than the standard's: half characters, numbers without end.
+            return [f"the whole: it is not the JSON that schemas speak of: {fault!s:.300}"]
 
     return faults
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.torture import (
     budget_sequences,
+    hostile_calls,
     kill_points,
     malformed,
     malformed_replies,
@@ -33,7 +34,8 @@ ROOT = Path(__file__).resolve().parents[2]
         (budget_sequences, 30),
         (own_secrets, 400),
         (malformed, 60),
-        (path_races, 1500),
+        (path_races, 1000),
+        (hostile_calls, 150),
     ],
 )
 def test_a_sample_of_the_cases_passes(module: ModuleType, count: int) -> None:

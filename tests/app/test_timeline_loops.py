@@ -1,0 +1,38 @@
+"""``diffcourt show`` tells of an agent that was cut and of a tool that is left alone."""
+
+import pytest
+
+from orchestrator.app.listing import timeline
+from orchestrator.engine.team import Task, run_team
+from orchestrator.engine.tools import ToolPolicy
+from orchestrator.engine.types import Observation
+from orchestrator.report.timeline import render_timeline
+from orchestrator.testing.scripted import calls
+from tests.engine.engine_kit import (
+    RUN,
+    Echo,
+    TurnModel,
+    account,
+    created,
+    make_harness,
+    open_memory_journal,
+    spec,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_both_are_shown_with_their_reason() -> None:
+    store = await created()
+    broken = Echo(run=lambda arguments, context: Observation("no", ok=False))
+    model = TurnModel(lambda request, turn: calls(("echo", {"text": f"{turn}" * turn})))
+    async with open_memory_journal(store) as journal:
+        harness = make_harness(
+            journal, model, broken, policy=ToolPolicy(failures={"*": 2}, pause={"*": 9})
+        )
+        task = Task(spec(), "go", "1/act/worker")
+        await run_team([task], harness, account(turns=20), concurrency=1)
+    shown = " ".join(render_timeline(timeline(await store.rows(RUN)), 200).split())
+    assert "open: it broke 2 times in a row; the last: failed" in shown
+    assert "cut: echo failed the same way 4 times: tool_down" in shown
+    assert "failed: it went round in circles: echo failed the same way 4 times" in shown
