@@ -4,6 +4,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -70,8 +71,8 @@ def attributes() -> set[str]:
     """Every attribute name that the code above the settings reads."""
     return {
         node.attr
-        for path in FILES
-        for node in ast.walk(ast.parse(path.read_text()))
+        for _, tree in modules()
+        for node in ast.walk(tree)
         if isinstance(node, ast.Attribute)
     }
 
@@ -112,9 +113,9 @@ def opens(tree: ast.Module) -> Iterator[str]:
             yield function
 
 
-def modules() -> Iterator[tuple[str, ast.Module]]:
-    for path in FILES:
-        yield name_of(path), ast.parse(path.read_text())
+@cache
+def modules() -> list[tuple[str, ast.Module]]:
+    return [(name_of(path), ast.parse(path.read_text())) for path in FILES]
 
 
 def test_the_page_names_every_module_that_uses_the_policy() -> None:

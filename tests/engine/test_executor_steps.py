@@ -282,3 +282,9 @@ async def test_our_secrets_stand_nowhere_in_the_journal() -> None:
     assert tool.started == [secret]
     assert secret not in str(first)
     assert not any(secret.encode() in row.body for row in await store.rows(RUN))
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\udfffb"])
+def test_half_a_character_is_a_fault_of_the_arguments_and_no_crash(text: str) -> None:
+    faults = validator({"type": "object", "properties": {"text": {"enum": ["a", "b"]}}})
+    assert "not the JSON that schemas speak of" in faults({"text": text})[0]

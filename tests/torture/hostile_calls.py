@@ -89,6 +89,14 @@ ALLOWED: Mapping[str, Mapping[str, frozenset[str]]] = {
 NEEDS_A_YES = frozenset({"administer", "launch"})
 
 
+def _name(text: str) -> str:
+    return f"{digest(text)[:8]}.txt"
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode(errors="replace")
+
+
 @dataclass
 class Recording:
     """A tool that does what its level says, and enters it in the ledger."""
@@ -103,7 +111,7 @@ class Recording:
         entry = {"tool": self.spec.name, "agent": context.agent, "ref": context.ref, "text": text}
         self.ledger.enter(what="begun", **entry)
         if self.spec.name == "scribble":
-            (self.work / f"{digest(text)[:8]}.txt").write_text(text, errors="replace")
+            (self.work / _name(text)).write_bytes(_bytes(text))
         if self.spec.name == "call_home":
             (await anyio.connect_tcp("127.0.0.1", self.port)).close()  # type: ignore[unused-coroutine]
         if text == "slow":
@@ -129,11 +137,11 @@ class Judge:
 
     def faults(self, entries: Iterator[dict[str, Any]], work: Path) -> list[str]:
         """What happened and was not allowed, in words."""
-        found, refs, written = [], Counter[str](), dict[str, str]()
+        found, refs, written = [], Counter[str](), dict[str, bytes]()
         for entry in entries:
             tool, ref, text = entry["tool"], entry["ref"], entry["text"]
             if entry["what"] == "done":
-                written |= {f"{digest(text)[:8]}.txt": text} if tool == "scribble" else {}
+                written |= {_name(text): _bytes(text)} if tool == "scribble" else {}
                 continue
             refs[ref] += 1
             self.ran[tool] += 1
@@ -147,13 +155,13 @@ class Judge:
                 self.yes[ref] -= 1
                 if self.yes[ref] < 0:
                     found.append(f"{tool} ran without a yes ({ref})")
-        there = {path.name: path.read_text(errors="replace") for path in work.iterdir()}
-        kept = {name: text.encode(errors="replace").decode() for name, text in written.items()}
-        return (
-            found
-            if there == kept
-            else [*found, f"{sorted(there)} stands where {sorted(kept)} was written"]
-        )
+        there = {path.name: path.read_bytes() for path in work.iterdir()}
+        found += [
+            f"{name} holds {there.get(name)!r:.200} where {written.get(name)!r:.200} was written"
+            for name in there.keys() | written.keys()
+            if there.get(name) != written.get(name)
+        ]
+        return found
 
 
 @dataclass
