@@ -23,16 +23,19 @@ _PACKAGE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
 
 def candidates(tree: Iterable[str], changed: Iterable[str]) -> list[str]:
-    """The files of base that may declare contracts over the changed Python files."""
+    """The files of base that may declare contracts over the changed Python files.
+
+    Those of a test's data are none of the repository's.
+    """
     above = {
         folder.as_posix()
         for path in changed
-        if path.endswith(".py") and not is_test_path(path)
+        if path.endswith(".py")
         for folder in PurePosixPath(path).parents
     }
     names = set(tree)
     places = [f"{folder}/{name}" if folder != "." else name for folder in above for name in CONFIGS]
-    return sorted(place for place in places if place in names)
+    return sorted(place for place in places if place in names and not is_test_path(place))
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,6 +143,24 @@ def test_a_project_within_the_repository_has_contracts_of_its_own(compare: Compa
     ]
 
 
+def test_tests_may_be_under_contract_and_the_data_of_tests_declares_none(
+    compare: Compare,
+) -> None:
+    both = toml(
+        'type = "protected"\nprotected_modules = ["shop.store"]\nallowed_importers = ["shop"]'
+    )
+    config = both["pyproject.toml"].replace(
+        'root_package = "shop"', 'root_packages = ["shop", "tests"]'
+    )
+    base = TREE | {"pyproject.toml": config, "tests/__init__.py": "", "tests/test_a.py": ""}
+    base |= {f"tests/data/{path}": text for path, text in (TREE | toml(LAYERS)).items()}
+    head = base | {"tests/test_a.py": "import shop.store\n"}
+    head |= {"tests/data/shop/core/orders.py": "import shop.web\n"}
+    assert told(compare(layering, base, head)) == [
+        ("tests/test_a.py", 1, "tests.test_a -> shop.store")
+    ]
+
+
 def test_the_change_cannot_loosen_what_it_is_held_against(compare: Compare) -> None:
     base = TREE | toml(LAYERS)
     head = base | {"shop/core/orders.py": "import shop.web\n", "pyproject.toml": "[tool.x]\n"}
