@@ -1,12 +1,11 @@
 """How quiet is the review? Releases of well-known packages, diffed one against the next.
 
-Downloads releases at run time (pip, and npm and mvn where they are installed), commits one on top of
-the other, reviews the change offline, and prints the verdict per pair, how often each rule fired, and
+Downloads releases at run time (pip, and npm where it is installed), commits one on top of the other, reviews the change offline, and prints the verdict per pair, how often each rule fired, and
 a sample of findings for a person to judge.
 
     python bench/noise.py [--show RULE] [--sample N] [--kind wheel] [--folder DIR] [PAIR ...]
 
-A pair is name==old..new, npm:name==old..new or maven:group:name==old..new.
+A pair is name==old..new or npm:name==old..new.
 """
 
 from __future__ import annotations
@@ -47,8 +46,14 @@ PAIRS = (
     "npm:ws==8.16.0..8.17.1",
     "npm:semver==7.5.4..7.6.0",
     "npm:undici==6.18.0..6.19.0",
-    "maven:org.apache.commons:commons-lang3==3.13.0..3.14.0",
-    "maven:com.google.code.gson:gson==2.10.1..2.11.0",
+    "npm:koa==2.15.0..2.15.3",
+    "npm:winston==3.11.0..3.13.0",
+    "marshmallow==3.21.0..3.22.0",
+    "typer==0.12.0..0.12.5",
+    "uvicorn==0.29.0..0.30.0",
+    "markdown==3.6..3.7",
+    "paramiko==3.4.0..3.5.0",
+    "sqlparse==0.5.0..0.5.1",
 )
 GIT = ("git", "-c", "user.name=bench", "-c", "user.email=bench@example.invalid")
 
@@ -61,15 +66,11 @@ def fetch(name: str, version: str, folder: Path, kind: str) -> Path:
         place.mkdir(parents=True)
         if registry == "npm":
             command = ["npm", "pack", "--silent", f"{package}@{version}"]
-        elif name.startswith("maven:"):
-            artifact = f"{name.removeprefix('maven:')}:{version}:jar:sources"
-            command = ["mvn", "-q", "-B", "dependency:copy", f"-Dartifact={artifact}"]
-            command += [f"-DoutputDirectory={place}"]
         else:
             which = "--no-binary" if kind == "sdist" else "--only-binary"
             command = ["pip", "download", "--quiet", "--no-deps", which, name, f"{name}=={version}"]
         subprocess.run(command, check=True, cwd=place, stdout=subprocess.DEVNULL)
-        endings = {".gz": "gztar", ".tgz": "gztar", ".whl": "zip", ".jar": "zip", ".zip": "zip"}
+        endings = {".gz": "gztar", ".tgz": "gztar", ".whl": "zip"}
         archive = next(file for file in place.iterdir() if file.suffix in endings)
         shutil.unpack_archive(archive, place / "tree", endings[archive.suffix])
     tree = place / "tree"
@@ -102,7 +103,7 @@ def review(repo: Path) -> Verdict:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pairs", nargs="*", default=PAIRS)
-    parser.add_argument("--show", default="", help="print the findings of rules that start so")
+    parser.add_argument("--show", default="", help="print findings of rules that start so, or all")
     parser.add_argument("--sample", type=int, default=0, help="print that many, drawn at random")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "noise")
     parser.add_argument("--kind", choices=("sdist", "wheel"), default="sdist")
@@ -113,7 +114,11 @@ def main() -> None:
     lines = 0
     for pair in args.pairs:
         name, _, versions = pair.partition("==")
-        old, new = (fetch(name, v, args.folder, args.kind) for v in versions.split(".."))
+        try:
+            old, new = (fetch(name, v, args.folder, args.kind) for v in versions.split(".."))
+        except (OSError, subprocess.CalledProcessError) as fault:
+            print(f"{pair:36} could not be fetched: {type(fault).__name__}")
+            continue
         with tempfile.TemporaryDirectory() as scratch:
             repo = repository(old, new, Path(scratch))
             start = time.perf_counter()
@@ -149,7 +154,7 @@ def report(pair: str, verdict: Verdict, seconds: float, show: str) -> None:
     for gap in gaps[:3]:
         print(f"      gap {gap.tool} {gap.path}: {gap.why[:110]}")
     for finding in verdict.findings:
-        if show and finding.rule.startswith(show):
+        if show == "all" or (show and finding.rule.startswith(show)):
             tell(finding)
 
 

@@ -28,8 +28,9 @@ class Oxlint(ProgramAnalyser):
         return PurePosixPath(path).suffix in _SUFFIXES
 
     def copy_name(self, number: int, path: str) -> str:
-        """Neutral, but the suffix names the language."""
-        return f"f{number}{PurePosixPath(path).suffix}"
+        """Neutral, but the suffix names the language, and ``.d.ts`` what is declared only."""
+        suffixes = PurePosixPath(path).suffixes
+        return f"f{number}{'.d' if suffixes[-2:-1] == ['.d'] else ''}{suffixes[-1]}"
 
     def prepare(self, path: str, data: bytes) -> bytes:
         """Take out the comments that silence it."""

@@ -84,6 +84,13 @@ async def test_every_kind_of_script_is_read(export: Export, suffix: str) -> None
     assert [(finding.line, finding.code) for finding in report.findings] == [(2, "no-debugger")]
 
 
+@pytest.mark.parametrize("suffix", ["d.ts", "d.mts", "d.cts"])
+async def test_declarations_are_read_as_such(export: Export, suffix: str) -> None:
+    path = f"typings/my.index.{suffix}"
+    report = await Oxlint({"no-debugger"}).run(export({path: "export const a: number;\n"}), [path])
+    assert (report.gaps, report.examined) == ({}, {path})
+
+
 async def test_script_that_does_not_parse_is_a_gap(export: Export) -> None:
     side = export({"a.ts": "f();\nconst x: = 1;\n", "b.ts": "debugger;\n"})
     report = await Oxlint({"no-debugger"}).run(side, ["a.ts", "b.ts"])
