@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
-from orchestrator.errors import SandboxError
+from orchestrator.errors import DiffcourtError
 from orchestrator.resources import FOLDERS, data_root
-from orchestrator.sandbox import warden
+from orchestrator.review.change.layout import found_from
+from orchestrator.sandbox.rooms import SANDBOX
 from orchestrator.sandbox.worker import WorkerPool
 
 CHECKS = "orchestrator.review.checks.everything"
@@ -21,12 +23,16 @@ def new_pool() -> WorkerPool:
 
 
 @contextmanager
-def workers() -> Iterator[WorkerPool]:
-    """Workers that start now, in processes of their own, while the caller goes on."""
+def workers(repo: Path | None) -> Iterator[WorkerPool]:
+    """Workers and a sandbox that start now, in processes of their own, while the caller goes on.
+
+    Args:
+        repo: the repository that will be reviewed, None for where we stand.
+    """
     pool = new_pool()
     pool.start()
-    with suppress(SandboxError):  # a failure shows at the first program
-        warden.start()
+    with suppress(DiffcourtError):  # a failure shows at the first program
+        SANDBOX.start(found_from((repo or Path()).absolute()))
     try:
         yield pool
     finally:

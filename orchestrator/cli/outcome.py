@@ -51,7 +51,7 @@ def deliver(
     """
     from orchestrator import app
 
-    with app.workers() as pool:
+    with app.workers(args.repo) as pool:
         from orchestrator.report.text import render
         from orchestrator.report.view import choose_view
 

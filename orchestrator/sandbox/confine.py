@@ -38,6 +38,7 @@ SETTINGS = (
     "/dev/random", "/dev/urandom", "/dev/zero", "/dev/full",
 )  # fmt: skip
 SINKS = ("/dev/null",)
+NAMESPACES = ("net", "pid", "mnt", "ipc")
 _FAMILIES = (_socket.AF_INET, _socket.AF_UNIX)
 
 
@@ -143,6 +144,29 @@ def _give_away(folders: list[str], user: int) -> None:
         for root, names, files in os.walk(folder):
             for name in (*names, *files):
                 os.lchown(os.path.join(root, name), user, user)
+
+
+def fault_of_room(outside: str) -> str:
+    """Why this process is not in a room of bubblewrap's; empty when it is.
+
+    Args:
+        outside: the namespaces of who started it, and a file that is not in the room.
+    """
+    *before, file = outside.split(",")
+    now = [str(os.stat(f"/proc/self/ns/{name}").st_ino) for name in NAMESPACES]
+    shared = [name for name, old, new in zip(NAMESPACES, before, now, strict=True) if old == new]
+    if shared:
+        return f"bwrap ran, but shares our {', '.join(shared)} namespace"
+    if os.path.exists(file):
+        return "bwrap ran, but our files can be seen in its room"
+    probe = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
+    try:
+        probe.connect(("192.0.2.1", 9))  # sends nothing: only a way there is looked for
+    except OSError:
+        return ""
+    finally:
+        probe.close()
+    return "bwrap ran, but there is a way to the network"
 
 
 # --- the canary -----------------------------------------------------------------------------------

@@ -22,13 +22,10 @@ from anyio.abc import ByteReceiveStream, Process
 
 from orchestrator.engine.tasks import task_group
 from orchestrator.errors import SandboxError
-from orchestrator.sandbox import warden
 from orchestrator.sandbox.box import Box, Limits
-from orchestrator.sandbox.confine import available
+from orchestrator.sandbox.rooms import SANDBOX
 from orchestrator.sandbox.streams import PipeReader, PipeWriter
-
-SAFE_PATH = warden.SAFE_PATH
-"""Where programs look for programs."""
+from orchestrator.sandbox.warden import SAFE_PATH
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +121,7 @@ def start(
     (their_in, our_in), (our_out, their_out), (our_err, their_err) = (os.pipe() for _ in range(3))
     theirs = (their_in, their_out, their_err)
     try:
-        said = warden.start().send(request, theirs)
+        said = SANDBOX.warden(box).send(request, theirs)
     except BaseException:
         for number in (our_in, our_out, our_err):
             os.close(number)
@@ -151,7 +148,7 @@ def _request(
         "cwd": os.fsencode(cwd or "/"),
         "limits": bounds,
         "processes": limits.processes,
-        "box": _on_the_wire(box, argv[0]) if available() else None,
+        "box": _on_the_wire(box, argv[0]),
     }
 
 

@@ -28,6 +28,7 @@ def _place() -> Path:
                 (place / "work").mkdir()
                 (place / "canary").write_bytes(b"nothing that is confined may read this\n")
                 (place / "canary").chmod(0o600)
+                (place / "outside").write_bytes(b"")
             except OSError as refused:
                 why = f"no temporary directory can be made: {refused.strerror}"
                 raise StoreError(why) from None
@@ -51,6 +52,15 @@ def canary() -> Path:
         StoreError: it cannot be made.
     """
     return _place() / "canary"
+
+
+def outside() -> Path:
+    """A file that is in no room of bubblewrap's.
+
+    Raises:
+        StoreError: it cannot be made.
+    """
+    return _place() / "outside"
 
 
 def _remove() -> None:

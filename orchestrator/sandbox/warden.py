@@ -1,27 +1,32 @@
-"""The warden, from our side; ``warden_main`` is what it runs.
-
-One per process, started when first needed or ahead by ``start``, and shared by all event loops.
-"""
+"""The warden, from our side; ``warden_main`` is what it runs."""
 
 from __future__ import annotations
 
-import atexit
 import marshal
 import os
 import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from orchestrator.errors import SandboxError
-from orchestrator.sandbox import scratch
+from orchestrator.sandbox import bubblewrap, scratch
 
 MAIN = Path(__file__).with_name("warden_main.py")
 PACKAGE = Path(__file__).resolve().parents[1]
 SAFE_PATH = "/usr/local/bin:/usr/bin:/bin"
+START_SECONDS = 30.0
+END_SECONDS = 2.0
+
+Level = Literal["bubblewrap", "landlock", "none"]
+
+
+class NotStartedError(SandboxError):
+    """The warden ended before it served anything."""
 
 
 def installed() -> list[str]:
@@ -30,37 +35,96 @@ def installed() -> list[str]:
 
 
 class Warden:
-    """A process that starts programs for this one.
+    """A process that starts programs for this one. Starting it waits for nothing.
 
-    Raises:
-        SandboxError: it could not be started.
+    Args:
+        level: how programs are confined.
+        reads, writes: what there is in the room, at level ``bubblewrap``.
+
+    Attributes:
+        owner: the process that it serves.
     """
 
-    def __init__(self) -> None:
-        self._control, theirs = socket.socketpair()
-        self._sending = threading.Lock()
-        self.owner = os.getpid()
-        arguments = [str(PACKAGE.parent), str(theirs.fileno()), str(scratch.canary()), *installed()]
+    def __init__(self, level: Level, reads: Sequence[Path] = (), writes: Sequence[Path] = ()):
+        self.owner, self._level = os.getpid(), level
+        self._reads, self._writes = tuple(reads), (*writes, scratch.folder())
+        self._control, self._theirs = socket.socketpair()
+        self._control.settimeout(START_SECONDS)
+        self._sending, self._serves = threading.Lock(), False
+        self._process: subprocess.Popen[bytes] | None = None
+        self._fault = ""
+        # bwrap ends with the thread that started it: this one lives as long as the warden.
+        self._keeper = threading.Thread(target=self._keep, name="warden", daemon=True)
+        self._keeper.start()
+
+    def _keep(self) -> None:
         try:
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(MAIN), *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                env={"PATH": SAFE_PATH, "LC_ALL": "C.UTF-8"},
-                cwd="/",
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-            )
-        except OSError as fault:
-            raise SandboxError(f"the sandbox could not be started: {fault.strerror}") from None
-        finally:
-            theirs.close()
+            with self._theirs:
+                self._process = subprocess.Popen(
+                    self._command(),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    env={"PATH": SAFE_PATH, "LC_ALL": "C.UTF-8"},
+                    cwd="/",
+                    pass_fds=[self._theirs.fileno()],
+                    start_new_session=True,
+                )
+        except (OSError, SandboxError) as fault:
+            self._fault = str(fault)
+            return
+        assert self._process.stderr is not None
+        with self._process.stderr as stderr:
+            told = stderr.read().decode("utf-8", "replace").strip().splitlines()
+        self._fault = told[-1] if told else "it said nothing"
+        self._process.wait()
+
+    def _command(self) -> list[str]:
+        inside = ""
+        prefix: list[str] = []
+        if self._level == "bubblewrap":
+            bwrap = bubblewrap.find()
+            if bwrap is None:
+                raise SandboxError("bwrap is not installed")
+            writes = (*self._writes, scratch.canary())
+            prefix = bubblewrap.room(bwrap, (*installed(), *self._reads), writes)
+            inside = f"{bubblewrap.namespaces()},{scratch.outside()}"
+        return [
+            *(*prefix, sys.executable, "-I", "-S", str(MAIN), str(PACKAGE.parent)),
+            *(str(self._theirs.fileno()), str(scratch.canary()), self._level, inside),
+            *installed(),
+        ]
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs."""
-        return self._process.poll() is None
+        """Whether it serves, or is about to."""
+        return self._keeper.is_alive()
+
+    def has(self, reads: Iterable[Path], writes: Iterable[Path]) -> bool:
+        """Whether all of that is in its room."""
+        if self._level != "bubblewrap":
+            return True
+        everything = (*self._reads, *self._writes)
+        return all(_is_below(path, everything) for path in reads) and all(
+            _is_below(path, self._writes) for path in writes
+        )
+
+    def wait(self) -> None:
+        """Wait until it serves.
+
+        Raises:
+            NotStartedError: it ended instead.
+        """
+        if self._serves:
+            return
+        try:
+            said = self._control.recv(1)
+        except OSError:
+            said = b""
+        if not said:
+            self._keeper.join(END_SECONDS)
+            raise NotStartedError(f"the sandbox could not be started: {self._fault}")
+        self._serves = True
 
     def send(self, request: dict[str, Any], streams: tuple[int, int, int]) -> socket.socket:
         """Have a program started; what becomes of it is said on the socket that is returned.
@@ -85,39 +149,15 @@ class Warden:
         """End it, and every program that it started."""
         if self.owner != os.getpid():
             return  # a fork of ours: the warden is its parent's
+        with suppress(OSError):
+            self._control.shutdown(socket.SHUT_RDWR)
         self._control.close()
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(2)
-        self._process.kill()
-        self._process.wait()
+        self._keeper.join(END_SECONDS)
+        if self._process is not None and self._keeper.is_alive():
+            self._process.kill()
+            self._keeper.join()
 
 
-_lock = threading.Lock()
-_current: Warden | None = None
-
-
-def start() -> Warden:
-    """The warden of this process, started when there is none.
-
-    Raises:
-        SandboxError: it could not be started.
-    """
-    global _current  # noqa: PLW0603 - one per process, as the processes it starts are
-    with _lock:
-        if _current is None or _current.owner != os.getpid() or not _current.alive:
-            if _current is not None:
-                _current.close()
-            _current = Warden()
-        return _current
-
-
-def stop() -> None:
-    """End the warden of this process, where there is one."""
-    global _current  # noqa: PLW0603
-    with _lock:
-        if _current is not None:
-            _current.close()
-            _current = None
-
-
-atexit.register(stop)
+def _is_below(path: Path, folders: Iterable[Path]) -> bool:
+    real = path.resolve()
+    return any(real == folder or folder in real.parents for folder in folders)

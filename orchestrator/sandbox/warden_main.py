@@ -1,12 +1,12 @@
 """What the warden runs: it starts programs for us, each confined before its first instruction.
 
-Started as a file, isolated and without site (``-I -S``): ``warden_main.py HOME CONTROL CANARY
-[INSTALLED ...]``.
-CONTROL is an inherited socket. Each byte on it brings four descriptors: a job's own socket, and its
-standard input, output and error. The job's socket brings the request: four bytes of length, then
-what ``marshal`` made of it. What goes back are lines: ``failed WHY`` when it did not become the
-program, and ``ended CODE``. When a job's socket ends, the job does; when CONTROL ends, everything
-does.
+Started as a file, isolated and without site (``-I -S``): ``warden_main.py HOME CONTROL CANARY LEVEL
+OUTSIDE [INSTALLED ...]``. CONTROL is an inherited socket; a byte on it says that the warden serves.
+Each byte that comes brings four descriptors: a job's own socket, and its standard input, output and
+error. The job's socket brings the request: four bytes of length, then what ``marshal`` made of it.
+What goes back are lines: ``failed WHY`` when it did not become the program, and ``ended CODE``.
+When a job's socket ends, the job does; when CONTROL ends, everything does. OUTSIDE tells a room
+what must not be seen in it: namespaces and a file.
 
 One thread, few imports: that is what makes a fork cheap.
 """
@@ -53,14 +53,19 @@ def _request(job: int) -> dict[str, Any]:
 class Warden:
     """Starts programs and ends them with all that they started."""
 
-    def __init__(self, control: _socket.socket, canary: str, installed: list[str]) -> None:
+    def __init__(
+        self, control: _socket.socket, canary: str, level: str, outside: str, installed: list[str]
+    ) -> None:
         from orchestrator.sandbox import confine, kernel  # noqa: PLC0415 - HOME is on the path now
 
+        self._confined = level != "none"
+        self._fault = confine.fault_of_room(outside) if level == "bubblewrap" else ""
         self._control, self._canary = control, canary
         self._confine, self._kernel = confine, kernel
         self._system = confine.system_rules(installed)
-        self._change_user = sys.platform == "linux" and kernel.can_change_user()
-        confine.calls(loopback=False, own_user=self._change_user, programs=True)
+        self._change_user = self._confined and kernel.can_change_user()
+        if self._confined:
+            confine.calls(loopback=False, own_user=self._change_user, programs=True)
         self._user = os.getpid() * 31  # two runs side by side rarely share a number
         self._jobs: dict[int, tuple[int, int]] = {}  # socket → process, its descriptor or -1
         self._left: set[int] = set()  # jobs that nobody waits for any more
@@ -120,8 +125,8 @@ class Warden:
                 hard = resource.getrlimit(what)[1]
                 bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
                 resource.setrlimit(what, (bound, bound))
-            if request["box"] is not None:
-                self._confined(request)
+            if self._confined:
+                self._confine_to(request)
             os.execve(request["argv"][0], request["argv"], request["env"])  # noqa: S606
         except BaseException as fault:  # nobody else is there to hear of it
             why = str(getattr(fault, "strerror", None) or fault or type(fault).__name__)
@@ -129,7 +134,9 @@ class Warden:
         finally:
             os._exit(127)
 
-    def _confined(self, request: dict[str, Any]) -> None:
+    def _confine_to(self, request: dict[str, Any]) -> None:
+        if self._fault:
+            raise self._confine.DenialError(self._fault)
         user = None
         if self._change_user:
             user = self._confine.user_of(self._user)
@@ -180,14 +187,15 @@ def _kill(group: int) -> None:
 
 def main() -> None:
     """Serve until the parent is gone."""
-    home, number, canary, *installed = sys.argv[1:]
+    home, number, canary, level, outside, *installed = sys.argv[1:]
     sys.path.insert(0, home)
     control = _socket.socket(fileno=int(number))
     os.set_inheritable(control.fileno(), False)
-    warden = Warden(control, canary, installed)
+    warden = Warden(control, canary, level, outside, installed)
     gc.disable()
     gc.freeze()  # a collection in a child would copy every page
     try:
+        control.send(b"s")
         warden.serve()
     finally:
         warden.end()

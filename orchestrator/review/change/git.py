@@ -135,14 +135,15 @@ class Git:
         if not is_directory(place):
             raise InputError(f"{short(str(repo))} is no directory; name a checkout with --repo")
         git = program()
-        version = await _execute([git, "version"], Box(), place)
+        box = Box(found_from(place))
+        version = await _execute([git, "version"], box, place)
         told = re.search(rb"(\d+)\.(\d+)", version.stdout)
         if version.code or not told:
             raise InputError(f"{git} does not work; install git 2.31 or later")
         if (int(told[1]), int(told[2])) < MINIMUM:
             raise InputError(f"git {told[0].decode()} is too old; install git 2.31 or later")
         argv = [git, *options(), "rev-parse", "--absolute-git-dir"]
-        found = await _execute(argv, Box(found_from(place)), place)
+        found = await _execute(argv, box, place)
         if found.code:
             hint = "" if b"not a git repository" in found.stderr else f" ({_why(found.stderr)})"
             raise InputError(f"{short(str(repo))} is not a git repository{hint}")

@@ -4,7 +4,7 @@ import os
 import shutil
 
 from orchestrator.errors import InputError
-from orchestrator.sandbox.process import SAFE_PATH
+from orchestrator.sandbox.warden import SAFE_PATH
 
 # Before 2.31 git reads no configuration from the environment, so filters could not be turned off.
 MINIMUM = (2, 31)

@@ -11,7 +11,6 @@ from orchestrator.errors import InputError, StoreError
 from orchestrator.review.change.blobs import MAX_BLOB
 from orchestrator.review.change.contents import Contents
 from orchestrator.review.change.intake import from_refs
-from orchestrator.sandbox import warden
 
 pytestmark = pytest.mark.anyio
 
@@ -25,15 +24,12 @@ def many(repo):
 
 
 def children() -> set[str]:
-    """Ids of the programs that the warden has started and not yet waited for."""
-    warden.start()
-    (keeper,) = (
-        child
-        for task in Path("/proc/self/task").iterdir()
-        for child in (task / "children").read_text().split()
-        if b"warden_main" in Path(f"/proc/{child}/cmdline").read_bytes()
-    )
-    return set(Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split())
+    """Ids of the git processes below this one."""
+    found = [str(os.getpid())]
+    for pid in found:
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            found += (task / "children").read_text().split()
+    return {pid for pid in found if b"cat-file" in Path(f"/proc/{pid}/cmdline").read_bytes()}
 
 
 async def test_many_callers_at_once_get_their_own_bytes(many):

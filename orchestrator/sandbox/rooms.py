@@ -1,0 +1,143 @@
+"""The sandbox of this process: its level, decided before the first program, and its wardens."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from orchestrator.errors import SandboxError
+from orchestrator.sandbox import bubblewrap
+from orchestrator.sandbox.box import Box
+from orchestrator.sandbox.confine import available
+from orchestrator.sandbox.warden import Level, NotStartedError, Warden
+
+Setting = Literal["auto", "bubblewrap", "landlock", "none-for-our-own-analysers"]
+MOST_ROOMS = 8
+
+
+class Sandbox:
+    """Wardens, and which of them a program is given to.
+
+    The level is the best there is, or the one that is asked for. It is decided once, before any
+    program runs: what fails later is refused, and never run with less.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._setting: Setting = "auto"
+        self._level: Level | None = None
+        self._why = ""
+        self._wardens: list[Warden] = []
+
+    @property
+    def level(self) -> Level:
+        """The level in use.
+
+        Raises:
+            SandboxError: the one that was asked for cannot be had.
+        """
+        with self._lock:
+            if self._level is None:
+                self._decide(())
+            assert self._level is not None
+            return self._level
+
+    @property
+    def why(self) -> str:
+        """Why it is not the best level; empty when it is."""
+        return self._why
+
+    def use(self, setting: Setting) -> None:
+        """Have programs run at that level from now on.
+
+        Raises:
+            SandboxError: it cannot be had here.
+        """
+        with self._lock:
+            if setting != self._setting:
+                self.close()
+                self._setting = setting
+        if setting != "auto":
+            _ = self.level
+
+    def start(self, reads: Sequence[Path] = ()) -> None:
+        """Start the first warden ahead of its first program; a failure shows with that."""
+        with self._lock:
+            if not self._usable():
+                self._wardens.append(Warden(self._best(), _real(reads)))
+
+    def warden(self, box: Box) -> Warden:
+        """The warden that a program in that box is given to.
+
+        Raises:
+            SandboxError: there is none, and none can be started.
+        """
+        reads, writes = _real(box.reads), _real(box.writes)
+        with self._lock:
+            for warden in self._usable():
+                if self._level is not None and warden.has(reads, writes):
+                    return warden
+            if self._level is None:
+                self._decide(reads)
+                return self.warden(box)
+            while len(self._wardens) >= MOST_ROOMS:
+                self._wardens.pop(0).close()
+            warden = Warden(self._level, reads, writes)
+            self._wardens.append(warden)
+            warden.wait()
+            return warden
+
+    def close(self) -> None:
+        """End everything; the next program decides anew."""
+        with self._lock:
+            for warden in self._wardens:
+                warden.close()
+            self._wardens, self._level, self._why = [], None, ""
+
+    def _usable(self) -> list[Warden]:
+        """The wardens that serve this process; a fork of ours begins with none."""
+        self._wardens = [
+            warden for warden in self._wardens if warden.owner == os.getpid() and warden.alive
+        ]
+        return self._wardens
+
+    def _best(self) -> Level:
+        if self._setting == "none-for-our-own-analysers" or not available():
+            return "none"
+        if self._setting == "landlock" or bubblewrap.find() is None:
+            return "landlock"
+        return "bubblewrap"
+
+    def _decide(self, reads: Sequence[Path]) -> None:
+        level = self._best()
+        if self._setting in {"bubblewrap", "landlock"} and level != self._setting:
+            raise SandboxError(
+                f"config/defaults.yaml asks for the sandbox {self._setting}, which is not possible "
+                "here; `diffcourt doctor` says what is missing"
+            )
+        if level == "landlock" and self._setting == "auto":
+            self._why = "bubblewrap is not installed"
+        self.start(reads)
+        try:
+            self._wardens[0].wait()
+        except NotStartedError as fault:
+            if level != "bubblewrap" or self._setting != "auto":
+                raise
+            self.close()
+            self._why, level = str(fault), "landlock"
+            self._wardens = [Warden(level)]
+            self._wardens[0].wait()
+        self._level = level
+
+
+def _real(paths: Sequence[Path]) -> list[Path]:
+    return [path.resolve() for path in paths]
+
+
+SANDBOX = Sandbox()
+"""One per process, as the processes that it starts are."""
+atexit.register(SANDBOX.close)
