@@ -88,6 +88,7 @@ class Settings(Strict):
     loops: Loops
     limits: Limits
     coverage: tuple[Words, ...]
+    sandbox: Literal["auto", "bubblewrap", "landlock", "none-for-our-own-analysers"]
     fail_on: Literal["needs_changes", "block"]
 
     @property

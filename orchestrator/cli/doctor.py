@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from orchestrator.errors import EXIT_OK, EXIT_USAGE, ConfigError, DiffcourtError
 
 if TYPE_CHECKING:
     from orchestrator.engine.models import ModelsConfig, Price, Prices
+    from orchestrator.sandbox.levels import Report
 
 TRY_SECONDS = 30.0
 TRY_TOKENS = 300
@@ -53,9 +54,9 @@ class Finding:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
     parser.description = (
-        "Say which providers are configured, which models the ladder names for them,\n"
-        "and what these cost. Nothing is spent unless --call is given, and keys are\n"
-        "never printed."
+        "Say which sandbox there is, which providers are configured, which models the\n"
+        "ladder names for them, and what these cost. Nothing is spent unless --call is\n"
+        "given, and keys are never printed."
     )
     add_repo(parser)
     parser.add_argument(
@@ -73,13 +74,15 @@ def run(args: argparse.Namespace) -> int:
     from orchestrator.app.policy import on_disk
     from orchestrator.catalog.models import load_models
     from orchestrator.catalog.prices import load_prices
+    from orchestrator.sandbox.levels import report
 
     sources = on_disk(args.repo or Path())
     config, prices, env = load_models(sources), load_prices(sources), dict(os.environ)
     findings = [_look(name, config, prices, env) for name in config.providers]
     if args.call:
         findings = anyio.run(_call_all, findings, config, prices, env)
-    emit(_json(findings) if args.json else _text(findings), sys.stdout)
+    sandbox = report()
+    emit(_json(findings, sandbox) if args.json else _text(findings, sandbox), sys.stdout)
     return _code(findings) if args.call else EXIT_OK
 
 
@@ -155,15 +158,25 @@ async def _call(
 # --- what is printed ------------------------------------------------------------------------------
 
 
-def _text(findings: list[Finding]) -> str:
+def _text(findings: list[Finding], sandbox: Report) -> str:
     from orchestrator.report.listing import render_listing
 
     providers = [("offline", "ready; needs nothing")]
-    parts: dict[str, list[tuple[str, str]]] = {"providers": providers}
+    parts: dict[str, list[tuple[str, str]]] = {
+        "sandbox": _sandbox(sandbox),
+        "providers": providers,
+    }
     for finding in findings:
         providers.append((finding.name, _state(finding)))
         parts[f"models of {finding.name}"] = [(line.rung, _cost(line)) for line in finding.rungs]
     return render_listing(parts, width_of(sys.stdout))
+
+
+def _sandbox(found: Report) -> list[tuple[str, str]]:
+    rows = [("level", f"{found.level or 'none can be used'}{found.why and f'; {found.why}'}")]
+    rows += [("" if number else "stops", what) for number, what in enumerate(found.stops)]
+    rows += [("" if number else "does not stop", what) for number, what in enumerate(found.leaves)]
+    return [*rows, ("better with", found.hint)] if found.hint else rows
 
 
 def _state(finding: Finding) -> str:
@@ -185,9 +198,10 @@ def _cost(line: RungLine) -> str:
     return f"{line.model}: {cost} ({line.price.source}, {line.price.date})"
 
 
-def _json(findings: list[Finding]) -> str:
+def _json(findings: list[Finding], sandbox: Report) -> str:
     return as_json(
         {
+            "sandbox": asdict(sandbox),
             "providers": [
                 {
                     "name": finding.name,
@@ -198,7 +212,7 @@ def _json(findings: list[Finding]) -> str:
                     "fault": finding.fault or None,
                 }
                 for finding in findings
-            ]
+            ],
         }
     )
 

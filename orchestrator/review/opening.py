@@ -36,6 +36,7 @@ from orchestrator.review.rules import load_rules
 from orchestrator.review.session import open_session
 from orchestrator.review.toolbox import TOOLS, Ground, build
 from orchestrator.review.tools.planning import Focus
+from orchestrator.sandbox.rooms import SANDBOX
 from orchestrator.sandbox.worker import WorkerPool
 
 
@@ -116,6 +117,7 @@ async def open_case(change: Change, journal: Journal, opening: Opening) -> Async
     Raises:
         ConfigError: a fault in the catalog.
         ReplayMismatch: the catalog is not the one the run began with.
+        SandboxError: the sandbox that the settings ask for cannot be had.
     """
     sources = opening.sources
     catalog, rules = read_catalog(sources), load_rules(sources)
@@ -124,6 +126,7 @@ async def open_case(change: Change, journal: Journal, opening: Opening) -> Async
     more = {"config/rules": rules.digest, **knowledge.digests(sources)}
     journal.note("intake/catalog", {**catalog.digests, **more})
     settings = opening.adjust(catalog.settings)
+    SANDBOX.use(settings.sandbox)
     left_out = excluded(change, catalog.verdict_policy)
     cores = len(os.sched_getaffinity(0))
     async with (

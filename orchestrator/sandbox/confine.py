@@ -99,7 +99,7 @@ def confine(
     more = kernel.EXECUTE if change else 0
     rules = [
         *system,
-        *((path, kernel.READ | kernel.EXECUTE) for path in _parts(program)),
+        *((path, kernel.READ | kernel.EXECUTE) for path in parts(program)),
         *((path, kernel.READ | more) for path in reads),
         *((path, kernel.WRITE | more) for path in writes),
     ]
@@ -127,7 +127,7 @@ def system_rules(installed: list[str]) -> list[tuple[str, int]]:
     return [(path, right) for path, right in real.items() if os.path.exists(path)]
 
 
-def _parts(program: str) -> list[str]:
+def parts(program: str) -> list[str]:
     """A program's file, and the folders beside it that hold its own parts."""
     if not program:
         return []

@@ -121,7 +121,7 @@ def start(
     (their_in, our_in), (our_out, their_out), (our_err, their_err) = (os.pipe() for _ in range(3))
     theirs = (their_in, their_out, their_err)
     try:
-        said = SANDBOX.warden(box).send(request, theirs)
+        said = SANDBOX.warden(box, argv[0]).send(request, theirs)
     except BaseException:
         for number in (our_in, our_out, our_err):
             os.close(number)

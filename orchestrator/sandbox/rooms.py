@@ -12,8 +12,8 @@ from typing import Literal
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap
 from orchestrator.sandbox.box import Box
-from orchestrator.sandbox.confine import available
-from orchestrator.sandbox.warden import Level, NotStartedError, Warden
+from orchestrator.sandbox.confine import PROGRAMS, available, parts
+from orchestrator.sandbox.warden import Level, NotStartedError, Warden, installed
 
 Setting = Literal["auto", "bubblewrap", "landlock", "none-for-our-own-analysers"]
 MOST_ROOMS = 8
@@ -70,25 +70,30 @@ class Sandbox:
             if not self._usable():
                 self._wardens.append(Warden(self._best(), _real(reads)))
 
-    def warden(self, box: Box) -> Warden:
+    def warden(self, box: Box, program: str) -> Warden:
         """The warden that a program in that box is given to.
 
         Raises:
             SandboxError: there is none, and none can be started.
         """
-        reads, writes = _real(box.reads), _real(box.writes)
+        reads = [*_real(box.reads), *_parts(program)]
+        writes = _real(box.writes)
         with self._lock:
             for warden in self._usable():
                 if self._level is not None and warden.has(reads, writes):
                     return warden
             if self._level is None:
                 self._decide(reads)
-                return self.warden(box)
+                return self.warden(box, program)
             while len(self._wardens) >= MOST_ROOMS:
                 self._wardens.pop(0).close()
             warden = Warden(self._level, reads, writes)
+            try:
+                warden.wait()
+            except NotStartedError:
+                warden.close()
+                raise
             self._wardens.append(warden)
-            warden.wait()
             return warden
 
     def close(self) -> None:
@@ -100,10 +105,12 @@ class Sandbox:
 
     def _usable(self) -> list[Warden]:
         """The wardens that serve this process; a fork of ours begins with none."""
-        self._wardens = [
-            warden for warden in self._wardens if warden.owner == os.getpid() and warden.alive
-        ]
-        return self._wardens
+        usable = [it for it in self._wardens if it.owner == os.getpid() and it.alive]
+        for warden in self._wardens:
+            if warden not in usable:
+                warden.close()
+        self._wardens = usable
+        return usable
 
     def _best(self) -> Level:
         if self._setting == "none-for-our-own-analysers" or not available():
@@ -125,9 +132,9 @@ class Sandbox:
         try:
             self._wardens[0].wait()
         except NotStartedError as fault:
+            self.close()
             if level != "bubblewrap" or self._setting != "auto":
                 raise
-            self.close()
             self._why, level = str(fault), "landlock"
             self._wardens = [Warden(level)]
             self._wardens[0].wait()
@@ -136,6 +143,13 @@ class Sandbox:
 
 def _real(paths: Sequence[Path]) -> list[Path]:
     return [path.resolve() for path in paths]
+
+
+def _parts(program: str) -> list[Path]:
+    """What a program that is neither the system's nor installed with us needs of its own."""
+    if program.startswith(tuple(f"{folder}/" for folder in (*PROGRAMS, *installed()))):
+        return []
+    return [Path(program), *map(Path, parts(program))]
 
 
 SANDBOX = Sandbox()

@@ -101,7 +101,7 @@ class Warden:
         return self._keeper.is_alive()
 
     def has(self, reads: Iterable[Path], writes: Iterable[Path]) -> bool:
-        """Whether all of that is in its room."""
+        """Whether all of that is in its room; paths without links in them."""
         if self._level != "bubblewrap":
             return True
         everything = (*self._reads, *self._writes)
@@ -148,7 +148,8 @@ class Warden:
     def close(self) -> None:
         """End it, and every program that it started."""
         if self.owner != os.getpid():
-            return  # a fork of ours: the warden is its parent's
+            self._control.close()  # a fork of ours: the warden is its parent's
+            return
         with suppress(OSError):
             self._control.shutdown(socket.SHUT_RDWR)
         self._control.close()
@@ -159,5 +160,4 @@ class Warden:
 
 
 def _is_below(path: Path, folders: Iterable[Path]) -> bool:
-    real = path.resolve()
-    return any(real == folder or folder in real.parents for folder in folders)
+    return any(path == folder or folder in path.parents for folder in folders)

@@ -1,0 +1,65 @@
+"""What each level stops and what it does not, in words, for ``diffcourt doctor``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from orchestrator.errors import SandboxError
+from orchestrator.sandbox import bubblewrap, kernel
+from orchestrator.sandbox.confine import available
+from orchestrator.sandbox.rooms import SANDBOX
+from orchestrator.sandbox.warden import Level
+
+_BOTH = (
+    "the network: TCP, UDP, Unix sockets",
+    "reading and writing outside of what a job was given; our environment, our processes",
+    "ptrace, bpf, mounts, new namespaces, io_uring, key rings, shared memory of the system",
+    "daemons: all that a program started ends with it",
+    "memory, file size and descriptors beyond the limits",
+)
+STOPS: dict[Level, tuple[str, ...]] = {
+    "bubblewrap": (*_BOTH, "seeing that other files, processes and networks exist"),
+    "landlock": _BOTH,
+    "none": (_BOTH[-1], "our environment", "what stays in the program's process group"),
+}
+_DISK = "filling the disk with many files, in a folder that may be written"
+_KERNEL = "faults of the kernel itself"
+LEAVES: dict[Level, tuple[str, ...]] = {
+    "bubblewrap": (_DISK, _KERNEL),
+    "landlock": ("seeing which paths exist, and their size and times", _DISK, _KERNEL),
+    "none": ("reading and writing files", "the network", "daemons"),
+}
+OLD_SIGNALS = "sending signals to processes of the same user"
+SHARED_COUNT = "many processes: only a user or a user namespace of its own counts them"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What there is here.
+
+    Attributes:
+        level: empty when there is none that may be used; then ``why`` says why.
+        why: why it is not the best one.
+        hint: what would make it better, a command; empty when nothing would.
+    """
+
+    level: str
+    why: str
+    stops: tuple[str, ...]
+    leaves: tuple[str, ...]
+    hint: str
+
+
+def report() -> Report:
+    """Start the sandbox and say what it is."""
+    hint = bubblewrap.INSTALL if bubblewrap.find() is None and available() else ""
+    try:
+        level = SANDBOX.level
+    except SandboxError as fault:
+        return Report("", str(fault), (), (), hint)
+    leaves = list(LEAVES[level])
+    if level == "landlock" and not kernel.can_change_user():
+        leaves.append(SHARED_COUNT)
+        if kernel.landlock_version() < 6:
+            leaves.append(OLD_SIGNALS)
+    return Report(level, SANDBOX.why, STOPS[level], tuple(leaves), hint)

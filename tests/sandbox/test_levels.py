@@ -1,0 +1,220 @@
+"""Which level is used, and that none of them is believed: it is tried before every program."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from orchestrator.errors import SandboxError
+from orchestrator.sandbox import bubblewrap, confine, kernel, levels, process, rooms, scratch
+from orchestrator.sandbox.box import Box, Limits
+from orchestrator.sandbox.rooms import Sandbox
+from tests.torture import sandbox_probes
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(not confine.available(), reason="programs cannot be confined here"),
+]
+needs_bwrap = pytest.mark.skipif(
+    bubblewrap.find() is None, reason="BUBBLEWRAP IS NOT INSTALLED: LEVEL ONE IS NOT TESTED"
+)
+Shim = Callable[[str], None]
+
+
+@pytest.fixture
+def sandbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
+    """A sandbox of the test's own, whose level is yet to be decided."""
+    own = Sandbox()
+    monkeypatch.setattr(process, "SANDBOX", own)
+    monkeypatch.setattr(levels, "SANDBOX", own)
+    yield own
+    own.close()
+
+
+@pytest.fixture
+def shim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shim:
+    """Puts a script in the place of bwrap."""
+
+    def make(body: str) -> None:
+        script = tmp_path / "bwrap"
+        script.write_text(f"#!/bin/sh\n{body}")
+        script.chmod(0o755)
+        monkeypatch.setattr(bubblewrap, "find", lambda: str(script))
+
+    return make
+
+
+async def word(text: str = "served") -> str:
+    """What a program says that runs in the sandbox."""
+    return (await process.run(["/bin/echo", text], box=Box())).stdout.decode().strip()
+
+
+JUST_EXEC = 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"'
+WITHOUT_NETWORK = (
+    'for a; do shift; [ "$a" = --unshare-net ] || set -- "$@" "$a"; done; exec bwrap "$@"'
+)
+
+
+async def test_a_bwrap_that_only_runs_what_it_is_given_is_refused(sandbox, shim) -> None:
+    shim(JUST_EXEC)
+    for _ in range(2):
+        with pytest.raises(SandboxError, match="shares our net, pid, mnt, ipc namespace"):
+            await word()
+    assert sandbox.level == "bubblewrap"
+
+
+@needs_bwrap
+async def test_a_bwrap_that_leaves_the_network_is_refused(sandbox, shim) -> None:
+    shim(WITHOUT_NETWORK)
+    with pytest.raises(SandboxError, match="shares our net namespace"):
+        await word()
+
+
+async def test_lost_namespaces_are_the_next_level_and_it_is_said(sandbox, shim) -> None:
+    shim("echo 'bwrap: No permissions to create new namespace' >&2; exit 1")
+    assert await word() == "served"
+    assert (sandbox.level, "No permissions" in sandbox.why) == ("landlock", True)
+    assert "No permissions" in levels.report().why
+
+
+async def test_lost_namespaces_are_refused_where_they_were_asked_for(sandbox, shim) -> None:
+    shim("echo 'bwrap: No permissions to create new namespace' >&2; exit 1")
+    with pytest.raises(SandboxError, match="No permissions to create new namespace"):
+        sandbox.use("bubblewrap")
+    with pytest.raises(SandboxError, match="No permissions to create new namespace"):
+        await word()
+
+
+async def test_a_missing_bwrap_is_the_next_level_or_refused(sandbox, monkeypatch) -> None:
+    monkeypatch.setattr(bubblewrap, "find", lambda: None)
+    with pytest.raises(SandboxError, match="asks for the sandbox bubblewrap"):
+        sandbox.use("bubblewrap")
+    sandbox.use("auto")
+    assert await word() == "served"
+    report = levels.report()
+    assert (report.level, report.why) == ("landlock", "bubblewrap is not installed")
+    assert report.hint.startswith("apt-get install bubblewrap")
+
+
+@needs_bwrap
+async def test_namespaces_lost_in_the_middle_are_refused_and_not_gone_without(
+    sandbox, shim, tmp_path
+) -> None:
+    assert await word() == "served"
+    assert sandbox.level == "bubblewrap"
+    shim("echo 'bwrap: No permissions to create new namespace' >&2; exit 1")
+    with pytest.raises(SandboxError, match="No permissions"):
+        await process.run(["/bin/ls"], box=Box((tmp_path,)))
+    assert sandbox.level == "bubblewrap"
+
+
+async def test_without_landlock_there_is_no_level_but_none(sandbox, monkeypatch) -> None:
+    monkeypatch.setattr(rooms, "available", lambda: False)
+    with pytest.raises(SandboxError, match="asks for the sandbox landlock"):
+        sandbox.use("landlock")
+    sandbox.use("auto")
+    assert await word() == "served"
+    assert sandbox.level == "none"
+
+
+@pytest.mark.parametrize("broken", ["restrict_paths", "filter_calls", "no_new_privileges"])
+async def test_a_confinement_that_does_nothing_is_refused(sandbox, tmp_path, broken) -> None:
+    """The child believes that it confined itself, as with a kernel that says yes and does no."""
+    canary = tmp_path / "canary"
+    canary.write_text("")
+    script = f"""
+import sys
+sys.path.insert(0, {str(Path(confine.__file__).parents[2])!r})
+from orchestrator.sandbox import confine, kernel
+kernel.{broken} = lambda *given, **named: None
+try:
+    confine.confine(reads=[], writes=[], change=False, loopback=False, canary={str(canary)!r},
+        user=61500 if kernel.can_change_user() else None, program="/bin/true",
+        system=confine.system_rules([]))
+except (confine.DenialError, OSError) as fault:
+    print("refused:", fault)
+"""
+    done = await anyio.run_process([sys.executable, "-I", "-S", "-c", script])
+    assert done.stdout.startswith(b"refused:")
+
+
+async def test_a_canary_that_is_gone_refuses_everything(sandbox, monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(scratch, "canary", lambda: tmp_path / "none")
+    sandbox.use("landlock")
+    with pytest.raises(SandboxError, match="the canary cannot be opened before"):
+        await word()
+
+
+LEVELS = [pytest.param("bubblewrap", marks=needs_bwrap), "landlock"]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+async def test_nothing_gets_out(sandbox, level) -> None:
+    """The short form of the torture module; each probe is one thing that hostile code would try."""
+    sandbox.use(level)
+    assert await sandbox_probes.leaks() == []
+
+
+@pytest.mark.parametrize("level", LEVELS)
+async def test_limits_hold_before_the_first_instruction(sandbox, level) -> None:
+    sandbox.use(level)
+    limits = Limits(memory=1 << 30, file_size=1 << 20, files=64, processes=100)
+    names = ("AS", "FSIZE", "NOFILE", "CORE", "NPROC")
+    asked = f"import resource\nfor n in {names}: print(*resource.getrlimit(getattr(resource, 'RLIMIT_' + n)))"
+    argv = [sys.executable, "-I", "-S", "-c", asked]
+    told = (await process.run(argv, box=Box(), limits=limits)).stdout.decode().splitlines()
+    assert told[:4] == [f"{bound} {bound}" for bound in (1 << 30, 1 << 20, 64, 0)]
+    if kernel.can_change_user():
+        assert told[4] == "100 100"
+
+
+@pytest.mark.parametrize("level", LEVELS)
+async def test_what_a_program_started_ends_with_it(sandbox, level, tmp_path) -> None:
+    sandbox.use(level)
+    box = Box(writes=(tmp_path,))
+    behind = "(while :; do echo x >> alive; sleep 0.05; done) >/dev/null 2>&1 &"
+    await process.run(["/bin/sh", "-c", f"{behind} sleep 0.2"], box=box, cwd=tmp_path)
+    await anyio.sleep(0.1)
+    size = (tmp_path / "alive").stat().st_size
+    await anyio.sleep(0.3)
+    assert 0 < size == (tmp_path / "alive").stat().st_size
+
+
+@pytest.mark.parametrize("level", LEVELS)
+async def test_running_out_of_time_ends_it_at_once(sandbox, level) -> None:
+    sandbox.use(level)
+    begun = time.monotonic()
+    with pytest.raises(SandboxError, match=r"ran longer than 0.5 s"):
+        await process.run(["/bin/sleep", "60"], box=Box(), limits=Limits(seconds=0.5))
+    assert time.monotonic() - begun < 20
+
+
+@pytest.mark.parametrize("level", LEVELS)
+async def test_a_box_says_what_may_be_read_and_written(sandbox, level, tmp_path) -> None:
+    sandbox.use(level)
+    mine, other = tmp_path / "mine", tmp_path / "other"
+    for folder in (mine, other):
+        folder.mkdir(mode=0o700)
+        (folder / "file").write_text(folder.name)
+    told = "cat file; echo new > made; cat ../other/file"
+    done = await process.run(["/bin/sh", "-c", told], box=Box((mine,)), cwd=mine)
+    assert (done.stdout, (mine / "made").exists()) == (b"mine", False)
+    done = await process.run(["/bin/sh", "-c", told], box=Box((), (mine,)), cwd=mine)
+    assert (done.stdout, (mine / "made").read_text()) == (b"mine", "new\n")
+
+
+def test_another_process_of_ours_has_a_sandbox_of_its_own(sandbox) -> None:
+    sandbox.use("landlock")
+    anyio.run(word)
+    child = os.fork()
+    if child == 0:
+        try:
+            os._exit(0 if anyio.run(word) == "served" else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert anyio.run(word) == "served"
