@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from orchestrator.app import state
 from orchestrator.app.policy import environment, tier
 from orchestrator.app.secrets import redactor
 from orchestrator.catalog.catalog import Catalog
@@ -36,7 +37,6 @@ from orchestrator.review.opening import Serving
 from orchestrator.stores.holder import this_process
 from orchestrator.stores.sqlite import SqliteStore
 
-JUDGINGS = "judgings.db"
 AS_IS = "as-is"
 PADDING = " ".join(
     ["This sentence says nothing of the change; it is here to make the text longer."] * 5
@@ -170,7 +170,7 @@ async def open_judge(question: Question) -> AsyncIterator[Judge | None]:
 @asynccontextmanager
 async def _kept(folder: Path, run_id: str) -> AsyncIterator[Journal]:
     """The journal of what was judged anew of a run."""
-    store, clock = SqliteStore(folder / JUDGINGS), SystemClock()
+    store, clock = SqliteStore(folder / state.JUDGINGS), SystemClock()
     try:
         if run_id not in {run.run_id for run in await store.runs()}:
             await store.create(run_id, clock.now(), {})

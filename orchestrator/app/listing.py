@@ -66,6 +66,8 @@ async def _prune(
     for run in () if dry else going:
         await store.forget(run.run_id)
         state.forget_scratch(folder, run.run_id)
+    if not dry:
+        await state.forget_judgings(folder, {run.run_id for run in going})
     return infos
 
 

@@ -10,9 +10,11 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from anyio import to_thread
 
 from orchestrator.engine.ports import RunMeta
 from orchestrator.errors import InputError, RunNotFound, StoreError
@@ -22,6 +24,7 @@ from orchestrator.stores.sqlite import SqliteStore
 
 STATE = Path(".diffcourt/state")
 JOURNAL = "journal.db"
+JUDGINGS = "judgings.db"  # what a judge was asked of runs that had ended
 LATEST = "latest"
 PATCH = "change.patch"
 STORE = "DIFFCOURT_STORE"
@@ -136,6 +139,19 @@ def forget_scratch(folder: Path, run_id: str) -> None:
     """Remove a run's own folder."""
     with suppress(OSError), Beneath(folder) as home, home.parent(f"runs/{run_id}") as (runs, name):
         shutil.rmtree(name, dir_fd=runs)
+
+
+async def forget_judgings(folder: Path, run_ids: Collection[str]) -> None:
+    """Remove what was judged anew of some runs."""
+    if not (folder / JUDGINGS).is_file():
+        return
+    store = await to_thread.run_sync(SqliteStore, folder / JUDGINGS)
+    try:
+        for run in await store.runs():
+            if run.run_id in run_ids:
+                await store.forget(run.run_id)
+    finally:
+        store.close()
 
 
 def scratch(folder: Path, run_id: str) -> Path:

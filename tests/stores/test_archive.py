@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -15,6 +16,7 @@ from orchestrator.engine.events import ignore
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import InputError, OutputError, RunNotFound, StoreError
 from orchestrator.stores.holder import this_process
+from orchestrator.stores.sqlite import SqliteStore
 from tests.review.review_kit import Repo, change, options
 
 SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
@@ -208,6 +210,9 @@ def five(elsewhere: Path, reviewed: Path) -> Path:
             anyio.run(store.create, f"run{number}", started, meta)
             state.scratch(state.home(elsewhere), f"run{number}")
         anyio.run(store.acquire, "run4", this_process(), 30)
+    with closing(SqliteStore(state.home(elsewhere) / state.JUDGINGS)) as judged:
+        for number in range(5):
+            anyio.run(judged.create, f"run{number}", 0.0, {})
     return elsewhere
 
 
@@ -229,6 +234,8 @@ def test_old_runs_go_and_the_one_that_is_being_written_stays(
         left = everything if dry else everything - set(going)
         assert {run.run_id for run in listing.runs(five)} == left
         assert {place.name for place in (state.home(five) / "runs").iterdir()} == left
+        with closing(SqliteStore(state.home(five) / state.JUDGINGS)) as judged:
+            assert {run.run_id for run in anyio.run(judged.runs)} == left
 
 
 def test_the_command_says_what_it_did(
