@@ -10,6 +10,7 @@
     ├── ReplayMismatch              a recorded effect and the present request differ (exit 3)
     ├── Interrupted                 the person stopped it; resumable (exit 130)
     ├── ApprovalPending             the run waits for a person's yes or no (exit 3, resumable)
+    ├── AnswerPending               the run waits for a person's answer (exit 3, resumable)
     ├── OutputError                 the result could not be written where it was asked for (exit 3)
     ├── FlowError                   a flow's table is wrong, or a handler left it
     ├── ActionFailed                a registered action's handler failed
@@ -30,6 +31,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
 EXIT_OK = 0
@@ -100,8 +102,7 @@ class Interrupted(DiffcourtError):
 
     def __init__(self, run_id: str, repo: Path | None = None) -> None:
         self.run_id, self.repo = run_id, repo
-        where = f" --repo {shlex.quote(str(repo))}" if repo else ""
-        super().__init__(f"interrupted; continue with: diffcourt resume {run_id}{where}")
+        super().__init__(f"interrupted; continue with: diffcourt resume {run_id}{_at(repo)}")
 
 
 class ApprovalPending(DiffcourtError):
@@ -122,6 +123,37 @@ class ApprovalPending(DiffcourtError):
             f"{tool} cannot be undone, and {why}; see `diffcourt audit show {run_id}`, then "
             f"diffcourt approve {run_id} {call} (or deny), then diffcourt resume {run_id}"
         )
+
+
+class AnswerPending(DiffcourtError):
+    """Only a person can say how to go on; everything before it is recorded.
+
+    Args:
+        run_id: the run that waits.
+        questions: name → question, those that nobody has answered.
+    """
+
+    exit_code = EXIT_INCOMPLETE
+
+    def __init__(self, run_id: str, questions: Mapping[str, str]) -> None:
+        self.run_id, self.questions = run_id, dict(questions)
+        said = "; ".join(f"({name}) {text}" for name, text in self.questions.items())
+        super().__init__(f"a person is asked: {said} Answer with: {answer_command(run_id)}")
+
+
+def answer_command(run_id: str, name: str = "", repo: Path | None = None) -> str:
+    """How to answer a question and go on with the run.
+
+    Args:
+        name: the question's, where several wait.
+        repo: the repository of the run, when the person named one.
+    """
+    to = f" --to {shlex.quote(name)}" if name else ""
+    return f"diffcourt resume {run_id} --answer TEXT{to}{_at(repo)}"
+
+
+def _at(repo: Path | None) -> str:
+    return f" --repo {shlex.quote(str(repo))}" if repo else ""
 
 
 class OutputError(DiffcourtError):

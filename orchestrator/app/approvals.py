@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import os
-import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import anyio
 
 from orchestrator.app import state
 from orchestrator.app.keys import signing_key
+from orchestrator.app.person import this_person
 from orchestrator.engine.approvals import VALID_SECONDS, Decision, decide, waiting
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import RunMeta, SystemClock
@@ -76,7 +75,7 @@ def say(
                         f"the head has moved from {reviewed[:12]} to {now[:12]} since this was "
                         "asked; start a new review of it"
                     )
-            who = f"{getpass.getuser()} on {socket.gethostname()}"
+            who = this_person()
             at = SystemClock().now()
             decision = decide(journal, call, approved=approved, who=who, now=at, seconds=seconds)
             await journal.flush()

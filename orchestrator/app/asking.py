@@ -22,13 +22,15 @@ from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.settings import OFFLINE, Settings
 from orchestrator.engine.agent import Harness
 from orchestrator.engine.canonical import digest
+from orchestrator.engine.choice import Choice
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.judge import Mark
+from orchestrator.engine.ladder import Task
 from orchestrator.engine.limits import Account
 from orchestrator.engine.ports import SystemClock
-from orchestrator.engine.team import Task, run_task
-from orchestrator.engine.types import Criterion
+from orchestrator.engine.team import run_task
+from orchestrator.engine.types import AgentSpec, Criterion
 from orchestrator.review import judging
 from orchestrator.review.case import Case
 from orchestrator.review.guarding import Guards
@@ -190,11 +192,15 @@ def _harness(case: Case, journal: Journal, serving: Serving) -> Harness:
     )
     journal.redact.add(serving.secrets)
     guards = Guards(case.catalog.guards, environment(), tier(), journal)
+
+    def choose(spec: AgentSpec) -> Choice:
+        return replace(serving.choose(spec), above=())  # the judge of that rung is what is measured
+
     return replace(
         recorded,
         model=guards.model(serving.model),
         executor=executor,
         journal=journal,
-        choose=serving.choose,
+        choose=choose,
         outgoing=guards.report,
     )

@@ -16,6 +16,7 @@ from orchestrator.app import state
 from orchestrator.app.policy import on_disk
 from orchestrator.app.service import VERDICT
 from orchestrator.app.types import CatalogListing, RunInfo, Shown, TimelineEntry
+from orchestrator.app.waiting import waiting
 from orchestrator.catalog.catalog import load, problems
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import ConfigError
@@ -36,9 +37,15 @@ def runs(repo: Path | None) -> list[RunInfo]:
 
 
 async def _runs(store: RunStore) -> list[RunInfo]:
-    return [
-        _info(run, _verdict(await store.find(run.run_id, VERDICT))) for run in await store.runs()
-    ]
+    return [_info(run, *await _result(store, run)) for run in await store.runs()]
+
+
+async def _result(store: RunStore, run: RunMeta) -> tuple[Verdict | None, bool]:
+    """A run's verdict, and whether it is the last word: what a run that waits came to is not."""
+    found = await store.find(run.run_id, VERDICT)
+    if found is not None:
+        return _verdict(found), True
+    return _verdict(waiting(await store.rows(run.run_id))), False
 
 
 def prune(
@@ -62,7 +69,7 @@ async def _prune(
     before = time.time() - days * DAY if days is not None else math.inf
     old = [run for run in (await store.runs())[keep or 0 :] if run.started < before]
     going = [run for run in old if run.writer is None]
-    infos = [_info(run, _verdict(await store.find(run.run_id, VERDICT))) for run in going]
+    infos = [_info(run, *await _result(store, run)) for run in going]
     for run in () if dry else going:
         await store.forget(run.run_id)
         state.forget_scratch(folder, run.run_id)
@@ -83,22 +90,24 @@ def show(repo: Path | None, run_id: str) -> Shown:
 
 async def _show(store: RunStore, run_id: str) -> Shown:
     run = state.resolve(run_id, await store.runs())
-    rows = await store.rows(run.run_id)
-    found = _verdict(await store.find(run.run_id, VERDICT))
-    return Shown(_info(run, found), found, timeline(rows))
+    found, final = await _result(store, run)
+    return Shown(_info(run, found, final), found, timeline(await store.rows(run.run_id)))
 
 
 def _verdict(row: Row | None) -> Verdict | None:
     return Verdict.model_validate(json.loads(row.body)) if row else None
 
 
-def _info(run: RunMeta, verdict: Verdict | None) -> RunInfo:
+def _info(run: RunMeta, verdict: Verdict | None, final: bool) -> RunInfo:
     given = run.meta["options"]
     if verdict:
-        what, status = f"{verdict.change.base}..{verdict.change.head}", "finished"
+        what = f"{verdict.change.base}..{verdict.change.head}"
+        status = "finished" if final else "waiting"
     else:
         what = given["diff_name"] or ("worktree" if given["worktree"] else given["head"] or "HEAD")
-        status = "running" if run.writer else "interrupted"
+        status = "interrupted"
+    if run.writer and not final:
+        status = "running"
     started = datetime.fromtimestamp(run.started, UTC).isoformat(timespec="seconds")
     open_findings = [f for f in verdict.findings if f.state == "open"] if verdict else []
     return RunInfo(
@@ -132,19 +141,28 @@ def _said(kind: str, body: Mapping[str, Any]) -> str:
     """A row in a few words."""
     if "error" in body:
         return f"{body.get('code') or body['error']}: {body['message']}"
-    if kind == "note" and "exchanges" in body:
-        observations, turns = len(body["observations"]), body["exchanges"]
-        return f"no room in the window: {observations} observations, {turns} turns left out"
     if kind == "note":
-        said = body.get("state") or body.get("decision") or body.get("verdict") or ""
-        return f"{said}: {body['why']}" if said and "why" in body else str(said)
+        return _noted(body)
     value = body.get("value")
     if not isinstance(value, dict):
         return ""
     if isinstance(data := value.get("data"), dict) and "findings" in data:
         return f"{len(data['findings'])} findings, {len(data['examined'])} files"
+    if "answer" in value:
+        return f"{value['who']} answers: {value['answer']}"
     said = value.get("code") or value.get("status") or value.get("stop") or ""
     return f"{said}: {value['detail']}" if value.get("detail") else str(said)
+
+
+def _noted(body: Mapping[str, Any]) -> str:
+    """What a note says, by the part that tells most."""
+    if "rung" in body:
+        return f"climbs from {body['below']} to {body['rung']}: {body['why']}"
+    if "exchanges" in body:
+        observations, turns = len(body["observations"]), body["exchanges"]
+        return f"no room in the window: {observations} observations, {turns} turns left out"
+    said = body.get("state") or body.get("decision") or body.get("verdict") or ""
+    return f"{said}: {body['why']}" if said and "why" in body else str(said)
 
 
 def rules(repo: Path | None) -> list[Rule]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import getpass
 import os
-import socket
 from pathlib import Path
 
 import anyio
 
 from orchestrator.app import state
 from orchestrator.app.keys import signing_key
+from orchestrator.app.person import this_person
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.errors import InputError
@@ -57,7 +56,7 @@ def take_back(
         ) as journal:
             for ref in chosen:
                 done[ref] = files.restore(ref, force=force)
-                who = f"{getpass.getuser()} on {socket.gethostname()}"
+                who = this_person()
                 number = 1 + len(journal.notes(NOTE))
                 journal.note(f"{NOTE}{number}/{ref}", {"who": who, "paths": list(done[ref])})
             await journal.flush()

@@ -14,7 +14,7 @@ from typing import Any
 
 import anyio
 
-from orchestrator.app import state
+from orchestrator.app import state, waiting
 from orchestrator.app.answers import kept_answers
 from orchestrator.app.approvals import head_now
 from orchestrator.app.coverage import taken_in
@@ -25,13 +25,13 @@ from orchestrator.app.pool import new_pool
 from orchestrator.app.providers import serve
 from orchestrator.app.rollback import scopes
 from orchestrator.app.secrets import redactor
-from orchestrator.app.types import ReviewOptions
+from orchestrator.app.ticker import Ticker
+from orchestrator.app.types import Answer, ReviewOptions
 from orchestrator.catalog.settings import Settings
 from orchestrator.engine import machine
 from orchestrator.engine.approvals import RecordedApprovals
 from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.journal import Journal, open_journal
-from orchestrator.engine.limits import Account
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.records import Done
 from orchestrator.engine.redaction import Redactor
@@ -61,6 +61,7 @@ class _Run:
     folder: Path
     store: RunStore
     pool: WorkerPool
+    answer: Answer | None = None
 
     @property
     def scratch(self) -> Path:
@@ -118,13 +119,18 @@ def resume(
     run_id: str,
     observer: Observer,
     *,
+    answer: Answer | None = None,
     pool: WorkerPool | None = None,
     backend: str = BACKEND,
 ) -> Verdict:
     """Go on with a run; one that has a verdict returns it.
 
+    Args:
+        answer: what a person says to what the run asked.
+
     Raises:
         RunNotFound: there is none of that name.
+        InputError: nothing waits for this answer.
     """
     folder = state.home(repo)
     with state.open_store(folder) as store:
@@ -132,7 +138,8 @@ def resume(
         given: dict[str, Any] = {**found.meta["options"]}
         given["diff"] = state.kept_patch(folder, found.run_id) if given.pop("has_diff") else None
         given["repo"] = Path(given["repo"]) if given["repo"] else None
-        run = _Run(found.run_id, ReviewOptions(**given), folder, store, pool or new_pool())
+        options, workers = ReviewOptions(**given), pool or new_pool()
+        run = _Run(found.run_id, options, folder, store, workers, answer)
         return _sit(run, observer, _nothing, backend)
 
 
@@ -182,6 +189,8 @@ async def _work(run: _Run, observer: Observer, begin: Callable[[], Any]) -> Verd
     async with open_journal(
         run.run_id, run.store, SystemClock(), holder=holder, key=key, redact=redact
     ) as journal:
+        if run.answer is not None:
+            await waiting.record(journal, run.answer)
         known = journal.noted(VERDICT)
         if known is not None:
             return Verdict.model_validate(known)
@@ -189,7 +198,7 @@ async def _work(run: _Run, observer: Observer, begin: Callable[[], Any]) -> Verd
         change = await take_in(run.options, run.scratch, journal)
         for note in change.notes:
             observer(Event("note", journal.elapsed(), detail=note))
-        ticker = _Ticker(observer)
+        ticker = Ticker(observer)
         opening = Opening(
             sources=await sources(change),
             adjust=partial(adjusted, run.options),
@@ -211,7 +220,8 @@ async def _work(run: _Run, observer: Observer, begin: Callable[[], Any]) -> Verd
                 ticker.account = case.budget
                 await machine.run(FLOW, case, journal, ticker)
                 verdict = assemble(case)
-        journal.note(VERDICT, verdict.model_dump(mode="json"))
+        place = waiting.place(journal) if waiting.awaited(verdict) else VERDICT
+        journal.note(place, verdict.model_dump(mode="json"))
         await journal.flush()
         observer(Event("run_finished", journal.elapsed(), detail=verdict.stop.reason))
     return verdict
@@ -274,18 +284,3 @@ def _discreet(observer: Observer, redact: Redactor) -> Observer:
         observer(replace(event, agent=agent, tool=tool, key=key, detail=detail))
 
     return tell if redact else observer
-
-
-class _Ticker:
-    """Passes events on, and says after each call what of the budget is used."""
-
-    def __init__(self, observer: Observer) -> None:
-        self._observer = observer
-        self.account: Account | None = None
-
-    def __call__(self, event: Event) -> None:
-        self._observer(event)
-        if self.account and event.kind in {"tool_finished", "model_finished"}:
-            used = {**self.account.used.to_json(), "seconds": event.at}
-            limits = asdict(self.account.bounds)
-            self._observer(Event("budget", event.at, data={"used": used, "limits": limits}))

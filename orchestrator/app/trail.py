@@ -85,6 +85,8 @@ def _said(row: Row, body: Mapping[str, Any]) -> Act:
         what, authority = f"signed rows 1 to {row.seq - 1}", f"key {body.get('key')}"
     else:
         said = next((body[name] for name in ("state", "decision", "verdict") if name in body), "")
+        if "rung" in body:
+            said = f"{body['agent']} climbs to {body['rung']}: {body['why']}"
         if row.key.startswith(APPROVAL):
             said = f"{'yes' if body.get('approved') else 'no'} by {body.get('who')}"
         what, authority = f"{row.key}: {said}" if said else row.key, ""
@@ -117,6 +119,8 @@ def _what(key: str, asked: Mapping[str, Any]) -> str:
         return f"asks model {asked['model']}"
     if "brief" in asked:
         return f"works on {key}"
+    if "question" in asked:
+        return "asks a person"  # what is in the run's report; the audit says who answered
     return f"{key} {json.dumps(asked)}"
 
 
@@ -132,5 +136,7 @@ def _ended(body: Mapping[str, Any]) -> str:
     if "error" in body:
         return f"{body['error']}: {body.get('message')}"
     value = body.get("value")
+    if isinstance(value, dict) and "answer" in value:
+        return f"{value.get('who')} answers: {value['answer']}"
     word = value.get("code") or value.get("status") if isinstance(value, dict) else None
     return str(word or "ok")

@@ -44,14 +44,22 @@ class ReviewOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """What a person says to a question of a run; ``to`` is its name, empty for the only one."""
+
+    text: str
+    to: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class RunInfo:
     """One run in the list of runs.
 
     Attributes:
         started: ISO 8601 time.
         change: what was reviewed, in few words.
-        state: ``finished``, ``interrupted``, ``running``, ...
-        verdict: None while there is none.
+        state: ``finished``, ``waiting`` for a person's answer, ``interrupted`` or ``running``.
+        verdict: None while there is none; of a run that waits, what it comes to so far.
         findings: number of open findings, None while there is no verdict.
     """
 

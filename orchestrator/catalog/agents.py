@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -12,6 +13,7 @@ from orchestrator.catalog.fields import Amount, Count, Words
 from orchestrator.catalog.source import File
 from orchestrator.catalog.yamlfile import Markdown, Strict, check, split, unknown
 from orchestrator.engine.canonical import digest
+from orchestrator.engine.models import HUMAN
 from orchestrator.engine.playbook import steps
 from orchestrator.engine.types import AgentSpec, Bounds, Json, Skill
 from orchestrator.errors import ConfigError
@@ -41,7 +43,7 @@ class AgentMetadata(Strict):
 
     budget: Budget = Budget()
     contract: str | None = None
-    escalation: tuple[Literal["fast", "strong", "human"], ...] = ()
+    escalation: tuple[Words, ...] = ()
 
 
 class AgentHead(Strict):
@@ -74,21 +76,27 @@ class AgentHead(Strict):
         )
 
 
-def load_agent(
-    file: File,
-    *,
-    tools: Collection[str],
-    skills: Mapping[str, Skill | None],
-    contracts: Mapping[str, Mapping[str, Json]],
-    faults: list[ConfigError],
-) -> AgentSpec | None:
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What an agent's file may name.
+
+    Attributes:
+        skills: None for one whose own file has a fault.
+        contracts: name → JSON Schema.
+        rungs: the ladder, cheapest first; None when its own file has a fault.
+    """
+
+    tools: Collection[str]
+    skills: Mapping[str, Skill | None]
+    contracts: Mapping[str, Mapping[str, Json]]
+    rungs: Sequence[str] | None
+
+
+def load_agent(file: File, known: Known, faults: list[ConfigError]) -> AgentSpec | None:
     """Read one agent.
 
     Args:
         file: ``agents/<name>.md``.
-        tools: names of the tools that exist.
-        skills: the skills that exist, None for one whose own file has a fault.
-        contracts: the contracts that exist: name → JSON Schema.
         faults: every fault is added here.
 
     Returns:
@@ -102,13 +110,16 @@ def load_agent(
     found: list[ConfigError] = []
     head = check(AgentHead, page.head, found)
     if head is not None:
-        found += _faults(file, page, head, tools, contracts)
-        found += _skill_faults(page, head, skills)
+        found += _faults(file, page, head, known.tools, known.contracts)
+        found += _skill_faults(page, head, known.skills)
+        # A repository's own ladder may lack rungs that the shipped agents name.
+        if known.rungs is not None and file.shown != file.path:
+            found += _rung_faults(page, head, known.rungs)
     faults += found
     if head is None or found:
         return None
-    own = tuple(skill for name in head.skills if (skill := skills[name]))
-    contract = contracts[head.metadata.contract] if head.metadata.contract else None
+    own = tuple(skill for name in head.skills if (skill := known.skills[name]))
+    contract = known.contracts[head.metadata.contract] if head.metadata.contract else None
     content = {
         "head": head.model_dump(by_alias=True),
         "prompt": page.body,
@@ -124,7 +135,7 @@ def load_agent(
         model=head.model,
         bounds=head.bounds,
         contract=contract,
-        escalation=head.metadata.escalation,
+        escalation=tuple(rung for rung in head.metadata.escalation if rung in (known.rungs or ())),
         digest=digest(content),
     )
 
@@ -181,6 +192,22 @@ def _skill_faults(
             )
             found.append(page.head.fault(message, "skills", at))
     return found
+
+
+def _rung_faults(page: Markdown, head: AgentHead, rungs: Sequence[str]) -> Iterator[ConfigError]:
+    """Names that are no rungs of the ladder, and rungs out of its order."""
+    if head.model == HUMAN:
+        message = f"{HUMAN!r} is a person and no model; name it last in metadata.escalation"
+        yield page.head.fault(message, "model")
+    names = head.metadata.escalation
+    for at, name in enumerate(names):
+        place = ("metadata", "escalation", at)
+        if name not in rungs:
+            yield page.head.fault(unknown("rung", name, rungs), *place)
+        elif any(b in rungs and rungs.index(b) >= rungs.index(name) for b in names[:at]):
+            allowed = ", ".join(rungs)
+            message = f"the rung {name!r} is out of order; allowed: each once, as in {allowed}"
+            yield page.head.fault(message, *place)
 
 
 def _or_inf(value: float | None) -> float:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from orchestrator.catalog.agents import load_agent
+from orchestrator.catalog.agents import Known, load_agent
 from orchestrator.catalog.crosscheck import (
     guard_faults,
     policy_faults,
@@ -104,16 +104,16 @@ def _load(
     agent_files = latest(sources, "agents/*.md")
     rubric_files = latest(sources, "rubrics/*.yaml")
     skills = {file.folder: load_skill(file, tools, faults) for file in skill_files.values()}
-    agents = {
-        file.stem: load_agent(file, tools=tools, skills=skills, contracts=contracts, faults=faults)
-        for file in agent_files.values()
-    }
+    of_models: list[ConfigError] = []
+    models = read_models(sources, of_models)
+    known = Known(tools, skills, contracts, models.rungs if models else None)
+    agents = {file.stem: load_agent(file, known, faults) for file in agent_files.values()}
     rubrics = {file.stem: load_rubric(file, faults) for file in rubric_files.values()}
     settings = layered(sources, SETTINGS, Settings, faults)
     policy = layered(sources, TOOLS, ToolPolicy, faults)
     verdict = layered(sources, VERDICT, VerdictPolicy, faults)
     guards = layered(sources, GUARDS, GuardsFile, faults)
-    models = read_models(sources, faults)
+    faults += of_models
     prices = layered(sources, PRICES_FILE, PricesFile, faults)
     if settings:
         faults += settings_faults(*settings, agents, rubrics)

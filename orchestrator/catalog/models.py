@@ -140,6 +140,11 @@ class ModelsFile(Strict):
     calls: CallsEntry
 
     @property
+    def rungs(self) -> tuple[str, ...]:
+        """The names of the ladder's rungs, cheapest first."""
+        return tuple(entry.name for entry in self.ladder)
+
+    @property
     def config(self) -> ModelsConfig:
         """As the engine has it."""
         return ModelsConfig(

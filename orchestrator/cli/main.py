@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "review": ("orchestrator.cli.review", "review a change and say merge, needs changes or block"),
-    "resume": ("orchestrator.cli.resume", "go on with an interrupted review"),
+    "resume": (
+        "orchestrator.cli.resume",
+        "go on with a review that was cut off, or asks something",
+    ),
     "approve": ("orchestrator.cli.approve", "say yes to a call that cannot be undone, once"),
     "deny": ("orchestrator.cli.approve", "say no to a call that waits for a person"),
     "rollback": ("orchestrator.cli.rollback", "put back what a run's writing tools changed"),

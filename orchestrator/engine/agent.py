@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from orchestrator.engine.canonical import is_json
-from orchestrator.engine.context import Choice, Context, as_named, equipped
+from orchestrator.engine.choice import Choice, as_named
+from orchestrator.engine.context import Context, equipped
 from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.fitting import affordable
@@ -46,7 +47,7 @@ MALFORMED_AT_MOST = 2
 SHORTEST_ANSWER = 256
 """Tokens: an answer that would have to be shorter to fit the budget is not asked for."""
 
-AgentStatus = Literal["ok", "failed", "timeout", "budget"]
+AgentStatus = Literal["ok", "failed", "timeout", "budget", "waiting"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,9 @@ class AgentResult:
     Attributes:
         report: its final report, valid under its contract; None unless ``ok``.
         detail: why it is not ok.
+        rung: where on the ladder it ended, empty without a ladder.
+        floor: a judge's score below it lets the agent's next task begin at the rung ``above``.
+        above: the next rung, empty where there is none.
     """
 
     agent: str
@@ -64,6 +68,9 @@ class AgentResult:
     detail: str = ""
     turns: int = 0
     tool_calls: int = 0
+    rung: str = ""
+    floor: float = 0.0
+    above: str = ""
 
 
 def as_reported(agent: str, report: Json) -> Json:

@@ -11,10 +11,11 @@ it. Only a full window changes what was said (see ``window``), and that is on re
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from orchestrator.engine.canonical import digest
+from orchestrator.engine.choice import Choice
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.ports import Model
@@ -34,27 +35,6 @@ from orchestrator.engine.types import (
 from orchestrator.engine.window import KEPT, Omission, least, without
 from orchestrator.engine.wire import message_to_json, sections_to_json, tools_to_json
 from orchestrator.errors import GuardRefused, ModelError
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Which model answers an agent, how much it may say and think, and what it can be told.
-
-    Attributes:
-        window: tokens of a request and its answer together; None where nothing bounds.
-        progressive: skills are listed, to be opened one at a time; else all stand in the prompt.
-    """
-
-    model: str
-    max_tokens: int = 4096
-    effort: str | None = None
-    window: int | None = None
-    progressive: bool = False
-
-
-def as_named(spec: AgentSpec) -> Choice:
-    """The model that the agent's file names."""
-    return Choice(spec.model)
 
 
 def equipped(spec: AgentSpec, choice: Choice, executor: Executor) -> AgentSpec:
@@ -91,7 +71,7 @@ class Context:
         self._standing = Request(
             agent=spec.name,
             model=choice.model,
-            system=_system(spec, rules),
+            system=_system(spec, choice, rules),
             messages=(),
             tools=executor.registry.shown_to(spec, executor.policy),
             output_schema=spec.contract,
@@ -183,9 +163,10 @@ class Context:
         self._digest = digest([self._digest, omission.to_json()])
 
 
-def _system(spec: AgentSpec, rules: str) -> tuple[Section, ...]:
+def _system(spec: AgentSpec, choice: Choice, rules: str) -> tuple[Section, ...]:
     skills = [Section("skill", skill.name, skill.text) for skill in spec.skills]
     if USE_SKILL in spec.tools:
         skills = [Section("skills", spec.name, listing(spec.skills))]
+    strategy = [Section("strategy", choice.rung, choice.strategy)] if choice.strategy else []
     told = [Section("rules", "harness", rules)] if rules else []
-    return (Section("role", spec.name, spec.prompt), *skills, *told)
+    return (Section("role", spec.name, spec.prompt), *skills, *strategy, *told)

@@ -118,6 +118,14 @@ class Journal:
             if record.kind == "outcome" and key.startswith(prefix) and "value" in record.body
         }
 
+    def requests(self, suffix: str) -> dict[str, Json]:
+        """What was asked of the effects whose key ends so, ended or not, in their first order."""
+        return {
+            key: record.body["asked"]
+            for key, record in self._records.items()
+            if key.endswith(suffix) and "asked" in record.body
+        }
+
     def refusals(self, prefix: str = "") -> dict[str, tuple[str, str]]:
         """The refused calls under a prefix: key → (code, reason)."""
         return {

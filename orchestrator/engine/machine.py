@@ -23,11 +23,17 @@ STEPS_AT_MOST = 1000
 
 @dataclass(frozen=True, slots=True)
 class State(Generic[Context]):
-    """One state. A final state has no handler and leads nowhere."""
+    """One state. A final state has no handler and leads nowhere.
+
+    Attributes:
+        pauses: the run ends here until what was missing is there; run again, it may go on from the
+            state before. So this step is noted once for each time that it is taken.
+    """
 
     name: str
     handler: Callable[[Context], Awaitable[str]] | None = None
     targets: tuple[str, ...] = ()
+    pauses: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +101,10 @@ async def run(flow: Flow[Context], context: Context, journal: Journal, observer:
     """
     current = flow.states[flow.initial]
     for step in range(1, STEPS_AT_MOST + 1):
-        journal.note(f"state/{step}", {"state": current.name})
+        key = f"state/{step}"
+        if current.pauses:
+            key += f"/{1 + len(journal.notes(f'{key}/'))}"
+        journal.note(key, {"state": current.name})
         observer(Event("state", journal.elapsed(), detail=current.name))
         if current.handler is None:
             await journal.flush()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
@@ -157,15 +157,21 @@ class ModelsConfig:
         Raises:
             ConfigError: the provider has no model for the rung; says where to name one.
         """
+        chosen = self.served(provider, name, env)
+        if not chosen:
+            where = f"name one under providers.{provider}.models"
+            model_env = self.provider(provider).model_env
+            also = f", or set {model_env}" if model_env else ""
+            raise ConfigError(f"{provider} has no model for {name!r}; {where}{also}", MODELS_FILE)
+        return chosen
+
+    def served(self, provider: str, name: str, env: Mapping[str, str]) -> str:
+        """The same, empty where the provider has no model for the rung."""
         if not self.is_rung(name):
             return name
         served = self.provider(provider)
         chosen = served.models.get(self.rung(name).model) or env.get(served.model_env, "").strip()
-        if name == HUMAN or not chosen:
-            where = f"name one under providers.{provider}.models"
-            also = f", or set {served.model_env}" if served.model_env else ""
-            raise ConfigError(f"{provider} has no model for {name!r}; {where}{also}", MODELS_FILE)
-        return chosen
+        return "" if name == HUMAN else chosen
 
     def provider(self, name: str) -> Provider:
         """A provider by name.
@@ -181,16 +187,6 @@ class ModelsConfig:
     def window(self, model: str) -> int:
         """Tokens of a request of this model and its answer; a dated snapshot has its name's."""
         return _by_name(self.windows, model) or self.default_window
-
-    def climb(self, escalation: Sequence[str], current: str) -> Rung | None:
-        """The next rung of an agent's own escalation, None at its end.
-
-        Args:
-            escalation: names of rungs, cheapest first (``AgentSpec.escalation``).
-            current: the rung that failed; one outside the escalation is below its first.
-        """
-        above = escalation.index(current) + 1 if current in escalation else 0
-        return self.rung(escalation[above]) if above < len(escalation) else None
 
 
 @dataclass(frozen=True, slots=True)

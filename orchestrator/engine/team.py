@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import anyio
 
-from orchestrator.engine.agent import AgentResult, Harness, run_agent
+from orchestrator.engine.agent import AgentResult, Harness
 from orchestrator.engine.events import Event
+from orchestrator.engine.ladder import Task, climb
 from orchestrator.engine.limits import Account
 from orchestrator.engine.records import Done
 from orchestrator.engine.tasks import task_group
 from orchestrator.engine.types import AgentSpec
-from orchestrator.errors import ApprovalPending, ReplayMismatch, StoreError
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """A brief for one agent. ``key`` is its prefix in the journal, unique in the run."""
-
-    spec: AgentSpec
-    brief: str
-    key: str
+from orchestrator.errors import AnswerPending, ApprovalPending, ReplayMismatch, StoreError
 
 
 def agent_account(spec: AgentSpec, key: str, harness: Harness, parent: Account) -> Account:
@@ -39,10 +31,12 @@ async def run_team(
     go on. Only what ends the run itself (a broken journal, an interrupt) is raised.
 
     Raises:
-        ApprovalPending: an agent waits for a person; the others were let finish.
+        ApprovalPending: an agent waits for a person's yes or no; the others were let finish.
+        AnswerPending: agents wait for a person's answer; names all of their questions.
     """
     results: dict[int, AgentResult] = {}
     waiting: list[ApprovalPending] = []
+    asking: dict[str, str] = {}
     limiter = anyio.CapacityLimiter(concurrency)
 
     async def one(position: int, task: Task) -> None:
@@ -51,12 +45,16 @@ async def run_team(
                 results[position] = await run_task(task, harness, budget)
             except ApprovalPending as pending:
                 waiting.append(pending)
+            except AnswerPending as pending:
+                asking.update(pending.questions)
 
     async with task_group() as group:
         for position, task in enumerate(tasks):
             group.start_soon(one, position, task)
     if waiting:
         raise waiting[0]
+    if asking:
+        raise AnswerPending(harness.journal.run_id, asking)
     return [results[position] for position in sorted(results)]
 
 
@@ -69,10 +67,10 @@ async def run_task(task: Task, harness: Harness, budget: Account) -> AgentResult
         account = agent_account(spec, f"{task.key}/", harness, budget)
         try:
             with anyio.fail_after(min(spec.bounds.seconds, max(budget.seconds_left(), 0))):
-                result = await run_agent(spec, task.brief, harness, task.key, account)
+                result = await climb(task, harness, account)
         except TimeoutError:
             result = AgentResult(spec.name, "timeout", detail="it ran out of time")
-        except (ApprovalPending, ReplayMismatch, StoreError):
+        except (AnswerPending, ApprovalPending, ReplayMismatch, StoreError):
             raise
         except Exception as fault:  # one agent's fault is a gap in the result, not the run's end
             result = AgentResult(spec.name, "failed", detail=f"{type(fault).__name__}: {fault}")

@@ -90,7 +90,7 @@ class Message:
 class Section:
     """A named part of the system prompt; stable parts come first so that a prefix can be cached."""
 
-    kind: Literal["role", "skill", "skills", "rules"]
+    kind: Literal["role", "skill", "skills", "strategy", "rules"]
     name: str
     text: str
 

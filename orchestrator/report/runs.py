@@ -34,11 +34,12 @@ def render_runs(rows: Sequence[RunInfo], width: int = 80) -> str:
 
 
 def _cells(row: RunInfo) -> tuple[str, str, str, str, str]:
-    """A row's texts; the result is the verdict, or the state of a run that has none."""
+    """A row's texts; the result is the verdict, or the state of a run that has no last word yet."""
+    result = row.state if row.state == "waiting" else row.verdict or row.state
     return (
         visible(row.run_id),
         _local(row.started),
-        visible((row.verdict or row.state).replace("_", " ")),
+        visible(result.replace("_", " ")),
         "-" if row.findings is None else f"{row.findings:,}",
         sentence(row.change),
     )

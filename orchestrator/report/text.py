@@ -6,7 +6,7 @@ import re
 import shlex
 from pathlib import Path
 
-from orchestrator.report import account, coverage, findings
+from orchestrator.report import account, coverage, findings, ladder
 from orchestrator.report.page import MIN_WIDTH, Page, clip, plural
 from orchestrator.report.safe import file_name, sentence, visible
 from orchestrator.review.verdict import Outcome, Verdict
@@ -32,6 +32,7 @@ def render(
     sections = [
         _header(page, verdict),
         _reasons(page, verdict),
+        ladder.questions(page, verdict, repo),
         findings.findings(page, verdict),
         coverage.not_reviewed(page, verdict),
         coverage.required_checks(page, verdict),
@@ -39,6 +40,7 @@ def render(
         findings.rejected(page, verdict),
         account.score(page, verdict),
         account.agents(page, verdict),
+        ladder.climbs(page, verdict),
         account.rounds(page, verdict),
         account.guards(page, verdict),
         account.stop(page, verdict),

@@ -11,21 +11,20 @@ from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.canonical import digest
 from orchestrator.engine.judge import Scorecard
 from orchestrator.engine.limits import Cost
-from orchestrator.engine.stopping import Stop as EngineStop
 from orchestrator.engine.types import Bounds
+from orchestrator.review import climbing
 from orchestrator.review.case import Case
 from orchestrator.review.claims import fingerprint
 from orchestrator.review.contracts import SpecialistReport
 from orchestrator.review.decision import decide
 from orchestrator.review.guarding import rulings, without_secrets
+from orchestrator.review.next_steps import next_actions, next_human_action
 from orchestrator.review.synthesis import severity_counts
 from orchestrator.review.verdict import (
     AgentReport,
     ChangeRef,
     CriterionScore,
-    Finding,
     Iteration,
-    Outcome,
     Provenance,
     Score,
     Stop,
@@ -35,7 +34,6 @@ from orchestrator.review.verdict_account import Usage
 
 VOLATILE = ("run_id", "usage", "artifacts", "digest")
 VOLATILE_PROVENANCE = ("journal_head", "journal_length")
-LISTED_ACTIONS = 10
 
 
 def assemble(case: Case) -> Verdict:
@@ -69,7 +67,7 @@ def assemble(case: Case) -> Verdict:
             reason=stop.reason,
             detail=stop.detail,
             uncertain=_uncertain(case),
-            next_human_action=_next_human_action(case, stop, outcome, complete=complete),
+            next_human_action=next_human_action(case, stop, outcome, complete=complete),
         ),
         score=_score(case.scorecard, case.rubric.threshold),
         findings=synthesis.findings,
@@ -77,8 +75,10 @@ def assemble(case: Case) -> Verdict:
         checked=synthesis.checked,
         skipped=synthesis.skipped,
         required_checks=tuple(case.checks),
-        next_actions=_next_actions(synthesis.findings),
+        next_actions=next_actions(synthesis.findings),
         agents=_agents(case),
+        escalations=climbing.escalations(case.journal),
+        questions=climbing.questions(case.journal),
         iterations=_iterations(case),
         guards=rulings(case.journal),
         usage=_usage(case),
@@ -99,6 +99,10 @@ def digest_of(verdict: Verdict) -> str:
     del document["change"]["notes"]
     for name in VOLATILE_PROVENANCE:
         del document["provenance"][name]
+    # It follows from the rest, and may name the run.
+    del document["stop"]["next_human_action"]
+    for question in document["questions"]:
+        del question["answered_by"], question["answered_at"]
     return digest(document)
 
 
@@ -136,32 +140,6 @@ def _lead_summary(case: Case) -> str:
     if case.settings.provider == OFFLINE or not case.rounds:
         return ""
     return case.rounds[0].plan.summary
-
-
-def _next_human_action(case: Case, stop: EngineStop, outcome: Outcome, *, complete: bool) -> str:
-    if stop.reason == "human":
-        return f"Answer this, then review again: {stop.detail}"
-    if stop.reason == "budget":
-        return "Review again with a higher limit (--max-...), or review the rest by hand."
-    gaps = [skip for skip in case.synthesis.skipped if skip.gap]
-    if gaps and not complete:
-        first = gaps[0]
-        return f"Look by hand at what was not reviewed; first {first.path}: {first.why}"
-    if outcome == "merge":
-        return "Merge it if you agree; nothing found stands against it."
-    first_finding = case.synthesis.findings[0] if case.synthesis.findings else None
-    if first_finding is None:
-        return "See the reasons, then review again."
-    where = f"{first_finding.path}:{first_finding.start_line}"
-    return f"Start with {first_finding.id} at {where}: {first_finding.title}"
-
-
-def _next_actions(findings: tuple[Finding, ...]) -> tuple[str, ...]:
-    return tuple(
-        f"{finding.id} {finding.path}:{finding.start_line}: {finding.fix_suggestion}"
-        for finding in findings[:LISTED_ACTIONS]
-        if finding.fix_suggestion
-    )
 
 
 def _agents(case: Case) -> tuple[AgentReport, ...]:

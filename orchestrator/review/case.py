@@ -12,9 +12,9 @@ from orchestrator.engine.agent import Harness
 from orchestrator.engine.context import equipped
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.judge import Scorecard
+from orchestrator.engine.ladder import Step, Task
 from orchestrator.engine.limits import Account
 from orchestrator.engine.stopping import Iteration, Stop
-from orchestrator.engine.team import Task
 from orchestrator.engine.tools import SHOWN_AT_MOST
 from orchestrator.engine.types import Rubric
 from orchestrator.review.contracts import Plan
@@ -28,12 +28,19 @@ from orchestrator.review.verdict import RequiredCheck
 
 @dataclass
 class Round:
-    """One iteration."""
+    """One iteration.
+
+    Attributes:
+        answers: what a person said to the plan's questions: the question's name → the answer.
+        climbs: agents whose work the judge found too poor for their rung → the next one.
+    """
 
     number: int
     plan: Plan = field(default_factory=lambda: Plan(tasks=[]))
     tasks: list[Task] = field(default_factory=list)
     decision: str = ""
+    answers: Mapping[str, str] = field(default_factory=dict)
+    climbs: Mapping[str, Step] = field(default_factory=dict)
 
 
 @dataclass
@@ -44,6 +51,7 @@ class Case:
         budget: the whole run's account.
         focus: what the present iteration looks at; shared with the lead's tools.
         notes: what a person should know of the models that answer.
+        waiting: agents that wait for a person, whose work has no end yet.
     """
 
     session: Session
@@ -59,6 +67,7 @@ class Case:
     synthesis: Synthesis = field(default_factory=Synthesis)
     scorecard: Scorecard | None = None
     stop: Stop | None = None
+    waiting: list[Work] = field(default_factory=list)
 
     @property
     def journal(self) -> Journal:
@@ -111,4 +120,5 @@ class Case:
 
     def team(self) -> list[Work]:
         """What the specialists came to, over all iterations so far."""
-        return [entry for entry in work(self.journal) if entry.iteration <= self.focus.number]
+        ended = [entry for entry in work(self.journal) if entry.iteration <= self.focus.number]
+        return [*ended, *self.waiting]

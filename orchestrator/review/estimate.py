@@ -8,14 +8,14 @@ reads its files once, and reports, in one iteration.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from orchestrator.catalog.settings import OFFLINE
 from orchestrator.engine.agent import AgentResult, first_request
-from orchestrator.engine.models import HUMAN, Price, price_of
-from orchestrator.engine.team import Task
-from orchestrator.engine.types import AgentSpec, Bounds, Usage
-from orchestrator.errors import ConfigError
+from orchestrator.engine.choice import answerers
+from orchestrator.engine.ladder import Task
+from orchestrator.engine.models import Price, price_of
+from orchestrator.engine.types import Bounds, Usage
 from orchestrator.providers import pricing
 from orchestrator.providers.counting import likely_tokens
 from orchestrator.review import judging, planning
@@ -144,7 +144,7 @@ def _tasks(case: Case) -> Iterator[Task]:
 
 def _share(case: Case, task: Task, limit: Bill) -> Share:
     spec = task.spec
-    models = list(_models(case, spec))
+    models = [choice.model for choice in answerers(spec, case.harness.choose)]
     prices = [price_of(case.catalog.prices, model) for model in models]
     steps = len(spec.skills) * (2 if case.harness.choose(spec).progressive else 1)
     turns = int(min(steps + LOOKS + 1, spec.bounds.turns))
@@ -152,17 +152,6 @@ def _share(case: Case, task: Task, limit: Bill) -> Share:
     worst = _worst(spec.bounds, prices, limit)
     expected = Bill(used.tokens, used.usd).within(worst)
     return Share(spec.name, models[0], turns, expected, worst, prices[0])
-
-
-def _models(case: Case, spec: AgentSpec) -> Iterator[str]:
-    """What may answer an agent: its own model, and those it can climb to."""
-    for rung in dict.fromkeys((spec.model, *spec.escalation)):
-        try:
-            if rung != HUMAN:
-                yield case.harness.choose(replace(spec, model=rung)).model
-        except ConfigError:
-            if rung == spec.model:
-                raise
 
 
 def _conversation(case: Case, task: Task, turns: int, price: Price | None) -> Usage:

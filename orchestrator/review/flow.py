@@ -3,23 +3,29 @@
     Intake → Plan → Triage → Act → Synthesize → Evaluate → Iterate (→ Plan) or an end
 
 Each handler does one thing and says where to go. What a handler learns from outside goes through
-the journal, so that running the flow again over a journal takes the same way.
+the journal, so that running the flow again over a journal takes the same way. Where only a person
+can go on, it stops in StopHuman; with the answer recorded, the next run goes on from there.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import wraps
 
-from orchestrator.engine.judge import Scorecard, judge
+from orchestrator.engine.agent import AgentResult
+from orchestrator.engine.judge import Mark, Scorecard, judge
+from orchestrator.engine.ladder import Task
 from orchestrator.engine.machine import Flow, State
+from orchestrator.engine.questions import ask, asked
 from orchestrator.engine.stopping import Iteration, Stop, StopPolicy, decide
-from orchestrator.engine.team import Task, run_task, run_team
-from orchestrator.review import extent, judging, planning, waivers
+from orchestrator.engine.team import run_task, run_team
+from orchestrator.errors import AnswerPending
+from orchestrator.review import climbing, extent, judging, planning, waivers
 from orchestrator.review.case import Case, Round
 from orchestrator.review.decision import check
-from orchestrator.review.ledger import failures, health
+from orchestrator.review.ledger import Work, failures, health
 from orchestrator.review.measure import measure
 from orchestrator.review.synthesis import Synthesis, synthesise
 
@@ -31,6 +37,22 @@ ENDS = {
 }
 
 
+Handler = Callable[[Case], Awaitable[str]]
+
+
+def may_ask(handler: Handler) -> Handler:
+    """Have a handler stop the run where it finds that a person must answer first."""
+
+    @wraps(handler)
+    async def handled(case: Case) -> str:
+        try:
+            return await handler(case)
+        except AnswerPending as pending:
+            return await _wait(case, pending)
+
+    return handled
+
+
 async def intake(case: Case) -> str:
     """Look at what the change is. An empty one needs no review."""
     if case.session.change.files:
@@ -39,6 +61,7 @@ async def intake(case: Case) -> str:
     return "Done"
 
 
+@may_ask
 async def plan(case: Case) -> str:
     """Have the lead plan, and hold its plan against the change: no file may be left out unsaid."""
     case.focus.number += 1
@@ -58,6 +81,7 @@ async def triage(case: Case) -> str:
     return "Act"
 
 
+@may_ask
 async def act(case: Case) -> str:
     """Send the specialists out, side by side."""
     await run_team(
@@ -80,18 +104,17 @@ async def synthesize(case: Case) -> str:
     return "Evaluate"
 
 
+@may_ask
 async def evaluate(case: Case) -> str:
     """Score the review, and decide whether another round would gain anything."""
-    calls, team = case.calls(), case.team()
-    rules, tools = case.catalog.verdict_policy.required_checks, health(calls)
-    case.checks = [check(rule, planning.due(case, rule), tools) for rule in rules]
-    everything = [file.path for file in case.session.change.files]
-    marks = dict(measure(case.synthesis, everything, case.checks, calls, team))
+    case.round.answers = await ask(case.journal, climbing.blocking(case))
+    marks = _measured(case)
     if judging.wanted(case.settings, case.rubric):
         marks |= await judging.judged(case)
     scored = judge(case.rubric, marks)
     case.scorecard = scored
-    failed = failures(calls, team)
+    case.round.climbs = climbing.below_floor(case, scored)
+    failed = failures(case.calls(), case.team())
     case.history.append(_iteration(case, scored, failed))
     stop = decide(case.history, _policy(case))
     case.round.decision = f"{stop.reason}: {stop.detail}" if stop else "iterate"
@@ -99,8 +122,10 @@ async def evaluate(case: Case) -> str:
     if stop is not None:
         case.stop = stop
         return ENDS[stop.reason]
-    case.focus.retry = planning.retry(case, failed)
+    case.focus.retry = planning.retry(case, (*failed, *case.round.climbs))
     case.focus.wanted = scored.missing_of("judged")
+    case.focus.climbs = case.round.climbs
+    case.focus.answers = climbing.answered(case)
     return "Iterate"
 
 
@@ -113,15 +138,40 @@ FLOW: Flow[Case] = Flow.of(
     "Intake",
     [
         State("Intake", intake, ("Plan", "Done")),
-        State("Plan", plan, ("Triage",)),
+        State("Plan", plan, ("Triage", "StopHuman")),
         State("Triage", triage, ("Act",)),
-        State("Act", act, ("Synthesize",)),
+        State("Act", act, ("Synthesize", "StopHuman")),
         State("Synthesize", synthesize, ("Evaluate",)),
         State("Evaluate", evaluate, ("Iterate", *ENDS.values())),
         State("Iterate", iterate, ("Plan",)),
-        *(State(end) for end in ENDS.values()),
+        *(State(end, pauses=end == "StopHuman") for end in ENDS.values()),
     ],
 )
+
+
+async def _wait(case: Case, pending: AnswerPending) -> str:
+    """Say what there is so far, without those who wait for a person."""
+    case.waiting = [
+        Work(case.round.number, AgentResult(question.agent, "waiting", detail=question.question))
+        for question in asked(case.journal)
+        if question.name in pending.questions
+    ]
+    await synthesize(case)
+    scored = judge(case.rubric, _measured(case))
+    case.scorecard = scored
+    case.history.append(_iteration(case, scored, failures(case.calls(), case.team())))
+    case.stop = Stop("human", " ".join(pending.questions.values()))
+    case.round.decision = f"human: {case.stop.detail}"
+    return ENDS["human"]
+
+
+def _measured(case: Case) -> dict[str, Mark]:
+    """The marks of the measured criteria, and the required checks, by what there is so far."""
+    calls, rules = case.calls(), case.catalog.verdict_policy.required_checks
+    tools = health(calls)
+    case.checks = [check(rule, planning.due(case, rule), tools) for rule in rules]
+    everything = [file.path for file in case.session.change.files]
+    return dict(measure(case.synthesis, everything, case.checks, calls, case.team()))
 
 
 def _iteration(case: Case, scored: Scorecard, failed: Mapping[str, str]) -> Iteration:
@@ -133,11 +183,13 @@ def _iteration(case: Case, scored: Scorecard, failed: Mapping[str, str]) -> Iter
         for entry in case.team()
         if entry.iteration == case.round.number and isinstance(entry.result.report, dict)
     ]
+    unheard = tuple(f"nobody has looked into this answer: {a}" for a in case.round.answers.values())
+    climbs = tuple(f"{agent}: {step.why}" for agent, step in case.round.climbs.items())
     return Iteration(
         score=scored.total,
         accepted=scored.accepted,
-        gates=signatures,
-        missing=(*signatures, *scored.missing_of("judged")),
+        gates=(*signatures, *unheard),
+        missing=(*signatures, *unheard, *scored.missing_of("judged"), *climbs),
         failures=frozenset(signatures),
         evidence=frozenset(finding.fingerprint for finding in synthesis.findings),
         touched=frozenset(f"{by}:{c.path}" for c in synthesis.checked for by in c.by),
@@ -170,10 +222,7 @@ def _budget_met(case: Case) -> str:
 
 
 def _human_needed(case: Case) -> str:
-    """What only a person can settle, or empty."""
-    for question in case.round.plan.open_questions:
-        if question.blocking:
-            return question.question
+    """What only a person can settle, and no answer alone, or empty."""
     needed = {tool for rule in case.catalog.verdict_policy.required_checks for tool in rule.tools}
     for done in case.rounds:
         for key, (code, reason) in case.journal.refusals(f"{done.number}/").items():

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from orchestrator.catalog.settings import OFFLINE, Settings
 from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.judge import Mark
-from orchestrator.engine.team import Task, run_task
+from orchestrator.engine.ladder import Task
+from orchestrator.engine.team import run_task
 from orchestrator.engine.types import Criterion, Rubric
 from orchestrator.review.case import Case
 from orchestrator.review.citations import Sources, shown

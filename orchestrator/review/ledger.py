@@ -15,8 +15,9 @@ from orchestrator.engine.framing import unframe
 from orchestrator.engine.journal import Journal
 from orchestrator.review.decision import ToolHealth
 
-_CALL = re.compile(r"(\d+)/act/([^/]+)/turn(\d+)/tool(\d+)/(.+)")
+_CALL = re.compile(r"(\d+)/act/([^/]+)/(?:rung(\d+)/)?turn(\d+)/tool(\d+)/(.+)")
 _ANSWER = re.compile(r".+/turn\d+/tool\d+/([^/]+)")
+Order = tuple[int, str, int, int, int]
 _AGENT = re.compile(r"(\d+)/act/([^/]+)")
 
 
@@ -47,27 +48,25 @@ class Work:
 
 
 def calls(journal: Journal, analysers: Collection[str]) -> list[Call]:
-    """All calls of these tools by specialists, in the order of iteration, agent, turn and place.
+    """All calls of these tools by specialists, by iteration, agent, rung, turn and place.
 
     Looking around is no evidence and its failures are no gaps, so other tools are left out.
     """
-    found: list[tuple[tuple[int, str, int, int], Call]] = []
+    found: list[tuple[Order, Call]] = []
     for key, value in journal.outcomes().items():
-        if (match := _CALL.fullmatch(key)) and match.group(5) in analysers:
+        if (match := _CALL.fullmatch(key)) and match.group(6) in analysers:
             data = value["data"] if isinstance(value["data"], dict) else {}
             why = "" if value["ok"] else (data.get("error") or value["code"])
             found.append(_entry(match, key, why, data))
     for key, (code, reason) in journal.refusals().items():
-        if (match := _CALL.fullmatch(key)) and match.group(5) in analysers:
+        if (match := _CALL.fullmatch(key)) and match.group(6) in analysers:
             found.append(_entry(match, key, f"{code}: {reason}", {}))
     return [call for _, call in sorted(found, key=lambda pair: pair[0])]
 
 
-def _entry(
-    match: re.Match[str], key: str, why: str, data: Mapping[str, Any]
-) -> tuple[tuple[int, str, int, int], Call]:
-    iteration, agent, turn, place, tool = match.groups()
-    order = int(iteration), agent, int(turn), int(place)
+def _entry(match: re.Match[str], key: str, why: str, data: Mapping[str, Any]) -> tuple[Order, Call]:
+    iteration, agent, rung, turn, place, tool = match.groups()
+    order = int(iteration), agent, int(rung or 1), int(turn), int(place)
     return order, Call(key, int(iteration), agent, tool, why, data)
 
 

@@ -12,7 +12,7 @@ from orchestrator.catalog.catalog import Catalog, load
 from orchestrator.catalog.settings import OFFLINE, Settings
 from orchestrator.catalog.source import Source
 from orchestrator.engine.agent import Harness, as_reported
-from orchestrator.engine.context import Choice, as_named
+from orchestrator.engine.choice import Choice, as_named
 from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.framing import drawn

@@ -9,8 +9,9 @@ from dataclasses import replace
 from orchestrator.catalog.verdict_policy import CheckRule
 from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.framing import frame
-from orchestrator.engine.team import Task
+from orchestrator.engine.ladder import Task
 from orchestrator.engine.types import AgentSpec
+from orchestrator.review import climbing
 from orchestrator.review.case import Case
 from orchestrator.review.contracts import Plan, PlannedSkip, PlannedTask
 from orchestrator.review.decision import matches
@@ -44,7 +45,13 @@ def lead_brief(case: Case) -> str:
         iteration=focus.number,
         missing=dict(focus.retry or {}),
         wanted=list(focus.wanted),
+        **_answers(case),
     )
+
+
+def _answers(case: Case) -> dict[str, object]:
+    """As a brief has them; nothing where nothing was asked."""
+    return {"answers": dict(case.focus.answers)} if case.focus.answers else {}
 
 
 def reviewable(case: Case) -> list[str]:
@@ -126,7 +133,8 @@ def questions(case: Case) -> tuple[str, ...]:
     """What the lead leaves open: questions to a person, and checks that no policy knows."""
     plans = [done.plan for done in case.rounds]
     known = {rule.name for rule in case.catalog.verdict_policy.required_checks}
-    asked = [f"open question: {q.question}" for plan in plans for q in plan.open_questions]
+    open_ones = [q.question for plan in plans for q in plan.open_questions]
+    asked = [f"open question: {text}" for text in open_ones if text not in climbing.answered(case)]
     unknown = [
         f"the lead asks for the check {name}, which the policy does not know"
         for plan in plans
@@ -157,7 +165,7 @@ def tasks(case: Case) -> list[Task]:
     change, nonce = case.session.change, case.harness.executor.nonce
     return [
         Task(
-            _equipped(case, agent, paths),
+            spec,
             brief(
                 "Review these files of the change. What is asked of them stands in `questions`.",
                 nonce,
@@ -166,11 +174,14 @@ def tasks(case: Case) -> list[Task]:
                 paths=list(paths),
                 questions=list(dict.fromkeys(filter(None, whys[agent]))),
                 wanted=list(case.focus.wanted),
+                **_answers(case),
             ),
             f"{case.round.number}/act/{agent}",
+            step,
         )
         for agent, paths in scopes.items()
         if paths
+        for spec, step in [climbing.placed(case, _equipped(case, agent, paths))]
     ]
 
 
@@ -192,7 +203,7 @@ def _equipped(case: Case, agent: str, paths: Iterable[str]) -> AgentSpec:
     return replace(spec, tools=tuple(name for name in spec.tools if name not in idle))
 
 
-def retry(case: Case, failed: Mapping[str, str]) -> dict[str, list[str]]:
+def retry(case: Case, failed: Iterable[str]) -> dict[str, list[str]]:
     """What the next iteration looks at: the files of every agent whose work, or tools, failed.
 
     Where nothing failed and the judge misses evidence, every agent may have it.

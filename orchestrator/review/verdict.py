@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from orchestrator.review.verdict_account import Doc, GuardRuling, Usage
+from orchestrator.review.verdict_account import Doc, Escalation, GuardRuling, HumanQuestion, Usage
 
 SCHEMA_VERSION: Literal["1.0"] = "1.0"
 
@@ -185,7 +185,7 @@ class AgentReport(Doc):
 
     agent: str
     iteration: int = Field(ge=1)
-    status: Literal["ok", "failed", "timeout", "budget", "skipped"]
+    status: Literal["ok", "failed", "timeout", "budget", "skipped", "waiting"]
     summary: str = ""
     findings: tuple[str, ...] = Field(default=(), description="ids of the findings it reported")
     checked: int = Field(default=0, ge=0, description="files it looked at")
@@ -247,6 +247,8 @@ class Verdict(Doc):
     required_checks: tuple[RequiredCheck, ...]
     next_actions: tuple[str, ...]
     agents: tuple[AgentReport, ...]
+    escalations: tuple[Escalation, ...] = ()
+    questions: tuple[HumanQuestion, ...] = ()
     iterations: tuple[Iteration, ...]
     guards: tuple[GuardRuling, ...] = Field(
         default=(), description="what the guards ruled; none of it decides the outcome"

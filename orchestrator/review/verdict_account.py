@@ -42,3 +42,24 @@ class Usage(Doc):
     notes: tuple[str, ...] = Field(
         default=(), description="what could not be counted: a model without a price, for one"
     )
+
+
+class Escalation(Doc):
+    """One step of an agent up the ladder of models, and why."""
+
+    agent: str
+    iteration: int = Field(ge=1)
+    below: str = Field(description="the rung that did not do")
+    rung: str = Field(description="the rung that was tried next; human is a person")
+    why: str
+
+
+class HumanQuestion(Doc):
+    """What a person was asked; the run waits while there is no answer."""
+
+    name: str = Field(description="what diffcourt resume --to takes")
+    agent: str
+    question: str
+    answer: str = ""
+    answered_by: str = ""
+    answered_at: str = Field(default="", description="ISO 8601, UTC")

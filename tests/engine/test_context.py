@@ -18,7 +18,7 @@ from engine_kit import (
 
 from orchestrator.app.listing import timeline
 from orchestrator.engine.agent import Harness, run_agent
-from orchestrator.engine.context import Choice
+from orchestrator.engine.choice import Choice
 from orchestrator.engine.redaction import Redactor
 from orchestrator.engine.skills import UseSkill
 from orchestrator.engine.text_guards import Found, GuardedModel, TextGuards

@@ -8,7 +8,7 @@ import pytest
 from provider_kit import MODELS, NONCE, PROVIDERS, REPORT, Search, bench, open_run
 
 from orchestrator.engine.agent import Harness, run_agent
-from orchestrator.engine.context import Choice
+from orchestrator.engine.choice import Choice
 from orchestrator.engine.events import ignore
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.limits import Account

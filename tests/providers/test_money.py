@@ -161,15 +161,6 @@ def test_rungs_lead_to_models_and_other_names_are_models():
         config.resolve("nobody", "strong", {})
 
 
-def test_a_task_climbs_its_own_escalation():
-    config, _ = shipped_models()
-    escalation = ("fast", "strong", "human")
-    assert config.climb(escalation, "fast").name == "strong"
-    assert config.climb(escalation, "strong").name == HUMAN
-    assert config.climb(escalation, "human") is None
-    assert config.climb(escalation, "elsewhere").name == "fast"
-
-
 def test_a_repository_overrides_models_prices_and_patience():
     files = {
         "config/models.yaml": "providers: {openai: {models: {fast: my-model}}}\ncalls: {attempts: 2}",

@@ -83,7 +83,7 @@ def test_a_team_reviews(
     assert {share.model for share in estimate.shares} == set(verdict.provenance.models)
 
 
-def test_what_goes_wrong_on_the_way_is_tried_again_or_is_one_agents_failure(
+def test_what_goes_wrong_on_the_way_is_tried_again_and_what_cannot_be_used_climbs(
     portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path
 ) -> None:
     """Asked too often, slow, in pieces, cut off, garbled."""
@@ -93,17 +93,17 @@ def test_what_goes_wrong_on_the_way_is_tried_again_or_is_one_agents_failure(
             lead=[Refuse(429, headers={"retry-after": "0.01"}), *usual["lead"]],
             security=[Cut(30, usual["security"][0]), *usual["security"]],
             qa=[Slow(0.05, usual["qa"][0]), Trickle(50, 0.001, usual["qa"][1])],
-            architecture=[Garble(3, usual["architecture"][0])],
+            architecture=[Garble(3, usual["architecture"][0]), *usual["architecture"]],
         )
         told: list[Event] = []
         with serving(portal, monkeypatch, name, script) as server:
             verdict = review(repo, name, backend, told)
         server.finish()
         status = {agent.agent: agent.status for agent in verdict.agents}
-        assert status.pop("architecture") == "failed"
         assert set(status.values()) == {"ok"}
+        ((agent, rung),) = [(step.agent, step.rung) for step in verdict.escalations]
+        assert (agent, rung) == ("architecture", "fast-retry")
         assert verdict.findings[0].title == FINDING["title"]
-        assert verdict.status == "incomplete"
         assert verdict.usage.model_calls == len(server.seen) - 2
         assert verdict.usage.notes == (
             "tries whose reply was lost, and which may have been billed besides: 1",

@@ -12,10 +12,12 @@ from orchestrator.app.pool import new_pool
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.settings import Settings
 from orchestrator.engine import machine
+from orchestrator.engine.choice import Choice, as_named
 from orchestrator.engine.events import Event, ignore
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import JournalStore, Model, SystemClock
 from orchestrator.engine.redaction import Redactor
+from orchestrator.engine.types import AgentSpec
 from orchestrator.providers.offline import OfflineModel
 from orchestrator.review.assemble import assemble
 from orchestrator.review.change.intake import from_refs
@@ -91,6 +93,7 @@ async def review(
     observer: Callable[[Event], None] = ignore,
     secrets: Sequence[str] = (),
     tier: str = "",
+    choose: Callable[[AgentSpec], Choice] = as_named,
 ) -> Verdict:
     """One review with a given model; the rest is what the command wires."""
     found = await from_refs(repo.path, "HEAD~1", "HEAD")
@@ -103,7 +106,7 @@ async def review(
         opening = Opening(
             sources=await sources(found),
             adjust=adjust,
-            serve=lambda settings, layers: nullcontext(Serving(model or OfflineModel())),
+            serve=lambda settings, layers: nullcontext(Serving(model or OfflineModel(), choose)),
             environment=environment,
             tier=tier,
             observer=observer,

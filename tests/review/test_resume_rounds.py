@@ -9,7 +9,7 @@ from orchestrator.errors import ModelError
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.testing.scripted import ScriptedModel
 from tests.review.review_kit import change, review
-from tests.review.test_stops import TEAM, plan, report, script
+from tests.review.team_kit import TEAM, plan, report, script
 
 pytestmark = pytest.mark.anyio
 

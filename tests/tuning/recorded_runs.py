@@ -66,7 +66,8 @@ def answered(
 def review(repo: Path, *, provider: str = PROVIDER, back: int = 0) -> Verdict:
     """Review the commit that lies so many before the newest."""
     refs = {"base": f"HEAD~{back + 1}", "head": f"HEAD~{back}"}
-    given: ReviewOptions = options(repo, provider=provider, pattern="single", **refs)
+    once = {"pattern": "single", "max_iterations": 1}
+    given: ReviewOptions = options(repo, provider=provider, **once, **refs)
     return app.review(given, ignore)
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from orchestrator.engine.ladder import Step
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.review.change.types import ChangedFile
@@ -60,11 +61,15 @@ class Focus:
         number: 1 for the first iteration, 0 before it.
         retry: agent → paths to look at again; None in the first iteration: everything.
         wanted: evidence that the judge found missing.
+        answers: what a person said to the lead's questions, with the question.
+        climbs: agent → the rung above which the judge wants more.
     """
 
     number: int = 0
     retry: Mapping[str, Sequence[str]] | None = None
     wanted: Sequence[str] = ()
+    answers: Mapping[str, str] = field(default_factory=dict)
+    climbs: Mapping[str, Step] = field(default_factory=dict)
 
 
 class ChangeSummary:

@@ -1,0 +1,49 @@
+"""A person's answer to what a run asked, and what a run that waits for one has come to so far."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from orchestrator.app.person import this_person
+from orchestrator.app.types import Answer
+from orchestrator.engine.journal import Journal
+from orchestrator.engine.ports import Row, SystemClock
+from orchestrator.engine.questions import answer
+
+if TYPE_CHECKING:  # it takes a tenth of a second, and looking at rows needs none of it
+    from orchestrator.review.verdict import Verdict
+
+WAITING = "waiting/"
+"""Notes under this key are what a review had come to, each time that it stopped for an answer."""
+
+
+async def record(journal: Journal, said: Answer) -> None:
+    """Record an answer before anything else is done, so that it need not be given twice.
+
+    Raises:
+        InputError: no such question waits.
+    """
+    now = SystemClock().now()
+    await answer(journal, said.to, said.text, who=this_person(), now=now)
+
+
+def awaited(verdict: Verdict) -> bool:
+    """Whether a verdict is not the last word: a question waits."""
+    return any(not question.answer for question in verdict.questions)
+
+
+def place(journal: Journal) -> str:
+    """The key of the next such verdict."""
+    return f"{WAITING}{1 + len(journal.notes(WAITING))}"
+
+
+def waiting(rows: Sequence[Row]) -> Row | None:
+    """The row of the verdict of a run that waits; None when it has gone on, or never waited."""
+    last = None
+    for row in rows:
+        if row.key.startswith(WAITING):
+            last = row
+        elif row.kind in {"intent", "outcome", "refusal"}:
+            last = None
+    return last

@@ -1,0 +1,258 @@
+"""The ladder: what climbs and what does not, in which order, for which reason, and what a person says."""
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+from engine_kit import REPORT, account, created, make_harness, open_memory_journal, spec
+
+from orchestrator.engine.agent import AgentResult, Harness
+from orchestrator.engine.choice import choose
+from orchestrator.engine.journal import Journal
+from orchestrator.engine.ladder import Step, Task
+from orchestrator.engine.models import HUMAN, ModelsConfig, Provider, Rung
+from orchestrator.engine.questions import answer, asked
+from orchestrator.engine.team import run_task, run_team
+from orchestrator.engine.types import AgentSpec, Bounds, Request, Response
+from orchestrator.errors import AnswerPending, InputError, ModelError
+from orchestrator.stores.memory import MemoryStore
+from orchestrator.testing.scripted import ScriptedModel, calls, says
+
+pytestmark = pytest.mark.anyio
+
+LADDER = (
+    Rung("fast", "fast", floor=0.5),
+    Rung("fast-retry", "fast", "Go about it in small steps.", floor=0.5),
+    Rung("strong", "strong", floor=0.4),
+    Rung("strongest", "strongest", effort="high", floor=0.3),
+    Rung(HUMAN, HUMAN),
+)
+MODELS = {"fast": "small", "strong": "large", "strongest": "largest"}
+CONFIG = ModelsConfig(LADDER, {"cloud": Provider("cloud", "chat", "K", "U", models=MODELS)})
+ALL = ("fast", "fast-retry", "strong", "strongest", HUMAN)
+DEAD = ModelError("the line went dead")
+GOOD, BAD = says('{"answer": 42}'), says('{"answer": "many"}')
+
+
+def climber(name: str = "worker", *rungs: str, **more: object) -> AgentSpec:
+    return spec(name, model="fast", escalation=rungs or ALL, contract=REPORT, **more)
+
+
+def harnessed(journal: Journal, model: ScriptedModel) -> Harness:
+    chosen = partial(choose, CONFIG, "cloud", {})
+    return replace(make_harness(journal, model), choose=chosen)
+
+
+async def work(journal: Journal, model: ScriptedModel, task: Task) -> AgentResult:
+    return await run_task(task, harnessed(journal, model), account())
+
+
+def steps(journal: Journal) -> list[tuple[str, str, str]]:
+    notes = {key: body for key, body in journal.notes("a/").items() if "rung" in body}
+    return [(body["below"], body["rung"], body["why"]) for body in notes.values()]
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        ([DEAD], "the line went dead"),
+        ([BAD] * 3, "its report broke the contract"),
+        ([Response((), "refused")], "the model's answer was refused"),
+        ([Response((), "filtered")], "the model's answer was filtered"),
+        ([says("")] * 3, "the answer was empty"),
+        ([Response(says('{"ans').blocks, "max_tokens")] * 3, "cut off at its token limit"),
+    ],
+    ids=["error", "contract", "refused", "filtered", "empty", "truncated"],
+)
+async def test_a_failure_climbs_one_rung_with_its_reason(lines: list[object], why: str) -> None:
+    async with open_memory_journal() as journal:
+        model = ScriptedModel({"worker": [*lines, GOOD]})
+        result = await work(journal, model, Task(climber(), "do it", "a"))
+        model.finish()
+        ((below, rung, reason),) = steps(journal)
+    assert (below, rung, result.status, result.rung) == ("fast", "fast-retry", "ok", "fast-retry")
+    assert why in reason
+    assert result.turns == len(lines) + 1
+    assert (result.floor, result.above) == (0.5, "strong")
+
+
+async def test_the_rungs_come_in_order_with_their_models_strategy_and_effort() -> None:
+    async with open_memory_journal() as journal:
+        model = ScriptedModel({"worker": [DEAD, DEAD, DEAD, GOOD]})
+        result = await work(journal, model, Task(climber(), "do it", "a"))
+        keys = list(journal.outcomes("a/"))
+    seen = [(asked.model, asked.effort) for asked in model.requests]
+    assert seen == [("small", None), ("small", None), ("large", None), ("largest", "high")]
+    sections = [[part.kind for part in asked.system] for asked in model.requests]
+    assert sections == [["role"], ["role", "strategy"], ["role"], ["role"]]
+    assert model.requests[1].system[-1].text == "Go about it in small steps."
+    assert keys == ["a/rung4/turn1/model"]
+    assert result.rung == "strongest"
+
+
+async def test_without_a_ladder_a_failure_is_a_failure_under_the_same_keys() -> None:
+    async with open_memory_journal() as journal:
+        model = ScriptedModel({"worker": [DEAD]})
+        result = await run_task(
+            Task(climber(), "do it", "a"), make_harness(journal, model), account()
+        )
+        model.finish()
+        assert not journal.notes("a")
+    assert (result.status, result.rung, result.above) == ("failed", "", "")
+
+
+@pytest.mark.parametrize(
+    ("bounds", "status"), [({"turns": 1}, "budget"), ({"tokens": 10}, "budget")]
+)
+async def test_a_spent_budget_does_not_climb(bounds: dict[str, float], status: str) -> None:
+    async with open_memory_journal() as journal:
+        model = ScriptedModel({"worker": [calls(("echo", {"text": "x"}))]})
+        task = Task(climber(bounds=Bounds(**bounds)), "do it", "a")
+        if "tokens" in bounds:
+            model = ScriptedModel({}, worst=replace(GOOD.usage, output_tokens=99))
+        assert (await work(journal, model, task)).status == status
+        assert not steps(journal)
+
+
+async def test_the_attempts_share_the_tasks_one_budget() -> None:
+    async with open_memory_journal() as journal:
+        model = ScriptedModel({"worker": [DEAD, DEAD]})
+        task = Task(climber(bounds=Bounds(turns=2)), "do it", "a")
+        result = await work(journal, model, task)
+        model.finish()
+    assert (result.status, result.turns) == ("budget", 3)
+    assert "turns would reach 3" in result.detail
+
+
+async def test_a_person_is_asked_at_the_end_and_the_answer_is_gone_on_with() -> None:
+    store = await created()
+    dead = [DEAD] * 4
+    for lines in (dead, []):  # the second sitting repeats nothing
+        async with open_memory_journal(store) as journal:
+            model = ScriptedModel({"worker": lines})
+            with pytest.raises(AnswerPending, match="resume run1 --answer TEXT") as pending:
+                await work(journal, model, Task(climber(), "do it", "a"))
+            assert "went dead" in pending.value.questions["a"]
+            model.finish()
+    async with open_memory_journal(store) as journal:
+        await answer(journal, "", "Look at line 3.", who="someone", now=5.0)
+    async with open_memory_journal(store) as journal:
+        model = ScriptedModel({"worker": [GOOD]})
+        result = await work(journal, model, Task(climber(), "do it", "a"))
+        (known,) = asked(journal)
+        spent = journal.spent()
+    assert (result.status, result.rung, result.above) == ("ok", "strongest", "")
+    assert model.requests[0].model == "largest"
+    assert "Look at line 3." in str(model.requests[0].messages[0])
+    assert (known.answer, known.who, known.at) == ("Look at line 3.", "someone", 5.0)
+    assert spent.turns == 5
+
+
+async def test_what_a_person_said_is_not_asked_for_again_when_it_does_not_help() -> None:
+    store = await created()
+    async with open_memory_journal(store) as journal:
+        with pytest.raises(AnswerPending):
+            await work(journal, _dead(4), Task(climber(), "do it", "a"))
+        await answer(journal, "a", "Try.", who="someone", now=5.0)
+        result = await work(journal, _dead(1), Task(climber(), "do it", "a"))
+    assert (result.status, result.turns) == ("failed", 5)
+
+
+def _dead(times: int) -> ScriptedModel:
+    return ScriptedModel({"worker": [DEAD] * times})
+
+
+async def test_others_are_let_finish_and_every_question_is_named() -> None:
+    store = await created()
+    tasks = [Task(climber(name, HUMAN), "do it", name) for name in ("a", "b", "c")]
+    async with open_memory_journal(store) as journal:
+        model = ScriptedModel({"a": [DEAD], "b": [GOOD], "c": [DEAD]})
+        with pytest.raises(AnswerPending) as pending:
+            await run_team(tasks, harnessed(journal, model), account(), concurrency=3)
+        model.finish()
+        assert set(pending.value.questions) == {"a", "c"}
+        with pytest.raises(InputError, match="--to: a, c"):
+            await answer(journal, "", "Yes.", who="someone", now=5.0)
+        with pytest.raises(InputError, match="no question b waits"):
+            await answer(journal, "b", "Yes.", who="someone", now=5.0)
+        with pytest.raises(InputError, match="empty"):
+            await answer(journal, "a", " ", who="someone", now=5.0)
+        await answer(journal, "a", "Yes.", who="someone", now=5.0)
+        model = ScriptedModel({"a": [GOOD]})
+        with pytest.raises(AnswerPending) as pending:
+            await run_team(tasks, harnessed(journal, model), account(), concurrency=3)
+        model.finish()
+    assert set(pending.value.questions) == {"c"}
+
+
+async def test_a_task_may_begin_above_with_the_reason_on_record() -> None:
+    step = Step("fast", "strong", "the judge scored 0.20")
+    async with open_memory_journal() as journal:
+        model = ScriptedModel({"worker": [GOOD]})
+        task = Task(replace(climber(), model="strong"), "do it", "a", step)
+        result = await work(journal, model, task)
+        assert steps(journal) == [("fast", "strong", "the judge scored 0.20")]
+    assert [asked.model for asked in model.requests] == ["large"]
+    assert (result.rung, result.above) == ("strong", "strongest")
+
+
+async def test_a_task_may_begin_with_the_person() -> None:
+    step = Step("strongest", HUMAN, "the judge scored 0.20")
+    task = Task(replace(climber(), model="strongest"), "do it", "a", step)
+    async with open_memory_journal() as journal:
+        with pytest.raises(AnswerPending, match="the judge scored 0.20"):
+            await work(journal, ScriptedModel({}), task)
+        await answer(journal, "a", "Mind the callers.", who="someone", now=5.0)
+        model = ScriptedModel({"worker": [GOOD]})
+        assert (await work(journal, model, task)).status == "ok"
+    assert model.requests[0].model == "largest"
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+@pytest.mark.parametrize("at", [1, 2, 3, 4])
+async def test_a_kill_between_rungs_repeats_nothing_that_was_recorded(at: int) -> None:
+    store: MemoryStore = await created()
+
+    def dies(request: Request) -> Response:
+        raise Killed
+
+    lines: list[object] = [DEAD, BAD, BAD, BAD, GOOD]
+    with pytest.raises(Killed):
+        async with open_memory_journal(store) as journal:
+            model = ScriptedModel({"worker": [*lines[:at], dies]})
+            await work(journal, model, Task(climber(), "do it", "a"))
+    async with open_memory_journal(store) as journal:
+        model = ScriptedModel({"worker": lines[at:]})
+        result = await work(journal, model, Task(climber(), "do it", "a"))
+        model.finish()
+        climbed = steps(journal)
+    assert result.status == "ok"
+    assert [rung for _, rung, _ in climbed] == ["fast-retry", "strong"]
+
+
+@pytest.mark.parametrize(
+    ("models", "current", "above"),
+    [
+        (MODELS, "fast", ("fast-retry", "strong", "strongest", HUMAN)),
+        (MODELS, "strong", ("strongest", HUMAN)),
+        (MODELS, "strongest", (HUMAN,)),
+        (MODELS, "claude-next", ALL),
+        ({"fast": "one", "strong": "one"}, "fast", ("fast-retry", HUMAN)),
+        ({"fast": "one"}, "fast", ("fast-retry", HUMAN)),
+        ({"fast": "one", "strong": "one", "strongest": "one"}, "fast-retry", ("strongest", HUMAN)),
+    ],
+)
+def test_a_rung_that_is_not_served_or_asks_for_the_same_is_passed_over(
+    models: dict[str, str], current: str, above: tuple[str, ...]
+) -> None:
+    served = replace(CONFIG, providers={"cloud": replace(CONFIG.provider("cloud"), models=models)})
+    assert choose(served, "cloud", {}, replace(climber(), model=current)).above == above
+
+
+def test_one_rung_is_no_ladder() -> None:
+    alone = replace(climber(), escalation=())
+    choice = choose(CONFIG, "cloud", {}, alone)
+    assert choice == replace(choice, rung="fast", floor=0.5, above=())

@@ -1,0 +1,127 @@
+"""The command on the ladder, over the wire: it asks, waits, is killed, is answered, and goes on."""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from whole_kit import BASE, HEAD, POLICY, judges, reports, serving
+
+from orchestrator.cli.main import main
+from orchestrator.engine.types import Json, Response
+from orchestrator.testing.script import Line, Refuse
+from orchestrator.testing.scripted import calls
+from orchestrator.testing.server import Server
+from tests.review.review_kit import change
+
+NAME = "openai-compatible"
+REVIEW = ("review", "--provider", NAME, "--pattern", "single", "--base", "HEAD~1", "--quiet")
+NOTHING = reports(summary="Nothing.", checked=["app.py"])
+WORK = (calls(("ruff_bugs", {"paths": ["app.py"]})), NOTHING)
+REFUSED = Refuse(400, "not today")
+
+
+@pytest.fixture(scope="module")
+def portal() -> Iterator[BlockingPortal]:
+    with start_blocking_portal() as opened:
+        yield opened
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    return change(tmp_path, {**BASE, **POLICY}, HEAD).path
+
+
+@pytest.fixture
+def says(portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch):
+    @contextmanager
+    def open_server(*generalist: Line) -> Iterator[Server]:
+        script = {"generalist": generalist, "judge": [judges()]}
+        with serving(portal, monkeypatch, NAME, script) as server:
+            yield server
+
+    return open_server
+
+
+def command(repo: Path, *arguments: str) -> int:
+    return main([*arguments, "--repo", str(repo)])
+
+
+def test_it_asks_says_so_everywhere_and_goes_on_with_the_answer(
+    repo: Path, says, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with says(REFUSED, REFUSED, *WORK) as server:
+        assert command(repo, *REVIEW) == 3
+        out = capsys.readouterr().out
+        assert "Waits for your answer" in out
+        assert "not today" in out
+        assert f"--answer TEXT --repo {repo}" in out
+
+        assert command(repo, "runs") == 0
+        assert "waiting" in capsys.readouterr().out
+        assert command(repo, "runs", "--json") == 0
+        assert json.loads(capsys.readouterr().out)[0]["state"] == "waiting"
+
+        assert command(repo, "resume", "latest", "--quiet") == 3
+        assert "--answer TEXT" in capsys.readouterr().out
+        assert command(repo, "resume", "latest", "--answer", "Go on.", "--to", "2/plan") == 2
+        assert (
+            "no question 2/plan waits for a person here; waiting: 1/act/g"
+            in capsys.readouterr().err
+        )
+        assert len(server.seen) == 2
+
+        said = ("--answer", "Mind the key sk-0123456789abcdef.")
+        monkeypatch.setenv("A_SECRET", "sk-0123456789abcdef")
+        assert command(repo, "resume", "latest", *said, "--quiet", "--json", "-") == 0
+        verdict = json.loads(capsys.readouterr().out)
+        assert "Mind the key [redacted]." in json.dumps(server.seen[2].body)
+        server.finish()
+    assert verdict["stop"]["reason"] == "done"
+    assert [step["rung"] for step in verdict["escalations"]] == ["strongest", "human"]
+    assert verdict["questions"][0]["answered_by"]
+
+    assert command(repo, "show", "latest") == 0
+    out = capsys.readouterr().out
+    assert "generalist (round 1) strong -> strongest" in out
+    assert "Answered by a person" in out
+    assert "climbs from strong to strongest" in " ".join(out.split())
+    assert "StopHuman" in out
+    assert command(repo, "audit", "show", "latest") == 0
+    assert "answers: Mind the key" in " ".join(capsys.readouterr().out.split())
+    assert command(repo, "resume", "latest", "--answer", "More.") == 2
+    assert "nothing is asked of a person" in capsys.readouterr().err
+
+
+def test_what_it_came_to_while_it_waited_can_be_verified(
+    repo: Path, says, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    file = tmp_path_factory.mktemp("out") / "verdict.json"
+    with says(REFUSED, REFUSED, *WORK) as server:
+        assert command(repo, *REVIEW, "--json", str(file)) == 3
+        assert command(repo, "resume", "latest", "--answer", "Go on.", "--quiet") == 0
+        server.finish()
+    assert command(repo, "audit", "verify", "latest", "--verdict", str(file)) == 0
+
+
+def test_killed_between_two_rungs_it_pays_for_nothing_twice(repo: Path, says) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def killed(body: Json) -> Response:
+        started[0].kill()
+        return NOTHING
+
+    with says(REFUSED, killed, *WORK) as server:
+        arguments = [sys.executable, "-m", "orchestrator", *REVIEW, "--repo", str(repo)]
+        started.append(subprocess.Popen(arguments))
+        assert started[0].wait(60) == -signal.SIGKILL
+        assert command(repo, "resume", "latest", "--quiet") == 0
+        server.finish()
+    asked = [seen.body["max_tokens"] for seen in server.seen if seen.agent == "generalist"]
+    assert len(asked) == 4
+    assert asked[0] < asked[1] == asked[2]  # the rung that was reached, and not the first again

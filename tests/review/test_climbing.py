@@ -1,0 +1,211 @@
+"""Whole reviews on the ladder: who climbs and why, what a person is asked, and how it goes on."""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from orchestrator.catalog.models import load_models
+from orchestrator.catalog.source import shipped
+from orchestrator.engine.choice import choose
+from orchestrator.engine.journal import open_journal
+from orchestrator.engine.ports import SystemClock
+from orchestrator.engine.questions import answer
+from orchestrator.engine.types import Request, Response
+from orchestrator.errors import ModelError
+from orchestrator.review.verdict import Verdict
+from orchestrator.stores.memory import MemoryStore
+from orchestrator.testing.scripted import ScriptedModel, calls, says
+from tests.review.review_kit import Repo, change, review
+from tests.review.team_kit import TEAM, judged, looks, plan, report, scores, script
+
+pytestmark = pytest.mark.anyio
+
+MODELS = load_models([shipped()])
+CHOOSE = partial(choose, MODELS, "anthropic", {})
+DEAD = ModelError("the line went dead")
+FAST = ["fast", "fast-retry", "strong", "strongest", "human"]
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    return change(tmp_path, {}, {"app.py": '"""An app."""\n\nNAME = "app"\n'})
+
+
+@pytest.fixture
+async def store() -> MemoryStore:
+    store = MemoryStore(SystemClock())
+    await store.create("run", 1.0, {})
+    return store
+
+
+async def say(store: MemoryStore, text: str, name: str = "") -> None:
+    async with open_journal("run", store, SystemClock(), holder="a person") as journal:
+        await answer(journal, name, text, who="someone", now=1_800_000_000.0)
+
+
+def climbs(verdict: Verdict) -> list[tuple[str, int, str, str]]:
+    return [(e.agent, e.iteration, e.below, e.rung) for e in verdict.escalations]
+
+
+async def test_a_task_that_fails_climbs_until_it_is_done_and_the_verdict_says_why(
+    repo: Repo,
+) -> None:
+    broken = [says("no JSON")] * 3
+    calling = [looks("typos"), Response((), "refused")]
+    model = ScriptedModel(script(docs=[DEAD, *broken, *calling, report()]))
+    verdict = await review(repo, model, choose=CHOOSE)
+    model.finish()
+    assert climbs(verdict) == [("docs", 1, *FAST[n : n + 2]) for n in range(3)]
+    assert [step.why.split(":")[0] for step in verdict.escalations] == [
+        "the line went dead",
+        "its report broke the contract",
+        "the model's answer was refused",
+    ]
+    assert (verdict.stop.reason, verdict.status) == ("done", "complete")
+    assert verdict.iterations[0].gaps == 0
+    # What an attempt that failed has looked at is evidence all the same.
+    assert any(ref.startswith("1/act/docs/rung3/") for c in verdict.checked for ref in c.tool_calls)
+    (docs,) = [agent for agent in verdict.agents if agent.agent == "docs"]
+    assert (docs.status, docs.turns, docs.tool_calls) == ("ok", 7, 1)
+
+
+async def test_a_score_below_the_floor_lets_the_next_task_begin_a_rung_higher(repo: Repo) -> None:
+    poor = scores(score=0)
+    lines = script(lead=[plan(*TEAM), plan("security", "qa")], judge=[poor, scores()])
+    lines["security"] += [report(summary="deeper")]
+    lines["qa"] += [report(summary="deeper")]
+    model = ScriptedModel(lines)
+    verdict = await review(repo, model, adjust=judged, choose=CHOOSE)
+    model.finish()
+    assert climbs(verdict) == [
+        ("qa", 2, "fast", "fast-retry"),
+        ("security", 2, "strong", "strongest"),
+    ]
+    assert verdict.escalations[0].why == "the judge scored 0.00, below the 0.5 of fast"
+    again = {r.agent: r for r in model.requests if r.agent in {"qa", "security"}}
+    assert again["security"].model == "claude-opus-5-5"
+    assert "strategy" in {part.kind for part in again["qa"].system}
+    assert verdict.stop.reason == "done"
+
+
+async def test_a_task_of_a_later_round_begins_where_the_last_one_ended(repo: Repo) -> None:
+    refused = calls(("typos", {"files": "all"}))
+    lines = script(lead=[plan(*TEAM), plan("docs")])
+    lines["docs"] = [DEAD, DEAD, refused, report(), looks("typos"), report()]
+    model = ScriptedModel(lines)
+    verdict = await review(repo, model, choose=CHOOSE)
+    model.finish()
+    assert climbs(verdict) == [("docs", 1, *FAST[n : n + 2]) for n in range(2)]
+    assert [r.model for r in model.requests if r.agent == "docs"][2:] == ["claude-sonnet-5-5"] * 4
+    assert (verdict.stop.reason, len(verdict.iterations)) == ("done", 2)
+
+
+async def test_a_person_is_asked_at_last_and_the_review_goes_on_with_the_answer(
+    repo: Repo, store: MemoryStore
+) -> None:
+    first = ScriptedModel(script(docs=[DEAD] * 4))
+    asked = await review(repo, first, store=store, choose=CHOOSE)
+    first.finish()
+    assert (asked.stop.reason, asked.status, asked.verdict) == (
+        "human",
+        "incomplete",
+        "needs_changes",
+    )
+    assert asked.stop.next_human_action.endswith("diffcourt resume run --answer TEXT")
+    (question,) = asked.questions
+    assert (question.name, question.agent, question.answer) == ("1/act/docs", "docs", "")
+    assert "the line went dead" in question.question
+    assert [e.rung for e in asked.escalations] == FAST[1:]
+    (docs,) = [agent for agent in asked.agents if agent.agent == "docs"]
+    assert docs.status == "waiting"
+    assert any(skip.tool == "docs" and skip.gap for skip in asked.skipped)
+    assert {c.status for c in asked.required_checks} == {"passed", "not_applicable"}
+
+    # Gone on with and no answer: the same is asked, and no model is.
+    still = await review(repo, ScriptedModel({}), store=store, choose=CHOOSE)
+    assert (still.stop, still.questions, still.digest) == (
+        asked.stop,
+        asked.questions,
+        asked.digest,
+    )
+
+    await say(store, "It has no documentation on purpose.")
+    last = ScriptedModel({"docs": [report()]})
+    done = await review(repo, last, store=store, choose=CHOOSE)
+    last.finish()
+    assert "no documentation on purpose" in str(last.requests[0].messages[0])
+    assert last.requests[0].model == "claude-opus-5-5"
+    assert (done.stop.reason, done.status) == ("done", "complete")
+    (question,) = done.questions
+    assert (question.answer, question.answered_by) == (
+        "It has no documentation on purpose.",
+        "someone",
+    )
+    assert question.answered_at == "2027-01-15T08:00:00+00:00"
+    replayed = await review(repo, ScriptedModel({}), store=store, choose=CHOOSE)
+    assert replayed.digest == done.digest
+
+
+async def test_several_questions_are_asked_at_once_and_answered_one_by_one(
+    repo: Repo, store: MemoryStore
+) -> None:
+    lines = script(docs=[DEAD] * 4)
+    lines["architecture"] = [DEAD] * 4
+    asked = await review(repo, ScriptedModel(lines), store=store, choose=CHOOSE)
+    assert [q.name for q in asked.questions] == ["1/act/architecture", "1/act/docs"]
+    assert "--to 1/act/architecture" in asked.stop.next_human_action
+    await say(store, "Go on.", "1/act/docs")
+    model = ScriptedModel({"docs": [report()]})
+    asked = await review(repo, model, store=store, choose=CHOOSE)
+    model.finish()
+    assert [q.answer for q in asked.questions] == ["", "Go on."]
+    assert asked.stop.reason == "human"
+    await say(store, "Go on.")
+    model = ScriptedModel({"architecture": [looks("api_breakage"), report()]})
+    assert (await review(repo, model, store=store, choose=CHOOSE)).stop.reason == "done"
+    model.finish()
+
+
+@pytest.mark.parametrize(("agent", "name"), [("lead", "1/plan"), ("judge", "1/judge")])
+async def test_a_lead_and_a_judge_that_fail_ask_as_well(
+    repo: Repo, store: MemoryStore, agent: str, name: str
+) -> None:
+    lines = script(judge=[scores()])
+    lines[agent] = [DEAD, DEAD]
+    go = partial(review, repo, adjust=judged, store=store, choose=CHOOSE)
+    asked = await go(ScriptedModel(lines))
+    assert [q.name for q in asked.questions] == [name]
+    assert climbs(asked) == [
+        (agent, 1, "strong", "strongest"),
+        (agent, 1, "strongest", "human"),
+    ]
+    assert agent in {report.agent for report in asked.agents if report.status == "waiting"}
+    await say(store, "Try again.")
+    rest = script(judge=[scores()])
+    model = ScriptedModel(rest if agent == "lead" else {"judge": [scores()]})
+    assert (await go(model)).stop.reason == "done"
+    model.finish()
+
+
+async def test_the_answer_to_a_blocking_question_is_looked_into(
+    repo: Repo, store: MemoryStore
+) -> None:
+    asking = plan(*TEAM, open_questions=[{"question": "Is NAME public?", "blocking": True}])
+    first = ScriptedModel(script(lead=[asking]))
+    asked = await review(repo, first, store=store)
+    first.finish()
+    assert asked.stop.detail == "Is NAME public?"
+    assert [q.name for q in asked.questions] == ["1/plan/question1"]
+    await say(store, "No, and it must not be.")
+    seen: list[str] = []
+
+    def again(request: Request) -> Response:
+        seen.append(str(request.messages[0]))
+        return plan("architecture")
+
+    last = ScriptedModel({"lead": [again], "architecture": [report(summary="it is not")]})
+    done = await review(repo, last, store=store)
+    last.finish()
+    assert "No, and it must not be." in seen[0]
+    assert (done.stop.reason, len(done.iterations)) == ("done", 2)
