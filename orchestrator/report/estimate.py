@@ -59,34 +59,38 @@ def _total(page: Page, estimate: Estimate) -> list[str]:
 
 
 def _said(bill: Bill, estimate: Estimate) -> str:
-    known = any(share.price for share in estimate.shares)
-    return (f"USD {bill.usd:.4f}, " if known else "") + f"{bill.tokens:,} tokens"
+    return (f"USD {bill.usd:.4f}, " if _priced(estimate) else "") + f"{bill.tokens:,} tokens"
+
+
+def _priced(estimate: Estimate) -> bool:
+    """Whether any model has a price."""
+    return any(price for share in estimate.shares for price in share.prices.values())
 
 
 def _table(estimate: Estimate) -> list[str]:
     head = "{:<{}} turns  {:>20}  {:>20}".format("Agent", NAME_WIDTH, "expected", "at most")
     units = " " * (NAME_WIDTH + 6) + 2 * f"  {'tokens':>10} {'USD':>9}"
     rows = [
-        _row(share.agent, str(share.turns), share.expected, share.worst, known=bool(share.price))
+        _row(share.agent, str(share.turns), share.expected, share.worst)
         for share in estimate.shares
     ]
-    known = any(share.price for share in estimate.shares)
-    total = estimate.total
-    rows.append(_row("One iteration", "", *estimate.iteration, known=known))
-    rows.append(_row("The whole run", "", *total, known=known))
-    return [head, units, *rows]
+    whole = [
+        _row("One iteration", "", *estimate.iteration),
+        _row("The whole run", "", *estimate.total),
+    ]
+    return [head, units, *rows, *whole]
 
 
-def _row(name: str, turns: str, expected: Bill, worst: Bill, *, known: bool) -> str:
+def _row(name: str, turns: str, expected: Bill, worst: Bill) -> str:
     figures = [
-        FIGURE.format(bill.tokens, f"{bill.usd:.4f}" if known else "-")
+        FIGURE.format(bill.tokens, f"{bill.usd:.4f}" if bill.usd else "-")
         for bill in (expected, worst)
     ]
     return f"{pad(sentence(name), NAME_WIDTH)} {turns:>5}  {figures[0]}  {figures[1]}"
 
 
 def _prices(page: Page, estimate: Estimate) -> list[str]:
-    models = {share.model: share.price for share in estimate.shares}
+    models = {model: price for share in estimate.shares for model, price in share.prices.items()}
     lines = [f"Prices, in US dollars per million tokens ({PRICES_FILE})"]
     for model, price in models.items():
         lines += page.wrap(sentence(f"{model}: {_rates(price)}"), first="  - ", most=4)

@@ -7,7 +7,7 @@ reads its files once, and reports, in one iteration.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from orchestrator.catalog.settings import OFFLINE
@@ -70,7 +70,7 @@ class Share:
 
     Attributes:
         turns: that it is expected to take.
-        price: of its model, None where it is not known.
+        prices: of its model, and of those that it can climb to; None where one is not known.
     """
 
     agent: str
@@ -78,7 +78,12 @@ class Share:
     turns: int
     expected: Bill
     worst: Bill
-    price: Price | None
+    prices: Mapping[str, Price | None]
+
+    @property
+    def price(self) -> Price | None:
+        """Of its own model."""
+        return self.prices[self.model]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +150,13 @@ def _tasks(case: Case) -> Iterator[Task]:
 def _share(case: Case, task: Task, limit: Bill) -> Share:
     spec = task.spec
     models = [choice.model for choice in answerers(spec, case.harness.choose)]
-    prices = [price_of(case.catalog.prices, model) for model in models]
+    prices = {model: price_of(case.catalog.prices, model) for model in models}
     steps = len(spec.skills) * (2 if case.harness.choose(spec).progressive else 1)
     turns = int(min(steps + LOOKS + 1, spec.bounds.turns))
-    used = _conversation(case, task, turns, prices[0])
-    worst = _worst(spec.bounds, prices, limit)
+    used = _conversation(case, task, turns, prices[models[0]])
+    worst = _worst(spec.bounds, prices.values(), limit)
     expected = Bill(used.tokens, used.usd).within(worst)
-    return Share(spec.name, models[0], turns, expected, worst, prices[0])
+    return Share(spec.name, models[0], turns, expected, worst, prices)
 
 
 def _conversation(case: Case, task: Task, turns: int, price: Price | None) -> Usage:
@@ -167,7 +172,7 @@ def _conversation(case: Case, task: Task, turns: int, price: Price | None) -> Us
     )
 
 
-def _worst(bounds: Bounds, prices: list[Price | None], limit: Bill) -> Bill:
+def _worst(bounds: Bounds, prices: Iterable[Price | None], limit: Bill) -> Bill:
     tokens = int(min(bounds.tokens, limit.tokens))
     dearest = max(pricing.most(price, tokens) if price else 0.0 for price in prices)
     return Bill(tokens, min(bounds.usd, limit.usd, dearest))
