@@ -17,7 +17,7 @@ review: $(VENV)/.installed ## review the newest commit here, or REPO=â€¦ BASE=â€
 	@BIN=$(BIN) sh tools/review.sh '$(REPO)' '$(BASE)' '$(HEAD)' $(ARGS)
 
 test: $(VENV)/.installed-dev ## run the whole suite
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses auto --dist worksteal $(ARGS)
 
 torture: $(VENV)/.installed-dev ## crashes, store faults, races and edits, all of them; ARGS="kill_points --count 50"
 	@$(BIN)/python -m tests.torture $(ARGS)
