@@ -41,6 +41,7 @@ from orchestrator.errors import ApprovalPending
 from orchestrator.review.change.intake import from_refs
 from orchestrator.review.opening import Opening, Serving, open_case
 from orchestrator.review.toolbox import ANALYSERS
+from orchestrator.sandbox import scratch
 from orchestrator.sandbox.rollback import FileRollback
 from orchestrator.sandbox.worker import WorkerPool
 from orchestrator.stores.sqlite import SqliteStore
@@ -49,7 +50,7 @@ from tests.torture.hostile_model import HostileModel, Prey
 from tests.torture.recorder import Ledger, Listener, Watch, photograph, recording
 
 FULL = 100_000
-A_SESSION = 1000
+A_SESSION = 2500
 CANARY = "c4n4ry-that-stands-outside"
 TEXT = {
     "type": "object",
@@ -191,9 +192,9 @@ class Ground:
         return cls(folder, repo, pool)
 
     def still(self) -> dict[str, object]:
-        """All that must be as it was. What the workers' keeper has goes with the workers."""
-        whole = photograph(self.repo.path, self.folder / "here", self.folder / "tmp")
-        return {path: what for path, what in whole.items() if "/tmp/diffcourt-warden-" not in path}
+        """All that must be as it was, temporary files included."""
+        places = (self.repo.path, self.folder / "here", self.folder / "tmp", scratch.folder())
+        return photograph(*places)
 
 
 def _tools(ledger: Ledger, work: Path, port: int) -> list[Recording]:
@@ -337,6 +338,7 @@ class Session:
 @contextmanager
 def _surroundings(folder: Path) -> Iterator[None]:
     """Where a stray file would land: a folder of its own, and temporary files where they are seen."""
+    scratch.folder()  # made where it always is: it outlives this
     before = os.getcwd(), tempfile.tempdir
     os.chdir(folder / "here")
     tempfile.tempdir = str(folder / "tmp")
@@ -362,7 +364,7 @@ async def _sessions(folder: Path, count: int, say: Callable[[str], None]) -> int
                 ran += session.judge.ran
                 for fault in found:
                     say(f"session {seed - 1}: {fault}")
-    if count >= 4 * A_SESSION:
+    if count >= 2 * A_SESSION:
         print(f"{made} calls in {seed} sessions; the recording tools were allowed: {dict(ran)}")
         failed += len(NEEDS_A_YES - ran.keys())  # then nothing was at stake
     return failed

@@ -78,7 +78,7 @@ class HostileModel:
             name = draw.choice(sorted(self.prey.tools))
         else:
             name = self._odd_name()
-        if name in self.prey.costly and draw.random() < 0.97:
+        if name in self.prey.costly and draw.random() < 0.99:
             name = "read_file"
         id_ = draw.choice(["1", "call", f"call{self.made}", "", "../1", "1/act/a/turn1"])
         return ToolCall(id_, name, self._arguments(name))
