@@ -73,11 +73,8 @@ class ToolBreaker:
         left = self._most(tool) - state.refused
         if state.trying or left > 0:
             state.refused += 1
-            then = f"{left - 1} more calls of it are refused" if left > 1 else "the next may try it"
-            raise ToolDown(
-                f"{tool} broke {state.broken} times in a row and is left alone; "
-                + ("it is being tried" if state.trying else then)
-            )
+            then = f"calls until it is tried again: {left - 1}" if left > 0 else "it is being tried"
+            raise ToolDown(f"{tool} broke {state.broken} times in a row and is left alone; {then}")
 
     def begin(self, tool: str) -> None:
         """A call goes ahead."""

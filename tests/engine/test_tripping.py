@@ -92,9 +92,9 @@ async def test_it_opens_pauses_tries_and_closes() -> None:
         ]
         refused = [why for code, why in journal.refusals().values() if code == "tool_down"]
         assert refused[0] == (
-            "echo broke 3 times in a row and is left alone; 1 more calls of it are refused"
+            "echo broke 3 times in a row and is left alone; calls until it is tried again: 1"
         )
-        assert refused[1].endswith("the next may try it")
+        assert refused[1].endswith("it is tried again: 0")
 
 
 async def test_a_success_in_between_or_a_wrong_question_is_no_break() -> None:
