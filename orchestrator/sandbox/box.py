@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +30,15 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """The paths and powers of one program. Nothing outside can be opened, and nothing is inherited.
+    """The paths of one program. Nothing else can be opened, nothing is inherited, and no network.
 
     The system's programs and libraries, our own installation and the program itself can always be
-    read. There is never a network beyond this machine.
+    read.
 
     Attributes:
         reads: files and folders, with all below them, that it may read.
         writes: files and folders that it may read, write, and remove from.
-        runs: ``ours``: a program that we trust to read hostile text. ``change``: code of the
-            change under review; it may run what it was given, and its files are made its own.
-        loopback: it may use sockets among its own processes; only where they reach nobody else.
     """
 
     reads: tuple[Path, ...] = ()
     writes: tuple[Path, ...] = ()
-    runs: Literal["ours", "change"] = "ours"
-    loopback: bool = False

@@ -18,8 +18,8 @@ TMP_BYTES = 64 << 20
 SHARED_BYTES = 16 << 20
 _PLACES = ("/usr/local/bin", "/usr/bin", "/bin", "/run/current-system/sw/bin")
 _MADE_BY_US = ("/dev/", "/proc/")
-_KEPT = ("CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "KILL", "SETGID", "SETUID", "SETPCAP")
-"""What root's warden needs to give files and users to programs; they keep none of it."""
+_KEPT = ("DAC_OVERRIDE", "DAC_READ_SEARCH", "KILL", "SETGID", "SETUID", "SETPCAP")
+"""What root's warden needs to give programs a user of their own, and to end them."""
 
 
 def find() -> str | None:

@@ -46,14 +46,14 @@ class DenialError(Exception):
     """Something that had to be denied was not, or could not be; nothing may run."""
 
 
-_filters: dict[tuple[bool, bool, bool], bytes] = {}
+_filters: dict[tuple[bool, bool], bytes] = {}
 
 
-def calls(loopback: bool, own_user: bool, programs: bool) -> bytes:
+def calls(own_user: bool, programs: bool) -> bytes:
     """The filter of system calls; made once, for many forks."""
-    key = (loopback, own_user, programs)
+    key = (own_user, programs)
     if key not in _filters:
-        _filters[key] = seccomp_filter(loopback=loopback, metadata=own_user, programs=programs)
+        _filters[key] = seccomp_filter(metadata=own_user, programs=programs)
     return _filters[key]
 
 
@@ -71,8 +71,6 @@ def confine(
     *,
     reads: list[str],
     writes: list[str],
-    change: bool,
-    loopback: bool,
     canary: str,
     user: int | None,
     program: str,
@@ -81,7 +79,7 @@ def confine(
     """Give up everything but the box, for good, and check that it is gone.
 
     Args:
-        reads, writes, change, loopback: as in ``Box``.
+        reads, writes: as in ``Box``.
         canary: a file that this process may read and write until now.
         user: the number to become, None to stay who we are.
         program: what will be started; empty: nothing may be.
@@ -96,20 +94,18 @@ def confine(
             os.close(os.open(canary, mode | os.O_CLOEXEC))
         except OSError as fault:
             raise DenialError(f"the canary cannot be opened before: {fault.strerror}") from None
-    more = kernel.EXECUTE if change else 0
     rules = [
         *system,
         *((path, kernel.READ | kernel.EXECUTE) for path in parts(program)),
-        *((path, kernel.READ | more) for path in reads),
-        *((path, kernel.WRITE | more) for path in writes),
+        *((path, kernel.READ) for path in reads),
+        *((path, kernel.WRITE) for path in writes),
     ]
     if user is not None:
-        _give_away(writes if change else [], user)
-        kernel.become(user, any_file=not change)
+        kernel.become(user)
     kernel.no_new_privileges()
-    kernel.restrict_paths(rules, loopback=loopback)
-    kernel.filter_calls(calls(loopback, user is not None, bool(program)))
-    check(canary, user, loopback=loopback)
+    kernel.restrict_paths(rules)
+    kernel.filter_calls(calls(user is not None, bool(program)))
+    check(canary, user)
 
 
 def system_rules(installed: list[str]) -> list[tuple[str, int]]:
@@ -135,15 +131,6 @@ def parts(program: str) -> list[str]:
     home = os.path.dirname(os.path.dirname(place))
     beside = [os.path.join(home, name) for name in ("lib", "libexec")]
     return [place, *(folder for folder in beside if os.path.isdir(folder))]
-
-
-def _give_away(folders: list[str], user: int) -> None:
-    """Files that code of the change works on are its own: it has no rights over any others."""
-    for folder in folders:
-        os.lchown(folder, user, user)
-        for root, names, files in os.walk(folder):
-            for name in (*names, *files):
-                os.lchown(os.path.join(root, name), user, user)
 
 
 def fault_of_room(outside: str) -> str:
@@ -172,7 +159,7 @@ def fault_of_room(outside: str) -> str:
 # --- the canary -----------------------------------------------------------------------------------
 
 
-def check(canary: str, user: int | None, *, loopback: bool) -> None:
+def check(canary: str, user: int | None) -> None:
     """Try what must be denied.
 
     Raises:
@@ -186,7 +173,7 @@ def check(canary: str, user: int | None, *, loopback: bool) -> None:
     _denied("writing a file outside", os.open, canary, os.O_WRONLY)
     _denied("listing /", os.open, "/", os.O_RDONLY)
     _denied("reading of a process", os.open, "/proc/self/environ", os.O_RDONLY)
-    for family in (_socket.AF_NETLINK,) if loopback else _FAMILIES:
+    for family in _FAMILIES:
         for kind in (_socket.SOCK_STREAM, _socket.SOCK_DGRAM):
             _denied("the network", _socket.socket, family, kind)
 

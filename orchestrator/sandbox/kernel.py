@@ -75,12 +75,11 @@ def landlock_version() -> int:
     return max(0, version)
 
 
-def restrict_paths(rules: Iterable[tuple[str, int]], *, loopback: bool = False) -> None:
+def restrict_paths(rules: Iterable[tuple[str, int]]) -> None:
     """Open nothing from now on but what the rules allow; children inherit it.
 
     Args:
         rules: a path and what is allowed there and below.
-        loopback: TCP is allowed.
 
     Raises:
         OSError: a path cannot be opened, or the kernel refuses.
@@ -88,7 +87,7 @@ def restrict_paths(rules: Iterable[tuple[str, int]], *, loopback: bool = False) 
     version = landlock_version()
     extra = sum(1 << bit for bit, since in ((13, 2), (14, 3), (15, 5)) if version >= since)
     handled = _OLDEST_RIGHTS | extra
-    tcp = _ALL_TCP if version >= 4 and not loopback else 0
+    tcp = _ALL_TCP if version >= 4 else 0
     asked = _Ruleset(handled, tcp, _ALL_SCOPES if version >= 6 else 0)
     size = 24 if version >= 6 else 16 if version >= 4 else 8
     made = _libc.syscall(_CREATE_RULESET, ctypes.byref(asked), ctypes.c_size_t(size), 0)
@@ -142,12 +141,11 @@ def can_change_user() -> bool:
     return all(held >> bit & 1 for bit in (_SETUID, _SETGID, _SETPCAP, _DAC_OVERRIDE))
 
 
-def become(user: int, *, any_file: bool) -> None:
-    """Become a user without rights.
+def become(user: int) -> None:
+    """Become a user whose only right is to pass over files' permissions: Landlock says which files.
 
     Args:
         user: its number, taken for the group too.
-        any_file: keep the right to pass over files' permissions: Landlock says which files.
 
     Raises:
         OSError: it was refused.
@@ -156,9 +154,9 @@ def become(user: int, *, any_file: bool) -> None:
     os.setgroups([])
     os.setresgid(user, user, user)
     os.setresuid(user, user, user)
-    kept = 1 << _DAC_OVERRIDE | 1 << _DAC_READ_SEARCH if any_file else 0
+    kept = 1 << _DAC_OVERRIDE | 1 << _DAC_READ_SEARCH
     header = _Header(_CAPABILITIES_V3, 0)
     sets = _Sets(kept, kept, kept, 0, 0, 0)
     _checked(_libc.capset(ctypes.byref(header), ctypes.byref(sets)), "capset")
-    for right in (_DAC_OVERRIDE, _DAC_READ_SEARCH) if any_file else ():
+    for right in (_DAC_OVERRIDE, _DAC_READ_SEARCH):
         _prctl(_AMBIENT, _AMBIENT_RAISE, right)

@@ -49,8 +49,6 @@ def _box(reads: Sequence[Path]) -> dict[str, Any]:
         "canary": os.fspath(scratch.canary()),
         "system": system_rules(installed()),
         "writes": [],
-        "change": False,
-        "loopback": False,
         "program": "",
     }
 

@@ -157,8 +157,6 @@ def _on_the_wire(box: Box, program: str) -> dict[str, Any]:
         "reads": [os.fspath(path) for path in box.reads],
         "writes": [os.fspath(path) for path in box.writes],
         "program": program,
-        "change": box.runs == "change",
-        "loopback": box.loopback,
     }
 
 

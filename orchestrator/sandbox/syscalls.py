@@ -75,8 +75,7 @@ PROGRAMS = ("execve", "execveat")
 
 _NEW_NAMESPACES = 0x7E020080  # every CLONE_NEW flag
 _TERMINAL = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX: typing into somebody's terminal
-_UNIX, _INET, _INET6 = 1, 2, 10
-_STREAM, _PACKET, _RAW = 1, 5, 3
+_UNIX, _STREAM, _PACKET = 1, 1, 5
 
 _LOAD, _EQUAL, _GREATER, _AT_LEAST, _ANY_OF, _AND, _RETURN = (
     0x20, 0x15, 0x25, 0x35, 0x45, 0x54, 0x06,
@@ -115,16 +114,6 @@ def _pairs() -> list[Step]:
     ]
 
 
-def _sockets() -> list[Step]:
-    """Where sockets are allowed: the common families, and nothing raw."""
-    return [
-        *_argument(0, [(_EQUAL, 3, 0, _UNIX), (_EQUAL, 2, 0, _INET), (_EQUAL, 1, 0, _INET6)]),
-        (_RETURN, 0, 0, _REFUSED),
-        *_argument(1, [(_AND, 0, 0, 0xF), (_EQUAL, 0, 1, _RAW), (_RETURN, 0, 0, _REFUSED)]),
-        (_RETURN, 0, 0, _ALLOW),
-    ]
-
-
 def _some(index: int, code: int, values: tuple[int, ...]) -> list[Step]:
     """Refuse the call when its argument compares so with one of the values."""
     tests = [step for value in values for step in ((code, 0, 1, value), (_RETURN, 0, 0, _REFUSED))]
@@ -142,14 +131,10 @@ def _unless_null(index: int) -> list[Step]:
     ]
 
 
-def seccomp_filter(
-    *, loopback: bool = False, sessions: bool = False, metadata: bool = False, programs: bool = True
-) -> bytes:
+def seccomp_filter(*, metadata: bool, programs: bool) -> bytes:
     """The filter as an array of ``sock_filter``.
 
     Args:
-        loopback: sockets are allowed.
-        sessions: leaving the process group is allowed.
         metadata: changing permissions, owners and times by path is allowed.
         programs: starting programs is allowed.
     """
@@ -160,13 +145,8 @@ def seccomp_filter(
         "ioctl": _some(1, _EQUAL, _TERMINAL),
         "socketpair": _pairs(),
     }
-    refused = [*ALWAYS, "truncate"]  # Landlock learnt of it late; ftruncate needs an open file
-    if loopback:
-        looked_at["socket"] = _sockets()
-    else:
-        refused += NETWORK
-    if not sessions:
-        refused += SESSIONS
+    # Landlock learnt of truncate late; ftruncate needs an open file.
+    refused = [*ALWAYS, *NETWORK, *SESSIONS, "truncate"]
     if not metadata:
         refused += METADATA
         looked_at["utimensat"] = _unless_null(1)

@@ -65,7 +65,7 @@ class Warden:
         self._system = confine.system_rules(installed)
         self._change_user = self._confined and kernel.can_change_user()
         if self._confined:
-            confine.calls(loopback=False, own_user=self._change_user, programs=True)
+            confine.calls(own_user=self._change_user, programs=True)
         self._user = os.getpid() * 31  # two runs side by side rarely share a number
         self._jobs: dict[int, tuple[int, int]] = {}  # socket → process, its descriptor or -1
         self._left: set[int] = set()  # jobs that nobody waits for any more

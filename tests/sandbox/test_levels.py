@@ -132,7 +132,7 @@ sys.path.insert(0, {str(Path(confine.__file__).parents[2])!r})
 from orchestrator.sandbox import confine, kernel
 kernel.{broken} = lambda *given, **named: None
 try:
-    confine.confine(reads=[], writes=[], change=False, loopback=False, canary={str(canary)!r},
+    confine.confine(reads=[], writes=[], canary={str(canary)!r},
         user=61500 if kernel.can_change_user() else None, program="/bin/true",
         system=confine.system_rules([]))
 except (confine.DenialError, OSError) as fault:

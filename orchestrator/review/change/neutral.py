@@ -23,6 +23,7 @@ _CONFIG = (
     ("core.splitIndex", "false"),
     ("core.untrackedCache", "false"),
     ("core.warnAmbiguousRefs", "true"),
+    ("credential.helper", ""),
     ("diff.external", ""),
     ("gpg.program", "false"),
     ("log.showSignature", "false"),
