@@ -27,6 +27,9 @@ from orchestrator.review.toolbox import TOOLS
 from orchestrator.review.verdict import Verdict
 from orchestrator.stores.base import RunStore
 
+SAYS = ("said", "state", "decision", "verdict")
+"""The parts of a note that say in a few words what it is about."""
+
 DAY = 24 * 3600.0
 
 
@@ -161,7 +164,7 @@ def _noted(body: Mapping[str, Any]) -> str:
     if "exchanges" in body:
         observations, turns = len(body["observations"]), body["exchanges"]
         return f"no room in the window: {observations} observations, {turns} turns left out"
-    said = body.get("state") or body.get("decision") or body.get("verdict") or ""
+    said = next((body[name] for name in SAYS if body.get(name)), "")
     return f"{said}: {body['why']}" if said and "why" in body else str(said)
 
 

@@ -9,6 +9,7 @@ from functools import partial
 
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.settings import OFFLINE, Settings
+from orchestrator.engine.calls import Relay
 from orchestrator.engine.choice import Choice, answerers, as_named, choose
 from orchestrator.engine.models import PRICES_FILE, price_of
 from orchestrator.engine.types import AgentSpec
@@ -31,10 +32,11 @@ async def serve(settings: Settings, catalog: Catalog) -> AsyncIterator[Serving]:
     if settings.provider == OFFLINE:
         yield Serving(OfflineModel(), chosen, notes)
         return
-    made = make_model(settings.provider, catalog.models, catalog.prices, env=os.environ)
+    calls, name = Relay(), settings.provider
+    made = make_model(name, catalog.models, catalog.prices, env=os.environ, on_event=calls)
     keys = tuple(os.environ.get(entry.key_env, "") for entry in catalog.models.providers.values())
     async with made as model:
-        yield Serving(model, chosen, notes, keys)
+        yield Serving(model, chosen, notes, keys, calls)
 
 
 def offer(

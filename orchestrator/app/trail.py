@@ -84,7 +84,8 @@ def _said(row: Row, body: Mapping[str, Any]) -> Act:
     if row.kind == SEAL:
         what, authority = f"signed rows 1 to {row.seq - 1}", f"key {body.get('key')}"
     else:
-        said = next((body[name] for name in ("state", "decision", "verdict") if name in body), "")
+        says = ("said", "state", "decision", "verdict")
+        said = next((body[name] for name in says if name in body), "")
         if "rung" in body:
             said = f"{body['agent']} climbs to {body['rung']}: {body['why']}"
         if row.key.startswith(APPROVAL):

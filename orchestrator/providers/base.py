@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from types import ModuleType
 from typing import Any
 
 import anyio
 
+from orchestrator.engine.calls import CallEvent, OnCall
 from orchestrator.engine.models import Prices, Provider, price_of
 from orchestrator.engine.types import Json, Request, Response, Usage
 from orchestrator.errors import ModelError
@@ -19,9 +21,7 @@ from orchestrator.providers.breaker import Breaker, State
 from orchestrator.providers.counting import input_tokens
 from orchestrator.providers.faults import Transient, rejected
 from orchestrator.providers.reply import MAX_BYTES, Reply, Unusable, an_object, loads, settle
-from orchestrator.providers.retry import CallEvent, Patience
-
-OnEvent = Callable[[CallEvent], None]
+from orchestrator.providers.retry import Patience
 
 
 def ignore(event: CallEvent) -> None:
@@ -50,7 +50,7 @@ class ApiModel(ABC):
         prices: Prices,
         patience: Patience,
         secret: str,
-        on_event: OnEvent = ignore,
+        on_event: OnCall = ignore,
     ) -> None:
         self.client = client
         self.name, self.provider = provider.name, provider
@@ -95,15 +95,14 @@ class ApiModel(ABC):
             ModelError: no usable answer came; one line that says what to do.
         """
         who = f"{self.name} {request.model}"
-        body, lost = self.body(request), 0
+        body, lost, failed = self.body(request), 0, 0
+        about = partial(CallEvent, provider=self.name, model=request.model, agent=request.agent)
 
         def report(fault: Transient, wait: float) -> None:
-            nonlocal lost
-            lost += fault.lost
-            event = CallEvent(
-                "retry", self.name, request.model, request.agent, str(fault), wait, fault.lost
-            )
-            self._on_event(event)
+            nonlocal lost, failed
+            lost, failed = lost + fault.lost, failed + 1
+            told = about("retry", detail=str(fault), number=failed, wait=wait, lost=fault.lost)
+            self._on_event(told)
 
         try:
             data = await self._patience.run(
@@ -113,6 +112,9 @@ class ApiModel(ABC):
                 report,
             )
         except ModelError as fault:
+            if fault.billed:
+                why = f"the last try may have been billed: {fault}"
+                self._on_event(about("lost", detail=why, number=failed + 1, lost=True))
             fault.billed = fault.billed or lost > 0
             raise
         try:

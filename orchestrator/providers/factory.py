@@ -17,8 +17,9 @@ from orchestrator.errors import InputError
 if TYPE_CHECKING:
     import ssl
 
+    from orchestrator.engine.calls import OnCall
     from orchestrator.providers.anthropic import AnthropicModel
-    from orchestrator.providers.base import ApiModel, OnEvent
+    from orchestrator.providers.base import ApiModel
     from orchestrator.providers.compatible import CompatibleModel
     from orchestrator.providers.openai import OpenAIModel
     from orchestrator.providers.retry import Patience
@@ -52,7 +53,7 @@ def make_model(
     *,
     env: Mapping[str, str],
     base_url: str | None = None,
-    on_event: OnEvent | None = None,
+    on_event: OnCall | None = None,
     patience: Patience | None = None,
 ) -> AbstractAsyncContextManager[ApiModel]:
     """Open a provider's model; all agents share it, and its one client.
@@ -95,7 +96,7 @@ class _Access:
 
 @asynccontextmanager
 async def _opened(
-    access: _Access, prices: Prices, patience: Patience | CallPolicy, on_event: OnEvent | None
+    access: _Access, prices: Prices, patience: Patience | CallPolicy, on_event: OnCall | None
 ) -> AsyncIterator[ApiModel]:
     # These and the SDKs take up to two seconds to import; whoever chose no such provider waits for
     # none of it.

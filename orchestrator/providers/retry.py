@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import anyio
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential
@@ -17,27 +16,6 @@ from orchestrator.providers.faults import Transient
 
 JITTER = 0.25
 """Waits are up to this part longer, so that agents that failed together do not return together."""
-
-
-@dataclass(frozen=True, slots=True)
-class CallEvent:
-    """What happened around a call that whoever keeps a record should know.
-
-    Attributes:
-        kind: ``retry``: a try failed and there will be another. ``breaker``: it changed its state.
-        provider, model, agent: whose call; no agent for the breaker, which all share.
-        detail: why, in words; for the breaker ``closed -> open: why``.
-        wait: seconds until the next try.
-        lost: the failed try may have been answered, and billed, without our seeing it.
-    """
-
-    kind: Literal["retry", "breaker"]
-    provider: str
-    model: str
-    agent: str
-    detail: str
-    wait: float = 0.0
-    lost: bool = False
 
 
 @dataclass

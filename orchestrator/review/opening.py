@@ -12,6 +12,7 @@ from orchestrator.catalog.catalog import Catalog, load
 from orchestrator.catalog.settings import OFFLINE, Settings
 from orchestrator.catalog.source import Source
 from orchestrator.engine.agent import Harness, as_reported
+from orchestrator.engine.calls import Relay, say_once
 from orchestrator.engine.choice import Choice, as_named
 from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.executor import Executor
@@ -46,12 +47,14 @@ class Serving:
 
     Attributes:
         secrets: the keys that it may be called with, under whatever name they are kept.
+        calls: tells what happens around calls; None where nothing does.
     """
 
     model: Model
     choose: Callable[[AgentSpec], Choice] = as_named
     notes: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
+    calls: Relay | None = None
 
 
 @asynccontextmanager
@@ -155,6 +158,7 @@ async def open_case(change: Change, journal: Journal, opening: Opening) -> Async
         )
         tools = [UseSkill(), *build(ground, catalog.tool_policy), *from_elsewhere]
         journal.redact.add(serving.secrets)
+        _listen(serving, journal, opening.observer)
         guards = Guards(catalog.guards, opening.environment, opening.tier, journal)
         harness = Harness(
             guards.model(serving.model),
@@ -166,10 +170,17 @@ async def open_case(change: Change, journal: Journal, opening: Opening) -> Async
             LoopPolicy(**settings.loops.model_dump()),
             as_reported if serving.model.name == OFFLINE else guards.report,
         )
-        for note in serving.notes:
-            opening.observer(Event("note", journal.elapsed(), detail=note))
         budget = _budget(settings, journal)
         yield Case(session, catalog, settings, harness, budget, focus, serving.notes)
+
+
+def _listen(serving: Serving, journal: Journal, observer: Observer) -> None:
+    """Note, and tell, what is known of the models, and from now on what happens around calls."""
+    if serving.calls is not None:
+        serving.calls.listen(journal, observer)
+    for note in serving.notes:
+        say_once(journal, note)
+        observer(Event("note", journal.elapsed(), detail=note))
 
 
 def _executor(

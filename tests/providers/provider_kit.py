@@ -9,6 +9,7 @@ from orchestrator.catalog.models import load_models
 from orchestrator.catalog.prices import load_prices
 from orchestrator.catalog.source import shipped
 from orchestrator.engine.agent import AgentResult, Harness, run_agent
+from orchestrator.engine.calls import CallEvent
 from orchestrator.engine.events import ignore
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal
@@ -32,7 +33,6 @@ from orchestrator.engine.types import (
 )
 from orchestrator.providers.base import ApiModel
 from orchestrator.providers.factory import make_model
-from orchestrator.providers.retry import CallEvent
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.testing.script import Line
 from orchestrator.testing.server import KEY, Server, running

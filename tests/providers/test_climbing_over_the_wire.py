@@ -12,12 +12,14 @@ import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from whole_kit import BASE, HEAD, POLICY, judges, reports, serving
 
+from orchestrator import app
 from orchestrator.cli.main import main
+from orchestrator.engine.events import Event, ignore
 from orchestrator.engine.types import Json, Response
-from orchestrator.testing.script import Line, Refuse
+from orchestrator.testing.script import Cut, Line, Refuse
 from orchestrator.testing.scripted import calls
 from orchestrator.testing.server import Server
-from tests.review.review_kit import change
+from tests.review.review_kit import change, options
 
 NAME = "openai-compatible"
 REVIEW = ("review", "--provider", NAME, "--pattern", "single", "--base", "HEAD~1", "--quiet")
@@ -125,3 +127,60 @@ def test_killed_between_two_rungs_it_pays_for_nothing_twice(repo: Path, says) ->
     asked = [seen.body["max_tokens"] for seen in server.seen if seen.agent == "generalist"]
     assert len(asked) == 4
     assert asked[0] < asked[1] == asked[2]  # the rung that was reached, and not the first again
+
+
+PATIENT = {
+    **POLICY,
+    ".diffcourt/config/models.yaml": "calls: {attempts: 4, timeout: 20, deadline: 30, first_wait: "
+    "0.01, longest_wait: 0.02, breaker: {failures: 2, cooldown: 0.05}}\n",
+    ".diffcourt/config/prices.yaml": "prices: {}\n",
+}
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_what_happens_around_calls_is_in_the_journal_and_not_in_the_digest(
+    says, tmp_path: Path, capsys: pytest.CaptureFixture[str], backend: str
+) -> None:
+    repo = change(tmp_path, {**BASE, **PATIENT}, HEAD).path
+    asked = options(repo, provider=NAME, pattern="single")
+    down = Refuse(503, "down"), Cut(30, NOTHING)
+    with says(*WORK) as server:
+        calm = app.review(asked, ignore, backend=backend)
+        server.finish()
+    told: list[Event] = []
+    with says(Refuse(429, headers={"retry-after": "0.01"}), *down, *WORK) as server:
+        verdict = app.review(asked, told.append, backend=backend)
+        server.finish()
+    assert verdict.digest == calm.digest
+    assert command(repo, "show", verdict.run_id, "--json") == 0
+    timeline = json.loads(capsys.readouterr().out)["timeline"]
+    around = [(e["key"], e["summary"]) for e in timeline if e["key"].startswith("calls/")]
+    assert [key.split("/")[2] for key, _ in around] == [
+        "note", "retry", "retry", "breaker", "retry", "breaker", "breaker",
+    ]  # fmt: skip
+    lines = [line for _, line in around]
+    assert "no price is known for local-model" in lines[0]
+    assert lines[1].startswith(
+        "generalist, openai-compatible local-model: try 1 failed (status 429"
+    )
+    assert "try 3 failed, which may have been billed (the reply broke off" in lines[4]
+    assert [line.split(": ")[1] for line in lines if "the breaker of" in line] == [
+        "closed -> open",
+        "open -> half-open",
+        "half-open -> closed",
+    ]
+    assert [event.detail for event in told if event.kind == "note"][-6:] == lines[1:]
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_last_try_that_was_lost_is_in_the_journal(
+    repo: Path, says, capsys: pytest.CaptureFixture[str], backend: str
+) -> None:
+    asked = options(repo, provider=NAME, pattern="single")
+    with says(*[Cut(30, NOTHING)] * 3, *WORK) as server:
+        verdict = app.review(asked, ignore, backend=backend)
+        server.finish()
+    assert [step.rung for step in verdict.escalations] == ["strongest"]
+    assert command(repo, "show", "latest", "--json") == 0
+    (lost,) = [e for e in json.loads(capsys.readouterr().out)["timeline"] if "/lost" in e["key"]]
+    assert "the last try may have been billed" in lost["summary"]
