@@ -64,6 +64,8 @@ class Warden:
         self._confine, self._kernel = confine, kernel
         self._system = confine.system_rules(installed)
         self._change_user = self._confined and kernel.can_change_user()
+        # Processes are counted by user, within a user namespace.
+        self._counts = self._change_user or level == "bubblewrap"
         if self._confined:
             confine.calls(own_user=self._change_user, programs=True)
         self._user = os.getpid() * 31  # two runs side by side rarely share a number
@@ -121,7 +123,8 @@ class Warden:
                 os.dup2(stream, number)
             self._kernel.default_signals()
             os.chdir(request["cwd"])
-            for what, value in request["limits"]:
+            counted = [(resource.RLIMIT_NPROC, request["processes"])] if self._counts else []
+            for what, value in (*request["limits"], *counted):
                 hard = resource.getrlimit(what)[1]
                 bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
                 resource.setrlimit(what, (bound, bound))
@@ -137,10 +140,7 @@ class Warden:
     def _confine_to(self, request: dict[str, Any]) -> None:
         if self._fault:
             raise self._confine.DenialError(self._fault)
-        user = None
-        if self._change_user:
-            user = self._confine.user_of(self._user)
-            resource.setrlimit(resource.RLIMIT_NPROC, (request["processes"],) * 2)
+        user = self._confine.user_of(self._user) if self._change_user else None
         self._confine.confine(**request["box"], canary=self._canary, user=user, system=self._system)
         self._kernel.die_with_parent()
 

@@ -142,6 +142,20 @@ except (confine.DenialError, OSError) as fault:
     assert done.stdout.startswith(b"refused:")
 
 
+async def test_a_warden_that_died_is_one_clear_line_and_then_replaced(sandbox) -> None:
+    assert await word() == "served"
+    running = process.start(["/bin/sleep", "60"], box=Box())
+    for warden in sandbox._wardens:
+        warden._process.kill()
+    with pytest.raises(SandboxError, match="warden is gone"):
+        await running.wait()
+    await running.aclose()
+    with anyio.fail_after(20):
+        while any(warden.alive for warden in sandbox._wardens):
+            await anyio.sleep(0.01)
+    assert await word() == "served"
+
+
 async def test_a_canary_that_is_gone_refuses_everything(sandbox, monkeypatch, tmp_path) -> None:
     monkeypatch.setattr(scratch, "canary", lambda: tmp_path / "none")
     sandbox.use("landlock")
