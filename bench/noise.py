@@ -1,7 +1,8 @@
 """How quiet is the review? Releases of well-known packages, diffed one against the next.
 
-Downloads releases at run time (pip, and npm where it is installed), commits one on top of the other, reviews the change offline, and prints the verdict per pair, how often each rule fired, and
-a sample of findings for a person to judge.
+Downloads releases at run time (pip, and npm where it is installed), commits one on top of the other,
+reviews the change offline, and prints the verdict per pair, how often each rule fired, and a sample of
+findings for a person to judge.
 
     python bench/noise.py [--show RULE] [--sample N] [--kind wheel] [--folder DIR] [PAIR ...]
 

@@ -2,8 +2,10 @@
 
 A finding's fingerprint is its rule, the text it stands on and the scope around it, without line
 numbers or indentation, so that code that moved stays quiet. A finding is new when its fingerprint
-stands more often in head than in base. Findings that are left over are paired once more without the
-scope: a defect in a function that was renamed or moved was there before.
+stands more often in head than in base. What is left over is paired once more without the scope: a
+defect in a function that was renamed or moved was there before. At last findings of tools that know
+calls by their names alone are paired by what is said of them: a call that was only written anew, in
+the same function, was there before. What flows into it is for the tracer to say.
 """
 
 from __future__ import annotations
@@ -61,7 +63,16 @@ def new_findings(
             on added lines are the new ones.
     """
     unmatched, spare = _pair(base, head, added, lambda placed: placed.identity)
-    return _pair(spare, unmatched, added, lambda placed: (placed.rule, placed.text))[0]
+    unmatched, spare = _pair(spare, unmatched, added, lambda placed: (placed.rule, placed.text))
+    return _pair(spare, unmatched, added, _without_text)[0]
+
+
+def _without_text(placed: Placed) -> tuple[str, ...]:
+    """What a finding that is not sure is recognised by when its statement was written anew."""
+    raw = placed.raw
+    if raw.confidence == 1 or not placed.scope:
+        return placed.identity
+    return "anew", placed.rule, raw.path, placed.scope, raw.message
 
 
 def _pair(

@@ -232,3 +232,22 @@ async def test_what_no_grammar_reads_is_one_gap_and_fails_the_check_of_its_langu
     status = {check.name: check.status for check in verdict.required_checks}
     assert status["other-languages"] == "failed"
     assert status["scripts"] == "not_applicable"
+
+
+async def test_a_call_that_was_only_written_anew_is_old_and_another_one_is_not(
+    tmp_path: Path,
+) -> None:
+    anew = SHELL.replace('"ls " + name', '"ls -l " + name')
+    verdict = await review(change(tmp_path / "a", {"app.py": SHELL}, {"app.py": anew}))
+    assert "security.subprocess-shell" not in rules(verdict)
+    other = (
+        SHELL
+        + '\n\ndef more(name):\n    """Run."""\n    subprocess.run("cat " + name, shell=True)\n'
+    )
+    verdict = await review(change(tmp_path / "b", {"app.py": SHELL}, {"app.py": other}))
+    assert [f.start_line for f in verdict.findings if f.rule == "security.subprocess-shell"] == [11]
+    # Outside data that gets there is new, whatever stood there.
+    flows = SHELL.replace("import subprocess", "import subprocess\nfrom flask import request")
+    flows = flows.replace('"ls " + name', 'request.args["x"]')
+    verdict = await review(change(tmp_path / "c", {"app.py": SHELL}, {"app.py": flows}))
+    assert "security.command-injection" in rules(verdict)

@@ -127,6 +127,13 @@ def _left_over(result: Mapping[str, Any], copies: Copies, name: str) -> bool:
     return not _MEANT.search(copies.text(name, row, row))
 
 
+def _is_a_name(result: Mapping[str, Any], copies: Copies, name: str) -> bool:
+    """In tests a type in quotes that names nothing is often what is tested."""
+    row, column = result["location"]["row"], result["location"]["column"]
+    before = copies.text(name, row, row)[: column - 1]
+    return not before.endswith(("'", '"')) or not is_test(copies.paths[name])
+
+
 def _hides_a_definition(result: Mapping[str, Any], copies: Copies, name: str) -> bool:
     """In tests an argument that has an imported fixture's name is how a fixture is asked for."""
     row, column = result["location"]["row"], result["location"]["column"]
@@ -144,6 +151,7 @@ _IN_CONTEXT: Mapping[str, Callable[[Mapping[str, Any], Copies, str], bool]] = Ma
     {
         "F401": _left_over,
         "F811": _hides_a_definition,
+        "F821": _is_a_name,
         "S303": _guards_a_secret,
         "S324": _guards_a_secret,
     }

@@ -46,6 +46,7 @@ _ENGLISH = re.compile(
 _WORDS = re.compile(r"\w+")
 _MANY_WORDS = 60
 _SHARE = 0.03  # of English text every tenth word or more is one of these
+_COMMIT = re.compile(r"/commit/[0-9a-f]{7}")
 
 
 class Typos(ProgramAnalyser):
@@ -122,7 +123,8 @@ def _sentences(lines: list[str]) -> Iterator[str]:
         if _FENCE.match(line):
             fenced = not fenced
         code = fenced or line.startswith(("    ", "\t", ".. ", ">>>")) or _FENCE.match(line)
-        yield "" if code else line
+        # A line that links to a commit quotes what that said of itself.
+        yield "" if code or _COMMIT.search(line) else line
 
 
 def _comments(lines: list[str], suffix: str) -> Iterator[str]:

@@ -108,7 +108,9 @@ def _is_gone(
     if obj.is_alias and obj.inherited and _definer_is_public(obj):
         return False  # said of the class that defines it
     if obj.is_attribute and name in was.parameters(f"{owner}.__init__"):
-        return name in now.parameters(f"{owner}.__init__")  # else said of the constructor
+        # Else said of the constructor.
+        kept = name in now.parameters(f"{owner}.__init__")
+        return kept and not tree.may_have(now.source, owner, name)
     return not tree.may_have(now.source, owner, name)
 
 
@@ -148,6 +150,8 @@ def _signature_change(
     plain = was.fixed_signature(symbol) and now.fixed_signature(symbol)
     if old is None or new is None or not plain or was.deprecated(symbol):
         return None
+    if str(getattr(new, "returns", "")).rpartition(".")[2] in {"NoReturn", "Never"}:
+        return None  # there is to refuse every call
     renamed = _renamed(list(old.parameters), list(new.parameters))
     named: dict[Kind, list[str]] = {}
     for one in several:

@@ -161,7 +161,7 @@ class Surface:
         """Say of each member whether users may rely on it; griffe looks here first."""
         listed = self.module.exports
         all_names = None if listed is None else {one for one in listed if isinstance(one, str)}
-        bound_once = _unconditional(self.source.tree)
+        bound_once = _unconditional(self.source)
         reexported = _reexported(self.source)
         for name, member in self.module.members.items():
             if self.exposed is not None:
@@ -197,16 +197,18 @@ def _says_nothing(member: griffe.Object | griffe.Alias) -> bool:
     return called in _NOT_API_CALLS
 
 
-def _unconditional(tree: ast.Module) -> frozenset[str]:
+def _unconditional(source: Source) -> frozenset[str]:
     """Names that the module always binds, by definition or assignment."""
     found: set[str] = set()
-    for one in tree.body:
+    stub = source.path.endswith(".pyi")
+    for one in source.tree.body:
         if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             found.add(one.name)
         elif isinstance(one, ast.Assign):
             found |= {to.id for to in one.targets if isinstance(to, ast.Name)}
         elif isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
-            found.add(one.target.id)
+            # Without a value it is, but for a stub, the type of what is bound elsewhere.
+            found |= {one.target.id} if one.value is not None or stub else set()
     return frozenset(found)
 
 

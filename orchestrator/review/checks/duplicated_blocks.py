@@ -1,7 +1,8 @@
 """Blocks of Python that the change writes though they stand somewhere else already.
 
-Lines are compared without their indentation; blank lines, comments, imports and lone brackets do
-not count. A block that only moved stands once, and one that stood twice in base is old.
+Lines are compared without their indentation; blank lines, comments, docstrings, imports, lone
+brackets and lines that hand a value on under its own name do not count. A block that only moved
+stands once, and one that stood twice in base is old.
 """
 
 from __future__ import annotations
@@ -24,7 +25,12 @@ NEEDS_TREE = True
 LINES = 12  # significant lines that make a block
 WORDS = 25  # least number of different words in it: tables and boilerplate have fewer
 
-_INSIGNIFICANT = re.compile(r"(?:#.*|import\b.*|from\b.*\bimport\b.*|@\w+|pass|else:|try:|[\W_]*)")
+_INSIGNIFICANT = re.compile(
+    r"(?:#.*|import\b.*|from\b.*\bimport\b.*|@\w+|pass|else:|try:|[\W_]*"
+    # a parameter with its type or default, an argument, an attribute named as its parameter
+    r"|\w+(?:: [^=]+)?(?: ?= ?[\w.]+)?,|(\w+)=\1,?|self\.(\w+) = \2)"
+)
+_QUOTES = re.compile(r'"""|\'\'\'')
 _WORD = re.compile(r"[A-Za-z_]\w+")
 
 Block = tuple[str, ...]
@@ -51,10 +57,17 @@ def windows(root: str, path: str) -> Iterator[Window]:
         Gap: it cannot be read, or is too large.
     """
     kept: list[tuple[int, str]] = []
+    quoted = False
     for number, line in enumerate(Source(path, read(root, path)).lines, 1):
         text = " ".join(line.split())
-        if not _INSIGNIFICANT.fullmatch(text):
+        marks = len(_QUOTES.findall(text))
+        if (
+            not quoted
+            and not text.startswith(('"""', "'''"))
+            and not _INSIGNIFICANT.fullmatch(text)
+        ):
             kept.append((number, text))
+        quoted ^= marks % 2 == 1
     for at in range(len(kept) - LINES + 1):
         part = kept[at : at + LINES]
         yield Window(path, part[0][0], part[-1][0], tuple(text for _, text in part))

@@ -82,10 +82,19 @@ def _judge(
             continue  # leads out of the repository: a code host's own pages
         if not path:
             place = source.path
+        elif _is_label(source.path, path, files):
+            continue
         if place not in files and place not in folders and place != ".":
             yield Finding("missing-target", line, f"{path} does not exist", confidence=0.9)
         elif parts.fragment and place.endswith((".md", ".markdown")):
             yield from _anchor(root, place, parts.fragment, line)
+
+
+def _is_label(page: str, path: str, files: frozenset[str]) -> bool:
+    """Whether a target may be a label that Sphinx resolves, as its Markdown allows."""
+    if "." in path or "/" in path:
+        return False
+    return any(f"{folder}/conf.py" in files for folder in _above(page)) or "conf.py" in files
 
 
 def _anchor(root: str, place: str, fragment: str, line: int) -> Iterator[Finding]:

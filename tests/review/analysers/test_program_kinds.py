@@ -171,6 +171,14 @@ async def test_import_that_is_meant_is_not_left_over(export: Export, line: str) 
     assert [(found.path, found.code) for found in report.findings] == [("b.py", "F401")]
 
 
+async def test_in_tests_a_type_in_quotes_may_name_nothing(export: Export) -> None:
+    text = "class A:\n    a: 'Gone'\n    b: Gone\n"
+    side = export({"tests/test_a.py": text, "a.py": text})
+    report = await Ruff({"F821"}).run(side, ["tests/test_a.py", "a.py"])
+    places = [(found.path, found.line) for found in report.findings]
+    assert places == [("a.py", 2), ("a.py", 3), ("tests/test_a.py", 3)]
+
+
 async def test_fixture_asked_for_by_name_hides_nothing(export: Export) -> None:
     text = (
         "from fixtures import server\n\n\ndef test_a(server):\n    assert server\n\n\n"

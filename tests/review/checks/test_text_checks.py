@@ -163,3 +163,10 @@ def api(tmp_path: Path, before: str, after: str | None) -> list[str]:
 )
 def test_public_api_by_pairs(before: str, after: str, broken: bool, tmp_path: Path):
     assert bool(api(tmp_path, before, after)) is broken
+
+
+def test_a_label_of_sphinx_is_no_file(tmp_path: Path):
+    page, tree = "docs/guide/a.md", ["docs/guide/a.md", "docs/conf.py"]
+    assert codes(look(links, tmp_path, page, "[x](custom-label)\n", tree=tree)) == []
+    assert codes(look(links, tmp_path, page, "[x](gone.md)\n", tree=tree)) == ["missing-target"]
+    assert codes(look(links, tmp_path, page, "[x](LICENSE)\n")) == ["missing-target"]

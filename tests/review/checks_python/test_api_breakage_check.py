@@ -334,3 +334,25 @@ def test_without_the_rest_of_the_tree_it_stays_quiet_rather_than_guess(compare: 
     assert (
         compare(check, base, PROJECT | {"pkg/mod.py": start + method("", "(B)")})["findings"] == []
     )
+
+
+def test_a_type_for_what_a_loop_binds_is_no_promise(broken: Broken) -> None:
+    loop = "for key in list(globals()):\n    pass\n"
+    assert broken(f"X = 1\nkey: str\n{loop}", f"X = 1\n{loop}") == []
+    assert broken("X = 1\nkey: str = ''\n", "X = 1\n") != []
+    assert broken("X: int\nkey: str\n", "X: int\n", path="pkg/mod.pyi") != []
+
+
+def test_an_attribute_that_a_base_keeps_is_there(broken: Broken) -> None:
+    base = "class Base:\n    hook = None\n\n\n"
+    before = f"{base}class A(Base):\n    def __init__(self, hook=None):\n        self.hook = hook\n"
+    after = (
+        f"{base}class A(Base):\n    def __init__(self, hook=None):\n        super().__init__()\n"
+    )
+    assert broken(before, after) == []
+    assert broken(before.replace("(Base)", ""), after.replace("(Base)", "")) != []
+
+
+def test_a_function_that_only_refuses_may_take_what_it_likes(broken: Broken) -> None:
+    assert broken("def f(a=1): raise E\n", "def f(a) -> NoReturn: raise E\n") == []
+    assert broken("def f(a=1): raise E\n", "def f(a) -> int: raise E\n") != []

@@ -55,6 +55,14 @@ def test_a_copied_block_is_said_once_with_its_other_place(compare: Callable[...,
             {"pkg/a.py": FUNCTION, "pkg/b.py": "def second(source):\n" + BLOCK[: 11 * 52]},
         ),
         ({"pkg/a.py": FUNCTION}, {"pkg/a.py": FUNCTION, "tests/test_a.py": FUNCTION}),
+        (  # what it says of itself, and what it only hands on
+            {"pkg/a.py": 'def f():\n    """One.\n' + BLOCK + '    """\n', "pkg/b.py": OTHER},
+            {"pkg/b.py": OTHER + 'def g():\n    """One.\n' + BLOCK + '    """\n'},
+        ),
+        (
+            {"pkg/a.py": "def f(\n" + "".join(f"    {n}: str = None,\n" for n in NAMES) + "): ..."},
+            {"pkg/b.py": "def g(\n" + "".join(f"    {n}: str = None,\n" for n in NAMES) + "): ..."},
+        ),
         (  # a table says little, however long it is
             {"pkg/a.py": "T = [\n" + "    (1, 2),\n" * 40 + "]\n"},
             {"pkg/a.py": "T = [\n" + "    (1, 2),\n" * 90 + "]\n"},
