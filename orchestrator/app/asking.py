@@ -202,5 +202,5 @@ def _harness(case: Case, journal: Journal, serving: Serving) -> Harness:
         executor=executor,
         journal=journal,
         choose=choose,
-        outgoing=guards.report,
+        outgoing=guards.outgoing(serving.model),
     )

@@ -148,7 +148,8 @@ async def _nothing() -> None:
 
 
 async def _begin(run: _Run) -> None:
-    await run.store.create(run.run_id, SystemClock().now(), {"options": _asked(run.options)})
+    asked = redactor(os.environ).json({"options": _asked(run.options)})
+    await run.store.create(run.run_id, SystemClock().now(), asked)
 
 
 def _asked(given: ReviewOptions) -> dict[str, Any]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Literal
 
 from orchestrator.catalog.guards import Environment, GuardsFile
 from orchestrator.catalog.settings import OFFLINE, ToolPolicy
+from orchestrator.engine.agent import as_reported
 from orchestrator.engine.canonical import digest
 from orchestrator.engine.guards import Advisory, RateGuard, RepetitionGuard, SensitiveGuard
 from orchestrator.engine.journal import Journal
@@ -52,8 +53,9 @@ class Guards:
         Raises:
             InputError: there is no such tier, or a guard is on whose libraries are missing.
         """
-        layer = self._texts("input")
-        return model if model.name == OFFLINE else GuardedModel(model, layer, self.journal.redact)
+        if model.name == OFFLINE:
+            return model
+        return GuardedModel(model, self._texts("input"), self.journal.redact)
 
     def calls(self, policy: ToolPolicy) -> list[Guard]:
         """The tool guards."""
@@ -69,24 +71,26 @@ class Guards:
             if actions[guard.name] != "off"
         ]
 
-    def report(self, agent: str, report: Json) -> Json:
-        """An agent's report with its words as the output guards let them pass.
+    def outgoing(self, model: Model) -> Callable[[str, Json], Json]:
+        """What becomes of a report: an agent's words as the output guards let them pass.
 
         Raises:
-            GuardRefused: a guard blocks it.
+            InputError: as ``model``; what it returns raises ``GuardRefused``.
         """
+        if model.name == OFFLINE:
+            return as_reported
         layer = self._texts("output")
 
-        def passed(value: Json, prose: bool) -> Json:
+        def passed(agent: str, value: Json, prose: bool) -> Json:
             if isinstance(value, str):
                 return layer.passed(value, "report", agent) if prose else value
             if isinstance(value, list):
-                return [passed(item, prose) for item in value]
+                return [passed(agent, item, prose) for item in value]
             if isinstance(value, dict):
-                return {key: passed(item, key in PROSE) for key, item in value.items()}
+                return {key: passed(agent, item, key in PROSE) for key, item in value.items()}
             return value
 
-        return passed(report, isinstance(report, str))
+        return lambda agent, report: passed(agent, report, isinstance(report, str))
 
     def _tier(self) -> str:
         tiers = self.file.tiers

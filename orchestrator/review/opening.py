@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from orchestrator.catalog.catalog import Catalog, load
-from orchestrator.catalog.settings import OFFLINE, Settings
+from orchestrator.catalog.settings import Settings
 from orchestrator.catalog.source import Source
-from orchestrator.engine.agent import Harness, as_reported
+from orchestrator.engine.agent import Harness
 from orchestrator.engine.calls import Relay, say_once
 from orchestrator.engine.choice import Choice, as_named
 from orchestrator.engine.events import Event, Observer
@@ -168,7 +168,7 @@ async def open_case(change: Change, journal: Journal, opening: Opening) -> Async
             RULES,
             serving.choose,
             LoopPolicy(**settings.loops.model_dump()),
-            as_reported if serving.model.name == OFFLINE else guards.report,
+            guards.outgoing(serving.model),
         )
         budget = _budget(settings, journal)
         yield Case(session, catalog, settings, harness, budget, focus, serving.notes)

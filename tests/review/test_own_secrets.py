@@ -43,12 +43,16 @@ def test_the_command_prints_and_keeps_none(
     main(["review", "--repo", str(repo.path), "--base", "HEAD~1", "--json", "-"])
     main(["show", "latest", "--repo", str(repo.path)])
     main(["review", "--repo", str(repo.path), "--base", f"no-{SECRET}"])
+    repo.git("branch", f"b-{SECRET}", "HEAD~1")
+    main(["review", "--repo", str(repo.path), "--base", f"b-{SECRET}", "--quiet"])
+    main(["runs", "export", "latest", str(tmp_path / "out"), "--repo", str(repo.path)])
     out = capsys.readouterr()
     assert "eval" in out.out
     assert "[redacted]" in out.out
     state = tmp_path / ".diffcourt/state"
-    kept = [path.read_text(errors="replace") for path in state.rglob("*") if path.is_file()]
-    assert len(kept) > 1
+    files = [*state.rglob("*"), *(tmp_path / "out").rglob("*")]
+    kept = [path.read_text(errors="replace") for path in files if path.is_file()]
+    assert len(kept) > 4
     for text in (out.out, out.err, *kept):
         assert leaks(text, SECRET) == []
 
