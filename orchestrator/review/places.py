@@ -22,7 +22,18 @@ _TEST_FOLDERS = frozenset(
     {"tests", "test", "testing", "__tests__", "spec", "testdata", "fixtures", "e2e"}
 )
 _SAMPLE_FOLDERS = frozenset(
-    {"doc", "docs", "example", "examples", "sample", "samples", "demo", "demos", "tutorial"}
+    {
+        "doc",
+        "docs",
+        "docs_src",
+        "example",
+        "examples",
+        "sample",
+        "samples",
+        "demo",
+        "demos",
+        "tutorial",
+    }
     | {"tutorials", "bench", "benchmark", "benchmarks"}
 )
 

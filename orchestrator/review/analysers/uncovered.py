@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
+
+import anyio.to_thread
 
 from orchestrator.review.analysers.compare import CompareCheck
 from orchestrator.review.change.git import OID, Git
@@ -39,4 +43,19 @@ class UncoveredLines(CompareCheck):
         if OID.fullmatch(change.head):
             told = await Git.of(change).run("show", "-s", "--format=%ct", change.head, "--")
             time = float(told)
-        return {"reports": [asdict(report) for report in self._reports], "head_time": time}
+        reports = await anyio.to_thread.run_sync(self._at_hand)
+        return {"reports": [asdict(report) for report in reports], "head_time": time}
+
+    def _at_hand(self) -> list[CoverageReport]:
+        """The reports where a worker, which is confined to the review's own folder, can read them.
+
+        One that cannot be had stays where it is: the check says so.
+        """
+        return [self._copied(report) for report in self._reports]
+
+    def _copied(self, report: CoverageReport) -> CoverageReport:
+        place = self._session.root / Path(report.path).name
+        with suppress(OSError):
+            place.write_bytes(Path(report.path).read_bytes())
+            return replace(report, path=str(place))
+        return report
