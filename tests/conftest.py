@@ -2,13 +2,24 @@
 
 import os
 import socket
+from collections.abc import Iterator
 
 import pytest
+
+from orchestrator.sandbox import bubblewrap
 
 
 @pytest.fixture(params=["asyncio", "trio"])
 def anyio_backend(request: pytest.FixtureRequest) -> str:
     return request.param
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_rooms() -> Iterator[None]:
+    """A room for each of a thousand repositories takes long; what is in rooms has its own tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bubblewrap, "find", lambda: None)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -17,6 +17,7 @@ from orchestrator.sandbox.warden import Level, NotStartedError, Warden, installe
 
 Setting = Literal["auto", "bubblewrap", "landlock", "none-for-our-own-analysers"]
 MOST_ROOMS = 8
+"""That many are kept for the next program."""
 
 
 class Sandbox:
@@ -85,8 +86,7 @@ class Sandbox:
             if self._level is None:
                 self._decide(reads)
                 return self.warden(box, program)
-            while len(self._wardens) >= MOST_ROOMS:
-                self._wardens.pop(0).close()
+            self._make_room()
             warden = Warden(self._level, reads, writes)
             try:
                 warden.wait()
@@ -111,6 +111,13 @@ class Sandbox:
                 warden.close()
         self._wardens = usable
         return usable
+
+    def _make_room(self) -> None:
+        """End the oldest warden that has nothing to do, when there are many."""
+        idle = [warden for warden in self._wardens if not warden.busy]
+        if len(self._wardens) >= MOST_ROOMS and idle:
+            self._wardens.remove(idle[0])
+            idle[0].close()
 
     def _best(self) -> Level:
         if self._setting == "none-for-our-own-analysers" or not available():

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -51,6 +52,7 @@ class Warden:
         self._control, self._theirs = socket.socketpair()
         self._control.settimeout(START_SECONDS)
         self._sending, self._serves = threading.Lock(), False
+        self._jobs: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._process: subprocess.Popen[bytes] | None = None
         self._fault = ""
         # bwrap ends with the thread that started it: this one lives as long as the warden.
@@ -100,6 +102,11 @@ class Warden:
         """Whether it serves, or is about to."""
         return self._keeper.is_alive()
 
+    @property
+    def busy(self) -> bool:
+        """Whether somebody still waits for a program of its."""
+        return any(job.fileno() >= 0 for job in self._jobs)
+
     def has(self, reads: Iterable[Path], writes: Iterable[Path]) -> bool:
         """Whether all of that is in its room; paths without links in them."""
         if self._level != "bubblewrap":
@@ -143,6 +150,7 @@ class Warden:
             ours.close()
             raise SandboxError("the sandbox's warden is gone") from None
         ours.setblocking(False)
+        self._jobs.add(ours)
         return ours
 
     def close(self) -> None:

@@ -22,6 +22,7 @@ pytestmark = [
 needs_bwrap = pytest.mark.skipif(
     bubblewrap.find() is None, reason="BUBBLEWRAP IS NOT INSTALLED: LEVEL ONE IS NOT TESTED"
 )
+FIND = bubblewrap.find  # before the suite does without
 Shim = Callable[[str], None]
 
 
@@ -29,6 +30,7 @@ Shim = Callable[[str], None]
 def sandbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
     """A sandbox of the test's own, whose level is yet to be decided."""
     own = Sandbox()
+    monkeypatch.setattr(bubblewrap, "find", FIND)
     monkeypatch.setattr(process, "SANDBOX", own)
     monkeypatch.setattr(levels, "SANDBOX", own)
     yield own
