@@ -116,9 +116,9 @@ def test_outside_a_repository_nothing_is_left_behind(tmp_path: Path) -> None:
 
 
 def started(repo: Repo) -> subprocess.Popen[bytes]:
-    """A review that is at its specialists' work."""
+    """A review that is at its specialists' work; with kept answers it might end there."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "orchestrator", "review"],
+        [sys.executable, "-m", "orchestrator", "review", "--no-cache"],
         cwd=repo.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
     assert process.stderr is not None

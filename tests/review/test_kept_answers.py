@@ -82,7 +82,7 @@ async def asked(pool: WorkerPool, memory: Memory, side: Side, paths: list[str]) 
 async def test_what_is_known_is_not_asked_again(side: Side) -> None:
     memory, closed = Memory(), WorkerPool(1)
     paths = ["app.py", "bad.py", "data.json"]
-    async with WorkerPool(1) as pool:
+    async with WorkerPool(1, reads=[side.root]) as pool:
         first = await asked(pool, memory, side, paths)
     assert {raw.path for raw in first.findings} == {"bad.py", "data.json"}
     assert await asked(closed, memory, side, paths) == first
@@ -114,7 +114,7 @@ async def test_what_is_known_is_not_asked_again(side: Side) -> None:
 )
 async def test_an_entry_of_another_shape_is_no_answer(side: Side, planted: object) -> None:
     memory = Memory()
-    async with WorkerPool(1) as pool:
+    async with WorkerPool(1, reads=[side.root]) as pool:
         first = await asked(pool, memory, side, ["data.json"])
         (key,) = memory
         entry = json.loads(memory[key])
