@@ -91,7 +91,7 @@ class Executor:
         self._journal, self._guards = journal, guards
         self._approver, self._rollback = approver, rollback
         self._breaker = ToolBreaker(journal, policy.failures, policy.pause)
-        self._observe = observer
+        self._observe, self._remembers = observer, False
 
     async def call(
         self, agent: AgentSpec, call: ToolCall, key: str, account: Account
@@ -101,6 +101,7 @@ class Executor:
         Raises:
             ReplayMismatch, StoreError: the run itself cannot go on.
         """
+        self._remember()
         replayed = self._journal.recorded(key)
         self._tell("tool_started", agent, call, key, replayed=replayed)
         admitted: list[_Admitted] = []
@@ -129,8 +130,6 @@ class Executor:
             return ToolResult(
                 call.id, frame(f"refused: {refusal}", self.nonce), False, key, None, refusal.code
             )
-        if replayed:
-            self._remember(agent, call)
         self._tell(
             "tool_finished",
             agent,
@@ -223,12 +222,25 @@ class Executor:
         spec = self.registry.specs().get(name)
         return spec.level if spec else Level.READ
 
-    def _remember(self, agent: AgentSpec, call: ToolCall) -> None:
-        """A recorded call counts for the guards of a resumed run as it did the first time."""
-        spec = self.registry.get(call.name).spec
-        recorded = GuardedCall(agent.name, spec, call.arguments, fingerprint(call), replayed=True)
-        for guard in self._guards:
-            guard.admitted(recorded)
+    def _remember(self) -> None:
+        """Have recorded calls count for the guards of a resumed run as they did the first time.
+
+        All of them, before the first call: nobody asks again for those of an agent that is done.
+        """
+        if self._remembers:
+            return
+        self._remembers, specs = True, self.registry.specs()
+        for _, record in self._journal.ended:
+            asked = record.body.get("asked")
+            if record.kind != "outcome" or not isinstance(asked, dict) or "tool" not in asked:
+                continue
+            spec = specs.get(asked["tool"])
+            if spec is None:  # it is not offered any more
+                continue
+            was = ToolCall("", spec.name, asked["arguments"])
+            call = GuardedCall(asked["agent"], spec, was.arguments, fingerprint(was), replayed=True)
+            for guard in self._guards:
+                guard.admitted(call)
 
     def _tell(
         self,

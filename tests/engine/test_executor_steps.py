@@ -235,6 +235,7 @@ async def test_repetition_rate_and_sensitive_operations() -> None:
         assert (await ask(again, call(), account(), "a")).ok
         assert (await ask(again, call(), account(), "b")).code == "guard_refused"
         assert (await ask(again, call(text="other"), account(), "c")).ok
+    async with open_memory_journal() as journal:
         rate = make_harness(
             journal, NOBODY, tool, guards=[RateGuard({"*": 3}, {"echo": 1}, lambda: now[0])]
         )
@@ -258,6 +259,11 @@ async def test_a_resumed_run_tells_the_guards_of_what_was_recorded() -> None:
         resumed = make_harness(journal, NOBODY, tool, guards=[guard])
         assert (await ask(resumed, call(), account())).ok
         assert (await ask(resumed, call(), account(), "again")).code == "guard_refused"
+        # The agent whose call it was may be done, and ask for nothing again.
+        other = make_harness(journal, NOBODY, tool, guards=[RepetitionGuard(1)])
+        assert (await ask(other, call(), account(), "again")).code == "guard_refused"
+        counted = make_harness(journal, NOBODY, tool, guards=[RateGuard({"*": 1}, {}, lambda: 0.0)])
+        assert (await ask(counted, call(text="new"), account(), "new")).code == "guard_refused"
     assert tool.started == []
 
 
