@@ -72,6 +72,22 @@ class Limits(Strict):
     max_file_bytes: Count
 
 
+class Tests(Strict):
+    """How the change's tests are run.
+
+    Attributes:
+        command: the program, looked up in the system's folders, and its arguments.
+        report: the JUnit report that it writes, below the tree; empty: it writes none.
+        seconds: the most that one run may take; there are three at most.
+        reads: absolute paths that it may read besides the system's programs.
+    """
+
+    command: Annotated[tuple[Words, ...], Field(min_length=1)]
+    report: str = ""
+    seconds: Amount = 60.0
+    reads: tuple[Annotated[str, Field(pattern="^/.")], ...] = ()
+
+
 class Settings(Strict):
     """What a review runs with; each key is explained in ``config/defaults.yaml``."""
 
@@ -88,6 +104,7 @@ class Settings(Strict):
     loops: Loops
     limits: Limits
     coverage: tuple[Words, ...]
+    tests: Tests | None = None
     sandbox: Literal["auto", "bubblewrap", "landlock", "none-for-our-own-analysers"]
     fail_on: Literal["needs_changes", "block"]
 

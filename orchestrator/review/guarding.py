@@ -122,11 +122,12 @@ class Guards:
             ) from None
 
     def _ran(self) -> frozenset[str]:
-        """The tools that have run in this review and went well."""
+        """The tools that have run in this review, went well, and looked at something."""
         return frozenset(
             key.rsplit("/", 1)[1]
             for key, value in self.journal.outcomes().items()
             if "/tool" in key and isinstance(value, dict) and value.get("ok")
+            if (value.get("data") or {}).get("examined", True)
         )
 
     def _record(self, ruled: Ruled) -> None:

@@ -155,6 +155,7 @@ async def open_case(change: Change, journal: Journal, opening: Opening) -> Async
             languages,
             reports,
             opening.answers,
+            settings.tests,
         )
         tools = [UseSkill(), *build(ground, catalog.tool_policy), *from_elsewhere]
         journal.redact.add(serving.secrets)

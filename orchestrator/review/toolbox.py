@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from orchestrator.catalog.settings import ToolPolicy
+from orchestrator.catalog.settings import Tests, ToolPolicy
 from orchestrator.engine.ports import Tool
 from orchestrator.review.analysers.checks import Check
 from orchestrator.review.analysers.compare import CompareCheck
@@ -19,6 +19,7 @@ from orchestrator.review.analysers.hadolint import Hadolint
 from orchestrator.review.analysers.layering import Layering
 from orchestrator.review.analysers.oxlint import Oxlint
 from orchestrator.review.analysers.ruff import Ruff
+from orchestrator.review.analysers.running import ORDER, RunTests
 from orchestrator.review.analysers.shellcheck import ShellCheck
 from orchestrator.review.analysers.typos import Typos
 from orchestrator.review.analysers.uncovered import UncoveredLines
@@ -46,6 +47,7 @@ from orchestrator.review.tools.navigation import Navigation
 from orchestrator.review.tools.planning import ChangeSummary, Focus, ProposePlan
 from orchestrator.sandbox.worker import WorkerPool
 
+AROUND_TESTS = 120.0
 RUFF = Program("ruff", Ruff.package)  # one for both of its tools: its version is asked for once
 
 
@@ -60,6 +62,7 @@ class Ground:
         languages: files of patterns in other languages.
         coverage: reports of what the change's tests ran.
         answers: those of earlier reviews.
+        tests: how the change's tests are run; None: they are not.
     """
 
     session: Session
@@ -71,6 +74,12 @@ class Ground:
     languages: Sequence[str]
     coverage: Sequence[CoverageReport] = ()
     answers: Answers | None = None
+    tests: Tests | None = None
+
+    @property
+    def tests_seconds(self) -> float:
+        """What all runs of the tests may take, with some time around them."""
+        return len(ORDER) * self.tests.seconds + AROUND_TESTS if self.tests else AROUND_TESTS
 
     def codes(self, analyser: str, category: str | None = None) -> frozenset[str]:
         """The codes of an analyser that the rule table turns on."""
@@ -87,10 +96,11 @@ class OfSide:
 
 @dataclass(frozen=True, slots=True)
 class OfChange:
-    """An analyser that looks at both sides at once."""
+    """An analyser that looks at both sides at once; ``seconds`` where it may take long."""
 
     description: str
     make: Callable[[Ground], ChangeAnalyser]
+    seconds: Callable[[Ground], float] | None = None
 
 
 def _check(
@@ -209,6 +219,11 @@ ANALYSERS: Mapping[str, OfSide | OfChange] = {
             TESTED, ground.coverage, pool=ground.pool, session=ground.session
         ),
     ),
+    "run_tests": OfChange(
+        "The change's tests, run in a room of their own, where base says how.",
+        lambda ground: RunTests(ANY, ground.tests, pool=ground.pool, session=ground.session),
+        lambda ground: ground.tests_seconds,
+    ),
     # docs
     "docstrings": _compare(
         "docstrings", MODULES, "Missing docstrings, and ones that name parameters that are gone."
@@ -295,4 +310,7 @@ def _analyser(name: str, entry: OfSide | OfChange, ground: Ground) -> Tool:
     if isinstance(entry, OfSide):
         analyser = remembered(entry.make(ground), ground.answers)
         return SideTool(name, entry.description, analyser, ground.session)
-    return ChangeTool(name, entry.description, entry.make(ground), ground.session)
+    tool = ChangeTool(name, entry.description, entry.make(ground), ground.session)
+    if entry.seconds is not None:
+        tool.spec = replace(tool.spec, timeout=entry.seconds(ground))
+    return tool

@@ -44,8 +44,8 @@ def room(bwrap: str, reads: Iterable[Path | str], writes: Iterable[Path | str]) 
         bwrap, "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts",
         "--unshare-cgroup-try", "--die-with-parent", "--new-session",
         "--proc", "/proc", "--dev", "/dev",
-        "--size", str(SHARED_BYTES), "--tmpfs", "/dev/shm",  # noqa: S108 - the room's own
-        "--size", str(TMP_BYTES), "--tmpfs", "/tmp",  # noqa: S108
+        "--perms", "1777", "--size", str(SHARED_BYTES), "--tmpfs", "/dev/shm",  # noqa: S108 - its own
+        "--perms", "1777", "--size", str(TMP_BYTES), "--tmpfs", "/tmp",  # noqa: S108
     ]  # fmt: skip
     if os.geteuid() == 0:
         argv += ["--cap-drop", "ALL"]
@@ -59,6 +59,10 @@ def room(bwrap: str, reads: Iterable[Path | str], writes: Iterable[Path | str]) 
         **{os.fspath(path): "--ro-bind" for path in reads},
         **{os.fspath(path): "--bind" for path in writes},
     }
+    above = {str(folder) for path in named for folder in Path(path).parents}
+    for path in sorted(above - {"/", "/tmp"}, key=lambda path: (path.count("/"), path)):  # noqa: S108
+        if path not in named:  # left to bwrap, only root could pass through it
+            argv += ["--perms", "0755", "--dir", path]
     for path in sorted(named, key=lambda path: (path.count("/"), path)):
         argv += [named[path], path, path]
     return [*argv, "--remount-ro", "/", "--chdir", "/", "--"]

@@ -148,6 +148,29 @@ def fault_of_room(outside: str) -> str:
     return "bwrap ran, but there is a way to the network"
 
 
+def confine_code(outside: str, user: int | None) -> None:
+    """Give up what code of the change may not have, in a room of its own, and check that.
+
+    Args:
+        outside: as for ``fault_of_room``.
+        user: the number to become, None to stay who we are.
+
+    Raises:
+        DenialError: it is no room, or a denial is not in force.
+        OSError: the kernel refused to confine.
+    """
+    if fault := fault_of_room(outside):
+        raise DenialError(fault)
+    if user is not None:
+        kernel.become(user, all_files=False)
+    kernel.no_new_privileges()
+    kernel.filter_calls(seccomp_filter(metadata=True, programs=True, own_room=True))
+    if not kernel.is_filtered():
+        raise DenialError("no filter of system calls is in force")
+    if kernel.can_change_user() or (user is not None and os.getresuid() != (user,) * 3):
+        raise DenialError("the program would still run as us")
+
+
 # --- the canary -----------------------------------------------------------------------------------
 
 

@@ -141,11 +141,12 @@ def can_change_user() -> bool:
     return all(held >> bit & 1 for bit in (_SETUID, _SETGID, _SETPCAP, _DAC_OVERRIDE))
 
 
-def become(user: int) -> None:
-    """Become a user whose only right is to pass over files' permissions: Landlock says which files.
+def become(user: int, *, all_files: bool = True) -> None:
+    """Become a user without rights.
 
     Args:
         user: its number, taken for the group too.
+        all_files: it passes over files' permissions, where Landlock says which files.
 
     Raises:
         OSError: it was refused.
@@ -154,9 +155,10 @@ def become(user: int) -> None:
     os.setgroups([])
     os.setresgid(user, user, user)
     os.setresuid(user, user, user)
-    kept = 1 << _DAC_OVERRIDE | 1 << _DAC_READ_SEARCH
+    rights = (_DAC_OVERRIDE, _DAC_READ_SEARCH) if all_files else ()
+    kept = sum(1 << right for right in rights)
     header = _Header(_CAPABILITIES_V3, 0)
     sets = _Sets(kept, kept, kept, 0, 0, 0)
     _checked(_libc.capset(ctypes.byref(header), ctypes.byref(sets)), "capset")
-    for right in (_DAC_OVERRIDE, _DAC_READ_SEARCH):
+    for right in rights:
         _prctl(_AMBIENT, _AMBIENT_RAISE, right)

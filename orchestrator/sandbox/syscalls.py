@@ -131,22 +131,25 @@ def _unless_null(index: int) -> list[Step]:
     ]
 
 
-def seccomp_filter(*, metadata: bool, programs: bool) -> bytes:
+def seccomp_filter(*, metadata: bool, programs: bool, own_room: bool = False) -> bytes:
     """The filter as an array of ``sock_filter``.
 
     Args:
         metadata: changing permissions, owners and times by path is allowed.
         programs: starting programs is allowed.
+        own_room: it has namespaces of its own, which end with it: sockets and sessions stay there.
     """
     column, arch = _ARCHES[_machine()]
     looked_at: dict[str, list[Step]] = {
         "clone": _some(0, _ANY_OF, (_NEW_NAMESPACES,)),
         "clone3": [(_RETURN, 0, 0, _UNKNOWN)],  # its flags lie in memory: the caller uses clone
         "ioctl": _some(1, _EQUAL, _TERMINAL),
-        "socketpair": _pairs(),
     }
-    # Landlock learnt of truncate late; ftruncate needs an open file.
-    refused = [*ALWAYS, *NETWORK, *SESSIONS, "truncate"]
+    refused = list(ALWAYS)
+    if not own_room:
+        looked_at["socketpair"] = _pairs()
+        # Landlock learnt of truncate late; ftruncate needs an open file.
+        refused += [*NETWORK, *SESSIONS, "truncate"]
     if not metadata:
         refused += METADATA
         looked_at["utimensat"] = _unless_null(1)

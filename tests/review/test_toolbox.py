@@ -19,8 +19,8 @@ def test_a_compare_check_is_given_the_files_that_its_module_asks_for(name: str) 
     assert isinstance(analyser, CompareCheck)
     module = import_module(f"orchestrator.review.checks.{name}")
     assert analyser._whole_tree is module.NEEDS_TREE
-    # The one counts source of any kind as untested, the other wants nothing without a report.
-    if name not in {"tests_touched", "uncovered_lines"}:
+    # The first counts source of any kind as untested, the others want nothing without being told.
+    if name not in {"tests_touched", "uncovered_lines", "run_tests"}:
         assert list(analyser._patterns) == module.PATTERNS
 
 

@@ -197,6 +197,9 @@ WHOLE = Case(
     {"pkg/sums.py": "X = 1\n", "CHANGELOG.md": LOG, "tests/test_a.py": KEPT},
 )  # fmt: skip
 
+# Rules about tests that were run: test_run_tests.py runs some.
+RUN_RULES = ("qa.flaky-test", "qa.tests-fail")
+
 # What a coverage report says of the files of its two rules: line → hits.
 COVERAGE: dict[str, dict[int, int]] = {
     "bad/qa.untested-function/pay.py": {1: 1, **dict.fromkeys(range(2, 8), 0)},

@@ -1,0 +1,44 @@
+"""What starts code of the change, in a room of its own, once it is confined.
+
+Started as a file, isolated and without site (``-I -S``): ``room_main.py HOME OUTSIDE USER SAID TREE
+LIMITS ARGV``. OUTSIDE is what must not be seen in the room, USER a number or empty, SAID a
+descriptor on which ``ready`` is said at the very end, or why it did not come to that; TREE is where
+the program stands, and LIMITS are pairs of a resource and its bound.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+
+
+def main() -> None:
+    """Be the program."""
+    home, outside, user, said, tree, limits, *argv = sys.argv[1:]
+    sys.path.insert(0, home)
+    from orchestrator.sandbox import confine, kernel  # noqa: PLC0415 - HOME is on the path now
+
+    tell = int(said)
+    try:
+        os.set_inheritable(tell, False)
+        os.closerange(3, tell)
+        os.closerange(tell + 1, os.sysconf("SC_OPEN_MAX"))
+        kernel.default_signals()
+        for pair in limits.split(","):
+            what, bound = map(int, pair.split("="))
+            resource.setrlimit(what, (bound, bound))
+        confine.confine_code(outside, int(user) if user else None)
+        os.chdir(tree)
+        os.environ.pop("PWD", None)  # bwrap's, of another folder
+        os.write(tell, b"ready")
+        os.dup2(1, 2)
+        os.execvp(argv[0], argv)  # noqa: S606
+    except BaseException as fault:  # nobody else is there to hear of it
+        os.write(tell, f" {getattr(fault, 'strerror', None) or fault}".encode())
+    finally:
+        os._exit(127)
+
+
+if __name__ == "__main__":
+    main()
