@@ -86,7 +86,8 @@ from orchestrator.review.change.intake import from_refs
 from orchestrator.review import knowledge
 from orchestrator.review.rules import load_rules
 from orchestrator.review.session import open_session
-from orchestrator.review.toolbox import ANALYSERS, Ground, _analyser
+from orchestrator.review.ground import Ground
+from orchestrator.review.toolbox import ANALYSERS, _analyser
 from orchestrator.review.tools.planning import Focus
 from orchestrator.sandbox.worker import WorkerPool
 

@@ -31,11 +31,12 @@ from orchestrator.review.change.types import Change
 from orchestrator.review.contracts import contracts
 from orchestrator.review.coverage import CoverageReport
 from orchestrator.review.decision import excluded, required
+from orchestrator.review.ground import Ground
 from orchestrator.review.guarding import Guards
 from orchestrator.review.planning import RULES
 from orchestrator.review.rules import load_rules
 from orchestrator.review.session import open_session
-from orchestrator.review.toolbox import TOOLS, Ground, build
+from orchestrator.review.toolbox import TOOLS, build
 from orchestrator.review.tools.planning import Focus
 from orchestrator.sandbox.rooms import SANDBOX
 from orchestrator.sandbox.worker import WorkerPool

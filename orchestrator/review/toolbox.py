@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from orchestrator.catalog.settings import Tests, ToolPolicy
+from orchestrator.catalog.settings import ToolPolicy
 from orchestrator.engine.ports import Tool
 from orchestrator.review.analysers.checks import Check
 from orchestrator.review.analysers.compare import CompareCheck
@@ -19,14 +19,14 @@ from orchestrator.review.analysers.hadolint import Hadolint
 from orchestrator.review.analysers.layering import Layering
 from orchestrator.review.analysers.oxlint import Oxlint
 from orchestrator.review.analysers.ruff import Ruff
-from orchestrator.review.analysers.running import ORDER, RunTests
+from orchestrator.review.analysers.running import RunTests
 from orchestrator.review.analysers.shellcheck import ShellCheck
 from orchestrator.review.analysers.typos import Typos
 from orchestrator.review.analysers.uncovered import UncoveredLines
 from orchestrator.review.analysers.zizmor import Zizmor
 from orchestrator.review.analysis import ChangeAnalyser, Needs, SideAnalyser
-from orchestrator.review.answers import Answers, remembered
-from orchestrator.review.coverage import CoverageReport
+from orchestrator.review.answers import remembered
+from orchestrator.review.ground import Ground
 from orchestrator.review.knowledge import contents_digest, further_names
 from orchestrator.review.names import (
     ANY,
@@ -40,50 +40,12 @@ from orchestrator.review.names import (
     PYTHON,
     TESTED,
 )
-from orchestrator.review.session import Session
 from orchestrator.review.tools.analysis import ChangeTool, SideTool
 from orchestrator.review.tools.navigation import SPECS as NAVIGATION
 from orchestrator.review.tools.navigation import Navigation
-from orchestrator.review.tools.planning import ChangeSummary, Focus, ProposePlan
-from orchestrator.sandbox.worker import WorkerPool
+from orchestrator.review.tools.planning import ChangeSummary, ProposePlan
 
-AROUND_TESTS = 120.0
 RUFF = Program("ruff", Ruff.package)  # one for both of its tools: its version is asked for once
-
-
-@dataclass(frozen=True, slots=True)
-class Ground:
-    """What tools are made from.
-
-    Attributes:
-        focus: which iteration this is; the flow moves it on.
-        required: names of the checks that the policy requires of this change.
-        knowledge: files of what the tracer knows.
-        languages: files of patterns in other languages.
-        coverage: reports of what the change's tests ran.
-        answers: those of earlier reviews.
-        tests: how the change's tests are run; None: they are not.
-    """
-
-    session: Session
-    pool: WorkerPool
-    specialists: Sequence[str]
-    focus: Focus
-    required: Sequence[str]
-    knowledge: Sequence[str]
-    languages: Sequence[str]
-    coverage: Sequence[CoverageReport] = ()
-    answers: Answers | None = None
-    tests: Tests | None = None
-
-    @property
-    def tests_seconds(self) -> float:
-        """What all runs of the tests may take, with some time around them."""
-        return len(ORDER) * self.tests.seconds + AROUND_TESTS if self.tests else AROUND_TESTS
-
-    def codes(self, analyser: str, category: str | None = None) -> frozenset[str]:
-        """The codes of an analyser that the rule table turns on."""
-        return self.session.rules.codes(analyser, category)
 
 
 @dataclass(frozen=True, slots=True)

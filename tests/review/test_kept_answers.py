@@ -13,8 +13,9 @@ from orchestrator.review.analysers.executables import Program
 from orchestrator.review.analysers.ruff import Ruff
 from orchestrator.review.analysis import Raw, Report, Side
 from orchestrator.review.answers import Remembering, remembered
+from orchestrator.review.ground import Ground
 from orchestrator.review.rules import load_rules
-from orchestrator.review.toolbox import ANALYSERS, Ground, OfSide
+from orchestrator.review.toolbox import ANALYSERS, OfSide
 from orchestrator.review.verdict import Verdict
 from orchestrator.sandbox.worker import WorkerPool
 from tests.review.review_kit import Repo, change, options

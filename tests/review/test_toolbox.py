@@ -6,9 +6,10 @@ import pytest
 
 from orchestrator.catalog.source import shipped
 from orchestrator.review.analysers.compare import CompareCheck
+from orchestrator.review.ground import Ground
 from orchestrator.review.opening import read_catalog
 from orchestrator.review.rules import load_rules
-from orchestrator.review.toolbox import ANALYSERS, TOOLS, Ground, OfChange
+from orchestrator.review.toolbox import ANALYSERS, TOOLS, OfChange
 
 COMPARED = sorted(name for name, entry in ANALYSERS.items() if isinstance(entry, OfChange))
 
