@@ -1,6 +1,6 @@
 """``python -m orchestrator`` is the ``diffcourt`` command."""
 
-from orchestrator.cli.main import main
+from orchestrator.cli.main import process
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    process()

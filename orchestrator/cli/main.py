@@ -14,6 +14,7 @@ TYPE_CHECKING = False  # importing typing alone would double the start-up time
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
     from collections.abc import Sequence
+    from typing import NoReturn
 
     from orchestrator.cli.parsing import Parser
 
@@ -36,6 +37,19 @@ COMMANDS = {
     "mcp": ("orchestrator.cli.mcp", "list the servers of tools, and accept their tools"),
     "doctor": ("orchestrator.cli.doctor", "say which model providers are configured, and try them"),
 }
+
+
+def process() -> NoReturn:
+    """The command as a process, which ends with it.
+
+    At once: to take a thousand modules apart first takes a tenth of a second.
+    """
+    code = main()
+    import atexit
+    import os
+
+    atexit._run_exitfuncs()
+    os._exit(code)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

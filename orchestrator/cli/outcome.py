@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -49,12 +50,15 @@ def deliver(
     Raises:
         DiffcourtError: the work failed, or its result could not be written.
     """
+    gc.disable()  # what is imported is no garbage, and there is much of it to look through
     from orchestrator import app
 
     with app.workers(args.repo) as pool:
+        from orchestrator.app import service  # noqa: F401 - most of what there is to import
         from orchestrator.report.text import render
         from orchestrator.report.view import choose_view
 
+        gc.enable()
         with choose_view(sys.stderr, args.quiet) as view:
             verdict = work(view, pool)
     if target is not None:
