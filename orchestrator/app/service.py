@@ -177,10 +177,16 @@ def _terminable() -> Iterator[None]:
     except ValueError:  # not the main thread: whoever runs us there deals with signals
         yield
         return
+    # A script that starts us with & has us ignore Ctrl-C, and with it what SIGTERM is turned into.
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    if ignored:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+        if ignored:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 async def _work(run: _Run, observer: Observer, begin: Callable[[], Any]) -> Verdict:

@@ -115,10 +115,10 @@ def test_outside_a_repository_nothing_is_left_behind(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def started(repo: Repo) -> subprocess.Popen[bytes]:
+def started(repo: Repo, *before: str) -> subprocess.Popen[bytes]:
     """A review that is at its specialists' work; with kept answers it might end there."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "orchestrator", "review", "--no-cache"],
+        [*before, sys.executable, "-m", "orchestrator", "review", "--no-cache"],
         cwd=repo.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
     assert process.stderr is not None
@@ -154,6 +154,14 @@ def test_an_interrupt_ends_everything_and_the_run_can_be_resumed(
     assert nobody_left(process.pid)
     resumed = diffcourt("resume", "latest", "--json", "-", "--quiet", cwd=repo.path)
     assert json.loads(resumed.stdout)["digest"] == whole["digest"]
+
+
+def test_what_a_script_runs_in_the_background_can_be_ended_too(repo: Repo) -> None:
+    process = started(repo, "sh", "-c", 'trap "" INT; exec "$@"', "sh")
+    process.terminate()
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert b"diffcourt resume" in err
 
 
 def test_a_killed_run_is_resumed_at_once_to_the_same_verdict(repo: Repo) -> None:
