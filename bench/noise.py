@@ -87,7 +87,7 @@ def repository(old: Path, new: Path, folder: Path) -> Path:
     for tree in (old, new):
         git = [*GIT, "-C", str(repo), f"--work-tree={tree}"]
         subprocess.run([*git, "add", "-A", "-f"], check=True)
-        subprocess.run([*git, "commit", "-q", "-m", "release"], check=True)
+        subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "release"], check=True)
     return repo
 
 

@@ -17,7 +17,7 @@ SECONDS = 100.0
 
 
 class CompareCheck:
-    """A check module with ``KIND = "compare"`` as a ``ChangeAnalyser``.
+    """A check module that compares two sides, as a ``ChangeAnalyser``.
 
     Args:
         name: the tool's name in the rule table.

@@ -26,11 +26,6 @@ from orchestrator.review.checks.python_source import (
     pairs,
 )
 
-TOOL = "api_breakage"
-KIND = "compare"
-PATTERNS = ["*.py", "*.pyi"]
-NEEDS_TREE = True
-
 DECLARED = 0.9  # confidence where the module says what is public, or its package offers some of it
 UNDECLARED = 0.6  # where only the names tell
 PLACES_TRIED = 20  # files looked at for a line to cite when a module is gone

@@ -9,11 +9,6 @@ from orchestrator.review.checks.python_paths import is_product_path
 from orchestrator.review.checks.python_source import Job, finding
 from orchestrator.review.checks.text import Gap, Source, read
 
-TOOL = "changelog"
-KIND = "compare"
-PATTERNS = ["*.py", "CHANGELOG*", "CHANGES*", "HISTORY*", "NEWS*"]
-NEEDS_TREE = True
-
 CHANGED_LINES = 10  # of product source: less is seldom worth telling
 
 _LOG = re.compile(r"(?:CHANGELOG|CHANGES|HISTORY|NEWS)(?:\.(?:md|rst|txt))?", re.IGNORECASE)

@@ -29,11 +29,6 @@ from orchestrator.review.checks.python_source import (
     read_text,
 )
 
-TOOL = "complexity"
-KIND = "compare"
-PATTERNS = ["*.py"]
-NEEDS_TREE = False
-
 LIMIT = 15
 CROSSING = 3  # least growth that counts when the limit is crossed
 GROWTH = 5  # least growth that counts above the limit

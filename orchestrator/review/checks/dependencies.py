@@ -20,18 +20,6 @@ from orchestrator.review.checks.dependency_files import (
 from orchestrator.review.checks.python_source import Finding, Job, finding
 from orchestrator.review.checks.text import Gap, Source, read
 
-TOOL = "dependencies"
-KIND = "compare"
-PATTERNS = [
-    "*requirements*.txt",
-    "*requirements*.in",
-    "pyproject.toml",
-    "package.json",
-    "Cargo.toml",
-    "go.mod",
-]
-NEEDS_TREE = False
-
 NAMES_SHOWN = 5
 
 _NOTHING = Manifest({}, {}, {})

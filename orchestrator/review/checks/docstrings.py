@@ -32,11 +32,6 @@ from orchestrator.review.checks.python_source import (
     pairs,
 )
 
-TOOL = "docstrings"
-KIND = "compare"
-PATTERNS = ["*.py"]
-NEEDS_TREE = False
-
 TRIVIAL_STATEMENTS = 3
 OWN_SHARE = 0.8  # documented in the class or file: from here on a missing one stands out
 WHOLE_SHARE = 0.9  # the same, judged by other files of the change

@@ -17,11 +17,6 @@ from orchestrator.review.checks.python_paths import is_product_path
 from orchestrator.review.checks.python_source import Finding, Job, finding
 from orchestrator.review.checks.text import Gap, Source, read
 
-TOOL = "duplicated_blocks"
-KIND = "compare"
-PATTERNS = ["*.py"]
-NEEDS_TREE = True
-
 LINES = 12  # significant lines that make a block
 WORDS = 25  # least number of different words in it: tables and boilerplate have fewer
 

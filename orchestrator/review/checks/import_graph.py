@@ -34,11 +34,6 @@ from orchestrator.review.checks.python_source import (
 if TYPE_CHECKING:
     import networkx as nx
 
-TOOL = "import_graph"
-KIND = "compare"
-PATTERNS = ["*.py"]
-NEEDS_TREE = True
-
 COUPLING_JUMP = 8
 REACHED_LISTED = 50
 REACHED_MODULES = 100

@@ -31,11 +31,6 @@ from orchestrator.review.checks.python_source import (
 if TYPE_CHECKING:
     from grimp import ImportGraph
 
-TOOL = "layering"
-KIND = "compare"
-PATTERNS = ["*.py"]
-NEEDS_TREE = True
-
 NAMED = 4  # modules of a chain that a message names
 _SOURCE_DIRECTORIES = ("", "src/", "lib/", "python/")
 

@@ -66,7 +66,6 @@ _RUBY = _Language(
     _lines(r"f(?:it|specify|describe|context)", _AFTER_BLANK),
 )
 _LANGUAGES = (_JAVASCRIPT, _GOLANG, _JAVA, _RUBY)
-PATTERN_FILES = tuple(name for language in _LANGUAGES for name in language.files)
 
 
 @dataclass(slots=True)

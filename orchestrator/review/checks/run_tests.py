@@ -15,10 +15,6 @@ from orchestrator.review.checks.python_paths import is_product_path
 from orchestrator.review.checks.python_source import Finding, Job, finding
 from orchestrator.review.checks.text import Gap, Source, read
 
-TOOL = "run_tests"
-KIND = "compare"
-NEEDS_TREE = False
-
 SHOWN = 20  # tests in one review
 BEFORE = "the tests failed before this change too, so they say little of it"
 NO_LINE = "the tests fail, and the change adds no line to show that at"

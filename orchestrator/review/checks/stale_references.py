@@ -23,11 +23,6 @@ from orchestrator.review.checks.python_source import (
 from orchestrator.review.checks.text import Gap, Source
 from orchestrator.review.checks.text import read as read_bytes
 
-TOOL = "stale_references"
-KIND = "compare"
-PATTERNS = ["*.py", "*.pyi", "*.pyx", "*.pxd", "*.md", "*.rst"]
-NEEDS_TREE = True
-
 _TELLING = re.compile(r"[A-Za-z]+(?:_\w+|[a-z0-9]+[A-Z]\w*)")  # snake_case or CamelCase
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _CODE = re.compile(r"`+([^`\n]+)`+")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from orchestrator.review.checks.pattern_tests import PATTERN_FILES, compare_by_pattern
+from orchestrator.review.checks.pattern_tests import compare_by_pattern
 from orchestrator.review.checks.python_paths import is_test_path
 from orchestrator.review.checks.python_source import (
     Finding,
@@ -18,11 +18,6 @@ from orchestrator.review.checks.python_source import (
 from orchestrator.review.checks.python_tests import Case, Suite, read_suite
 from orchestrator.review.checks.removed_tests import Removals
 from orchestrator.review.checks.untested_change import Coverage
-
-TOOL = "tests_touched"
-KIND = "compare"
-PATTERNS = ["*.py", *PATTERN_FILES]
-NEEDS_TREE = False
 
 
 def run(job: Job) -> dict[str, Any]:

@@ -25,10 +25,6 @@ from orchestrator.review.checks.python_source import (
 )
 from orchestrator.review.checks.text import Gap, Source, read
 
-TOOL = "uncovered_lines"
-KIND = "compare"
-NEEDS_TREE = False
-
 FUNCTION_LINES = (
     5  # executable lines that make a function that no test runs worth a rule of its own
 )

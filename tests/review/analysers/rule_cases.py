@@ -23,6 +23,7 @@ from ruff_text import IMPORTS
 from orchestrator.resources import data_root
 from orchestrator.review.checks.patterns.language import load
 from orchestrator.review.rules import Rule
+from tests.review.copied_block import block
 from tests.review.taint.taint_pairs import pairs
 
 Files = Mapping[str, str]
@@ -46,24 +47,7 @@ def rand(length: int, alphabet: str = string.ascii_letters + string.digits) -> s
 
 
 BODY = "    a = 1\n    b = 2\n    c = 3\n    return a + b + c\n"
-NAMES = [
-    "alpha",
-    "beta",
-    "gamma",
-    "delta",
-    "epsilon",
-    "zeta",
-    "eta",
-    "theta",
-    "iota",
-    "kappa",
-    "lam",
-    "mu",
-    "nu",
-    "xi",
-    "omicron",
-]
-BLOCK = "".join(f"    {n}_all = KIND({n}_left, {n}_right)\n" for n in NAMES)
+BLOCK = block("KIND")
 DOCUMENTED = "".join(f'def f{n}():\n    """Say."""\n{BODY}' for n in range(5))
 KEPT = "def test_kept():\n    assert pay(1) == 1\n\n\n"
 REFUND = "def test_KIND():\n    bill = make_bill(3)\n    assert KIND(bill) == 3\n"

@@ -6,25 +6,9 @@ from typing import Any
 import pytest
 
 from orchestrator.review.checks import changelog, duplicated_blocks, stale_references
+from tests.review.copied_block import NAMES, block
 
-NAMES = [
-    "alpha",
-    "beta",
-    "gamma",
-    "delta",
-    "epsilon",
-    "zeta",
-    "eta",
-    "theta",
-    "iota",
-    "kappa",
-    "lam",
-    "mu",
-    "nu",
-    "xi",
-    "omicron",
-]
-BLOCK = "".join(f"    {name}_total = combine({name}_left, {name}_right)\n" for name in NAMES)
+BLOCK = block("combine")
 FUNCTION = f"def first(source):\n{BLOCK}    return alpha_total\n"
 OTHER = "def other(source):\n    return source\n"
 
