@@ -36,7 +36,7 @@ from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.records import Done
 from orchestrator.engine.redaction import Redactor
 from orchestrator.errors import ConfigError, InputError, Interrupted
-from orchestrator.review.assemble import assemble
+from orchestrator.review.assemble import conclude
 from orchestrator.review.change import wire
 from orchestrator.review.change.intake import from_refs, from_worktree
 from orchestrator.review.change.patch import from_patch
@@ -226,7 +226,7 @@ async def _work(run: _Run, observer: Observer, begin: Callable[[], Any]) -> Verd
             async with run.pool, open_case(change, journal, opening) as case:
                 ticker.account = case.budget
                 await machine.run(FLOW, case, journal, ticker)
-                verdict = assemble(case)
+                verdict = await conclude(case)
         place = waiting.place(journal) if waiting.awaited(verdict) else VERDICT
         journal.note(place, verdict.model_dump(mode="json"))
         await journal.flush()

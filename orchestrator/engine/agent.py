@@ -125,6 +125,7 @@ async def run_agent(
     spec, context = _context(spec, brief, harness)
     faults_of = validator(spec.contract) if spec.contract else None
     malformed = calls = turn = 0
+    wrong = ""
     watch = LoopWatch(harness.loops, harness.journal, key)
 
     def ended(status: AgentStatus, detail: str = "", report: Json = None) -> AgentResult:
@@ -156,11 +157,12 @@ async def run_agent(
         report, faults = _read_report(response, faults_of)
         if not faults:
             return _let_out(ended("ok", report=report), harness)
-        malformed += 1
+        malformed, wrong = malformed + 1, f", the last one: {faults[0]}"
         if malformed > MALFORMED_AT_MOST:
             return ended("failed", f"its report broke the contract: {faults[0]}")
         context.add("user", Text(_send_back(faults, harness.executor.nonce)))
-    out = f"no report within {spec.bounds.turns:g} turns"
+    turns = "1 turn" if spec.bounds.turns == 1 else f"{spec.bounds.turns:g} turns"
+    out = f"no report within {turns}{wrong}"
     return ended("failed", watch.stuck) if watch.stuck else ended("budget", out)
 
 

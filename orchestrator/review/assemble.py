@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from orchestrator import __version__
-from orchestrator.catalog.settings import OFFLINE
 from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.canonical import digest
 from orchestrator.engine.judge import Scorecard
@@ -16,6 +15,7 @@ from orchestrator.review import climbing
 from orchestrator.review.case import Case
 from orchestrator.review.claims import fingerprint
 from orchestrator.review.contracts import SpecialistReport
+from orchestrator.review.crew import led
 from orchestrator.review.decision import decide
 from orchestrator.review.guarding import rulings, without_secrets
 from orchestrator.review.next_steps import next_actions, next_human_action
@@ -36,8 +36,27 @@ VOLATILE = ("run_id", "usage", "artifacts", "digest")
 VOLATILE_PROVENANCE = ("journal_head", "journal_length")
 
 
+async def conclude(case: Case) -> Verdict:
+    """The verdict of a case that has stopped, with the lead's summary where a model leads.
+
+    Raises:
+        ReplayMismatch, StoreError: the run itself cannot go on.
+    """
+    verdict = assemble(case)
+    waiting = any(not question.answer for question in verdict.questions)
+    if not led(case.settings) or not case.rounds or waiting:
+        return verdict
+    # The offline start-up need not pay for it.
+    from orchestrator.review import closing  # noqa: PLC0415
+
+    case.closing, why_not = await closing.written(case, verdict)
+    if why_not:
+        case.notes = (*case.notes, f"there is no summary by the lead, only the counts: {why_not}")
+    return assemble(case)
+
+
 def assemble(case: Case) -> Verdict:
-    """The verdict of a case that has stopped."""
+    """The verdict of a case that has stopped, as code has it."""
     stop, synthesis = case.stop, case.synthesis
     assert stop is not None
     gaps = [skip for skip in synthesis.skipped if skip.gap]
@@ -84,7 +103,7 @@ def assemble(case: Case) -> Verdict:
         usage=_usage(case),
         provenance=_provenance(case),
         summary=_summary(case),
-        lead_summary=_lead_summary(case),
+        lead_summary=case.closing,
     )
     verdict = without_secrets(verdict, case.journal.redact)
     return verdict.model_copy(update={"digest": digest_of(verdict)})
@@ -133,13 +152,6 @@ def _uncertain(case: Case) -> tuple[str, ...]:
     if not contested:
         return open_ends
     return (*open_ends, f"reporters contradict each other on {', '.join(contested)}")
-
-
-def _lead_summary(case: Case) -> str:
-    """A model's words; the offline provider has none of its own."""
-    if case.settings.provider == OFFLINE or not case.rounds:
-        return ""
-    return case.rounds[0].plan.summary
 
 
 def _agents(case: Case) -> tuple[AgentReport, ...]:

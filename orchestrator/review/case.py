@@ -52,6 +52,7 @@ class Case:
         focus: what the present iteration looks at; shared with the lead's tools.
         notes: what a person should know of the models that answer.
         waiting: agents that wait for a person, whose work has no end yet.
+        closing: what the lead says at the end, empty where it says nothing.
     """
 
     session: Session
@@ -68,6 +69,7 @@ class Case:
     scorecard: Scorecard | None = None
     stop: Stop | None = None
     waiting: list[Work] = field(default_factory=list)
+    closing: str = ""
 
     @property
     def journal(self) -> Journal:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orchestrator.catalog.catalog import Catalog
-from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.settings import OFFLINE, Settings
 from orchestrator.engine.types import AgentSpec
 from orchestrator.review.judging import JUDGE, wanted
 
@@ -15,3 +15,8 @@ def crew(catalog: Catalog, settings: Settings) -> list[AgentSpec]:
     if wanted(settings, catalog.rubrics[settings.rubric]):
         names = [*names, JUDGE]
     return [catalog.agents[name] for name in names]
+
+
+def led(settings: Settings) -> bool:
+    """Whether a model leads, and can say at the end what the review came to."""
+    return settings.pattern == "team" and settings.provider != OFFLINE

@@ -8,7 +8,7 @@ reads its files once, and reports, in one iteration.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from orchestrator.catalog.settings import OFFLINE
 from orchestrator.engine.agent import AgentResult, first_request
@@ -18,8 +18,9 @@ from orchestrator.engine.models import Price, price_of
 from orchestrator.engine.types import Bounds, Usage
 from orchestrator.providers import pricing
 from orchestrator.providers.counting import likely_tokens
-from orchestrator.review import judging, planning
+from orchestrator.review import closing, judging, planning
 from orchestrator.review.case import Case, Round
+from orchestrator.review.crew import led
 
 LOOKS = 2
 """Turns in which an agent looks around by itself, beside its playbooks."""
@@ -35,9 +36,9 @@ BYTES_PER_TOKEN = 4
 
 BASIS = (
     f"""Expected: one iteration, in which an agent takes a turn to open each of its playbooks, one
-    to follow it, {LOOKS} to look around and one to report. An answer has {ANSWER} tokens, a
-    playbook's results {RESULTS:,}, each file is read once, and what was sent before is read from a
-    cache.""",
+    to follow it, {LOOKS} to look around and one to report; the lead one more, to sum up. An answer
+    has {ANSWER} tokens, a playbook's results {RESULTS:,}, each file is read once, and what was sent
+    before is read from a cache.""",
     """At most: what the bounds of the agents and of the run allow, at the dearest rates that can
     apply. No call begins whose worst case does not fit what is left.""",
     "A try whose reply was lost on the way may be billed without our seeing it.",
@@ -85,6 +86,16 @@ class Share:
         """Of its own model."""
         return self.prices[self.model]
 
+    def __add__(self, other: Share) -> Share:
+        """This and another task of the same agent."""
+        return replace(
+            self,
+            turns=self.turns + other.turns,
+            expected=self.expected + other.expected,
+            worst=self.worst + other.worst,
+            prices={**other.prices, **self.prices},
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -127,8 +138,12 @@ def estimate(case: Case) -> Estimate:
     limit = Bill(int(bounds.tokens), bounds.usd)
     # The offline provider is code, and uses nothing.
     tasks = _tasks(case) if provider != OFFLINE else ()
-    shares = tuple(_share(case, task, limit) for task in tasks)
-    return Estimate(provider, shares, int(bounds.iterations), limit, case.notes)
+    shares: dict[str, Share] = {}
+    for task in tasks:
+        own, name = _share(case, task, limit), task.spec.name
+        shares[name] = shares[name] + own if name in shares else own
+    every = tuple(shares.values())
+    return Estimate(provider, every, int(bounds.iterations), limit, case.notes)
 
 
 def _tasks(case: Case) -> Iterator[Task]:
@@ -145,6 +160,8 @@ def _tasks(case: Case) -> Iterator[Task]:
     yield from planning.tasks(case)
     if judging.wanted(case.settings, case.rubric):
         yield judging.task(case, judging.judged_of(case.rubric), "")
+    if led(case.settings):
+        yield closing.task(case)
 
 
 def _share(case: Case, task: Task, limit: Bill) -> Share:

@@ -256,9 +256,9 @@ class Verdict(Doc):
     usage: Usage
     artifacts: tuple[Artifact, ...] = ()
     provenance: Provenance
-    summary: str = ""
+    summary: str = Field(default="", description="counted: files, findings, gaps")
     lead_summary: str = Field(
-        default="", description="what the lead says of the change; it decides nothing"
+        default="", description="what the lead says the review came to; it decides nothing"
     )
     digest: str = Field(
         default="", description="SHA-256 of the canonical document, volatile fields left out"

@@ -40,7 +40,8 @@ class Usage(Doc):
     seconds: float = 0.0
     limits: dict[str, float] = Field(default_factory=dict)
     notes: tuple[str, ...] = Field(
-        default=(), description="what could not be counted: a model without a price, for one"
+        default=(),
+        description="what could not be counted or had: a model without a price, for one",
     )
 
 

@@ -10,6 +10,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from whole_kit import (
     FINDING,
     PROVIDERS,
+    SUMMARY,
     TEAM,
     asked,
     judges,
@@ -74,6 +75,7 @@ def test_a_team_reviews(
     ]
     assert (verdict.stop.reason, verdict.usage.model_calls) == ("done", len(server.seen))
     assert verdict.checked[0].by == ("ruff_bugs",)
+    assert verdict.lead_summary == SUMMARY
     used = verdict.usage
     assert 0 < used.usd < 0.3
     assert (used.cached_tokens > 0, used.saved_usd > 0) == ((name != "openai-compatible"),) * 2

@@ -58,6 +58,14 @@ def plans() -> Response:
     )
 
 
+SUMMARY = "It adds run(), which evaluates what it is given (F1). Look at F1 first."
+
+
+def sums_up(text: str = SUMMARY, *named: str) -> Response:
+    """The lead's last word."""
+    return reports(summary=text, findings=list(named or ("F1",)))
+
+
 def judges(score: float | None = 1.0, missing: Sequence[str] = ()) -> Response:
     """The judge's scores, all alike."""
     seen = {"source": "file", "name": "app.py", "quote": "return eval(text)"}
@@ -68,7 +76,7 @@ def judges(score: float | None = 1.0, missing: Sequence[str] = ()) -> Response:
 def team(**other: Sequence[Line]) -> dict[str, Sequence[Line]]:
     """What a whole team says in one iteration; ``other`` agents' lines replace these."""
     return {
-        "lead": [calls(("propose_plan", {})), plans()],
+        "lead": [calls(("propose_plan", {})), plans(), sums_up()],
         "security": [
             calls(("read_file", {"path": "app.py"}), ("search", {"pattern": "eval"})),
             reports(summary="One.", findings=[FINDING], checked=["app.py"]),

@@ -19,7 +19,7 @@ from orchestrator.engine.ports import JournalStore, Model, SystemClock
 from orchestrator.engine.redaction import Redactor
 from orchestrator.engine.types import AgentSpec
 from orchestrator.providers.offline import OfflineModel
-from orchestrator.review.assemble import assemble
+from orchestrator.review.assemble import conclude
 from orchestrator.review.change.intake import from_refs
 from orchestrator.review.flow import FLOW
 from orchestrator.review.opening import Opening, Serving, open_case
@@ -114,7 +114,7 @@ async def review(
         )
         async with opening.pool, open_case(found, journal, opening) as case:
             await machine.run(FLOW, case, journal, observer)
-            return assemble(case)
+            return await conclude(case)
 
 
 @asynccontextmanager

@@ -19,6 +19,11 @@ def report(**more: object) -> Response:
     return says(json.dumps({"summary": "looked", **more}))
 
 
+def sums(text: str = "It names the app.", *named: str) -> Response:
+    """What the lead says at the end."""
+    return says(json.dumps({"summary": text, "findings": list(named)}))
+
+
 def looks(*tools: str) -> Response:
     return calls(*((tool, {"paths": ["app.py"]}) for tool in tools))
 

@@ -17,7 +17,7 @@ from orchestrator.review.verdict import Verdict
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.testing.scripted import ScriptedModel, calls, says
 from tests.review.review_kit import Repo, change, review
-from tests.review.team_kit import TEAM, judged, looks, plan, report, scores, script
+from tests.review.team_kit import TEAM, judged, looks, plan, report, scores, script, sums
 
 pytestmark = pytest.mark.anyio
 
@@ -72,7 +72,7 @@ async def test_a_task_that_fails_climbs_until_it_is_done_and_the_verdict_says_wh
 
 async def test_a_score_below_the_floor_lets_the_next_task_begin_a_rung_higher(repo: Repo) -> None:
     poor = scores(score=0)
-    lines = script(lead=[plan(*TEAM), plan("security", "qa")], judge=[poor, scores()])
+    lines = script(lead=[plan(*TEAM), plan("security", "qa"), sums()], judge=[poor, scores()])
     lines["security"] += [report(summary="deeper")]
     lines["qa"] += [report(summary="deeper")]
     model = ScriptedModel(lines)
@@ -182,8 +182,8 @@ async def test_a_lead_and_a_judge_that_fail_ask_as_well(
     ]
     assert agent in {report.agent for report in asked.agents if report.status == "waiting"}
     await say(store, "Try again.")
-    rest = script(judge=[scores()])
-    model = ScriptedModel(rest if agent == "lead" else {"judge": [scores()]})
+    rest = script(lead=[plan(*TEAM), sums()], judge=[scores()])
+    model = ScriptedModel(rest if agent == "lead" else {"lead": [sums()], "judge": [scores()]})
     assert (await go(model)).stop.reason == "done"
     model.finish()
 

@@ -11,7 +11,7 @@ from orchestrator.errors import ModelError, ScriptError
 from orchestrator.providers.offline import OfflineModel
 from orchestrator.testing.scripted import ScriptedModel, says
 from tests.review.review_kit import Repo, bounded, change, review
-from tests.review.team_kit import TEAM, claim, judged, plan, report, scores, script
+from tests.review.team_kit import TEAM, claim, judged, plan, report, scores, script, sums
 
 pytestmark = pytest.mark.anyio
 
@@ -173,7 +173,7 @@ async def test_an_unexpected_call_fails_the_agent_that_made_it(repo: Repo) -> No
 
 
 async def test_a_judge_scores_what_only_a_reader_can_weigh(repo: Repo) -> None:
-    model = ScriptedModel(script(judge=[scores()]))
+    model = ScriptedModel(script(lead=[plan(*TEAM), sums()], judge=[scores()]))
     verdict = await review(repo, model, adjust=judged)
     model.finish()
     marks = {criterion.id: criterion.score for criterion in verdict.score.criteria}
@@ -190,7 +190,7 @@ async def test_evidence_that_the_judge_misses_is_asked_for_in_another_round(repo
         seen.append(str(request.messages[0]))
         return plan("architecture")
 
-    lines = script(lead=[plan(*TEAM), again], judge=[wanting, scores()])
+    lines = script(lead=[plan(*TEAM), again, sums()], judge=[wanting, scores()])
     lines["architecture"] += [report(summary="nothing imports it")]
     model = ScriptedModel(lines)
     verdict = await review(repo, model, adjust=judged)
