@@ -178,7 +178,8 @@ class ModelError(DiffcourtError):
     """A model's reply cannot be used, or there is none.
 
     Args:
-        billed: whether it may have cost something; False for a call that was turned away.
+        billed: whether its last try may have cost something; False for one that was turned away.
+            Tries before it are accounted for by then.
     """
 
     def __init__(self, message: str, *, billed: bool = True) -> None:

@@ -23,7 +23,7 @@ from orchestrator.engine.executor import Executor
 from orchestrator.engine.fitting import affordable
 from orchestrator.engine.framing import frame
 from orchestrator.engine.journal import Journal
-from orchestrator.engine.limits import Account, Cost, Reservation
+from orchestrator.engine.limits import NOTHING, Account, Cost, Reservation
 from orchestrator.engine.loops import USUAL, LoopPolicy, LoopWatch
 from orchestrator.engine.ports import Model
 from orchestrator.engine.records import Done
@@ -177,18 +177,30 @@ def _let_out(result: AgentResult, harness: Harness) -> AgentResult:
 async def _ask(context: Context, harness: Harness, key: str, account: Account) -> Response:
     """One model call, as an effect: paid for once, and never above what is left."""
     journal, model, request = harness.journal, harness.model, context.request()
+    held = NOTHING
 
     async def admit() -> Reservation:
         # Not part of what is asked: a resumed run has another amount left, and the same record.
-        nonlocal request
+        nonlocal request, held
         limit = affordable(model, request, account.left("tokens"), account.left("usd"))
         if limit >= min(SHORTEST_ANSWER, request.max_tokens):
             request = replace(request, max_tokens=limit)
         worst = model.worst_case(request)
-        return account.reserve(Cost(turns=1, tokens=worst.tokens, usd=worst.usd))
+        held = Cost(turns=1, tokens=worst.tokens, usd=worst.usd)
+        return account.reserve(held)
+
+    def again() -> bool:
+        # What is held stays for the next try; the lost one is booked now, at its worst.
+        lost = replace(held, turns=0)
+        try:
+            account.reserve(lost).settle(lost)
+        except BudgetExhausted:
+            return False
+        journal.begin_again(f"{key}/model")
+        return True
 
     async def perform() -> Done:
-        response = await model.respond(request)
+        response = await model.respond(replace(request, again=again))
         value, used = response_to_json(response), response.usage
         if not is_json(value):
             raise ModelError("the model's answer holds what JSON cannot: NaN, or endless nesting")

@@ -103,12 +103,21 @@ class Journal:
     def spent(self, prefix: str = "") -> Cost:
         """What the recorded effects under a key's prefix cost.
 
-        A call that was in flight at a crash counts at its worst case, beside its repetition: it
-        may have been billed.
+        A call that was in flight at a crash, or whose reply was lost, counts at its worst case,
+        beside its repetition: it may have been billed.
         """
         ours = [record.cost() for key, record in self._records.items() if key.startswith(prefix)]
         lost = [cost for key, cost in self._lost if key.startswith(prefix)]
         return sum(ours + lost, NOTHING)
+
+    def unseen(self) -> Cost:
+        """The part of what is spent that counts for calls whose end nobody saw."""
+        begun = (record.cost() for record in self._records.values() if record.kind == "intent")
+        return sum((*begun, *(cost for _, cost in self._lost)), NOTHING)
+
+    def begin_again(self, key: str) -> None:
+        """Say that an effect under way is tried once more, its first try lost as in a crash."""
+        self._append("intent", key, dict(self._records[key].body))
 
     def outcomes(self, prefix: str = "") -> dict[str, Json]:
         """The values of the finished effects under a prefix, by key."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Literal
@@ -46,7 +46,6 @@ class ToolResult:
     Attributes:
         call_id: the call's id as the model gave it.
         content: what the model sees, already bounded, redacted and marked as untrusted.
-        ok: False for a refusal or a failure.
         ref: the journal's key of the call; stable, and what a report cites.
         data: the same result for the application's code; a model never sees it.
         code: why it is not ok (``guard_refused``, ``timeout``, ...), empty when it is.
@@ -159,6 +158,7 @@ class Request:
         output_schema: JSON Schema of the final report, None for free text.
         max_tokens: the most it may answer; with the counted input, what is reserved for the call.
         nonce: frames untrusted text in this run; quoted text cannot know it.
+        again: asked before a try after one whose reply was lost; False: it cannot be paid for.
     """
 
     agent: str
@@ -171,6 +171,7 @@ class Request:
     max_tokens: int = 4096
     effort: str | None = None
     nonce: str = ""
+    again: Callable[[], bool] = field(default=lambda: True, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +199,7 @@ class Bounds:
     """Limits of a run or of one agent. ``inf`` where nothing bounds.
 
     Attributes:
-        iterations: rounds of the whole flow.
-        turns: model calls of one agent.
+        iterations, turns: rounds of the whole flow, model calls of one agent.
         tool_calls, tokens: counts; ``usd`` in US dollars, ``seconds`` of wall time.
     """
 

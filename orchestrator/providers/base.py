@@ -100,6 +100,11 @@ class ApiModel(ABC):
 
         def report(fault: Transient, wait: float) -> None:
             nonlocal lost, failed
+            if fault.lost and not request.again():
+                raise ModelError(
+                    f"{who} lost a reply ({fault}) that may have been billed, and what is left of "
+                    "the budget does not pay for another try"
+                )
             lost, failed = lost + fault.lost, failed + 1
             told = about("retry", detail=str(fault), number=failed, wait=wait, lost=fault.lost)
             self._on_event(told)
@@ -115,7 +120,6 @@ class ApiModel(ABC):
             if fault.billed:
                 why = f"the last try may have been billed: {fault}"
                 self._on_event(about("lost", detail=why, number=failed + 1, lost=True))
-            fault.billed = fault.billed or lost > 0
             raise
         try:
             reply = self.read(an_object(loads(data), "it"), request)

@@ -25,7 +25,6 @@ class Patience:
     Attributes:
         clock: seconds, from any start.
         sleep: waits that many.
-        report: told of each try that failed and will be followed by another: (fault, seconds).
     """
 
     policy: CallPolicy
@@ -45,6 +44,8 @@ class Patience:
             attempt: one try, given the seconds that it may take; raises ``Transient`` when another
                 may work.
             who: provider and model, for messages.
+            report: told of each try that failed and is to be followed by another, and the seconds
+                until then; what it raises ends the call instead.
 
         Raises:
             ModelError: no answer within the attempts and the deadline, or none is to be had.

@@ -117,7 +117,7 @@ def next_steps(page: Page, verdict: Verdict) -> list[str]:
 
 def used(page: Page, usage: Usage) -> list[str]:
     """What the run spent, next to its limits where there are any."""
-    tokens = usage.input_tokens + usage.output_tokens
+    tokens = usage.input_tokens + usage.output_tokens + usage.uncertain_tokens
     parts = [
         f"time {duration(usage.seconds)}" + _limit(usage, "seconds", duration),
         f"iterations {usage.iterations}" + _limit(usage, "iterations"),
@@ -127,7 +127,7 @@ def used(page: Page, usage: Usage) -> list[str]:
     if tokens:
         parts.append(f"tokens {tokens:,}{_cached(usage)}" + _limit(usage, "tokens"))
     if usage.usd:
-        parts.append(f"USD {usage.usd:.4f}" + _limit(usage, "usd"))
+        parts.append(f"USD {usage.usd:.4f}{_unsure(usage)}" + _limit(usage, "usd"))
     lines = page.facts(parts, first="Used     ")
     for note in usage.notes[:10]:
         lines += page.wrap(sentence(note), first="Note     ", most=4)
@@ -140,6 +140,11 @@ def _cached(usage: Usage) -> str:
         return ""
     saved = f", which saved USD {usage.saved_usd:.4f}" if usage.saved_usd > 0 else ""
     return f" ({usage.cached_tokens:,} cached{saved})"
+
+
+def _unsure(usage: Usage) -> str:
+    """How much of the bill may not come; empty for nothing."""
+    return f" (USD {usage.uncertain_usd:.4f} of it uncertain)" if usage.uncertain_usd else ""
 
 
 def _limit(usage: Usage, name: str, shown: Callable[[float], str] = "{:,.6g}".format) -> str:

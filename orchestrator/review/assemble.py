@@ -212,7 +212,10 @@ def _iterations(case: Case) -> tuple[Iteration, ...]:
 def _usage(case: Case) -> Usage:
     journal = case.journal
     spent: Cost = journal.spent()
-    tokens = [value["usage"] for key, value in journal.outcomes().items() if key.endswith("/model")]
+    calls = [record for key, record in journal.ended if key.endswith("/model")]
+    tokens = [call.body["value"]["usage"] for call in calls if "value" in call.body]
+    # A call that failed may have been billed: what is recorded as its cost is its worst case.
+    failed = sum((call.cost() for call in calls if "error" in call.body), journal.unseen())
     bounds: Bounds = case.budget.bounds
     limits = {
         name: value
@@ -227,6 +230,8 @@ def _usage(case: Case) -> Usage:
         output_tokens=sum(used["output_tokens"] for used in tokens),
         cached_tokens=sum(used["cached_tokens"] for used in tokens),
         usd=spent.usd,
+        uncertain_usd=failed.usd + sum(used["usd"] for used in tokens if used.get("estimated")),
+        uncertain_tokens=int(failed.tokens),
         saved_usd=sum(used.get("saved_usd", 0.0) for used in tokens),
         seconds=round(journal.elapsed(), 3),
         limits=limits,
@@ -240,7 +245,7 @@ def _uncounted(calls: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     lost = sum(int(used.get("lost", 0)) for used in calls)
     said = {
         f"calls that did not say what they used, counted at their worst case: {guessed}": guessed,
-        f"tries whose reply was lost, and which may have been billed besides: {lost}": lost,
+        f"tries whose reply was lost and may have been billed, each at its worst: {lost}": lost,
     }
     return tuple(sentence for sentence, count in said.items() if count)
 

@@ -33,7 +33,14 @@ class Usage(Doc):
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
-    usd: float = 0.0
+    usd: float = Field(default=0.0, description="the most that the run has cost")
+    uncertain_usd: float = Field(
+        default=0.0,
+        description="the part of usd that no reply confirmed, counted at its worst case",
+    )
+    uncertain_tokens: int = Field(
+        default=0, description="tokens of calls without a reply, on top of input and output"
+    )
     saved_usd: float = Field(
         default=0.0, description="what the cached tokens saved, less what writing them cost"
     )

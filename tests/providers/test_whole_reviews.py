@@ -27,6 +27,7 @@ from orchestrator.engine.events import Event
 from orchestrator.engine.types import Json, Response, Text, Usage
 from orchestrator.errors import ScriptError
 from orchestrator.providers import pricing
+from orchestrator.report.text import render
 from orchestrator.review.estimate import Estimate
 from orchestrator.testing.script import Cut, Garble, Refuse, Slow, Trickle
 from orchestrator.testing.scripted import calls
@@ -79,7 +80,7 @@ def test_a_team_reviews(
     used = verdict.usage
     assert 0 < used.usd < 0.3
     assert (used.cached_tokens > 0, used.saved_usd > 0) == ((name != "openai-compatible"),) * 2
-    assert used.notes == ()
+    assert (used.notes, used.uncertain_usd, used.uncertain_tokens) == ((), 0, 0)
     estimate = estimates[name]
     assert used.usd <= estimate.total[0].usd <= estimate.total[1].usd
     assert {share.model for share in estimate.shares} == set(verdict.provenance.models)
@@ -108,8 +109,13 @@ def test_what_goes_wrong_on_the_way_is_tried_again_and_what_cannot_be_used_climb
         assert verdict.findings[0].title == FINDING["title"]
         assert verdict.usage.model_calls == len(server.seen) - 2
         assert verdict.usage.notes == (
-            "tries whose reply was lost, and which may have been billed besides: 1",
+            "tries whose reply was lost and may have been billed, each at its worst: 1",
         )
+        used = verdict.usage
+        assert 0 < used.uncertain_usd < used.usd
+        assert used.uncertain_tokens > 0
+        said = f"USD {used.usd:.4f} (USD {used.uncertain_usd:.4f} of it uncertain) of 2"
+        assert said in " ".join(render(verdict).split())
 
 
 def test_a_specialist_reads_the_playbook_that_it_opens(

@@ -1,0 +1,66 @@
+"""A try whose reply was lost may have been billed: it counts at its worst, before another begins."""
+
+import json
+
+import pytest
+from provider_kit import PROVIDERS, Search, bench, open_run, work
+
+from orchestrator.engine.journal import open_journal
+from orchestrator.engine.ports import SystemClock
+from orchestrator.engine.types import Usage
+from orchestrator.stores.memory import MemoryStore
+from orchestrator.testing.script import Cut, Garble, Refuse
+from orchestrator.testing.scripted import says
+
+pytestmark = pytest.mark.anyio
+
+USED = Usage(1000, 100)
+DONE = says(json.dumps({"summary": "", "score": 1, "places": []}), usage=USED)
+LOST = Cut(20, DONE)
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "lost", "status"),
+    [
+        ("anthropic", [LOST, LOST, DONE], 2, "ok"),
+        ("openai", [LOST, Refuse(429), DONE], 1, "ok"),
+        ("openai-compatible", [Refuse(500), Refuse(503), DONE], 0, "ok"),
+        ("anthropic", [LOST, LOST, LOST], 3, "failed"),
+        ("openai", [LOST, Refuse(401)], 1, "failed"),
+        ("anthropic", [LOST, Garble(7, DONE)], 2, "failed"),
+    ],
+)
+async def test_it_is_booked_at_its_worst(name, lines, lost, status):
+    store = MemoryStore(SystemClock())
+    await store.create("run1", 0.0, {})
+    async with bench(name, lines) as used:
+        requests = []
+        worst_of = used.model.worst_case
+        used.model.worst_case = lambda asked: requests.append(asked) or worst_of(asked)
+        async with open_journal("run1", store, SystemClock(), holder="a test") as journal:
+            result = await work(used, journal, Search())
+            used.server.finish()
+        worst = worst_of(requests[0])
+    assert result.status == status
+    usual = USED.tokens if status == "ok" else 0
+    assert journal.spent("qa/").tokens == lost * worst.tokens + usual
+    assert journal.spent("qa/").turns == 1
+    unanswered = lost - (status == "failed" and not isinstance(lines[-1], Refuse))
+    assert journal.unseen().usd == pytest.approx(unanswered * worst.usd)
+    async with open_journal("run1", store, SystemClock(), holder="a test") as again:
+        assert again.spent() == journal.spent()
+        assert again.unseen() == journal.unseen()
+
+
+@pytest.mark.parametrize("name", PROVIDERS[:2])
+async def test_a_try_that_cannot_be_paid_for_beside_a_lost_one_is_not_made(name):
+    async with bench(name, [LOST, DONE, DONE]) as used:
+        async with open_run() as journal:
+            await work(used, journal, Search(), usd=1)
+            whole = journal.unseen().usd
+        async with open_run() as journal:
+            used.server._script = type(used.server._script)({"qa": [LOST, DONE]})
+            result = await work(used, journal, Search(), usd=1.5 * whole)
+            assert len(used.server.seen) == 3
+            assert "does not pay for another try" in result.detail
+            assert (result.status, journal.spent().usd) == ("failed", pytest.approx(whole))
