@@ -36,7 +36,7 @@ _SHOULD = re.compile(r"^(Value error, |\w+ should )")
 class Strict(BaseModel):
     """Base of a data file's models: unknown keys are faults and nothing is coerced; frozen."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, defer_build=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from orchestrator.review.verdict import Severity
 class Form(BaseModel):
     """Base of all forms: closed, so that nothing slips in under a name we do not read."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class PlannedTask(Form):

@@ -24,7 +24,7 @@ FOLDER = "config/rules"
 class Example(BaseModel):
     """A pair that differs by one thing."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     bad: str
     good: str
@@ -42,7 +42,7 @@ class Rule(BaseModel):
         arguable: it is a matter of judgement, so an agent with evidence may argue it down.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     id: Annotated[str, Field(pattern=r"^[a-z]+\.[a-z0-9-]+$")]
     title: str
@@ -65,7 +65,7 @@ class Rule(BaseModel):
 class RuleFile(BaseModel):
     """One file of the table."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     rules: tuple[Rule, ...]
 

@@ -10,7 +10,7 @@ from orchestrator.engine.text_guards import Action
 class Doc(BaseModel):
     """Base of every part: unknown keys are errors, instances are frozen."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class GuardRuling(Doc):
