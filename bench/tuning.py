@@ -15,10 +15,10 @@ import json
 import re
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from msgspec.structs import replace
 
 from orchestrator.engine.types import Criterion, Rubric
 from orchestrator.tuning import agreement, rule, validate

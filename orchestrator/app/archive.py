@@ -13,7 +13,6 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -203,7 +202,7 @@ def _parse(folder: Beneath, name: str) -> tuple[RunMeta, dict[str, Any], list[Ro
         entry: dict[str, Any] = next(lines, {})
         rows = list(_rows(lines))
     options = entry["meta"]["options"]
-    known = {field.name for field in fields(ReviewOptions)} - {"diff"} | {"has_diff"}
+    known = set(ReviewOptions.__struct_fields__) - {"diff"} | {"has_diff"}
     if (
         entry["format"] != FORMAT
         or not _RUN_ID.fullmatch(entry["run"])

@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.app import state
 from orchestrator.app.policy import environment, tier
@@ -75,8 +77,7 @@ PROBES: Mapping[str, Callable[[Evidence], Evidence]] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Asking:
+class Asking(Struct, frozen=True):
     """Whether and how the judge is asked.
 
     Attributes:
@@ -93,8 +94,7 @@ class Asking:
 NOBODY = Asking()
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """A recorded review, and who is to judge it.
 
     Attributes:

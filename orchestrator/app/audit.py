@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import anyio
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.app import state
 from orchestrator.app.keys import checking_keys
@@ -26,8 +27,7 @@ VERDICT = "verdict"
 """The key of the verdict's row, as ``app.service`` has it, which takes half a second to import."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verified:
+class Verified(Struct, frozen=True):
     """A run's journal held against what was given.
 
     Attributes:

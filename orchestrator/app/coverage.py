@@ -10,12 +10,12 @@ import hashlib
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import anyio.to_thread
+from msgspec import to_builtins
 
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.settings import Settings
@@ -72,7 +72,7 @@ def _copied(given: list[str], declared: list[str], root: Path, scratch: Path) ->
         except OSError as fault:
             raise StoreError(f"cannot write {scratch / copy}: {fault.strerror}") from None
         report = CoverageReport(name, copy, about.st_mtime)
-        found.append([asdict(report), hashlib.sha256(data).hexdigest()])
+        found.append([to_builtins(report), hashlib.sha256(data).hexdigest()])
     return found
 
 

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
+
+from msgspec import Struct
 
 from orchestrator.engine.approvals import RecordedApprovals, decide, request_digest, waiting
 from orchestrator.engine.events import ignore
@@ -49,8 +50,7 @@ EVERY_LEVEL = ToolPolicy(max_level=Level.IRREVERSIBLE)
 _REFUSALS: dict[str, type[Refused]] = {kind.code: kind for kind in Refused.__subclasses__()}
 
 
-@dataclass(slots=True)
-class _Action:
+class _Action(Struct):
     """A handler as a tool of the engine."""
 
     spec: ToolSpec

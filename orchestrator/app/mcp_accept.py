@@ -6,11 +6,11 @@ import json
 import os
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import anyio
+from msgspec import Struct
 
 from orchestrator.app.mcp import ALLOWED, server_of
 from orchestrator.app.policy import on_disk
@@ -26,8 +26,7 @@ from orchestrator.mcp.types import Grant, Server, ServerFault
 State = Literal["accepted", "new", "changed", "not offered", "unusable"]
 
 
-@dataclass(frozen=True, slots=True)
-class Configured:
+class Configured(Struct, frozen=True):
     """One server as the configuration has it; ``tools`` as (name, level and whether it is pinned).
 
     Attributes:
@@ -41,8 +40,7 @@ class Configured:
     tools: list[tuple[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """One tool as the server describes it now.
 
     Attributes:
@@ -57,8 +55,7 @@ class Seen:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """What a look at a server showed.
 
     Attributes:

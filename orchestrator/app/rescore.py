@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 import anyio
+from msgspec import Struct, field
 
 from orchestrator.app import coverage, state
 from orchestrator.app.asking import NOBODY, PROBES, Asking, Question, Scores, Serve, open_judge
@@ -47,8 +47,7 @@ from orchestrator.stores.holder import this_process
 from orchestrator.stores.memory import MemoryStore
 
 
-@dataclass(frozen=True, slots=True)
-class Rescored:
+class Rescored(Struct, frozen=True):
     """One run, scored again.
 
     Attributes:
@@ -65,8 +64,7 @@ class Rescored:
     probes: Mapping[str, Scores] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class NotRescored:
+class NotRescored(Struct, frozen=True):
     """A run that could not be scored again, and why."""
 
     run_id: str

@@ -7,12 +7,13 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from orchestrator.app import state, waiting
 from orchestrator.app.answers import kept_answers
@@ -52,8 +53,7 @@ VERDICT = "verdict"
 BACKEND = "asyncio"
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+class _Run(Struct, frozen=True):
     """One sitting of a run: what was asked, and where its things lie."""
 
     run_id: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from msgspec import to_builtins
 
 from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.limits import Account
@@ -20,5 +20,5 @@ class Ticker:
         self._observer(event)
         if self.account and event.kind in {"tool_finished", "model_finished"}:
             used = {**self.account.used.to_json(), "seconds": event.at}
-            limits = asdict(self.account.bounds)
+            limits = to_builtins(self.account.bounds)
             self._observer(Event("budget", event.at, data={"used": used, "limits": limits}))

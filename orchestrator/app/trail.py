@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from orchestrator.engine.journal import APPROVAL
 from orchestrator.engine.ports import Row
@@ -15,8 +16,7 @@ HARNESS = "diffcourt"
 SITTING = "sitting/"
 
 
-@dataclass(frozen=True, slots=True)
-class Act:
+class Act(Struct, frozen=True):
     """One thing that was done, or refused.
 
     Attributes:
@@ -42,8 +42,7 @@ class Act:
     refused: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Trail:
+class Trail(Struct, frozen=True):
     """All that a run did, in the order in which it began."""
 
     run_id: str

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from orchestrator.errors import ConfigError
     from orchestrator.review.verdict import Verdict
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewOptions:
+class ReviewOptions(Struct, frozen=True):
     """What a person asked to have reviewed. None where nothing was said.
 
     Attributes:
@@ -43,16 +43,14 @@ class ReviewOptions:
     no_cache: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """What a person says to a question of a run; ``to`` is its name, empty for the only one."""
 
     text: str
     to: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RunInfo:
+class RunInfo(Struct, frozen=True):
     """One run in the list of runs.
 
     Attributes:
@@ -71,8 +69,7 @@ class RunInfo:
     findings: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineEntry:
+class TimelineEntry(Struct, frozen=True):
     """One effect of a run.
 
     Attributes:
@@ -90,8 +87,7 @@ class TimelineEntry:
     seconds: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(Struct, frozen=True):
     """One run in full; ``verdict`` is None while there is none."""
 
     info: RunInfo
@@ -99,8 +95,7 @@ class Shown:
     timeline: list[TimelineEntry]
 
 
-@dataclass(frozen=True, slots=True)
-class CatalogListing:
+class CatalogListing(Struct, frozen=True):
     """What the catalog holds, as (name, description), and every fault in it."""
 
     agents: list[tuple[str, str]]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import inf
 from typing import Annotated, Any
 
+from msgspec import Struct
 from pydantic import Field
 
 from orchestrator.catalog.fields import Amount, Count, Words
@@ -76,8 +76,7 @@ class AgentHead(Strict):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(Struct, frozen=True):
     """What an agent's file may name.
 
     Attributes:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeVar
 
+from msgspec import Struct
 from pydantic import BaseModel
 
 from orchestrator.catalog.agents import Known, load_agent
@@ -43,8 +43,7 @@ Tools = Mapping[str, ToolSpec] | Collection[str]
 Contracts = Mapping[str, Mapping[str, Json]]
 
 
-@dataclass(frozen=True, slots=True)
-class Catalog:
+class Catalog(Struct, frozen=True):
     """What is installed, by name.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
+
+from msgspec import Struct
 
 from orchestrator.errors import ConfigError
 from orchestrator.resources import FOLDERS, data_root
@@ -13,8 +14,7 @@ OVERLAY = ".diffcourt"
 STATE_FOLDER = "state"
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """One layer of files.
 
     Attributes:
@@ -30,8 +30,7 @@ class Source:
         return f"{self.label}/{path}" if self.label else path
 
 
-@dataclass(frozen=True, slots=True)
-class File:
+class File(Struct, frozen=True):
     """One file of a layer: its name in the layer, its name in messages, and its content."""
 
     path: str

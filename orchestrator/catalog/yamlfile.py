@@ -6,10 +6,10 @@ import json
 import re
 import types
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from orchestrator.catalog.yamltree import Node, decode, parse
@@ -36,11 +36,12 @@ _SHOULD = re.compile(r"^(Value error, |\w+ should )")
 class Strict(BaseModel):
     """Base of a data file's models: unknown keys are faults and nothing is coerced; frozen."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, defer_build=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, defer_build=True
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class Markdown:
+class Markdown(Struct, frozen=True):
     """A Markdown file with front matter.
 
     Attributes:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import yaml
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.errors import ConfigError
 
@@ -36,8 +37,7 @@ _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 Scalar = str | int | float | bool | None
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """A value and its place.
 
     Attributes:
@@ -139,8 +139,7 @@ def merge(lower: Node, upper: Node) -> Node:
     return replace(upper, data={**lower.data, **both})
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(Struct):
     """A list or map whose end has not been read yet."""
 
     items: list[Node] | dict[str, Node]

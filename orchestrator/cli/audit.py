@@ -6,9 +6,10 @@ import argparse
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import to_builtins
 
 from orchestrator.cli.output import as_json, emit, width_of
 from orchestrator.cli.parsing import add_json_flag, add_repo, add_run, count
@@ -93,7 +94,7 @@ def _verify(args: argparse.Namespace) -> int:
     intact = not done.found.faults
     if args.json:
         document = {"run": done.run_id, "intact": intact, "finished": done.finished}
-        emit(as_json({**document, "writer": done.writer, **asdict(done.found)}), sys.stdout)
+        emit(as_json({**document, "writer": done.writer, **to_builtins(done.found)}), sys.stdout)
     else:
         emit(render_verified(done, width_of(sys.stdout)), sys.stdout)
     return EXIT_OK if intact else EXIT_GATED
@@ -105,7 +106,7 @@ def _show(args: argparse.Namespace) -> int:
 
     trail = audit.trail(args.repo, args.run_id)
     if args.json:
-        emit(as_json(asdict(trail)), sys.stdout)
+        emit(as_json(to_builtins(trail)), sys.stdout)
     else:
         emit(render_trail(trail, width_of(sys.stdout)), sys.stdout)
     return EXIT_OK

@@ -6,9 +6,11 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from orchestrator.cli.output import as_json, emit, width_of
 from orchestrator.cli.parsing import add_json_flag, add_repo
@@ -23,8 +25,7 @@ TRY_TOKENS = 300
 """Enough for a short thought and a word."""
 
 
-@dataclass(frozen=True)
-class RungLine:
+class RungLine(Struct, frozen=True):
     """A rung of one provider: its model, empty when none is named, and what that costs."""
 
     rung: str
@@ -32,8 +33,7 @@ class RungLine:
     price: Price | None
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """What is known of one provider.
 
     Attributes:
@@ -201,7 +201,7 @@ def _cost(line: RungLine) -> str:
 def _json(findings: list[Finding], sandbox: Report) -> str:
     return as_json(
         {
-            "sandbox": asdict(sandbox),
+            "sandbox": to_builtins(sandbox),
             "providers": [
                 {
                     "name": finding.name,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
+
+from msgspec import Struct, field
 
 from orchestrator.cli.output import emit, width_of
 from orchestrator.cli.parsing import add_repo, count, name_of
@@ -108,8 +109,7 @@ def _order(args: argparse.Namespace, items: list[Item], labels: list[Label]) -> 
     return teach_most(rubric, items, data, SEED, args.next)
 
 
-@dataclass(slots=True)
-class Session:
+class Session(Struct):
     """One sitting at the terminal.
 
     Attributes:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from orchestrator.errors import InputError
 
@@ -70,8 +71,7 @@ def add_labels(parser: argparse.ArgumentParser) -> None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
+class Loaded(Struct, frozen=True):
     """Rubric, items and labels, read and joined."""
 
     rubric: Rubric
@@ -128,10 +128,11 @@ def need_numpy() -> None:
 
 
 def plain(value: Any) -> Any:
-    """Dataclasses as JSON data: NaN and infinity, which JSON has no word for, become null."""
-    from dataclasses import asdict, is_dataclass
+    """Structs as JSON data: NaN and infinity, which JSON has no word for, become null."""
+    from msgspec import Struct
+    from msgspec.structs import asdict
 
-    if is_dataclass(value) and not isinstance(value, type):
+    if isinstance(value, Struct):
         return plain(asdict(value))
     if isinstance(value, dict):
         return {str(k): plain(v) for k, v in value.items()}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import to_builtins
 
 from orchestrator.cli.output import as_json, emit, width_of
 from orchestrator.cli.parsing import add_json_flag, add_repo, add_run, amount, count
@@ -71,7 +72,7 @@ def _print(found: list[RunInfo], json: bool) -> None:
     from orchestrator.report.runs import render_runs
 
     if json:
-        emit(as_json([asdict(info) for info in found]), sys.stdout)
+        emit(as_json([to_builtins(info) for info in found]), sys.stdout)
     else:
         emit(render_runs(found, width_of(sys.stdout)), sys.stdout)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import to_builtins
 
 from orchestrator.cli.output import as_json, emit, in_colour, width_of
 from orchestrator.cli.parsing import add_json_flag, add_repo, add_run
@@ -35,9 +36,9 @@ def _json(shown: Shown) -> str:
     verdict = None if shown.verdict is None else shown.verdict.model_dump(mode="json")
     return as_json(
         {
-            "run": asdict(shown.info),
+            "run": to_builtins(shown.info),
             "verdict": verdict,
-            "timeline": [asdict(entry) for entry in shown.timeline],
+            "timeline": [to_builtins(entry) for entry in shown.timeline],
         }
     )
 

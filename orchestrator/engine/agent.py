@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.engine.canonical import is_json
 from orchestrator.engine.choice import Choice, as_named
@@ -50,8 +52,7 @@ SHORTEST_ANSWER = 256
 AgentStatus = Literal["ok", "failed", "timeout", "budget", "waiting"]
 
 
-@dataclass(frozen=True, slots=True)
-class AgentResult:
+class AgentResult(Struct, frozen=True):
     """What came of an agent's work.
 
     Attributes:
@@ -78,8 +79,7 @@ def as_reported(agent: str, report: Json) -> Json:
     return report
 
 
-@dataclass(frozen=True)
-class Harness:
+class Harness(Struct, frozen=True):
     """What every agent of a run shares.
 
     Attributes:

@@ -9,7 +9,8 @@ key, so it cannot be used twice.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass
+
+from msgspec import Struct, to_builtins
 
 from orchestrator.engine.canonical import digest
 from orchestrator.engine.journal import APPROVAL, Journal
@@ -21,8 +22,7 @@ ASKED = "asked/"
 VALID_SECONDS = 24 * 3600.0
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """What a person said.
 
     Attributes:
@@ -66,7 +66,7 @@ def decide(
         raise InputError(f"no call {call} waits for a person here; waiting: {known}")
     decision = Decision(approved, str(asked["request"]), who, now, now + seconds)
     number = 1 + len(journal.notes(APPROVAL))
-    journal.note(f"{APPROVAL}{number}/{call}", asdict(decision))
+    journal.note(f"{APPROVAL}{number}/{call}", to_builtins(decision))
     return decision
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.engine.log import GENESIS, SITTING, breaks
 from orchestrator.engine.ports import Row
 from orchestrator.engine.seal import SEAL, SealKey, seal_breaks, signed_by
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """Something that is not as it was written.
 
     Attributes:
@@ -23,8 +23,7 @@ class Fault:
     what: str
 
 
-@dataclass(frozen=True, slots=True)
-class Anchor:
+class Anchor(Struct, frozen=True):
     """A head that was kept outside the journal, as a verdict carries it.
 
     Attributes:
@@ -36,8 +35,7 @@ class Anchor:
     length: int
 
 
-@dataclass(frozen=True, slots=True)
-class Seal:
+class Seal(Struct, frozen=True):
     """A signed head: row ``row`` signs all rows before it."""
 
     row: int
@@ -45,8 +43,7 @@ class Seal:
     checked: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Examination:
+class Examination(Struct, frozen=True):
     """What came of holding a journal against what is known of it.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from typing import Literal
+
+from msgspec import Struct, to_builtins
 
 from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.journal import Journal
@@ -13,8 +14,7 @@ CALLS = "calls/"
 """Notes under this key are what happened around calls, in the order in which it did."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallEvent:
+class CallEvent(Struct, frozen=True):
     """What happened around a call that whoever keeps a record should know.
 
     Attributes:
@@ -66,7 +66,7 @@ class Relay:
 
         def keep(event: CallEvent) -> None:
             key = _place(journal, event.kind)
-            journal.note(key, {**asdict(event), "said": str(event)})
+            journal.note(key, {**to_builtins(event), "said": str(event)})
             observer(Event("note", journal.elapsed(), event.agent, key=key, detail=str(event)))
 
         self._listener = keep

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.engine.models import HUMAN, ModelsConfig
 from orchestrator.engine.types import AgentSpec
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """Which model answers an agent, how much it may say and be told, and what is tried after it.
 
     Attributes:

@@ -11,8 +11,9 @@ it. Only a full window changes what was said (see ``window``), and that is on re
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Literal
+
+from msgspec.structs import replace
 
 from orchestrator.engine.canonical import digest
 from orchestrator.engine.choice import Choice

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from orchestrator.engine.ports import Model
 from orchestrator.engine.types import Request

@@ -7,15 +7,15 @@ are reported as not scored, and their weight is left out as the rubric says.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from orchestrator.engine.scoring import total
 from orchestrator.engine.types import Criterion, Rubric
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """A criterion's score, 0 to 1.
 
     Attributes:
@@ -32,8 +32,7 @@ class Mark:
     evidence: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Scorecard:
+class Scorecard(Struct, frozen=True):
     """The whole score.
 
     Attributes:

@@ -8,7 +8,8 @@ own key, those above it under ``KEY/rung2``, ``KEY/rung3``, ... All draw on the 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from orchestrator.engine.agent import AgentResult, Harness, run_agent
 from orchestrator.engine.events import Event
@@ -18,8 +19,7 @@ from orchestrator.engine.questions import ask
 from orchestrator.engine.types import AgentSpec
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One step up, and why."""
 
     below: str
@@ -27,8 +27,7 @@ class Step:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Struct, frozen=True):
     """A brief for one agent.
 
     Attributes:
@@ -92,7 +91,7 @@ async def _word_of_a_person(step: Step, task: Task, harness: Harness) -> str:
 def _record(step: Step, key: str, agent: str, harness: Harness) -> None:
     journal = harness.journal
     replayed = journal.noted(key) is not None
-    journal.note(key, {"agent": agent, **asdict(step)})
+    journal.note(key, {"agent": agent, **to_builtins(step)})
     said = f"{agent} climbs from {step.below} to {step.rung}: {step.why}"
     harness.observer(
         Event("note", journal.elapsed(), agent, key=key, detail=said, replayed=replayed)

@@ -9,15 +9,15 @@ starts that might take it there.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
 from typing import Self
+
+from msgspec import Struct
 
 from orchestrator.engine.types import Bounds
 from orchestrator.errors import BudgetExhausted
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(Struct, frozen=True):
     """What a call uses up: counts, tokens, US dollars."""
 
     turns: float = 0
@@ -53,7 +53,7 @@ class Cost:
 
 
 NOTHING = Cost()
-_DIMENSIONS = tuple(field.name for field in fields(Cost))
+_DIMENSIONS = Cost.__struct_fields__
 
 
 class Account:

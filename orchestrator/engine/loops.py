@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from msgspec import Struct
+
 from orchestrator.engine.canonical import canonical
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.types import Block, Text, ToolCall, ToolResult
@@ -21,8 +23,7 @@ _ENDS = 2000  # characters at either end of a long turn; the middle is passed ov
 _NUMBER = re.compile(r"\d+")
 
 
-@dataclass(frozen=True, slots=True)
-class LoopPolicy:
+class LoopPolicy(Struct, frozen=True):
     """When an agent's turns are a circle.
 
     Attributes:

@@ -8,8 +8,9 @@ checked as a graph, and the docs' diagram is drawn from it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.journal import Journal
@@ -21,8 +22,7 @@ STEPS_AT_MOST = 1000
 """No flow takes this many steps; one that does is going round in circles."""
 
 
-@dataclass(frozen=True, slots=True)
-class State(Generic[Context]):
+class State(Struct, Generic[Context], frozen=True):
     """One state. A final state has no handler and leads nowhere.
 
     Attributes:
@@ -36,8 +36,7 @@ class State(Generic[Context]):
     pauses: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Flow(Generic[Context]):
+class Flow(Struct, Generic[Context], frozen=True):
     """A flow: its first state and its table."""
 
     initial: str

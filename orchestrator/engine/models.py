@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal, TypeVar
+
+from msgspec import Struct, field
 
 from orchestrator.errors import ConfigError
 
@@ -20,8 +21,7 @@ T = TypeVar("T")
 _SNAPSHOT = re.compile(r"-\d{4}-?\d{2}-?\d{2}$")
 
 
-@dataclass(frozen=True, slots=True)
-class Rung:
+class Rung(Struct, frozen=True):
     """One step of the ladder that a task climbs when it fails.
 
     Attributes:
@@ -40,8 +40,7 @@ class Rung:
     floor: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Capabilities:
+class Capabilities(Struct, frozen=True):
     """What a server of some API can do; what it cannot is done another way.
 
     Attributes:
@@ -71,8 +70,7 @@ class Capabilities:
     asides: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Provider:
+class Provider(Struct, frozen=True):
     """A service that answers requests.
 
     Attributes:
@@ -98,8 +96,7 @@ class Provider:
     can: Capabilities = Capabilities()
 
 
-@dataclass(frozen=True, slots=True)
-class CallPolicy:
+class CallPolicy(Struct, frozen=True):
     """How patient a call is. Times in seconds.
 
     Attributes:
@@ -120,8 +117,7 @@ class CallPolicy:
     breaker_cooldown: float = 20.0
 
 
-@dataclass(frozen=True, slots=True)
-class ModelsConfig:
+class ModelsConfig(Struct, frozen=True):
     """The ladder, cheapest first, the providers by name, and the patience of calls.
 
     Attributes:
@@ -189,8 +185,7 @@ class ModelsConfig:
         return _by_name(self.windows, model) or self.default_window
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
+class Rates(Struct, frozen=True):
     """US dollars per million tokens.
 
     Attributes:
@@ -204,8 +199,7 @@ class Rates:
     cache_write: float
 
 
-@dataclass(frozen=True, slots=True)
-class Price:
+class Price(Struct, frozen=True):
     """What a model costs.
 
     Attributes:

@@ -6,7 +6,8 @@ A step is a numbered item under ``## Steps``. The tools it names stand in backti
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 SECTIONS = ("When to use", "Steps", "Evidence required", "Stop when", "Output")
 
@@ -15,8 +16,7 @@ _ITEM = re.compile(r"^\d+[.)][ \t]+(.*)$")
 _TICKED = re.compile(r"`([a-z][a-z0-9_.-]*)`")
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One step: its words, the names in backticks in order, and its 1-based line in the body."""
 
     text: str

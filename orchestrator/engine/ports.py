@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol
+
+from msgspec import Struct
 
 from orchestrator.engine.types import Json, Observation, Request, Response, Skill, ToolSpec, Usage
 
@@ -26,8 +27,7 @@ class Model(Protocol):
         """The most that the request can use, counted before it is made."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallContext:
+class CallContext(Struct, frozen=True):
     """What a running tool knows of its call.
 
     Attributes:
@@ -52,8 +52,7 @@ class Tool(Protocol):
         """Do it. Any exception is reported to the model as a failure, never as a crash."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ruling:
+class Ruling(Struct, frozen=True):
     """What a guard says. ``modify`` replaces the arguments; ``warn`` lets pass and is journaled."""
 
     action: Literal["allow", "warn", "modify", "block"] = "allow"
@@ -61,8 +60,7 @@ class Ruling:
     arguments: Mapping[str, Json] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GuardedCall:
+class GuardedCall(Struct, frozen=True):
     """A call as a guard sees it: already known to be registered, permitted and well-formed.
 
     Attributes:
@@ -123,8 +121,7 @@ class Clock(Protocol):
         """Seconds since the epoch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One journal record as a store keeps it.
 
     Attributes:
@@ -168,8 +165,7 @@ class JournalStore(Protocol):
         """Let others write."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunMeta:
+class RunMeta(Struct, frozen=True):
     """What a store's index knows of a run."""
 
     run_id: str

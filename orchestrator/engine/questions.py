@@ -7,7 +7,8 @@ the run; the answer is its outcome, with who gave it and when, so a resumed run 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.records import Done
@@ -16,8 +17,7 @@ from orchestrator.errors import AnswerPending, InputError
 ANSWER = "/answer"
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """What a person is asked.
 
     Attributes:

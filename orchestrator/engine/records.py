@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator import errors
 from orchestrator.engine.limits import NOTHING, Cost
@@ -19,8 +21,7 @@ RECORDED_FAULTS = (Refused, ModelError, SandboxError)
 fault of ours: it is not recorded, the effect stays open and is tried again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Struct, frozen=True):
     """What performing an effect gave: its value, and what it cost."""
 
     value: Json
@@ -30,8 +31,7 @@ class Done:
 Perform = Callable[[], Awaitable[Done]]
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Struct, frozen=True):
     """An effect's place and request, with the request's digest and what it can do."""
 
     key: str
@@ -44,8 +44,7 @@ class Ask:
         return {"request": self.digest, "asked": self.request, "level": self.level.name}
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(Struct, frozen=True):
     """The latest row of a key; ``kind`` is ``intent``, ``outcome``, ``refusal`` or ``note``."""
 
     kind: str

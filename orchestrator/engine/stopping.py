@@ -12,16 +12,16 @@ for someone is neither.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import Literal
 
+from msgspec import Struct
+
 Reason = Literal["done", "budget", "stagnation", "human"]
 
 
-@dataclass(frozen=True, slots=True)
-class Iteration:
+class Iteration(Struct, frozen=True):
     """What one iteration came to.
 
     Attributes:
@@ -53,8 +53,7 @@ class Iteration:
     human: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StopPolicy:
+class StopPolicy(Struct, frozen=True):
     """When to give up.
 
     Attributes:
@@ -72,8 +71,7 @@ class StopPolicy:
     similarity: float = 0.98
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(Struct, frozen=True):
     """The end of a run."""
 
     reason: Reason

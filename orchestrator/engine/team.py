@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 
 import anyio
+from msgspec import to_builtins
 
 from orchestrator.engine.agent import AgentResult, Harness
 from orchestrator.engine.events import Event
@@ -74,7 +74,7 @@ async def run_task(task: Task, harness: Harness, budget: Account) -> AgentResult
             raise
         except Exception as fault:  # one agent's fault is a gap in the result, not the run's end
             result = AgentResult(spec.name, "failed", detail=f"{type(fault).__name__}: {fault}")
-        return Done(asdict(result))
+        return Done(to_builtins(result))
 
     started = Event("agent_started", journal.elapsed(), spec.name, key=task.key, replayed=replayed)
     harness.observer(started)

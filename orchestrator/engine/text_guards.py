@@ -7,8 +7,10 @@ about it (block, warn, modify, off) is policy, and stands beside the guard.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.engine.canonical import digest
 from orchestrator.engine.ports import Model
@@ -33,8 +35,7 @@ Place = Literal["system", "tool", "brief", "observation", "report"]
 """Where a text stands. ``tool`` is a tool's description, ``report`` an agent's own words."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """What a guard found in a text.
 
     Attributes:
@@ -56,8 +57,7 @@ class TextGuard(Protocol):
         """What is wrong with a text, None for nothing. The same for the same text, always."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ruled:
+class Ruled(Struct, frozen=True):
     """What was done about something that a guard found."""
 
     layer: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import jsonschema_rs
+from msgspec import Struct, field
 
 from orchestrator.engine.ports import Tool
 from orchestrator.engine.types import AgentSpec, Json, Level, ToolSpec
@@ -16,8 +16,7 @@ SHOWN_AT_MOST = 20
 """Tools shown per request: more only confuse a model, and cost tokens every turn."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolPolicy:
+class ToolPolicy(Struct, frozen=True):
     """Who may call what, in one environment.
 
     Attributes:

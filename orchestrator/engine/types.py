@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 Json = Any
 """A value of the JSON data model: None, bool, int, float, str, list, or dict with str keys."""
@@ -23,15 +24,13 @@ class Level(IntEnum):
     IRREVERSIBLE = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True):
     """Words."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Struct, frozen=True):
     """A model's wish to have a tool run. It is intent, not permission."""
 
     id: str
@@ -39,8 +38,7 @@ class ToolCall:
     arguments: Mapping[str, Json]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(Struct, frozen=True):
     """What came of a call.
 
     Attributes:
@@ -59,16 +57,14 @@ class ToolResult:
     code: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Opaque:
+class Opaque(Struct, frozen=True):
     """A provider's block that we carry back unchanged and never interpret."""
 
     provider: str
     payload: Json
 
 
-@dataclass(frozen=True, slots=True)
-class Aside:
+class Aside(Struct, frozen=True):
     """The harness's words until the user's next message; they stand last in one of the user."""
 
     text: str
@@ -77,16 +73,14 @@ class Aside:
 Block = Text | ToolCall | ToolResult | Opaque | Aside
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     """One turn of a conversation."""
 
     role: Role
     blocks: tuple[Block, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """A named part of the system prompt; stable parts come first so that a prefix can be cached."""
 
     kind: Literal["role", "skill", "skills", "strategy", "rules"]
@@ -94,8 +88,7 @@ class Section:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSpec:
+class ToolSpec(Struct, frozen=True):
     """What is known of a tool before it runs.
 
     Attributes:
@@ -115,8 +108,7 @@ class ToolSpec:
     usd: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(Struct, frozen=True):
     """What a tool returns: ``content`` for a model, ``data`` for the application's code."""
 
     content: str
@@ -124,8 +116,7 @@ class Observation:
     ok: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """What one model call used. Tokens are counts, money is US dollars.
 
     Attributes:
@@ -149,8 +140,11 @@ class Usage:
         return self.input_tokens + self.output_tokens
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+def _affordable() -> bool:
+    return True
+
+
+class Request(Struct, frozen=True):
     """One call of a model, vendor-neutral.
 
     Attributes:
@@ -171,11 +165,10 @@ class Request:
     max_tokens: int = 4096
     effort: str | None = None
     nonce: str = ""
-    again: Callable[[], bool] = field(default=lambda: True, compare=False, repr=False)
+    again: Callable[[], bool] = _affordable
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(Struct, frozen=True):
     """A model's answer, parsed into blocks."""
 
     blocks: tuple[Block, ...]
@@ -184,8 +177,7 @@ class Response:
     model: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Skill:
+class Skill(Struct, frozen=True):
     """A playbook (Agent Skills format). ``text`` is the body of SKILL.md."""
 
     name: str
@@ -194,8 +186,7 @@ class Skill:
     digest: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(Struct, frozen=True):
     """Limits of a run or of one agent. ``inf`` where nothing bounds.
 
     Attributes:
@@ -211,8 +202,7 @@ class Bounds:
     seconds: float = float("inf")
 
 
-@dataclass(frozen=True, slots=True)
-class AgentSpec:
+class AgentSpec(Struct, frozen=True):
     """One agent: what it may see, do and spend.
 
     Attributes:
@@ -233,16 +223,14 @@ class AgentSpec:
     digest: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class LevelOf:
+class LevelOf(Struct, frozen=True):
     """One level of a criterion: a score from 0 to 1 and what earns it."""
 
     score: float
     description: str
 
 
-@dataclass(frozen=True, slots=True)
-class Criterion:
+class Criterion(Struct, frozen=True):
     """One line of a rubric.
 
     Attributes:
@@ -266,8 +254,7 @@ class Criterion:
     tags: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """An inner node of a rubric's tree."""
 
     id: str
@@ -276,8 +263,7 @@ class Group:
     parent: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Rubric:
+class Rubric(Struct, frozen=True):
     """What a judge scores by.
 
     A node's score is the weighted mean of its children: sum of weight times score over the sum of

@@ -12,9 +12,11 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Self
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.engine.framing import frame
 from orchestrator.engine.types import (
@@ -38,8 +40,7 @@ ARGUMENTS = 200
 NOTICE = "[Earlier turns of this conversation are left out: there is no room for them.]"
 
 
-@dataclass(frozen=True, slots=True)
-class Omission:
+class Omission(Struct, frozen=True):
     """What is left out, beyond what was before.
 
     Attributes:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.engine.text_guards import Found, Place
 
@@ -22,8 +23,7 @@ _DENIED = re.compile(
 _SENTENCE = re.compile(r"[^.;!?\n]+(?:\.(?=\w)[^.;!?\n]*)*[.;!?]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """A check: what it is called, the words for it, and the tools that carry it out."""
 
     what: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from orchestrator.engine.text_guards import Action, TextGuard
 from orchestrator.guards.claims import ClaimGuard, Rule
@@ -16,8 +17,7 @@ from orchestrator.guards.markup import MarkupGuard
 from orchestrator.guards.toxicity import ToxicityGuard
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """What guards are set up with.
 
     Attributes:

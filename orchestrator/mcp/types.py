@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from orchestrator.engine.types import Level
 from orchestrator.errors import DiffcourtError
@@ -24,8 +25,7 @@ class ServerFault(DiffcourtError):
     """A server, or one of its tools, cannot be used; says why in one line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Struct, frozen=True):
     """One tool that the configuration allows. What it does not name does not exist for us.
 
     Attributes:
@@ -45,8 +45,7 @@ class Grant:
     pin: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
+class Server(Struct, frozen=True):
     """One server.
 
     Attributes:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import replace
 from functools import partial
 from types import ModuleType
 from typing import Any
 
 import anyio
+from msgspec.structs import replace
 
 from orchestrator.engine.calls import CallEvent, OnCall
 from orchestrator.engine.models import Prices, Provider, price_of

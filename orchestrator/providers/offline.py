@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.engine.framing import as_json, unframe
 from orchestrator.engine.playbook import steps
@@ -84,8 +85,7 @@ def _arguments(tool: ToolSpec, brief: Mapping[str, Json]) -> dict[str, Json]:
     return {name: brief[name] for name in tool.schema.get("properties", {}) if name in brief}
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
+class _Seen(Struct, frozen=True):
     tool: str
     result: ToolResult
     data: Mapping[str, Json] | None

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
+
 from orchestrator.engine.types import (
     Block,
     Json,
@@ -45,8 +47,7 @@ class Unusable(Exception):
     """A reply that is none; the text says what is wrong with it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Struct, frozen=True):
     """Tokens of one call; None where the reply did not say, or not believably.
 
     Attributes:
@@ -61,8 +62,7 @@ class Counts:
     reasoning: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Struct, frozen=True):
     """A reply, read."""
 
     blocks: tuple[Block, ...]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.engine.models import Capabilities
 from orchestrator.engine.types import (
@@ -26,8 +28,7 @@ from orchestrator.providers.schemas import strict
 NOTHING_SAID = "(nothing)"
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """All that one side says before the other does."""
 
     role: Role

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
+
+from msgspec import to_builtins
 
 from orchestrator.engine.models import PRICES_FILE, Price
 from orchestrator.report.page import MIN_WIDTH, Page, pad, plural
@@ -20,11 +21,11 @@ def as_document(estimate: Estimate) -> dict[str, Any]:
     total_expected, total_worst = estimate.total
     return {
         "provider": estimate.provider,
-        "agents": [asdict(share) for share in estimate.shares],
-        "iteration": {"expected": asdict(expected), "worst": asdict(worst)},
-        "total": {"expected": asdict(total_expected), "worst": asdict(total_worst)},
+        "agents": [to_builtins(share) for share in estimate.shares],
+        "iteration": {"expected": to_builtins(expected), "worst": to_builtins(worst)},
+        "total": {"expected": to_builtins(total_expected), "worst": to_builtins(total_worst)},
         "iterations": {"expected": 1, "worst": estimate.iterations},
-        "limit": asdict(estimate.limit),
+        "limit": to_builtins(estimate.limit),
         "notes": list(estimate.notes),
         "basis": [" ".join(text.split()) for text in BASIS],
     }

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.cells import cell_len, chop_cells
 
 from orchestrator.report.safe import sentence
@@ -57,8 +57,7 @@ def _words(text: str, room: int) -> Iterator[str]:
             yield from chop_cells(word, room)
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """How wide to write, and whether in colour.
 
     Attributes:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from math import isfinite
+
+from msgspec import Struct, field
 
 from orchestrator.engine.events import Event
 from orchestrator.engine.types import Json
 
 
-@dataclass(slots=True)
-class AgentProgress:
+class AgentProgress(Struct):
     """One agent's work so far.
 
     Attributes:
@@ -29,8 +29,7 @@ class AgentProgress:
     tool_calls: int = 0
 
 
-@dataclass(slots=True)
-class Progress:
+class Progress(Struct):
     """The sum of all events seen.
 
     Attributes:

@@ -7,9 +7,10 @@ being "good": it reports what it found, what it looked at, and what it could not
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from orchestrator.review.change.types import Change, ChangedFile
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
 Needs = Literal["lines", "file", "tree"]
 
 
-@dataclass(frozen=True, slots=True)
-class Raw:
+class Raw(Struct, frozen=True):
     """One thing one tool says about one place.
 
     Attributes:
@@ -49,8 +49,7 @@ class Raw:
     confidence: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """What one run of an analyser gave.
 
     Attributes:
@@ -69,8 +68,7 @@ class Report:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Struct, frozen=True):
     """One side of the change, on disk: ``root`` holds the exported files that analysers may read.
 
     ``root`` lies outside any repository, holds no symbolic links and no ``.git``. Which files stand

@@ -11,12 +11,12 @@ import hashlib
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Protocol
 
 import anyio.to_thread
+from msgspec import Struct, to_builtins
 
 from orchestrator import __version__
 from orchestrator.engine.canonical import digest
@@ -48,8 +48,7 @@ def build() -> str:
     return digest([__version__, code, list(sys.version_info[:3])])
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
+class _Answer(Struct, frozen=True):
     """What an analyser says of one file that it could judge."""
 
     version: str
@@ -57,14 +56,14 @@ class _Answer:
     findings: tuple[Raw, ...]
 
     def to_bytes(self) -> bytes:
-        return json.dumps(asdict(self)).encode("ascii")
+        return json.dumps(to_builtins(self)).encode("ascii")
 
     @classmethod
     def of(cls, data: bytes, path: str) -> _Answer | None:
         """The answer as it was kept, None when it is not one about this path."""
         try:
             told = json.loads(data)
-            names = {field.name for field in fields(Raw)}
+            names = set(Raw.__struct_fields__)
             if any(finding.keys() != names for finding in told["findings"]):
                 return None
             found = tuple(Raw(**{**f, "redact": ()}) for f in told["findings"])

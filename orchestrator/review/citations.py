@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from orchestrator.engine.framing import disarmed
 from orchestrator.engine.types import Json
@@ -44,8 +45,7 @@ async def lines_of(session: Session, side: SideName, path: str) -> list[str]:
     return [] if path in failed else session.read(written, path)
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """Why a finding does not count."""
 
     cause: Literal["unverified", "outside", "constant"]
@@ -84,8 +84,7 @@ def shown(cited: Citation) -> str:
     return f"{cited.source} {cited.name}: {cited.quote[:SHOWN_QUOTE]}"
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
+class Sources(Struct, frozen=True):
     """What can be cited in a review.
 
     Attributes:

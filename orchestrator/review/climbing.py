@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from datetime import UTC, datetime
+
+from msgspec.structs import replace
 
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.judge import Scorecard

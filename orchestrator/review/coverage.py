@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class CoverageReport:
+class CoverageReport(Struct, frozen=True):
     """One report, kept for the run: it is read again when the run is resumed.
 
     Attributes:

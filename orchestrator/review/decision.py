@@ -6,9 +6,9 @@ No model's words reach this module; what it takes is what code has verified.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
+from msgspec import Struct
 from pathspec import PathSpec, Pattern
 
 from orchestrator.catalog.verdict_policy import CheckRule, VerdictPolicy
@@ -45,8 +45,7 @@ def required(rules: Iterable[CheckRule], paths: Sequence[str]) -> list[CheckRule
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class ToolHealth:
+class ToolHealth(Struct, frozen=True):
     """How a tool fared, over all its calls.
 
     Attributes:

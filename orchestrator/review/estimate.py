@@ -8,7 +8,9 @@ reads its files once, and reports, in one iteration.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.catalog.settings import OFFLINE
 from orchestrator.engine.agent import AgentResult, first_request
@@ -46,8 +48,7 @@ BASIS = (
 """How the figures are reckoned, for whoever reads them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bill:
+class Bill(Struct, frozen=True):
     """Tokens, input and output, and US dollars; models without a price add nothing to these."""
 
     tokens: int = 0
@@ -65,8 +66,7 @@ class Bill:
         return Bill(min(self.tokens, other.tokens), min(self.usd, other.usd))
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(Struct, frozen=True):
     """One agent's part of one iteration.
 
     Attributes:
@@ -97,8 +97,7 @@ class Share:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """What a review will cost.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from orchestrator.review.analysis import Raw, Report, Side
 from orchestrator.review.novelty import Placed, new_findings, normalise, numbered
@@ -18,8 +19,7 @@ QUOTE_CHARACTERS = 300
 REDACTED = "[redacted]"
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
+class _File(Struct, frozen=True):
     lines: Sequence[str]
     scopes: Scopes
 
@@ -72,8 +72,7 @@ def as_reported(session: Session, report: Report, head: Side) -> Found:
     return _shown(session.rules, [p for p in placed if p is not None], reader)
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """Findings as JSON that a journal may hold: no secret in it.
 
     Attributes:

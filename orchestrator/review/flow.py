@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from functools import wraps
+
+from msgspec.structs import replace
 
 from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.judge import Mark, Scorecard, judge

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.catalog.settings import Tests
 from orchestrator.review.analysers.running import ORDER
@@ -17,8 +18,7 @@ AROUND_TESTS = 120.0
 """Seconds for what is not the tests themselves: writing both sides, and the check."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ground:
+class Ground(Struct, frozen=True):
     """What tools are made from.
 
     Attributes:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
 from typing import Literal
+
+from msgspec import Struct, to_builtins
 
 from orchestrator.catalog.guards import Environment, GuardsFile
 from orchestrator.catalog.settings import OFFLINE, ToolPolicy
@@ -34,8 +35,7 @@ PROSE = frozenset(
 """The keys of a report under which an agent speaks; quotes, paths and names are not its words."""
 
 
-@dataclass(frozen=True, slots=True)
-class Guards:
+class Guards(Struct, frozen=True):
     """The guards of one run.
 
     Attributes:
@@ -131,7 +131,7 @@ class Guards:
         )
 
     def _record(self, ruled: Ruled) -> None:
-        body = {**asdict(ruled), "decision": f"{ruled.guard} {ruled.action}: {ruled.reason}"}
+        body = {**to_builtins(ruled), "decision": f"{ruled.guard} {ruled.action}: {ruled.reason}"}
         self.journal.note(f"{NOTES}{ruled.layer}/{digest(body)[:16]}", body)
 
 

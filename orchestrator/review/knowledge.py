@@ -7,11 +7,11 @@ other languages.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
 from orchestrator.catalog.source import Source, latest
 from orchestrator.engine.canonical import digest
@@ -23,8 +23,7 @@ Documents = Sequence[tuple[str, Mapping[str, Any]]]  # name in messages, content
 Known = Mapping[str, Mapping[str, Any]]  # name without suffix → content
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """One folder of data files.
 
     Attributes:

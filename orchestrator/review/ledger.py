@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.framing import unframe
@@ -21,8 +22,7 @@ Order = tuple[int, str, int, int, int]
 _AGENT = re.compile(r"(\d+)/act/([^/]+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """One analyser's call by a specialist.
 
     Attributes:
@@ -39,8 +39,7 @@ class Call:
     data: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Struct, frozen=True):
     """One agent's work in one iteration."""
 
     iteration: int

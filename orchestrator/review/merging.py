@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.review.decision import weight
@@ -33,8 +34,7 @@ _SMALL = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(Struct, frozen=True):
     """One reporter's word on a defect.
 
     Attributes:
@@ -54,8 +54,7 @@ class Word:
     names: str = ""
 
 
-@dataclass(slots=True)
-class Defect:
+class Defect(Struct):
     """What is one finding in the end.
 
     Attributes:

@@ -13,7 +13,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.engine.canonical import digest
 from orchestrator.review.analysis import Raw
@@ -21,8 +22,7 @@ from orchestrator.review.analysis import Raw
 _BLANK = re.compile(r"\s+")
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(Struct, frozen=True):
     """A finding with what identifies it.
 
     Attributes:

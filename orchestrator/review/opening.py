@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from orchestrator.catalog.catalog import Catalog, load
 from orchestrator.catalog.settings import Settings
@@ -42,8 +43,7 @@ from orchestrator.sandbox.rooms import SANDBOX
 from orchestrator.sandbox.worker import WorkerPool
 
 
-@dataclass(frozen=True, slots=True)
-class Serving:
+class Serving(Struct, frozen=True):
     """A model, how an agent's wish for one is met, and what a person should know of it.
 
     Attributes:
@@ -71,8 +71,7 @@ async def no_coverage(settings: Settings, journal: Journal) -> Sequence[Coverage
     return ()
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
+class Opening(Struct, frozen=True):
     """What the application brings to a case.
 
     Attributes:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from orchestrator.catalog.verdict_policy import CheckRule
 from orchestrator.engine.agent import AgentResult

@@ -6,8 +6,9 @@ Marked, not dropped: what does not count keeps its place in ``rejected``, with t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.review.citations import Fault, Sources, claim_fault
@@ -26,8 +27,7 @@ from orchestrator.review.verdict import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Synthesis:
+class Synthesis(Struct, frozen=True):
     """What a verdict says about the change.
 
     Attributes:
@@ -113,8 +113,7 @@ def _constant(
     return found
 
 
-@dataclass(slots=True)
-class _Claimed:
+class _Claimed(Struct):
     """What agents say.
 
     Attributes:

@@ -7,8 +7,10 @@ A new analyser is a module in ``analysers/`` or ``checks/``, a line here, its ru
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.catalog.settings import ToolPolicy
 from orchestrator.engine.ports import Tool
@@ -48,16 +50,14 @@ from orchestrator.review.tools.planning import ChangeSummary, ProposePlan
 RUFF = Program("ruff", Ruff.package)  # one for both of its tools: its version is asked for once
 
 
-@dataclass(frozen=True, slots=True)
-class OfSide:
+class OfSide(Struct, frozen=True):
     """An analyser that looks at each side on its own; the difference is what is new."""
 
     description: str
     make: Callable[[Ground], SideAnalyser]
 
 
-@dataclass(frozen=True, slots=True)
-class OfChange:
+class OfChange(Struct, frozen=True):
     """An analyser that looks at both sides at once; ``seconds`` where it may take long."""
 
     description: str

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+
+class Limits(Struct, frozen=True):
     """Bounds of one program; they hold before its first instruction.
 
     Attributes:
@@ -28,8 +28,7 @@ class Limits:
     processes: int = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
+class Box(Struct, frozen=True):
     """The paths of one program. Nothing else can be opened, nothing is inherited, and no network.
 
     The system's programs and libraries, our own installation and the program itself can always be

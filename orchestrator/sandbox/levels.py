@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap, kernel
@@ -33,8 +33,7 @@ OLD_SIGNALS = "sending signals to processes of the same user"
 SHARED_COUNT = "many processes: only a user or a user namespace of its own counts them"
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """What there is here.
 
     Attributes:

@@ -13,12 +13,12 @@ import socket
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import anyio
 from anyio.abc import ByteReceiveStream, Process
+from msgspec import Struct
 
 from orchestrator.engine.tasks import task_group
 from orchestrator.errors import SandboxError
@@ -28,8 +28,7 @@ from orchestrator.sandbox.streams import PipeReader, PipeWriter
 from orchestrator.sandbox.warden import SAFE_PATH
 
 
-@dataclass(frozen=True, slots=True)
-class Completed:
+class Completed(Struct, frozen=True):
     """How a program ended."""
 
     code: int

@@ -14,12 +14,12 @@ import shutil
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import anyio
 from anyio import to_thread
+from msgspec import Struct
 
 from orchestrator.errors import InputError, NotPermitted
 from orchestrator.sandbox.paths import Beneath, create
@@ -34,8 +34,7 @@ Entry = tuple[str, int, str]
 """``file``, ``link``, ``folder`` or ``other``; permissions; a file's digest, a link's target."""
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(Struct, frozen=True):
     """One call's snapshot in the vault.
 
     Attributes:

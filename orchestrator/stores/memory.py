@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
 
 from orchestrator.engine.ports import Clock, Row, RunMeta
 from orchestrator.engine.types import Json

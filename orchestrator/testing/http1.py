@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from functools import partial
 
 import anyio
 import h11
 from anyio.abc import SocketAttribute, SocketStream
+from msgspec import Struct, field
 
 from orchestrator.engine.tasks import task_group
 
 MAX_BODY = 64_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class HttpRequest:
+class HttpRequest(Struct, frozen=True):
     """A request; header names in lower case."""
 
     method: str
@@ -26,8 +25,7 @@ class HttpRequest:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class HttpReply:
+class HttpReply(Struct, frozen=True):
     """A reply.
 
     Attributes:

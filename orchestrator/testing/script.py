@@ -6,15 +6,15 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from orchestrator.engine.canonical import canonical
 from orchestrator.engine.types import Json, Opaque, Response, Text
 from orchestrator.errors import ScriptError
 
 
-@dataclass(frozen=True, slots=True)
-class Refuse:
+class Refuse(Struct, frozen=True):
     """An error status: ``Refuse(429, headers={"retry-after": "1"})``."""
 
     status: int
@@ -22,23 +22,20 @@ class Refuse:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Raw:
+class Raw(Struct, frozen=True):
     """These very bytes with status 200, whatever they are."""
 
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Slow:
+class Slow(Struct, frozen=True):
     """A line that comes after some seconds."""
 
     seconds: float
     line: Line
 
 
-@dataclass(frozen=True, slots=True)
-class Trickle:
+class Trickle(Struct, frozen=True):
     """A line whose body comes in pieces of so many bytes, with a pause after each."""
 
     size: int
@@ -46,16 +43,14 @@ class Trickle:
     line: Line
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(Struct, frozen=True):
     """A line whose connection closes after so many bytes of its body."""
 
     after: int
     line: Line
 
 
-@dataclass(frozen=True, slots=True)
-class Garble:
+class Garble(Struct, frozen=True):
     """A line whose body has every so-many-th byte overwritten; its length stays."""
 
     every: int

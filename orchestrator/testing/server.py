@@ -17,11 +17,12 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import anyio
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.engine.types import Json, Response, Text, ToolCall, Usage
 from orchestrator.errors import InputError, ScriptError
@@ -64,8 +65,7 @@ class Api(Protocol):
         """An error."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """A request that came in; ``status`` is what it was answered with."""
 
     agent: str

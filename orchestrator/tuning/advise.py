@@ -1,9 +1,9 @@
 """Before anything is fitted: can these labels carry a change at all?"""
 
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+from msgspec import Struct
 
 from orchestrator.tuning import agreement, rule
 from orchestrator.tuning.fit import Bools, Floats
@@ -19,8 +19,7 @@ _FEW_TWICE = 5
 _RATER_LABELS = 15
 
 
-@dataclass(frozen=True, slots=True)
-class Human:
+class Human(Struct, frozen=True):
     """Rater against rater: the ceiling for any judge. Each is None where it cannot be known.
 
     Attributes:
@@ -38,8 +37,7 @@ class Human:
     ordinal: Interval | None
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
+class Advice(Struct, frozen=True):
     """What the labels allow.
 
     Attributes:

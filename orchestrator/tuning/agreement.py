@@ -4,10 +4,10 @@ Categories are whole numbers ``0..k-1`` in order. A statistic that a sample cann
 only, nobody rated twice) is None, never 0: "not known" and "no agreement" are different news.
 """
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from msgspec import Struct
 
 from orchestrator.tuning.fit import Bools, Floats, Ints
 
@@ -133,8 +133,7 @@ def auc(score: Floats, y: Bools, weight: Floats | None = None) -> float | None:
     return float((yes * beaten).sum() / (yes.sum() * no.sum()))
 
 
-@dataclass(frozen=True, slots=True)
-class Bin:
+class Bin(Struct, frozen=True):
     """One step of a reliability curve.
 
     Attributes:

@@ -1,16 +1,15 @@
 """From a total to the probability that people accept: Platt's sigmoid, or isotonic steps."""
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from msgspec import Struct
 
 from orchestrator.tuning import rule
 from orchestrator.tuning.fit import Bools, Floats
 
 
-@dataclass(frozen=True, slots=True)
-class Calibration:
+class Calibration(Struct, frozen=True):
     """A rising map from totals to probabilities.
 
     Attributes:

@@ -1,8 +1,7 @@
 """What each criterion does: does it tell good from bad, is it said twice, would it be missed?"""
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from orchestrator.tuning import agreement, rule
 from orchestrator.tuning.fit import Bools, Floats
@@ -15,8 +14,7 @@ STABLE = 0.9
 _ZERO = 0.01
 
 
-@dataclass(frozen=True, slots=True)
-class Criterion:
+class Criterion(Struct, frozen=True):
     """One criterion's part in the agreement.
 
     Attributes:

@@ -1,10 +1,10 @@
 """How a rubric, as it stands, agrees with people."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from orchestrator.engine.types import Rubric
 from orchestrator.tuning import agreement, rule
@@ -27,8 +27,7 @@ from orchestrator.tuning.rubric_file import stale
 from orchestrator.tuning.sample import Labelled
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluation:
+class Evaluation(Struct, frozen=True):
     """Agreement of a rubric with people, next to the ceiling and to trivial policies.
 
     Attributes:

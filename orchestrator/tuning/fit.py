@@ -16,10 +16,10 @@ weightings of the same items at once, because resampling needs thousands of fits
 Python would take minutes.
 """
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -32,8 +32,7 @@ _RIDGE = 1e-8  # keeps a separable sample's solution finite
 _LIMIT = 30.0  # |logit| beyond this is certainty in double precision
 
 
-@dataclass(frozen=True, slots=True)
-class Design:
+class Design(Struct, frozen=True):
     """The logistic rows of an ordinal sample.
 
     Attributes:

@@ -1,15 +1,15 @@
 """Every decision that a new rubric would turn around."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.engine.scoring import Given, blocked_by, total
 from orchestrator.engine.types import Rubric
 from orchestrator.tuning.items import Item
 
 
-@dataclass(frozen=True, slots=True)
-class Flip:
+class Flip(Struct, frozen=True):
     """A decision that the new rubric turns around.
 
     Attributes:

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
+
+from msgspec import Struct
 
 from orchestrator.engine.types import Criterion, Json, LevelOf, Rubric
 from orchestrator.errors import InputError
@@ -14,8 +15,7 @@ _ID = re.compile(r"[a-z0-9]+([-_.][a-z0-9]+)*")
 _LONGEST = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
+class Imported(Struct, frozen=True):
     """What came of an import.
 
     Attributes:
@@ -28,8 +28,7 @@ class Imported:
     unmapped: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Exported:
+class Exported(Struct, frozen=True):
     """What came of an export: the document, and what it could not hold."""
 
     document: Json

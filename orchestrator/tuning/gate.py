@@ -2,10 +2,10 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
 
 from orchestrator.engine.types import Json, Rubric
 from orchestrator.errors import InputError
@@ -20,8 +20,7 @@ from orchestrator.tuning.sample import Labelled
 FORMAT = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(Struct, frozen=True):
     """The answer of a gate.
 
     Attributes:

@@ -16,10 +16,10 @@ gain and pure noise. The benchmark prints the coverage.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
+from msgspec import Struct
 
 from orchestrator.tuning.fit import Bools, Floats, Ints
 from orchestrator.tuning.rule import Aim
@@ -28,8 +28,7 @@ LEVEL = 0.95
 _CLOSE = 0.999
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(Struct, frozen=True):
     """An estimate with a two-sided 95% interval; the ends are NaN where none can be given."""
 
     value: float
@@ -99,8 +98,7 @@ def plain_interval(value: float, variance: float, groups: int) -> Interval:
     return Interval(value, value - half, value + half)
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(Struct, frozen=True):
     """A rule against another on the same rows.
 
     Attributes:

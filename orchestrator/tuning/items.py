@@ -4,9 +4,10 @@ import csv
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from orchestrator.engine.scoring import Given
 from orchestrator.errors import InputError
@@ -15,8 +16,7 @@ from orchestrator.tuning.formats import is_id, slug
 _TEXTS = ("text", "review", "summary")
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Struct, frozen=True):
     """One thing that a judge scored and a person can label.
 
     Attributes:

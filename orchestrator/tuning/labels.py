@@ -3,9 +3,10 @@
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from orchestrator.errors import InputError
 from orchestrator.tuning.items import Item
@@ -19,8 +20,7 @@ KEYS = {"item", "rater", "label", "criteria", "note", "at"}
 _MOST_LEVELS = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Label:
+class Label(Struct, frozen=True):
     """One person's word on one item.
 
     Attributes:
@@ -161,8 +161,7 @@ def write_labels(path: Path, labels: Iterable[Label]) -> None:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from None
 
 
-@dataclass(frozen=True, slots=True)
-class Scale:
+class Scale(Struct, frozen=True):
     """The ordered categories of a label set.
 
     Attributes:

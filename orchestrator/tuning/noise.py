@@ -1,9 +1,9 @@
 """The judge's own noise, and whether it is swayed by length."""
 
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+from msgspec import Struct
 
 from orchestrator.engine.types import Rubric
 from orchestrator.tuning.fit import Floats
@@ -15,8 +15,7 @@ SWAYED = 0.3
 _LEAST = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Repeats:
+class Repeats(Struct, frozen=True):
     """What scoring the same items again changes.
 
     Attributes:

@@ -1,7 +1,8 @@
 """Whether a judge says the same of the same evidence in another order, or among more words."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.engine.types import Rubric
 from orchestrator.tuning.flips import accepts
@@ -9,8 +10,7 @@ from orchestrator.tuning.items import Item
 from orchestrator.tuning.noise import Repeats
 
 
-@dataclass(frozen=True, slots=True)
-class Probed:
+class Probed(Struct, frozen=True):
     """What a change to the evidence that should not matter changes.
 
     Attributes:

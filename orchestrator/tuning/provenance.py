@@ -3,9 +3,9 @@
 import hashlib
 import math
 from collections.abc import Iterable
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from orchestrator.engine.canonical import digest
 from orchestrator.engine.types import Json, Rubric

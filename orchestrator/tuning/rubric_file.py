@@ -197,7 +197,7 @@ def difference(old: Rubric, new: Rubric) -> list[str]:
 
 
 def _changes(word: str, a: Criterion | Group, b: Criterion | Group) -> list[str]:
-    names = [f for f in a.__dataclass_fields__ if getattr(a, f) != getattr(b, f)]
+    names = [f for f in a.__struct_fields__ if getattr(a, f) != getattr(b, f)]
     short = {"weight", "parent", "na", "abstain", "blocker", "kind"}
     return [
         f"{word} {a.id}: {f} {getattr(a, f)} → {getattr(b, f)}"

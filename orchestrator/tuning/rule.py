@@ -3,9 +3,8 @@
 Shapes: ``r`` rules or replicates, ``n`` rows (one person's label of one item), ``p`` free criteria.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from orchestrator.tuning.fit import Bools, Floats
 
@@ -13,8 +12,7 @@ BLOCKED = -1.0
 """The total of an item that a blocker fails: below every threshold."""
 
 
-@dataclass(frozen=True, slots=True)
-class Aim:
+class Aim(Struct, frozen=True):
     """What a threshold is chosen for.
 
     Attributes:

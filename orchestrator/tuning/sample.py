@@ -1,8 +1,7 @@
 """Rubric, items and labels → arrays; what cannot be tuned on is refused here, by name."""
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from orchestrator.engine.scoring import blocked_by, node_scores
 from orchestrator.engine.types import Rubric
@@ -18,8 +17,7 @@ MIN_EACH = 5
 """Labelled items of the rarer class below which nothing is fitted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Labelled:
+class Labelled(Struct, frozen=True):
     """A sample with the names that arrays lack.
 
     Attributes:

@@ -7,9 +7,9 @@ is shipped.
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from orchestrator.tuning import fit, rule
 from orchestrator.tuning.fit import Bools, Floats, Ints
@@ -22,8 +22,7 @@ INNER_FOLDS = 5
 _CHUNK = 128
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """Labelled items as arrays; one row is one person's label of one item.
 
     Attributes:
@@ -80,8 +79,7 @@ class Sample:
         return z / spread if spread > 1e-9 else z
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """How to tune; fixed before any label is looked at.
 
     Attributes:
@@ -103,8 +101,7 @@ def plan_for(sample: Sample, aim: rule.Aim) -> Plan:
     return Plan(aim=aim, weights=enough and free, isotonic=sample.items >= ISOTONIC_FROM)
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Struct, frozen=True):
     """Fitted rules, one a replicate.
 
     Attributes:

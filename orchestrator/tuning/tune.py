@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.engine.types import Rubric
 from orchestrator.tuning import agreement, carry, rule, validate
@@ -26,8 +27,7 @@ _FARTHEST = 20  # times the labels at hand: beyond this a guess is no plan
 Table = tuple[tuple[float, float], tuple[float, float]]
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(Struct, frozen=True):
     """Labelled items by total, in equal steps from 0 to 1.
 
     Attributes:
@@ -40,8 +40,7 @@ class Spread:
     rejected: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """All that a tuning found.
 
     Attributes:

@@ -1,8 +1,7 @@
 """Nested, grouped cross-validation of the procedure, its learning curve, and its refits."""
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from orchestrator.tuning import rule
 from orchestrator.tuning.calibrate import calibrate
@@ -15,8 +14,7 @@ CURVE = (0.25, 0.4, 0.6, 0.8)
 _CURVE_SPLITS = 20
 
 
-@dataclass(frozen=True, slots=True)
-class OutOfFold:
+class OutOfFold(Struct, frozen=True):
     """What rules say of items whose group they never saw.
 
     Attributes:
@@ -71,8 +69,7 @@ def refit(sample: Sample, plan: Plan, rng: np.random.Generator, times: int = REF
     return tune_many(sample, plan, weights, rng)
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Struct, frozen=True):
     """One point of a learning curve.
 
     Attributes:

@@ -191,7 +191,7 @@ async def test_the_offline_model_follows_its_playbook_to_the_letter() -> None:
 
 
 def _fields(agent: object) -> dict[str, object]:
-    return {name: getattr(agent, name) for name in agent.__dataclass_fields__}  # type: ignore[attr-defined]
+    return {name: getattr(agent, name) for name in agent.__struct_fields__}  # type: ignore[attr-defined]
 
 
 async def test_without_a_playbook_the_offline_model_says_so() -> None:

@@ -1,6 +1,5 @@
 """What a model is sent: skills one at a time, a prefix that never changes, and a window that holds."""
 
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -15,6 +14,7 @@ from engine_kit import (
     open_memory_journal,
     spec,
 )
+from msgspec.structs import replace
 
 from orchestrator.app.listing import timeline
 from orchestrator.engine.agent import Harness, run_agent

@@ -1,11 +1,10 @@
 """A toy flow on the engine alone, tables that are unsound, and every reason to stop."""
 
-from dataclasses import replace
-
 import pytest
 from engine_kit import open_memory_journal
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from orchestrator.engine import machine
 from orchestrator.engine.events import ignore

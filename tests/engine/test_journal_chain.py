@@ -52,7 +52,7 @@ def test_any_byte_edited_is_detected(place: int, at: int, flip: int) -> None:
 @pytest.mark.parametrize("place", [0, 3, 5])
 def test_any_field_edited_is_detected(field: str, place: int) -> None:
     rows = chain()
-    old = {name: getattr(rows[place], name) for name in Row.__slots__}
+    old = {name: getattr(rows[place], name) for name in Row.__struct_fields__}
     rows[place] = Row(**{**old, field: FIELDS[field]})
     with pytest.raises(StoreError, match=f"row {place + 1}"):
         verify(rows)

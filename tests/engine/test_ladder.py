@@ -1,10 +1,10 @@
 """The ladder: what climbs and what does not, in which order, for which reason, and what a person says."""
 
-from dataclasses import replace
 from functools import partial
 
 import pytest
 from engine_kit import REPORT, account, created, make_harness, open_memory_journal, spec
+from msgspec.structs import replace
 
 from orchestrator.engine.agent import AgentResult, Harness
 from orchestrator.engine.choice import choose

@@ -160,6 +160,6 @@ async def test_a_success_in_between_forgets_the_failures() -> None:
 async def test_the_numbers_are_the_policys() -> None:
     async with open_memory_journal() as journal:
         harness = make_harness(journal, TurnModel(lambda _, turn: calls(("echo", {"text": "x"}))))
-        harness = type(harness)(**{**vars(harness), "loops": LoopPolicy(window=3, repeats=2)})
+        harness = replace(harness, loops=LoopPolicy(window=3, repeats=2))
         result = await run_agent(spec(), "go", harness, "1/act/worker", account())
         assert result.turns == 2

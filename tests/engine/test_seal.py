@@ -4,13 +4,13 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from engine_kit import RUN, created
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from orchestrator.app.ed25519 import Ed25519Key
 from orchestrator.engine.audit import Anchor, examine

@@ -2,8 +2,10 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
+
+from msgspec.structs import replace
 
 from orchestrator.catalog.models import load_models
 from orchestrator.catalog.prices import load_prices

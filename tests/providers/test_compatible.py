@@ -1,9 +1,9 @@
 """Servers of Chat Completions that lack this or that, known from flags alone."""
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from provider_kit import (
     FULL,
     NONCE,

@@ -2,9 +2,9 @@
 
 import itertools
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from provider_kit import MODELS, NONCE, PROVIDERS, REPORT, Search, bench, open_run
 
 from orchestrator.engine.agent import Harness, run_agent

@@ -1,12 +1,12 @@
 """Answers short enough for the budget, and what a conversation will cost."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from provider_kit import FULL, PROVIDERS, QUICK, configured, request, shipped_models
 
 from orchestrator.app.providers import offer
@@ -88,7 +88,7 @@ def test_the_page_names_every_flag_and_every_variable():
         provider = config.provider(name)
         assert f"`{provider.key_env}`" in PAGE
         assert f"`{provider.base_url_env}`" in PAGE
-    for flag in type(FULL).__slots__:
+    for flag in type(FULL).__struct_fields__:
         assert f"| `{flag}` |" in PAGE
     for target in re.findall(r"\]\(([^)#]+)\)", PAGE):
         assert (Path(__file__).parents[2] / "docs" / target).is_file()

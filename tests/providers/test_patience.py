@@ -1,11 +1,11 @@
 """Tries, waits, deadlines and the circuit breaker, through the real SDKs and by hand."""
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import anyio
 import pytest
+from msgspec.structs import replace
 from provider_kit import MODELS, PROVIDERS, QUICK, bench, request
 
 from orchestrator.engine.models import CallPolicy

@@ -73,7 +73,7 @@ def change(
 
 def options(repo: Path | None, **said: object) -> ReviewOptions:
     """Review the newest commit, unless something else is said."""
-    given: dict[str, object] = dict.fromkeys(ReviewOptions.__dataclass_fields__)
+    given: dict[str, object] = dict.fromkeys(ReviewOptions.__struct_fields__)
     given |= {"repo": repo, "base": "HEAD~1", "worktree": False, "diff_name": "", **said}
     return ReviewOptions(**given)  # type: ignore[arg-type]
 

@@ -13,12 +13,13 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import anyio
+from msgspec.structs import replace
 
 from orchestrator.app.pool import new_pool
 from orchestrator.catalog.source import overlay, shipped

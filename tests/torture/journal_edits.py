@@ -13,12 +13,13 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import anyio
+from msgspec.structs import replace
 
 from orchestrator.app.audit import hold
 from orchestrator.engine.audit import Anchor

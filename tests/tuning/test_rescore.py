@@ -3,11 +3,11 @@
 import hashlib
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 from recorded_runs import CALM, JUDGED, PROVIDER, answered, judging, report, repository, review
 
 from orchestrator.app.asking import Asking

@@ -5,12 +5,12 @@ import io
 import json
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from labelsets import rows, rubric_of
+from msgspec.structs import replace
 
 from orchestrator.cli import label, rubric
 from orchestrator.cli.label import Session

@@ -12,11 +12,11 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
+from msgspec import Struct
 
 from orchestrator.errors import SandboxError
 from orchestrator.review.analysers.executables import LIMITS, MOST, Program, one_line
@@ -25,8 +25,7 @@ from orchestrator.sandbox import scratch
 from orchestrator.sandbox.paths import Beneath
 
 
-@dataclass(frozen=True, slots=True)
-class Copies:
+class Copies(Struct, frozen=True):
     """Copies of files under review.
 
     Attributes:
@@ -56,8 +55,7 @@ class Copies:
         return "\n".join(whole.split("\n")[max(0, first - 1) : last])
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Struct, frozen=True):
     """What a program said about copies: findings, and path → why it could not look."""
 
     findings: Sequence[Raw]

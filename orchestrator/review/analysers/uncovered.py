@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from orchestrator.review.analysers.compare import CompareCheck
 from orchestrator.review.change.git import OID, Git
@@ -44,7 +45,7 @@ class UncoveredLines(CompareCheck):
             told = await Git.of(change).run("show", "-s", "--format=%ct", change.head, "--")
             time = float(told)
         reports = await anyio.to_thread.run_sync(self._at_hand)
-        return {"reports": [asdict(report) for report in reports], "head_time": time}
+        return {"reports": [to_builtins(report) for report in reports], "head_time": time}
 
     def _at_hand(self) -> list[CoverageReport]:
         """The reports where a worker, which is confined to the review's own folder, can read them.

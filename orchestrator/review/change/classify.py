@@ -8,7 +8,9 @@ that stood there before.
 import codecs
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.review.change.git import short
 from orchestrator.review.change.neutral import LARGE
@@ -61,8 +63,7 @@ _CONTROL = bytes(set(range(32)) - set(b"\t\n\f\r\b\x1b"))
 _SNIFFED = 8000  # as many bytes as git looks at
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """What one blob is like.
 
     Attributes:
@@ -112,8 +113,7 @@ def look(data: bytes) -> Look:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(Struct, frozen=True):
     """What base says about the changed paths.
 
     Attributes:

@@ -4,8 +4,9 @@ import io
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import PurePosixPath
+
+from msgspec.structs import replace
 
 from orchestrator.errors import InputError
 from orchestrator.review.change.blobs import Blobs, sizes

@@ -8,8 +8,10 @@ goes through :class:`Git`, which turns all of them off and reads contents by obj
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.errors import DiffcourtError, InputError, SandboxError, StoreError
 from orchestrator.review.change.layout import found_from, parts
@@ -104,8 +106,7 @@ def _can_be_passed(argument: str) -> bool:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class Git:
+class Git(Struct, frozen=True):
     """A repository's git, without its configuration's programs.
 
     Attributes:
@@ -121,7 +122,7 @@ class Git:
     work_tree: Path | None = None
     object_dir: Path | None = None
     index: Path | None = None
-    drivers: tuple[str, ...] = field(default=(), repr=False)
+    drivers: tuple[str, ...] = ()
     ours: bool = False
 
     @classmethod

@@ -1,7 +1,8 @@
 """From what a person names to a :class:`Change`: two commits, or a commit and the work tree."""
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from orchestrator.review.change.files import changed_files
 from orchestrator.review.change.git import OID, Git
@@ -21,8 +22,7 @@ def _brief(name: str) -> str:
     return name[:12] if OID.fullmatch(name) else name
 
 
-@dataclass(frozen=True, slots=True)
-class Base:
+class Base(Struct, frozen=True):
     """The side that a change starts from.
 
     Attributes:

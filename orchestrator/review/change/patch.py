@@ -2,8 +2,9 @@
 
 import os
 import re
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from orchestrator.errors import InputError, StoreError
 from orchestrator.review.change.git import Git, absolute, fault, short

@@ -2,8 +2,10 @@
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.errors import InputError
 from orchestrator.review.change.classify import LINK, SUBMODULE
@@ -21,8 +23,7 @@ NO_CONTENTS = "binary: the patch says that it differs and holds no contents"
 _MODES = frozenset({"100644", "100755", LINK, SUBMODULE})
 
 
-@dataclass(frozen=True, slots=True)
-class PatchFile:
+class PatchFile(Struct, frozen=True):
     """A file of a patch, with the names it has in the two trees.
 
     Attributes:

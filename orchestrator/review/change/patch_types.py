@@ -1,12 +1,11 @@
 """The parts of a patch, as data."""
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from orchestrator.review.change.patch_names import Names
 
 
-@dataclass(slots=True)
-class Hunk:
+class Hunk(Struct):
     """Lines that belong together.
 
     Attributes:
@@ -25,8 +24,7 @@ class Hunk:
     end: int = 0
 
 
-@dataclass(slots=True)
-class FilePatch:
+class FilePatch(Struct):
     """What a patch says of one file.
 
     Attributes:

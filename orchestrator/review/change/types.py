@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct
 
 Status = Literal["added", "deleted", "modified", "renamed", "copied", "mode", "type"]
 Kind = Literal["text", "binary", "symlink", "submodule"]
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedFile:
+class ChangedFile(Struct, frozen=True):
     """One file of a change.
 
     Attributes:
@@ -53,8 +53,7 @@ class ChangedFile:
         return self.new_blob is not None and (self.new_mode or "100").startswith("100")
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """What is reviewed. Everything is named by object id, so a resumed run sees the same bytes.
 
     Attributes:
@@ -76,4 +75,4 @@ class Change:
     has_tree: bool = True
     policy_commit: str | None = None
     files: tuple[ChangedFile, ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()

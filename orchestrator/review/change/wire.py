@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from typing import Any
+
+from msgspec import to_builtins
 
 from orchestrator.review.change.types import Change, ChangedFile
 
 
 def to_json(change: Change) -> dict[str, Any]:
     """A change as JSON; runs of line numbers are kept as ``[first, last]``."""
-    document = asdict(change)
+    document: dict[str, Any] = to_builtins(change)
     for file in document["files"]:
         for name in ("added", "removed"):
             file[name] = _ranges(file[name])

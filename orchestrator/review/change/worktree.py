@@ -3,10 +3,10 @@
 import os
 import shutil
 import stat
-from dataclasses import replace
 from pathlib import Path
 
 from anyio import to_thread
+from msgspec.structs import replace
 
 from orchestrator.errors import InputError, StoreError
 from orchestrator.review.change.export import make_directory, temporary

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import griffe
 from griffe import BreakageKind as Kind
+from msgspec import Struct
 
 from orchestrator.review.checks.api_surface import Surface
 from orchestrator.review.checks.api_tree import PLAIN_BASES, Tree
@@ -33,8 +33,7 @@ _POSITIONAL = {
 _VARIADIC = {griffe.ParameterKind.var_positional, griffe.ParameterKind.var_keyword}
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One thing that broke.
 
     Attributes:

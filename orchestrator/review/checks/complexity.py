@@ -10,8 +10,9 @@ import ast
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from orchestrator.review.checks.python_paths import is_test_path
 from orchestrator.review.checks.python_source import (
@@ -45,8 +46,7 @@ _BRANCHES = (
 _OWN_COUNT = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
-@dataclass(slots=True)
-class _Suspect:
+class _Suspect(Struct):
     """A complex function that the change touches.
 
     Attributes:

@@ -11,9 +11,10 @@ import posixpath
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 from xml.parsers import expat
+
+from msgspec import Struct, field
 
 LARGEST_LINE = 10_000_000
 MILLISECONDS = 1e11  # a time above it is no number of seconds since 1970
@@ -23,8 +24,7 @@ class NotAReportError(Exception):
     """A file that is no report we know; ``str()`` says why."""
 
 
-@dataclass(slots=True)
-class Lines:
+class Lines(Struct):
     """The executable lines of one file, 1-based: those that tests ran, and all."""
 
     ran: set[int] = field(default_factory=set)
@@ -49,8 +49,7 @@ class Lines:
         self.known |= other.known
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """One report.
 
     Attributes:

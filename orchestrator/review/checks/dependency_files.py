@@ -10,8 +10,9 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from orchestrator.review.checks.text import Gap
 
@@ -24,8 +25,7 @@ _NPM_HOOKS = ("preinstall", "install", "postinstall")
 _NPM_HOST = re.compile(r"^(?:[\w-]+/[\w.-]+(?:#.*)?$|(?:git|github|gitlab|bitbucket|https?)[+:])")
 
 
-@dataclass(frozen=True, slots=True)
-class Declared:
+class Declared(Struct, frozen=True):
     """One dependency.
 
     Attributes:
@@ -41,8 +41,7 @@ class Declared:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(Struct, frozen=True):
     """What one file declares.
 
     Attributes:

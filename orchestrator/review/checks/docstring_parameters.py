@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.review.checks.python_source import (
     Definition,
@@ -29,8 +30,7 @@ _PLACES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Stale:
+class Stale(Struct, frozen=True):
     """One parameter that is only in the docstring; ``line`` is where that names it."""
 
     dotted: str

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
+
+from msgspec import Struct
 
 from orchestrator.review.checks.docstring_parameters import stale_parameters
 from orchestrator.review.checks.python_paths import is_product_path, is_public_path
@@ -42,8 +43,7 @@ _EXEMPT_DECORATORS = frozenset({"overload", "override", "setter", "deleter", "ge
 _PLAIN_BASES = frozenset({"object", "ABC", "Generic", "Protocol"})
 
 
-@dataclass(slots=True)
-class _Habit:
+class _Habit(Struct):
     """How many definitions of one kind have a docstring."""
 
     documented: int = 0
@@ -93,8 +93,7 @@ class _Whole:
         self.base, self.head = _Habits(), _Habits()
 
 
-@dataclass(slots=True)
-class _Candidate:
+class _Candidate(Struct):
     """A docstring that may be missed, until all files are known."""
 
     found: Finding

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from orchestrator.review.checks.python_paths import is_product_path
 from orchestrator.review.checks.python_source import Finding, Job, finding
@@ -31,8 +32,7 @@ _WORD = re.compile(r"[A-Za-z_]\w+")
 Block = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Struct, frozen=True):
     """``LINES`` significant lines in a row.
 
     Attributes:

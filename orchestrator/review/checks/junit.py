@@ -6,8 +6,9 @@ says is a detail of a failure that the exit status proved.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from xml.parsers import expat
+
+from msgspec import Struct
 
 LONGEST_NAME = 200
 
@@ -16,8 +17,7 @@ class NotJUnitError(Exception):
     """A file that is no JUnit report; ``str()`` says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Test:
+class Test(Struct, frozen=True):
     """One test that failed.
 
     Attributes:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from orchestrator.review.checks.layering_config import Declared, candidates, in_order, read
 from orchestrator.review.checks.layering_contracts import (
@@ -60,8 +61,7 @@ def run(job: Job) -> dict[str, Any]:
     return {"findings": findings, "examined": sorted(examined - gaps.keys()), "gaps": gaps}
 
 
-@dataclass(frozen=True, slots=True)
-class _Both:
+class _Both(Struct, frozen=True):
     """The graphs of both sides, for what one file declares.
 
     Attributes:

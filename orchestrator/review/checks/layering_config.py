@@ -6,9 +6,10 @@ import configparser
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
+
+from msgspec import Struct
 
 from orchestrator.review.checks.layering_contracts import NotCheckedError
 from orchestrator.review.checks.python_paths import is_test_path
@@ -38,8 +39,7 @@ def candidates(tree: Iterable[str], changed: Iterable[str]) -> list[str]:
     return sorted(place for place in places if place in names and not is_test_path(place))
 
 
-@dataclass(frozen=True, slots=True)
-class Declared:
+class Declared(Struct, frozen=True):
     """What one file declares.
 
     Attributes:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from grimp import ImportGraph
@@ -29,8 +30,7 @@ class NotCheckedError(Exception):
         super().__init__(why)
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Struct, frozen=True):
     """One import: who imports whom, and the first line where."""
 
     importer: str
@@ -43,8 +43,7 @@ class Link:
         return self.importer, self.imported
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(Struct, frozen=True):
     """What a contract does not allow.
 
     Attributes:
@@ -56,8 +55,7 @@ class Violation:
     chains: tuple[tuple[Link, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """How a graph stands to a contract.
 
     Attributes:
@@ -106,8 +104,7 @@ def graph_of(root: str, places: Mapping[str, str], session: Mapping[str, Any]) -
         raise NotCheckedError(f"is over packages that cannot be read: {fault}") from None
 
 
-@dataclass(frozen=True, slots=True)
-class _Finder:
+class _Finder(Struct, frozen=True):
     """Says where packages are, from a table."""
 
     places: Mapping[str, str]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
+
+from msgspec import Struct, field
 
 from orchestrator.review.checks.python_paths import nearest
 from orchestrator.review.checks.python_source import Finding, Job, finding, gap_on_fault, read_text
@@ -14,8 +15,7 @@ from orchestrator.review.checks.python_source import Finding, Job, finding, gap_
 NAMES_SHOWN = 5
 
 
-@dataclass(frozen=True, slots=True)
-class _Language:
+class _Language(Struct, frozen=True):
     """How one language writes tests; each pattern has the group ``name``.
 
     Attributes:
@@ -68,8 +68,7 @@ _RUBY = _Language(
 _LANGUAGES = (_JAVASCRIPT, _GOLANG, _JAVA, _RUBY)
 
 
-@dataclass(slots=True)
-class _Tests:
+class _Tests(Struct):
     """The tests of one file: name → line; a skipped one does not run."""
 
     runs: dict[str, int] = field(default_factory=dict)
@@ -78,8 +77,7 @@ class _Tests:
     focused: dict[str, int] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class _Lost:
+class _Lost(Struct):
     """The tests that a file had and has no more."""
 
     old_path: str

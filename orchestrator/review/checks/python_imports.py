@@ -10,9 +10,10 @@ import ast
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import PurePosixPath
+
+from msgspec import Struct
 
 _SUFFIXES = (".py", "/__init__.py", ".pyi", "/__init__.pyi")
 _SOURCE_DIRECTORIES = ("src", "lib", "python")
@@ -26,8 +27,7 @@ _QUICK = re.compile(
 _COMMENT = re.compile(r"#[^\n]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Import:
+class Import(Struct, frozen=True):
     """One import statement.
 
     Attributes:

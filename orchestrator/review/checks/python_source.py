@@ -9,8 +9,9 @@ import ast
 import importlib.util
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+from msgspec import Struct
 
 from orchestrator.review.checks import newer_python
 from orchestrator.sandbox.paths import read_beneath
@@ -45,8 +46,7 @@ class NotParsedError(Exception):
     """A file that cannot be looked at; ``str()`` is the reason, as it stands in the gap."""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """One parsed file.
 
     Attributes:
@@ -66,8 +66,7 @@ class Source:
         return next((at for at, line in enumerate(self.lines, 1) if line.strip()), 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
+class Definition(Struct, frozen=True):
     """One function or class and where it stands.
 
     Attributes:
@@ -96,8 +95,7 @@ class Definition:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """A changed Python file; its head is parsed, its base when someone asks.
 
     Attributes:

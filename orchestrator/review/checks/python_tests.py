@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from orchestrator.review.checks.python_source import (
     Definition,
@@ -25,8 +26,7 @@ _ASSERTS = re.compile(
 _SKIPS = frozenset({"skip", "xfail", "expectedFailure", "skipTest", "SkipTest"})
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """What keeps a test from counting, always: ``skip`` or ``xfail``, and where that stands."""
 
     line: int
@@ -79,8 +79,7 @@ class Case:
         return any("param" in name or name.endswith(".given") for name in names)
 
 
-@dataclass(frozen=True, slots=True)
-class Suite:
+class Suite(Struct, frozen=True):
     """The tests of a file by dotted name, its classes, and what skips all of it."""
 
     functions: dict[str, Case]

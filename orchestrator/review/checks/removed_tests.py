@@ -6,7 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.review.checks.python_paths import is_test_path, nearest
 from orchestrator.review.checks.python_source import (
@@ -31,8 +32,7 @@ _DEFINED = re.compile(
 _OWN = re.compile(r"([A-Za-z_]\w*) (?:=|in) |\bas ([A-Za-z_]\w*)")
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
+class _Kept(Struct, frozen=True):
     """What is kept of a test when its file's syntax tree is let go."""
 
     dotted: str
@@ -45,8 +45,7 @@ class _Kept:
         return self.dotted.rpartition(".")[2]
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
+class _File(Struct, frozen=True):
     """A test file that lost tests.
 
     Attributes:

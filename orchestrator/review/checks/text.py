@@ -11,9 +11,12 @@ import codecs
 import os
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from orchestrator.sandbox.paths import read_beneath
 
@@ -36,8 +39,7 @@ _DOCUMENTS = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One finding of a check, before it is tied to a path; the fields are those of ``Raw``."""
 
     code: str

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from orchestrator.review.checks.coverage_reports import Lines, NotAReportError, located, parse
 from orchestrator.review.checks.python_paths import is_product_path
@@ -33,8 +34,7 @@ SHOWN = 20  # places in one review; the longest come first
 SKEW = 300.0  # seconds by which two clocks may differ
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Struct, frozen=True):
     """Uncovered lines that belong together.
 
     Attributes:
@@ -171,8 +171,7 @@ def _places(path: str, text: str, lines: Lines, added: frozenset[int]) -> Iterat
             yield _Place(path, scope.name, held, len(changed), whole)
 
 
-@dataclass(frozen=True, slots=True)
-class _Scope:
+class _Scope(Struct, frozen=True):
     name: str
     inside: range
     body: range

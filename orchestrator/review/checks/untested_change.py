@@ -6,7 +6,8 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from orchestrator.review.checks.python_imports import ModuleIndex, quick_imports
 from orchestrator.review.checks.python_paths import is_product_path, is_test_path
@@ -35,16 +36,14 @@ _QUIET = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Unit:
+class _Unit(Struct, frozen=True):
     """A simple statement or the head of a compound one: its text without layout, its lines."""
 
     text: str
     lines: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
-class _Grown:
+class _Grown(Struct, frozen=True):
     """A source file with the number of its lines that are really new, and the first of them."""
 
     path: str

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
+from msgspec import Struct, field
 
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.tasks import task_group
@@ -36,8 +36,7 @@ PATHS_SCHEMA: Mapping[str, Json] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Scope:
+class _Scope(Struct, frozen=True):
     """What an analyser is given, and what it cannot be given."""
 
     files: list[ChangedFile] = field(default_factory=list)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from orchestrator.engine.ladder import Step
 from orchestrator.engine.ports import CallContext
@@ -53,8 +54,7 @@ def kind_of(path: str) -> str:
     return "code" if name.endswith(CODE) else "other"
 
 
-@dataclass(slots=True)
-class Focus:
+class Focus(Struct):
     """What the present iteration is about. The flow moves it on; the lead's tools read it.
 
     Attributes:

@@ -27,10 +27,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 Asked = Literal["varies", "built", "request"]
 NOTHING = "(?!)"
@@ -38,8 +40,7 @@ EXTENDS = "extends"
 _WORD = re.compile(r"(?<![$\w])[A-Za-z]\w{2,}")  # no variable of a pattern, and none too common
 
 
-@dataclass(frozen=True)
-class Condition:
+class Condition(Struct, frozen=True):
     """What must hold of the value that a variable of a pattern matched.
 
     Attributes:
@@ -54,8 +55,7 @@ class Condition:
     unless: re.Pattern[str]
 
 
-@dataclass(frozen=True)
-class Pattern:
+class Pattern(Struct, frozen=True):
     """One defect.
 
     Attributes:
@@ -82,8 +82,7 @@ class Pattern:
     good: str
 
 
-@dataclass(frozen=True)
-class Language:
+class Language(Struct, frozen=True):
     """One file; its docstring above says what the fields hold."""
 
     grammars: Mapping[str, tuple[str, ...]]
@@ -100,7 +99,7 @@ class Language:
     pure: re.Pattern[str]
     safe: re.Pattern[str]
     request: re.Pattern[str]
-    patterns: tuple[Pattern, ...] = field(repr=False)
+    patterns: tuple[Pattern, ...]
 
 
 def read(file: str) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 import ast
 import re
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from orchestrator.review.checks.taint import attributes
 from orchestrator.review.checks.taint.frames import Call, Frame, Run
@@ -19,8 +20,7 @@ _CONVERTED: Final = frozenset({"int", "float", "uuid", "any", "bool", "Decimal",
 _WRAPPERS: Final = frozenset({"Annotated", "Optional", "Union", "List", "list", "Sequence"})
 
 
-@dataclass(slots=True)
-class Entry:
+class Entry(Struct):
     """What a function is to the outside.
 
     Attributes:

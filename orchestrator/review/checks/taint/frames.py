@@ -3,8 +3,9 @@
 import ast
 import builtins
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from msgspec import Struct, field
 
 from orchestrator.review.checks.taint.knowledge import Knowledge
 from orchestrator.review.checks.taint.project import Function, Module, Project
@@ -25,8 +26,7 @@ class BudgetSpent(Exception):
     """A root asked for more work than it may have."""
 
 
-@dataclass(slots=True)
-class Call:
+class Call(Struct):
     """One call with its parts evaluated.
 
     Attributes:
@@ -67,8 +67,7 @@ class Call:
         return None
 
 
-@dataclass(slots=True)
-class Return:
+class Return(Struct):
     """One way out of a function, with the state at that point."""
 
     node: ast.AST
@@ -76,8 +75,7 @@ class Return:
     state: State
 
 
-@dataclass(slots=True)
-class Found:
+class Found(Struct):
     """A defect before it is turned into the reply's form."""
 
     code: str
@@ -91,8 +89,7 @@ class Found:
     source_kind: str = ""
 
 
-@dataclass(slots=True, eq=False)
-class Run:
+class Run(Struct, eq=False):
     """What all activations of one job share.
 
     Attributes:

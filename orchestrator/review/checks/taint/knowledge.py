@@ -5,9 +5,11 @@ import re
 import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import fields
 
 from orchestrator.errors import ConfigError
 from orchestrator.review.checks.taint import rules
@@ -67,8 +69,7 @@ def leaf(ref: str) -> str:
     return ref.rpartition(".")[2]
 
 
-@dataclass(slots=True)
-class Knowledge:
+class Knowledge(Struct):
     """Everything the data files say, indexed."""
 
     types: dict[str, str]
@@ -144,8 +145,7 @@ def _rule(cls: type[Any], raw: Any, file: str, where: str) -> Any:
             allowed = ", ".join(sorted(known)).replace("klass", "class")
             raise ConfigError(f"{where}: unknown key {key!r}; allowed are {allowed}", file)
     for name, item in known.items():
-        required = item.default is MISSING and item.default_factory is MISSING
-        if required and name not in raw:
+        if item.required and name not in raw:
             raise ConfigError(f"{where}: an entry lacks {name.replace('klass', 'class')!r}", file)
     try:
         return cls(**{key: _convert(known[key].type, value) for key, value in raw.items()})

@@ -4,9 +4,10 @@ import ast
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Final
+
+from msgspec import Struct, field
 
 from orchestrator.review.checks import newer_python
 from orchestrator.review.checks.taint.values import Value
@@ -20,8 +21,7 @@ _MORE: Final = re.compile(r"^[ \t]*import[ \t]+([^#\n(]+)", re.MULTILINE)
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
-@dataclass(slots=True, eq=False)
-class Module:
+class Module(Struct, eq=False):
     """One parsed file.
 
     Attributes:
@@ -50,15 +50,13 @@ def imported_packages(text: str) -> frozenset[str]:
     return frozenset(name.partition(".")[0] for name in names)
 
 
-@dataclass(slots=True, eq=False)
-class Namespace:
+class Namespace(Struct, eq=False):
     """A folder of the tree as the target of an import; has no body."""
 
     folder: str
 
 
-@dataclass(slots=True, eq=False)
-class Class:
+class Class(Struct, eq=False):
     """A class of the tree."""
 
     node: ast.ClassDef
@@ -90,8 +88,7 @@ class Class:
         return names
 
 
-@dataclass(slots=True, eq=False)
-class Function:
+class Function(Struct, eq=False):
     """A function, method or lambda of the tree.
 
     Attributes:
@@ -113,8 +110,7 @@ class Function:
         return any(value.ref == "builtins.staticmethod" for _, value in self.decorators)
 
 
-@dataclass(slots=True, eq=False)
-class Bound:
+class Bound(Struct, eq=False):
     """A method together with what it was looked up on."""
 
     function: Function

@@ -4,8 +4,9 @@ import ast
 import bisect
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from orchestrator.review.checks.taint.knowledge import Knowledge
 from orchestrator.review.checks.taint.project import Module, imported_packages
@@ -15,8 +16,7 @@ REMOTE: Final = frozenset({"request", "socket"})
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """A function definition with the lines it covers, decorators included."""
 
     node: Definition

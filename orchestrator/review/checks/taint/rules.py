@@ -7,14 +7,14 @@ A *selector* names an argument: ``0|url`` is the first positional or the keyword
 what the method was called on, ``*`` all of them.
 """
 
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 Names = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
+class Source(Struct, frozen=True, kw_only=True):
     """Values from outside. ``mapping``: each key is an origin of its own."""
 
     match: Names
@@ -22,8 +22,7 @@ class Source:
     mapping: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sink:
+class Sink(Struct, frozen=True, kw_only=True):
     """Arguments that must not come from outside.
 
     Attributes:
@@ -48,8 +47,7 @@ class Sink:
     confidence: float = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sanitiser:
+class Sanitiser(Struct, frozen=True, kw_only=True):
     """Functions whose result is safe for some classes.
 
     Attributes:
@@ -66,8 +64,7 @@ class Sanitiser:
     validates: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Propagator:
+class Propagator(Struct, frozen=True, kw_only=True):
     """Functions that let taint through.
 
     Attributes:
@@ -84,8 +81,7 @@ class Propagator:
     decodes: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Test:
+class Test(Struct, frozen=True, kw_only=True):
     """Functions whose truth says something of an argument.
 
     Attributes:
@@ -104,24 +100,21 @@ class Test:
     mark: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Guard:
+class Guard(Struct, frozen=True, kw_only=True):
     """Facts that together make a value safe for some classes."""
 
     facts: Names
     clears: Names
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Part(Struct, frozen=True, kw_only=True):
     """Attributes that are parts of a whole; comparing the part says ``fact`` of the whole."""
 
     match: Names
     fact: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Store:
+class Store(Struct, frozen=True, kw_only=True):
     """Methods that keep (``value`` given) or give back a value under constant keys."""
 
     match: Names
@@ -129,8 +122,7 @@ class Store:
     value: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
+class Parameter(Struct, frozen=True, kw_only=True):
     """Parameters known by their name in modules that import a library."""
 
     name: str
@@ -139,8 +131,7 @@ class Parameter:
     position: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class Route(Struct, frozen=True, kw_only=True):
     """Decorators that make a function a request handler.
 
     Attributes:
@@ -156,8 +147,7 @@ class Route:
     kind: str = "request"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Handler:
+class Handler(Struct, frozen=True, kw_only=True):
     """Base classes whose methods are request handlers; their text parameters come from outside."""
 
     base: Names
@@ -166,8 +156,7 @@ class Handler:
     kind: str = "request"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
+class Check(Struct, frozen=True, kw_only=True):
     """Calls that are a defect as they stand, no flow needed.
 
     Attributes:
@@ -190,8 +179,7 @@ class Check:
     confidence: float = 0.8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Klass:
+class Klass(Struct, frozen=True, kw_only=True):
     """One class of defect: the words of its message."""
 
     name: str

@@ -1,8 +1,9 @@
 """The state of the abstract machine: variables, heap objects, and what is known of origins."""
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from orchestrator.review.checks.taint.values import (
     SLICE,
@@ -20,8 +21,7 @@ Kind = Literal["dict", "list", "instance", "cells"]
 _MAX_REACHED = 200
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Obj:
+class Obj(Struct, frozen=True, eq=False):
     """One heap object; changing it means putting another in its place.
 
     Attributes:

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from msgspec import Struct
+
 MAX_ORIGINS: Final = 6
 MAX_LOCS: Final = 4
 MAX_CHOICES: Final = 8
@@ -24,8 +26,7 @@ class _NotConst:
 NOT_CONST: Final = _NotConst()
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One step on the way from a source to a sink.
 
     Attributes:
@@ -90,16 +91,14 @@ class Taint:
 Facts = dict[str, frozenset[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Implies:
+class Implies(Struct, frozen=True):
     """What is known of which origin when a value is true, and when it is false."""
 
     true: Facts
     false: Facts
 
 
-@dataclass(slots=True, eq=False)
-class Value:
+class Value(Struct, eq=False):
     """What is known of one value. Treated as immutable.
 
     Attributes:
