@@ -16,7 +16,7 @@ ROOT = Path(orchestrator.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 FILE_LINES = 300
 FUNCTION_LINES = 60
-ENGINE_MAY_IMPORT = {"anyio", "jsonschema_rs", "networkx", "orchestrator"}
+ENGINE_MAY_IMPORT = {"anyio", "jsonschema_rs", "msgspec", "networkx", "orchestrator"}
 PATHS_PAGE = ROOT.parent / "docs/paths.md"
 METHODS = {
     "read_bytes", "read_text", "write_bytes", "write_text", "unlink", "rmdir", "mkdir", "iterdir",

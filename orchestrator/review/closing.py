@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 
+from msgspec.structs import replace
 from pydantic import Field
 
 from orchestrator.engine.ladder import Task

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.engine.agent import AgentResult, run_agent
 from orchestrator.engine.guards import RepetitionGuard
