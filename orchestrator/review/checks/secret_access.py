@@ -30,23 +30,47 @@ _NOWHERE = re.compile(
 )
 _STAND_INS = frozenset({"pass", "passwd", "password", "passw0rd", "pwd", "secret", "token"})
 
-_CONNECTION_WORDS = ("password=", "pwd=", "password =", "pwd =")
+_CONNECTION_WORDS = ("password=", "pwd=", "password =", "pwd =", "@tcp(", "jdbc:oracle:thin:")
 _CONNECTION = re.compile(
-    r"(?i)(?:server|data source|host|addr|address|endpoint|user ?id|uid|initial catalog|database"
-    r"|jdbc:)[^\n\"'`]{1,300}?[;?&](?:password|pwd)\s?=\s?(?P<a>[^;&\s\"'`<>{}]{3,128})"
+    r"(?i)(?:(?:server|data source|host|addr|address|endpoint|user ?id|uid|initial catalog|database"
+    r"|jdbc:)[^\n\"'`]{1,300}?[;?&](?:password|pwd)\s?=\s?"
+    # libpq's form, that of Go's driver of MySQL, that of Oracle's driver
+    r"|\b(?:host|dbname|user|port)=[^\n\"'`]{1,300}?\spassword="
+    r"|[\"'`\s=]\w{1,60}:(?=[^\s@\"'`]{3,128}@tcp\((?!localhost|127\.))"
+    r"|jdbc:oracle:thin:[^\s/\"'@]{1,60}/(?=[^\s@\"'`]{3,128}@))"
+    r"(?P<a>[^;&\s\"'`<>{}@]{3,128})"
 )
 
-_CALL_WORDS = ("login(", "authenticate(", "auth(", "setcredentials(")
-_CALL = re.compile(
-    r"(?i)\b(?:login|authenticate|basic_?auth|HTTPBasicAuth|setCredentials)\([ \t]{0,4}"
-    r"[\"'][^\"'\s]{2,80}[\"'][ \t]{0,4},[ \t]{0,4}[\"'](?P<a>[^\"'\s]{4,128})[\"']"
+_CALL_WORDS = (
+    *("login(", "authenticate(", "auth(", "auth=(", "auth = (", "setcredentials("),
+    *("connect(", "new mysqli(", "new pdo(", "getconnection(", "ftp_login(", "-securestring"),
 )
-_COMMAND_WORDS = ("curl", "wget", "sshpass", "mysql", "mariadb", "--password", "--pass ")
+_CALL = re.compile(
+    r"(?i)(?:(?:\b(?:login|authenticate|basic_?auth|HTTPBasicAuth|setCredentials)|auth ?= ?)\("
+    r"[ \t]{0,4}"
+    # the handle, the host or the data source come first
+    r"|\b(?:mysqli?_p?connect|new mysqli|new PDO|getConnection|ftp_login)\([ \t]{0,4}"
+    r"(?:[\"'][^\"'\n]{1,200}[\"']|\$?\w[\w.>-]{0,60})[ \t]{0,4},[ \t]{0,4})"
+    r"[\"'][^\"'\s]{2,80}[\"'][ \t]{0,4},[ \t]{0,4}[\"'](?P<a>[^\"'\s]{4,128})[\"']"
+    r"|\bConvertTo-SecureString[ \t]{1,4}(?:-String[ \t]{1,4})?[\"'](?P<b>[^\"'\s$]{4,128})[\"']"
+)
+_COMMAND_WORDS = (
+    *("curl", "wget", "sshpass", "mysql", "mariadb", "mongo", "sqlcmd", "sqlplus", "redis-cli"),
+    *("ldap", "plink", "pscp", "openssl", "docker", "podman", "chpasswd", "sudo"),
+    *("--password", "--pass "),
+)
+_REACHED = r"[^\n|;]{0,200}?\s"
 _COMMAND = re.compile(
     r"\bcurl\b[^\n|;]{0,300}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"'$]{1,80}:(?P<a>[^\s\"'$@]{4,128})"
-    r"|\bsshpass\s{1,4}-p\s{0,4}[\"']?(?P<b>[^\s\"'$]{4,128})"
-    r"|(?:\b(?:mysql|mysqldump|mysqladmin|mariadb)\b[^\n|;]{0,200}?\s-p|\s--pass(?:word)?[ =])"
-    r"[\"']?(?P<c>[^\s\"'$<>{}-][^\s\"'$<>{}]{3,128})"
+    r"|\becho\s{1,4}(?:-\w\s{1,4})?[\"']?(?:(?P<b>[^\s\"'$|]{4,128})[\"']?\s{0,4}\|\s{0,4}sudo\s{1,4}-S"
+    r"|\w{1,32}:(?P<c>[^\s\"'$|]{4,128})[\"']?\s{0,4}\|[^\n|;]{0,40}\bchpasswd)"
+    rf"|(?:\b(?:mysql|mysqldump|mysqladmin|mariadb)\b{_REACHED}-p|\bsshpass\s{{1,4}}-p\s{{0,4}}"
+    rf"|\b(?:mongo\w{{0,8}}|(?:docker|podman)\b{_REACHED}login)\b{_REACHED}-p\s{{1,4}}"
+    rf"|\bredis-cli\b{_REACHED}-a\s{{1,4}}|\bldap[a-z]{{3,9}}\b{_REACHED}-w\s{{1,4}}"
+    rf"|\bsqlcmd\b{_REACHED}-P\s{{0,4}}|\b(?:plink|pscp)\b{_REACHED}-pw\s{{1,4}}"
+    rf"|\bopenssl\b{_REACHED}-pass(?:in|out)?\s{{1,4}}[\"']?pass:"
+    rf"|\bsqlplus\s[^\n|;]{{0,60}}?\b\w{{1,60}}/|\s--pass(?:word)?[ =])"
+    r"[\"']?(?P<d>[^\s\"'$<>{}-][^\s\"'$<>{}@]{3,128})"
 )
 _HEADER = re.compile(
     r"(?i)\bauthorization[\"']?[ \t]{0,4}[:=,][ \t]{0,4}[bf]?[\"']?"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import chain
 
 from orchestrator.review.checks.secret_search import Searched, value_of
 from orchestrator.review.checks.secret_values import (
@@ -14,12 +15,13 @@ from orchestrator.review.checks.secret_values import (
     looks_generated,
 )
 
-_WORDS = ("pass", "pwd", "pswd", "secret", "token", "credential", "key")
+_WORDS = ("pass", "pwd", "pswd", "secret", "token", "credential", "key", "pepper")
 _WORD = (
-    r"(?P<word>passwords?|passwd|passphrase|passwort|pwd|pswd|(?<![a-z])pass|(?<=db|my)pass"
-    r"|secret|token|credential|(?:api|app|auth|access|private|signing|encryption|encrypt|client"
-    r"|consumer|master|account|service|storage|shared|license|session|admin|deploy|security|hmac"
-    r"|jwt|crypto|cipher)[_.-]?key)"
+    r"(?P<word>passwords?|passwd|passphrase|passwort|pwd|pswd|(?<![a-z])pass|(?<=db|my|tp)pass"
+    r"|(?-i:(?<=[a-z])Pass)|pepper"
+    r"|secret(?:[_.-]?(?:access[_.-]?)?key)?|token|credential|(?:api|app|auth|access|private"
+    r"|signing|encryption|encrypt|client|consumer|master|account|service|storage|shared|license|session|admin|deploy|security|hmac"
+    r"|jwt|crypto|cipher|fernet)[_.-]?key)"
 )
 # A name may go on behind the word; these parts say that the value is about a secret, not one.
 _TAIL = r"(?P<tail>\w{0,24})"
@@ -39,22 +41,49 @@ _ABOUT_BEFORE = re.compile(
     re.IGNORECASE,
 )
 
-_LITERAL = r"(?:\"(?P<a>[^\"\n]{3,300})\"|'(?P<b>[^'\n]{3,300})'|`(?P<c>[^`\n]{3,300})`)"
+# The last form is a literal within a literal, as in the cells of a notebook.
+_LITERAL = (
+    r"(?:\"(?P<a>[^\"\n]{3,300})\"|'(?P<b>[^'\n]{3,300})'|`(?P<c>[^`\n]{3,300})`"
+    r"|\\\"(?P<d>[^\"\\\n]{3,300})\\\")"
+)
 _QUOTED = re.compile(
-    rf"(?i){_WORD}{_TAIL}[\"'\])]{{0,3}}[ \t]{{0,10}}(?::[ \t]{{0,4}}&?[\w.\[\]|? ]{{1,30}}?)?"
-    rf"(?:=>|:=|===?|[=:])[ \t]{{0,10}}[brfu@L]{{0,2}}{_LITERAL}"
+    rf"(?i){_WORD}{_TAIL}[\"'\])]{{0,3}}[ \t]{{0,10}}"
+    r"(?:(?::|As[ \t])[ \t]{0,4}&?[\w.\[\]|? ]{1,30}?)?"
+    rf"(?:=>|:=|<-|===?|[=:])[ \t]{{0,10}}[brfu@L]{{0,2}}{_LITERAL}"
 )
 _DEFINE = re.compile(
     rf"(?i)define\([ \t]{{0,4}}[\"']\w{{0,40}}?{_WORD}{_TAIL}[\"'][ \t]{{0,4}},[ \t]{{0,8}}"
     + _LITERAL
 )
 _ELEMENT = re.compile(
-    rf"(?i)<[\w.:-]{{0,30}}?{_WORD}{_TAIL}[^<>\n]{{0,80}}>(?P<a>[^<>\n]{{3,300}})</"
+    rf"(?i)<[\w.:-]{{0,30}}?{_WORD}{_TAIL}[^<>\n]{{0,80}}>(?:<!\[CDATA\[)?(?P<a>[^<>\]\n]{{3,300}})"
+    r"(?:\]\]>)?</"
 )
 _BARE = re.compile(
-    r"(?im)^[ \t>-]{0,40}(?:(?:export|set|env|arg|declare[ \t]{1,4}-x)[ \t]{1,8})?"
+    # what stands before the name: a list's dash, a shell's time of day, a command that sets it
+    r"(?im)^(?:: \d{9,11}:\d{1,6};)?[ \t>-]{0,40}"
+    r"(?:(?:export|set|env|arg|declare[ \t]{1,4}-x)[ \t]{1,8})?"
     rf"[\w.:/\[\]-]{{0,60}}?{_WORD}{_TAIL}[ \t]{{0,20}}[=:][ \t]{{0,20}}"
     r"(?P<a>[^\n\"'`]{3,300}?)[ \t]{0,40}(?:[ \t][#;][^\n]*)?$"
+)
+# A name and, with nothing but space between, its value: the directives of servers, Gradle.
+_SPACED = re.compile(
+    rf"(?im)^[ \t]{{0,40}}[\w.:-]{{0,60}}?{_WORD}{_TAIL}[ \t]{{1,20}}"
+    r"(?P<q>[\"']?)(?P<a>[^\s\"'#;={}]{3,300})(?P=q);?[ \t]{0,40}$"
+)
+# The name is a value itself, of an attribute or a key, and the secret stands beside or below it.
+_NAMED = re.compile(
+    rf"(?i)\b(?:name|key)[\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}}[\"']?[\w.:-]{{0,60}}?{_WORD}{_TAIL}"
+    r"(?:[\"'\s,-]{1,60}value[\"']?[ \t]{0,4}[=:][ \t]{0,4}"
+    r"(?:[\"'](?P<a>[^\"'<>\n]{3,300})[\"']|(?P<b>[^\s\"'<>{}]{3,300}))"
+    r"|\"[^<>\n]{0,40}>(?P<c>[^<>\n]{3,300})</)"
+)
+_LISTED = re.compile(
+    rf"(?i)<key>[\w.:-]{{0,60}}?{_WORD}{_TAIL}</key>\s{{0,40}}<string>(?P<a>[^<>\n]{{3,300}})<"
+)
+_HELD = re.compile(
+    rf"(?i)\"\w{{0,60}}?{_WORD}{_TAIL}\"\s{{0,20}}:\s{{0,20}}\{{\s{{0,40}}\"value\"\s{{0,20}}:"
+    r"\s{0,20}\"(?P<a>[^\"\n]{3,300})\""
 )
 
 # Kinds of files, by name (whole path, lower case). The bare form, without quotes, is only read in
@@ -69,19 +98,27 @@ _SETTINGS = re.compile(
 _PERSONAL = re.compile(
     r"(?:.*/)?(?:\.(?:bash(?:rc|_profile|_login|_history|_aliases)|zsh(?:rc|env|_history)|profile"
     r"|s3cfg|boto|tugboat|credentials|my\.cnf|mylogin\.cnf|hub|irssi.*|ncftp.*|lftprc|tfvars"
-    r"|smbcredentials|passwd.*)|credentials|hub|rclone\.conf|heroku\.json|terraform\.tfvars"
+    r"|smbcredentials|passwd.*|pg_service\.conf|hgrc|wgetrc|fog|renviron|p4config"
+    r"|purple/accounts\.xml)|pg_service\.conf|auth\.toml|p4enviro|winscp\.ini|confcons\.xml"
+    r"|credentials|hub|rclone\.conf|heroku\.json|terraform\.tfvars"
     r"|.*\.auto\.tfvars|ventrilo_srv\.ini|config)",
     re.DOTALL,
 )
 # and those of one installation.
 _INSTALLATION = re.compile(
     r"(?:.*/)?(?:\.env.*|[a-z0-9_-]{1,30}\.env|secrets?\.(?:ya?ml|json|toml|properties|ini)"
-    r"|(?:config|configuration|config\.inc|localsettings|settings\.local|database)\.php"
+    r"|(?:config|configuration|config\.inc|localsettings|settings|settings\.local|database)\.php"
     r"|(?:parameters|database)\.ya?ml|local_settings\.py"
-    r"|(?:gradle|keystore|signing)\.properties)",
+    r"|(?:gradle|keystore|signing)\.properties|.*\.secret\.exs|tomcat-users\.xml)",
     re.DOTALL,
 )
-_SAMPLE = re.compile(r"example|sample|template|\.dist$|default|test|schema|\bci\b", re.IGNORECASE)
+# Directives of servers and Gradle need no sign between name and value; in files of markup and
+# data a name can be a value.
+_DIRECTIVES = re.compile(r".*\.(?:conf|cnf|cfg|gradle)|(?:.*/)?\.\w+rc", re.DOTALL)
+_LAID_OUT = re.compile(r".*\.(?:xml|config|plist|json|ya?ml|props|targets|resx)", re.DOTALL)
+_SAMPLE = re.compile(
+    r"example|sample|template|\.dist$|(?<!sites/)default|test|schema|\bci\b", re.IGNORECASE
+)
 
 
 def _judge(path: str, word: str) -> Callable[[str], bool]:
@@ -100,10 +137,17 @@ def assigned(path: str, searched: Searched) -> Iterator[Hit]:
     patterns = [_QUOTED, _DEFINE, _ELEMENT]
     if any(kind.fullmatch(path) for kind in (_SETTINGS, _PERSONAL, _INSTALLATION)):
         patterns.append(_BARE)
-    for match in searched.matches(_WORDS, *patterns):
+    if _DIRECTIVES.fullmatch(path):
+        patterns.append(_SPACED)
+    laid_out = (_NAMED, _LISTED, _HELD) if _LAID_OUT.fullmatch(path) else ()
+    for match in chain(
+        searched.matches(_WORDS, *patterns),
+        searched.matches(_WORDS, *laid_out, following=2),
+    ):
+        word, tail = match["word"], match["tail"]
         before = searched.text[max(0, match.start("word") - 24) : match.start("word")]
-        if _ABOUT.search(match["tail"]) or _ABOUT_BEFORE.search(before):
+        if _ABOUT.search(tail) or _ABOUT_BEFORE.search(before):
             continue
         value, start, end = value_of(match)
-        if _judge(path, match["word"])(value):
+        if _judge(path, word)(value):
             yield Hit("generic-assignment", "Password, token or key in the text", start, end)

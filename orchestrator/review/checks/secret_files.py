@@ -1,8 +1,4 @@
-"""Secrets that are known by the file they stand in: one table row a kind of line.
-
-In such a file a value needs no shape of its own: whatever stands in the password field of a
-``.netrc`` is a password.
-"""
+"""Secrets that are known by the file they stand in."""
 
 from __future__ import annotations
 
@@ -10,77 +6,9 @@ import base64
 import binascii
 import re
 from collections.abc import Iterator
-from functools import cached_property
-from typing import NamedTuple
 
+from orchestrator.review.checks.secret_formats import RULES
 from orchestrator.review.checks.secret_values import Hit, is_entered, is_set
-
-_CRYPT = (
-    r"\$(?:apr1|1|2[abxy]?|5|6|7|y|gy|sha1|md5)\$[^\s:'\"]{20,200}"
-    r"|\{(?:SHA|SSHA|SHA256|SSHA512)\}\S{20,120}"
-)
-_HASH = (
-    r"\$2[abxy]\$\d\d\$[./A-Za-z0-9]{53}|\$(?:1|5|6|y|P|H)\$[./A-Za-z0-9$=,]{20,140}"
-    r"|pbkdf2_sha\d+\$[^'\"\s]{40,200}|\$argon2[^'\"\s]{40,200}"
-)
-_VALUE = r"[\"']?([^\s\"'#;,]{1,500})"
-
-# code | what it is | file name or end of path (whole, lower case) | line; group 1 is the secret
-_TABLE = rf"""
-netrc-password | Password in a .netrc file | [._]netrc | \b(?:password|passwd)\s+(\S{{1,200}})
-pgpass-password | Password in a .pgpass file | \.pgpass|pgpass\.conf | ^[^#:\n]*:[^:\n]*:[^:\n]*:[^:\n]*:(.{{1,200}})$
-npmrc-token | Token in an .npmrc file | \.npmrc | (?:_auth(?:Token)?|_password)\s*=\s*{_VALUE}
-npmrc-token | Token in a .yarnrc.yml file | \.yarnrc\.yml | npmAuth(?:Token|Ident):\s*{_VALUE}
-pypirc-password | Password in a .pypirc file | \.pypirc | ^\s*password\s*[=:]\s*{_VALUE}
-git-credentials | Password in a .git-credentials file | \.git-credentials | ://[^:/\s]*:(\S+)@[^@\s]+$
-htpasswd-hash | Password hash of a web or FTP user | .*htpasswd.*|.*ftp.*passwd|\.?htusers|passwd|passwd- | ^[^:\s#]+:({_CRYPT}|[./A-Za-z0-9]{{13}}(?=:|\s*$))
-htpasswd-hash | Password digest of a web user | .*htdigest.* | ^[^:\s#]+:[^:\n]+:([0-9a-f]{{32}})$
-shadow-hash | Password hash of a system user | g?shadow(?:[-.].*)? | ^[^:\s#]+:!?({_CRYPT}|[./A-Za-z0-9]{{13}}):
-docker-auth | Registry login in a Docker configuration | \.dockercfg|\.?dockerconfig.*|\.docker/config\.json|config\.json | "(?:auth|identitytoken|registrytoken)"\s*:\s*"([A-Za-z0-9+/=_.-]{{8,2000}})"
-kubeconfig-credential | Credential in a kubeconfig file | kubeconfig.*|.*\.kubeconfig|\.kube/config|config|(?:admin|kubelet|controller-manager|scheduler)\.conf|.*kube.?config.*\.ya?ml | ^[\s-]*(?:client-key-data|token|password|id-token|refresh-token):\s*{_VALUE}
-filezilla-password | Password in a FileZilla file | (?:recentservers|filezilla|sitemanager)\.xml | <Pass(?: [^>]{{0,80}})?>([^<\n]{{1,400}})</Pass>
-firefox-login | Saved login of Firefox | logins(?:-backup)?\.json | "encrypted(?:Password|Username)"\s*:\s*"([^"\n]{{1,800}})"
-rails-master-key | Rails master key | (?:master|production|staging|development|credentials)\.key | ^([0-9a-f]{{32,128}})$
-mail-password | Password of a mail account | \.?(?:e?smtprc|msmtprc|fetchmailrc|mailrc|getmailrc|mbsyncrc|offlineimaprc|muttrc)|fetchmail\.conf | \bpass(?:word|wd)?\b\s*[=\s]\s*["']?([^\s"']{{1,200}})
-credential-file | Secret in a file of credentials | chap-secrets|pap-secrets | ^[^#\s]+\s+\S+\s+["']?([^\s"']{{1,200}})
-credential-file | Secret in a file of credentials | ipsec\.secrets|.*\.secrets | \b(?:PSK|XAUTH|EAP)\s+"([^"\n]{{1,300}})"
-credential-file | Secret in a file of credentials | rsyncd\.secrets|\.?passwd-s3fs|ftpusers | ^[^:#\s]+:(\S{{1,200}})$
-credential-file | Secret in a file of credentials | \.vault-token|\.vault[-_]pass(?:word)?(?:\.txt)?|\.cargo/credentials | ^\s*(?:token\s*=\s*)?["']?([^\s"'\[\]#]{{8,500}})["']?$
-credential-file | Secret in a file of credentials | credentials\.tfrc\.json|\.terraformrc|terraform\.rc | "?token"?\s*[:=]\s*"([^"\n]{{1,300}})"
-wifi-password | Passphrase of a wireless network | wpa_supplicant.*\.conf|hostapd.*\.conf|.*\.nmconnection | ^\s*(?:psk|wpa_passphrase|wpa_psk|password)\s*=\s*"?([^"\n]{{8,64}})
-wireguard-key | WireGuard private key | .*\.conf|.*\.netdev | ^\s*(?:PrivateKey|PresharedKey)\s*=\s*([A-Za-z0-9+/]{{43}}=)
-nuget-password | Password in a NuGet configuration | nuget\.config | key="(?:ClearText)?Password"\s+value="([^"\n]{{1,400}})"
-wordpress-secret | Password or key of a WordPress site | wp-config.*\.php | define\(\s*["'](?:DB_PASSWORD|FTP_PASS|\w{{0,20}}_(?:KEY|SALT))["']\s*,\s*["']((?:[^"'\\\n]|\\.){{1,200}})["']
-sql-password | Password set in SQL | .*\.(?:sql|ddl|psql|mysql)|.*dump.* | (?i:identified\s+(?:with\s+\S{{1,40}}\s+)?by\s+(?:password\s+)?|\b(?:user|role|login)\s+[^\n;]{{1,120}}?\bpassword\s*=?\s*)'([^'\n]{{1,200}})'
-sql-password-hash | Password hash in a database dump | .*\.(?:sql|dump|csv|ddl)|.*dump.* | ({_HASH})
-credential-file | Secret in a remote configuration | \.?(?:sftp|ftp|remote-sync|deployment|sftp-config|ftpconfig|deploy|robomongo|webservers|remote).{{0,24}}\.?(?:json|xml)?|datasources.*\.xml|dbeaver.*|.*data-sources.*|credentials\.xml|settings\.xml | (?i:["'\s<](?:\w{{0,30}}pass(?:word|wd|phrase)?|\w{{0,30}}secret|token)["']?\s{{0,4}}[:=>]?\s{{0,4}})["'>]([^"'<>\n]{{1,500}})["'<]
-"""  # noqa: E501 - one row a kind
-
-
-class Rule(NamedTuple):
-    """One row of the table."""
-
-    code: str
-    what: str
-    file: re.Pattern[str]
-    line: re.Pattern[str]
-
-
-class Rules:
-    """The table, compiled when first used."""
-
-    @cached_property
-    def rows(self) -> tuple[Rule, ...]:
-        """Every rule, in the order of the table."""
-        rules = []
-        for row in _TABLE.strip().splitlines():
-            code, what, file, line = row.split(" | ", 3)
-            name = re.compile(rf"(?:.*/)?(?:{file})", re.DOTALL)
-            rules.append(Rule(code, what, name, re.compile(line, re.MULTILINE)))
-        return tuple(rules)
-
-
-RULES = Rules()
 
 # A table of users in a dump may hold plain digests, which only the table's name tells apart.
 _INSERT_USERS = re.compile(

@@ -1,4 +1,7 @@
-"""Private keys: PEM and OpenPGP blocks, PuTTY files. A marker with no key under it is only text."""
+"""Private keys: PEM and OpenPGP blocks, keys of PuTTY and OpenVPN, JSON and XML.
+
+A marker with no key under it is only text.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,14 @@ _FILLER = re.compile(r"\\[nr]|[\s\"'+,;\\#*>]+")
 _HEADER = re.compile(r"^[A-Za-z-]{3,20}:[^\n]{0,200}$", re.MULTILINE)
 _BASE64 = re.compile(r"[A-Za-z0-9+/=]{64,}")
 LONGEST = 20_000
+_EXAMPLE = "Private key in a test, an example or a document"
+# Keys whose text is one run: the shared key of OpenVPN, a JSON Web Key, an RSA key of .NET.
+_WHOLE = re.compile(
+    r"-----BEGIN OpenVPN Static key V1-----(?P<openvpn>[0-9a-f\s]{512,600})"
+    r"|\"kty\"\s{0,4}:\s{0,4}\"(?:RSA|EC|OKP|oct)\"[^{}]{0,2500}?\"[dk]\"\s{0,4}:\s{0,4}"
+    r"\"(?P<json>[\w-]{43,1400})\""
+    r"|<RSAKeyValue>[^\n]{0,1400}?<D>(?P<xml>[A-Za-z0-9+/=]{64,1400})</D>"
+)
 
 
 def _openssh_is_encrypted(body: str) -> bool:
@@ -66,9 +77,16 @@ def private_keys(text: str, *, example: bool) -> Iterator[Hit]:
         start, end, body, encrypted = key
         identity = hashlib.sha256(body.encode("ascii")).hexdigest()[:16]
         if example:
-            code, what = "example-private-key", "Private key in a test, an example or a document"
+            code, what = "example-private-key", _EXAMPLE
         elif encrypted:
             code, what = "encrypted-private-key", "Encrypted private key"
         else:
             code, what = "private-key", "Private key"
         yield Hit(code, what, start, end, identity)
+    if any(marker in text for marker in ("OpenVPN Static", '"kty"', "<RSAKeyValue>")):
+        for whole in _WHOLE.finditer(text):
+            start, end = whole.span(str(whole.lastgroup))
+            if example:
+                yield Hit("example-private-key", _EXAMPLE, start, end)
+            else:
+                yield Hit("private-key", "Private key", start, end)

@@ -36,15 +36,25 @@ class Searched:
             yield start, end if end >= 0 else len(self.text)
 
     def matches(
-        self, words: tuple[str, ...], *patterns: re.Pattern[str]
+        self, words: tuple[str, ...], *patterns: re.Pattern[str], following: int = 0
     ) -> Iterator[re.Match[str]]:
-        """All matches of some patterns in the lines that hold one of some words."""
-        for span in self.lines_with(words):
+        """All matches of some patterns in the lines that hold one of some words.
+
+        Args:
+            words: in lower case.
+            patterns: tried on each such line.
+            following: lines after it that belong to what is searched.
+        """
+        for start, end in self.lines_with(words):
+            last = end
+            for _ in range(following):
+                after = self.text.find("\n", last + 1)
+                last = after if after >= 0 else len(self.text)
             for pattern in patterns:
-                yield from pattern.finditer(self.text, *span)
+                yield from pattern.finditer(self.text, start, last)
 
 
 def value_of(match: re.Match[str]) -> tuple[str, int, int]:
-    """The text of whichever of the groups ``a``, ``b`` and ``c`` took part, and its span."""
-    group = next(name for name in "abc" if match.groupdict().get(name) is not None)
+    """The text of whichever of the groups ``a`` to ``d`` took part, and its span."""
+    group = next(name for name in "abcd" if match.groupdict().get(name) is not None)
     return match[group], *match.span(group)

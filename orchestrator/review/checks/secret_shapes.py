@@ -18,10 +18,11 @@ _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 # The whole match is the secret, or its group ``s``.
 _TABLE = rf"""
 aws-access-key | AWS access key | AKIA,ASIA | (?:AKIA|ASIA)[A-Z0-9]{{16}}
-aws-secret-key | AWS secret key | aws_,AWS_,aws.,ecretAccessKey,ecret_access_key | (?i:aws|secret)[\w.-]{{0,20}}(?i:key)["'\s:=>]{{1,8}}(?P<s>[A-Za-z0-9/+]{{40}})(?![/+=])
+aws-secret-key | AWS secret key | aws_,AWS_,AWSSecret,aws.,ecretAccessKey,ecret_access_key | (?i:aws|secret)[\w.-]{{0,20}}(?i:key)["'\s:=>]{{1,8}}(?P<s>[A-Za-z0-9/+]{{40}})(?![/+=])
 aws-bedrock-key | Amazon Bedrock API key | ABSK | ABSK[A-Za-z0-9+/]{{109,269}}={{0,2}}
 google-api-key | Google API key | AIza | AIza[0-9A-Za-z_-]{{35}}
 google-oauth-secret | Google OAuth client secret | GOCSPX- | GOCSPX-[0-9A-Za-z_-]{{28}}
+google-oauth-token | Google OAuth refresh token | 1//0 | 1//0[0-9A-Za-z_-]{{40,120}}
 google-oauth-token | Google OAuth token | ya29. | ya29\.[0-9A-Za-z_-]{{30,600}}
 azure-storage-key | Azure storage account key | AccountKey= | AccountKey=(?P<s>[A-Za-z0-9+/]{{86}}==)
 azure-shared-access-key | Azure shared access key | SharedAccessKey= | SharedAccessKey=(?P<s>[A-Za-z0-9+/]{{43,56}}={{0,2}})
@@ -105,6 +106,11 @@ buildkite-token | Buildkite token | bkua_ | bkua_{_HEX40}
 alibaba-key | Alibaba Cloud access key | LTAI | LTAI[A-Za-z0-9]{{16,24}}
 tencent-key | Tencent Cloud secret id | AKID | AKID[A-Za-z0-9]{{32}}
 yandex-key | Yandex Cloud API key | AQVN | AQVN[\w-]{{35,38}}
+anaconda-token | Token of an Anaconda channel | /t/ | t/(?P<s>[a-z]{{2}}-{_UUID})
+salesforce-token | Salesforce login URL | force:// | force://[^\s:@]{{0,200}}:[^\s:@]{{0,200}}:(?P<s>5Aep[\w.]{{60,200}})(?=@)
+vault-unseal-key | Vault unseal key | Unseal Key | Unseal Key \d{{1,2}}: (?P<s>[A-Za-z0-9+/]{{43,48}}={{0,2}})
+one-time-password-seed | Seed of one-time passwords | otpauth:// | otpauth://[^\s"'<>]{{1,300}}?[?&]secret=(?P<s>[A-Z2-7]{{16,128}})
+extended-private-key | Extended private key of a wallet | xprv | xprv[1-9A-HJ-NP-Za-km-z]{{107}}
 json-web-token | JSON Web Token | eyJ | eyJ[A-Za-z0-9_-]{{14,2000}}\.eyJ[A-Za-z0-9_-]{{14,4000}}\.[A-Za-z0-9_-]{{20,1000}}
 """  # noqa: E501 - one row a shape
 

@@ -38,6 +38,7 @@ _TEMPLATE = re.compile(
     r"|^<[^>]*>$|^\[[^\]]*\]$|#\{|\*{3}|•{3}|\.{3}|…"
     r"|^(?:process\.env|os\.environ|os\.getenv|env|getenv|config|settings|secrets?|vars?|self"
     r"|data|local|module|aws_\w+|random_\w+)[.(\[]"
+    r"|^ENC\[|^Ag[A-D][A-Za-z0-9+/=]{200,}$"  # sealed: of no use without a key kept elsewhere
     r"|^(?:null|none|nil|true|false|undefined|yes|no|on|off|default|empty|unset|required"
     r"|optional|string|str|bytes|object|any|void|prompt|keyring|inherit|disabled|enabled)$"
     r"|^(?:vault|op|arn|ssm|sops|env|file|keychain|secretsmanager|ref|gcpkms)(?::|\+)",
@@ -120,6 +121,11 @@ def reads_as_example(value: str) -> bool:
     return bool(_EXAMPLE.search(value))
 
 
+def _reads_as_code(value: str) -> bool:
+    """Whether it is a path, a message or a piece of code; the padding of base64 says nothing."""
+    return bool(_NOT_A_PASSWORD.search(value.rstrip("=")))
+
+
 def is_entered(value: str) -> bool:
     """For a file that holds nothing but credentials: any value that is not to be filled in."""
     return len(value) >= 3 and not _STAND_IN.search(value)
@@ -132,7 +138,7 @@ def is_set(value: str) -> bool:
         and not is_template(value)
         and not _EXAMPLE.search(value)
         and (value.lower() not in _PLAIN or any(c.isdigit() for c in value))
-        and not _NOT_A_PASSWORD.search(value)
+        and not _reads_as_code(value)
     )
 
 
@@ -140,7 +146,7 @@ def looks_chosen(value: str) -> bool:
     """For a password in ordinary code: it mixes kinds of characters and is not a name."""
     if not 6 <= len(value) <= 128 or not value.isascii() or value.lower() in _PLAIN:
         return False
-    if is_template(value) or _EXAMPLE.search(value) or _NOT_A_PASSWORD.search(value):
+    if is_template(value) or _EXAMPLE.search(value) or _reads_as_code(value):
         return False
     if _UUID.fullmatch(value):
         return False
@@ -171,7 +177,7 @@ def looks_generated(value: str) -> bool:
         return False
     if not _TOKEN.fullmatch(value):
         return _is_noise(value)
-    if _UUID.fullmatch(value) or _NOT_A_PASSWORD.search(value) or _EXAMPLE.search(value):
+    if _UUID.fullmatch(value) or _reads_as_code(value) or _EXAMPLE.search(value):
         return False
     core = max(re.split(r"[-_.~%]+", value), key=len)
     digits = sum(c.isdigit() for c in core)

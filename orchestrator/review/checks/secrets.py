@@ -27,6 +27,8 @@ _DIGESTS = re.compile(
     r"|[^/]*\.min\.(?:js|css)|[^/]*\.map|[^/]*\.svg|[^/]*\.sha\d+|cassettes/.*)",
     re.IGNORECASE | re.DOTALL,
 )
+# Keys of certificates that no other machine accepts.
+_OF_NOBODY = re.compile(r"localhost|snake[-_]?oil|self[-_]?signed|dummy", re.IGNORECASE)
 _MOST_REDACTED = 200
 MOST_OF_A_KIND = 100  # in one file; a dump of users is one problem, not ten thousand
 
@@ -48,7 +50,8 @@ def _shaped(text: str) -> Iterator[Hit]:
 
 def _hits(source: Source, text: str) -> Iterator[Hit]:
     """Everything found, the surest first; the same text may be found more than once."""
-    yield from private_keys(text, example=source.is_test or source.is_document)
+    shown = source.is_test or source.is_document or bool(_OF_NOBODY.search(source.name))
+    yield from private_keys(text, example=shown)
     by_place = not (source.is_test or _DIGESTS.fullmatch(source.path))
     if by_place and not source.is_document:
         yield from secrets_by_file(source.path, text)

@@ -24,7 +24,7 @@ LARGEST = 8 << 20
 
 _TEST_FOLDERS = re.compile(
     r"(?:^|[/_.-])(?:tests?|testing|testdata|test_?data|specs?|__tests__|__mocks__|mocks?|fixtures?"
-    r"|examples?|samples?|demos?|e2e|cypress|bench(?:marks?)?|vectors)/",
+    r"|examples?|samples?|sample_?data|demos?|e2e|cypress|bench(?:marks?)?|vectors)/|(?:^|/)t/",
     re.IGNORECASE,
 )
 _TEST_NAMES = re.compile(

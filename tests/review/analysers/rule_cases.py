@@ -46,6 +46,10 @@ def rand(length: int, alphabet: str = string.ascii_letters + string.digits) -> s
     return "".join(chosen.choice(alphabet) for _ in range(length))
 
 
+def pem(kind: str) -> str:
+    return f"-----BEGIN {kind} KEY-----\n{rand(64)}\n{rand(63)}\n-----END {kind} KEY-----\n"
+
+
 BODY = "    a = 1\n    b = 2\n    c = 3\n    return a + b + c\n"
 BLOCK = block("KIND")
 DOCUMENTED = "".join(f'def f{n}():\n    """Say."""\n{BODY}' for n in range(5))
@@ -145,11 +149,9 @@ OWN: dict[str, Case] = {
     "qa.test-skipped": text(TEST, f"import pytest\n\n\n@pytest.mark.skip\n{KEPT}", f"import pytest\n\n\n{KEPT}", KEPT),
     "qa.untested-function": text("pay.py", PAY, PAY),
     "qa.uncovered-lines": text("fee.py", PAY, PAY),
-    "security.private-key": text(
-        "a.txt",
-        f"-----BEGIN RSA PRIVATE KEY-----\n{rand(64)}\n{rand(63)}\n-----END RSA PRIVATE KEY-----\n",
-        f"-----BEGIN PUBLIC KEY-----\n{rand(64)}\n{rand(63)}\n-----END PUBLIC KEY-----\n",
-    ),
+    "security.private-key": text("a.txt", pem("RSA PRIVATE"), pem("PUBLIC")),
+    "security.locked-key": text("a.txt", pem("ENCRYPTED PRIVATE"), pem("PUBLIC")),
+    "security.example-key": text("tests/a.pem", pem("PRIVATE"), pem("PUBLIC")),
     "security.test-key": text("a.py", f'K = "{"sk_" + "test_" + rand(24)}"\n', 'K = "sk_test_"\n'),
     "security.password-literal": text("conf.ini", "db_password = hunter2xy\n", "db_password = ${DB}\n"),
     "security.secret": text("a.py", f'K = "{"gh" + "p_" + rand(36)}"\n', 'K = "ghp_"\n'),
