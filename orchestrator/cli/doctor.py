@@ -176,6 +176,7 @@ def _sandbox(found: Report) -> list[tuple[str, str]]:
     rows = [("level", f"{found.level or 'none can be used'}{found.why and f'; {found.why}'}")]
     rows += [("" if number else "stops", what) for number, what in enumerate(found.stops)]
     rows += [("" if number else "does not stop", what) for number, what in enumerate(found.leaves)]
+    rows += [("limits", found.limits)] if found.limits else []
     return [*rows, ("better with", found.hint)] if found.hint else rows
 
 

@@ -23,6 +23,7 @@ from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap, kernel, scratch
 from orchestrator.sandbox.box import Limits
 from orchestrator.sandbox.confine import user_of
+from orchestrator.sandbox.groups import Group
 from orchestrator.sandbox.rooms import SANDBOX
 from orchestrator.sandbox.warden import PACKAGE, SAFE_PATH, installed
 
@@ -55,13 +56,15 @@ async def run_code(
     bwrap = bubblewrap.find()
     if SANDBOX.level != "bubblewrap" or bwrap is None:
         raise SandboxError(NO_SANDBOX)
-    room = _Room(bwrap, argv, tree, reads, limits)
+    group = SANDBOX.new_group()
+    room = _Room(bwrap, argv, tree, reads, limits, group)
     try:
         await to_thread.run_sync(room.keeper.join, abandon_on_cancel=True)
     finally:
         room.end()
         with anyio.CancelScope(shield=True):
             await to_thread.run_sync(room.keeper.join)
+            await to_thread.run_sync(group.close)
             room.close()
     return room.code()
 
@@ -76,9 +79,10 @@ class _Room:
         tree: Path,
         reads: Sequence[Path],
         limits: Limits,
+        group: Group,
     ) -> None:
         self._bwrap, self._argv, self._tree = bwrap, argv, tree
-        self._reads, self._limits = reads, limits
+        self._reads, self._limits, self._group = reads, limits, group
         self._stopped, self._stop = os.pipe()
         self._code, self._fault = -1, ""
         self.keeper = threading.Thread(target=self._keep, name="room", daemon=True)
@@ -127,12 +131,13 @@ class _Room:
                 stderr=errors,
                 env=_ENVIRONMENT,
                 cwd="/",
-                pass_fds=[told, wait, say],
+                pass_fds=[told, wait, say, *self._group.entrances],
                 start_new_session=True,
             )
             ours.callback(process.wait)
             ours.callback(process.kill)
             theirs.close()
+            self._group.shut()
             watch = _first_process(info)
             if watch is not None:
                 ours.callback(os.close, watch)
@@ -145,6 +150,8 @@ class _Room:
                 heard = errors.read(FAULT_BYTES).decode("utf-8", "replace").strip()
                 why = word.removeprefix("ready").strip() or heard or "bwrap ran nothing"
                 raise SandboxError(" ".join(why.split()))
+            if self._group.killed():  # then no result is whole, whatever the exit status
+                raise SandboxError(self._group.excess())
 
     def _command(self, user: int | None, told: int, wait: int, say: int) -> list[str]:
         room = bubblewrap.room(self._bwrap, (*installed(), *self._reads), (self._tree,))
@@ -162,6 +169,7 @@ class _Room:
             f"{bubblewrap.namespaces()},{scratch.outside()}",
             *("" if user is None else str(user), str(say), str(self._tree)),
             ",".join(f"{what}={bound}" for what, bound in bounds.items()),
+            ",".join(map(str, self._group.entrances)),
             *self._argv,
         ]
 

@@ -148,6 +148,20 @@ def fault_of_room(outside: str) -> str:
     return "bwrap ran, but there is a way to the network"
 
 
+def require_groups(entrances: str, entered: int) -> None:
+    """Refuse to go on where a control group let nobody in.
+
+    Args:
+        entrances: as for ``kernel.enter_groups``.
+        entered: what that returned.
+
+    Raises:
+        DenialError: one did not.
+    """
+    if entered < len(entrances.split(",")) and entrances:
+        raise DenialError("the kernel let no program into its control group")
+
+
 def confine_code(outside: str, user: int | None) -> None:
     """Give up what code of the change may not have, in a room of its own, and check that.
 

@@ -1,12 +1,13 @@
 """What the kernel offers to a process that gives up rights, called through the C library.
 
-Imported by processes that must start fast: nothing here imports more than ``ctypes``.
+Imported by processes that must start fast: nothing here imports more than it needs.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import stat
 
 TYPE_CHECKING = False  # ``typing`` and ``collections`` are not needed at run time
@@ -29,7 +30,7 @@ WRITE = ((1 << 15) - 1) & ~(EXECUTE | _MAKE_DEVICES | _MAKE_SOCKET)
 _ALL_TCP, _ALL_SCOPES = 3, 3
 
 _NO_NEW_PRIVS, _IS_NO_NEW_PRIVS, _GET_SECCOMP, _SET_SECCOMP = 38, 39, 21, 22
-_PARENT_DEATH, _SECUREBITS, _AMBIENT = 1, 28, 47
+_PARENT_DEATH, _SECUREBITS, _SUBREAPER, _AMBIENT = 1, 28, 36, 47
 _FILTER_MODE, _AMBIENT_RAISE = 2, 2
 _KEEP_ACROSS_SETUID = 1 << 2  # SECBIT_NO_SETUID_FIXUP: or access(2) would ignore what is kept
 _DAC_OVERRIDE, _DAC_READ_SEARCH = 1, 2
@@ -121,9 +122,53 @@ def is_filtered() -> bool:
     return _prctl(_GET_SECCOMP) == _FILTER_MODE and _prctl(_IS_NO_NEW_PRIVS) == 1
 
 
+def adopt_orphans() -> None:
+    """Be the parent of whatever loses its own below this process."""
+    _prctl(_SUBREAPER, 1)
+
+
 def die_with_parent() -> None:
     """Be killed when the thread that started this process ends."""
     _prctl(_PARENT_DEATH, 9)
+
+
+def enter_groups(entrances: str) -> int:
+    """Go into control groups, up to the first that does not let us in.
+
+    Args:
+        entrances: their open ``cgroup.procs``, descriptors with commas between; they are closed.
+
+    Returns:
+        How many let us in.
+    """
+    numbers = [int(number) for number in entrances.split(",") if number]
+    entered = 0
+    try:
+        for number in numbers:
+            os.write(number, b"0")
+            entered += 1
+    except OSError:  # who opened them hears of it by the count
+        pass
+    for number in numbers:
+        os.close(number)
+    return entered
+
+
+def go_first() -> None:
+    """Be what the kernel ends first when the group of this process has no memory left."""
+    try:
+        number = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+    except OSError:  # no /proc: the largest one goes first
+        return
+    os.write(number, b"1000")
+    os.close(number)
+
+
+def limit(what: int, bound: int) -> None:
+    """Set a limit of this process for good, or keep a stricter one that is there."""
+    hard = resource.getrlimit(what)[1]
+    bound = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
+    resource.setrlimit(what, (bound, bound))
 
 
 def default_signals() -> None:

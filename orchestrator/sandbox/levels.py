@@ -40,6 +40,7 @@ class Report(Struct, frozen=True):
         level: empty when there is none that may be used; then ``why`` says why.
         why: why it is not the best one.
         hint: what would make it better, a command; empty when nothing would.
+        limits: which hold for all programs together, and why not the others, in one line.
     """
 
     level: str
@@ -47,6 +48,7 @@ class Report(Struct, frozen=True):
     stops: tuple[str, ...]
     leaves: tuple[str, ...]
     hint: str
+    limits: str
 
 
 def report() -> Report:
@@ -55,10 +57,28 @@ def report() -> Report:
     try:
         level = SANDBOX.level
     except SandboxError as fault:
-        return Report("", str(fault), (), (), hint)
+        return Report("", str(fault), (), (), hint, "")
     leaves = list(LEAVES[level])
     if level == "landlock" and not kernel.can_change_user():
-        leaves.append(SHARED_COUNT)
+        if "pids" not in SANDBOX.holds:
+            leaves.append(SHARED_COUNT)
         if kernel.landlock_version() < 6:
             leaves.append(OLD_SIGNALS)
-    return Report(level, SANDBOX.why, STOPS[level], tuple(leaves), hint)
+    return Report(level, SANDBOX.why, STOPS[level], tuple(leaves), hint, limits_together())
+
+
+def limits_together() -> str:
+    """Which limits hold for all programs together, and why not the others.
+
+    Raises:
+        SandboxError: there is no sandbox.
+    """
+    bounds = SANDBOX.limits
+    words = {
+        "memory": f"{bounds.memory >> 20} MB of memory",
+        "pids": f"{bounds.processes} processes",
+        "cpu": "a fair share of the processors",
+    }
+    held = [words[name] for name in words if name in SANDBOX.holds]
+    said = f"all programs together: {', '.join(held)}" if held else "of each program alone"
+    return f"{said}; {SANDBOX.why_unlimited}" if SANDBOX.why_unlimited else said

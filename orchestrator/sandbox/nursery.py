@@ -16,6 +16,7 @@ from typing import Any
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import scratch
 from orchestrator.sandbox.confine import available, system_rules
+from orchestrator.sandbox.groups import Group, together
 from orchestrator.sandbox.process import clean_environment, kill_group
 from orchestrator.sandbox.warden import installed
 from orchestrator.sandbox.worker_main import MEMORY, NOT_CONFINED, OUT_OF_MEMORY
@@ -29,10 +30,13 @@ class EndedError(Exception):
 
     Args:
         code: its exit code, or the negative number of the signal that ended it.
+        excess: why, where the kernel ended it for want of memory.
     """
 
-    def __init__(self, code: int) -> None:
-        if code == NOT_CONFINED:
+    def __init__(self, code: int, excess: str = "") -> None:
+        if excess:
+            super().__init__(excess)
+        elif code == NOT_CONFINED:
             super().__init__("could not be confined; `diffcourt doctor` says what is possible here")
         elif code == OUT_OF_MEMORY:
             super().__init__(f"needed more than {MEMORY >> 20} MiB of memory")
@@ -77,27 +81,34 @@ class Nursery:
         theirs = [end.fileno() for _, end in pairs]
         numbers = ",".join(map(str, theirs))
         box = json.dumps(_box(reads)) if available() else ""
+        self._group, self._killed = Group(together()), 0
+        groups = self._group.entrances
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", str(MAIN), str(home), numbers, box, *modules],
+                [
+                    *(sys.executable, "-I", str(MAIN), str(home), numbers, box),
+                    *(",".join(map(str, groups)), *modules),
+                ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 env=clean_environment(),
-                pass_fds=theirs,
+                pass_fds=[*theirs, *groups],
                 start_new_session=True,
             )
         except OSError as fault:
             self.let_go()
             raise SandboxError(f"a worker could not be started: {fault.strerror}") from None
         finally:
+            self._group.shut()
             for _, end in pairs:
                 end.close()
 
     def let_go(self) -> None:
-        """Close our ends."""
+        """Close our ends, and end what is left of the control group."""
         for end in self.ends:
             end.close()
+        self._group.close()
 
     @property
     def alive(self) -> bool:
@@ -110,6 +121,11 @@ class Nursery:
         with suppress(OSError):  # the nursery is gone, and its workers with it
             self._process.stdin.write(f"{place} {token}\n".encode("ascii"))
             self._process.stdin.flush()
+
+    def ended(self, code: int) -> EndedError:
+        """How a worker ended."""
+        before, self._killed = self._killed, self._group.killed()
+        return EndedError(code, self._group.excess() if self._killed > before else "")
 
     def last_words(self) -> str:
         """The last line of standard error, which only a failed start can have written to."""

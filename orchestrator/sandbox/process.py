@@ -23,6 +23,7 @@ from msgspec import Struct
 from orchestrator.engine.tasks import task_group
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox.box import Box, Limits
+from orchestrator.sandbox.groups import Group
 from orchestrator.sandbox.rooms import SANDBOX
 from orchestrator.sandbox.streams import PipeReader, PipeWriter
 from orchestrator.sandbox.warden import SAFE_PATH
@@ -48,8 +49,10 @@ class Running:
         stdin, stdout, stderr: its streams.
     """
 
-    def __init__(self, name: str, said: socket.socket, streams: tuple[int, int, int]) -> None:
-        self._name = name
+    def __init__(
+        self, name: str, said: socket.socket, streams: tuple[int, int, int], group: Group
+    ) -> None:
+        self._name, self._group, self._killed = name, group, group.killed()
         self.stdin = PipeWriter(streams[0])
         self.stdout, self.stderr = PipeReader(streams[1]), PipeReader(streams[2])
         self._said, self._heard = said, b""
@@ -74,12 +77,15 @@ class Running:
         """Its exit code, or the negative number of the signal that ended it.
 
         Raises:
-            SandboxError: it could not be started or not be confined, or the warden is gone.
+            SandboxError: it could not be started or not be confined, the warden is gone, or the
+                kernel ended something for want of memory while it ran: then its work is not whole.
         """
         word, _, rest = (await self._next_line()).partition(" ")
         if word != "ended":
             why = rest or "the sandbox's warden is gone"
             raise SandboxError(f"{self._name} could not be started: {why}")
+        if self._group.killed() > self._killed:
+            raise SandboxError(f"{self._name}: {self._group.excess()}")
         return int(rest)
 
     def kill(self) -> None:
@@ -120,7 +126,8 @@ def start(
     (their_in, our_in), (our_out, their_out), (our_err, their_err) = (os.pipe() for _ in range(3))
     theirs = (their_in, their_out, their_err)
     try:
-        said = SANDBOX.warden(box, argv[0]).send(request, theirs)
+        warden = SANDBOX.warden(box, argv[0])
+        said = warden.send(request, theirs)
     except BaseException:
         for number in (our_in, our_out, our_err):
             os.close(number)
@@ -128,7 +135,7 @@ def start(
     finally:
         for number in theirs:
             os.close(number)
-    return Running(Path(argv[0]).name, said, (our_in, our_out, our_err))
+    return Running(Path(argv[0]).name, said, (our_in, our_out, our_err), warden.group)
 
 
 def _request(

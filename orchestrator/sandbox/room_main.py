@@ -1,33 +1,34 @@
 """What starts code of the change, in a room of its own, once it is confined.
 
 Started as a file, isolated and without site (``-I -S``): ``room_main.py HOME OUTSIDE USER SAID TREE
-LIMITS ARGV``. OUTSIDE is what must not be seen in the room, USER a number or empty, SAID a
+LIMITS GROUPS ARGV``. OUTSIDE is what must not be seen in the room, USER a number or empty, SAID a
 descriptor on which ``ready`` is said at the very end, or why it did not come to that; TREE is where
-the program stands, and LIMITS are pairs of a resource and its bound.
+the program stands, LIMITS are pairs of a resource and its bound, and GROUPS are the entrances of
+control groups.
 """
 
 from __future__ import annotations
 
 import os
-import resource
 import sys
 
 
 def main() -> None:
     """Be the program."""
-    home, outside, user, said, tree, limits, *argv = sys.argv[1:]
+    home, outside, user, said, tree, limits, groups, *argv = sys.argv[1:]
     sys.path.insert(0, home)
     from orchestrator.sandbox import confine, kernel  # noqa: PLC0415 - HOME is on the path now
 
     tell = int(said)
     try:
         os.set_inheritable(tell, False)
+        entered = kernel.enter_groups(groups)
         os.closerange(3, tell)
         os.closerange(tell + 1, os.sysconf("SC_OPEN_MAX"))
         kernel.default_signals()
         for pair in limits.split(","):
-            what, bound = map(int, pair.split("="))
-            resource.setrlimit(what, (bound, bound))
+            kernel.limit(*map(int, pair.split("=")))
+        confine.require_groups(groups, entered)
         confine.confine_code(outside, int(user) if user else None)
         os.chdir(tree)
         os.environ.pop("PWD", None)  # bwrap's, of another folder

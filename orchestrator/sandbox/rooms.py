@@ -11,8 +11,9 @@ from typing import Literal
 
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap
-from orchestrator.sandbox.box import Box
+from orchestrator.sandbox.box import Box, Limits
 from orchestrator.sandbox.confine import PROGRAMS, available, parts
+from orchestrator.sandbox.groups import Group, together
 from orchestrator.sandbox.warden import Level, NotStartedError, Warden, installed
 
 Setting = Literal["auto", "bubblewrap", "landlock", "none-for-our-own-analysers"]
@@ -24,15 +25,50 @@ class Sandbox:
     """Wardens, and which of them a program is given to.
 
     The level is the best there is, or the one that is asked for. It is decided once, before any
-    program runs: what fails later is refused, and never run with less.
+    program runs: what fails later is refused, and never run with less. The same holds for limits
+    by control groups.
+
+    Args:
+        limits: what all programs may use together, where control groups are there.
+
+    Attributes:
+        limits: as given, or what the machine has to give.
+        why_unlimited: why not all of them hold.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.limits = limits or together()
+        self._holds: tuple[str, ...] = ()
         self._lock = threading.RLock()
         self._setting: Setting = "auto"
         self._level: Level | None = None
         self._why = ""
         self._wardens: list[Warden] = []
+        self.why_unlimited = ""
+
+    @property
+    def holds(self) -> tuple[str, ...]:
+        """The controllers of the control groups in use.
+
+        Raises:
+            SandboxError: as for ``level``.
+        """
+        _ = self.level
+        return self._holds
+
+    def new_group(self) -> Group:
+        """A control group for what runs in a room of its own, which its user closes.
+
+        Raises:
+            SandboxError: as for ``level``, or a limit holds no longer.
+        """
+        held, group = self.holds, Group(self.limits)
+        try:
+            group.require(held)
+        except SandboxError:
+            group.close()
+            raise
+        return group
 
     @property
     def level(self) -> Level:
@@ -69,7 +105,7 @@ class Sandbox:
         """Start the first warden ahead of its first program; a failure shows with that."""
         with self._lock:
             if not self._usable():
-                self._wardens.append(Warden(self._best(), _real(reads)))
+                self._wardens.append(Warden(self._best(), _real(reads), limits=self.limits))
 
     def warden(self, box: Box, program: str) -> Warden:
         """The warden that a program in that box is given to.
@@ -87,10 +123,11 @@ class Sandbox:
                 self._decide(reads)
                 return self.warden(box, program)
             self._make_room()
-            warden = Warden(self._level, reads, writes)
+            warden = Warden(self._level, reads, writes, self.limits)
             try:
                 warden.wait()
-            except NotStartedError:
+                warden.group.require(self._holds)
+            except SandboxError:
                 warden.close()
                 raise
             self._wardens.append(warden)
@@ -143,8 +180,10 @@ class Sandbox:
             if level != "bubblewrap" or self._setting != "auto":
                 raise
             self._why, level = str(fault), "landlock"
-            self._wardens = [Warden(level)]
+            self._wardens = [Warden(level, limits=self.limits)]
             self._wardens[0].wait()
+        self._holds = self._wardens[0].group.holds
+        self.why_unlimited = self._wardens[0].group.why
         self._level = level
 
 

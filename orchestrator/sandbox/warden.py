@@ -16,6 +16,8 @@ from typing import Any, Literal
 
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap, scratch
+from orchestrator.sandbox.box import Limits
+from orchestrator.sandbox.groups import Group, together
 
 MAIN = Path(__file__).with_name("warden_main.py")
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -41,13 +43,22 @@ class Warden:
     Args:
         level: how programs are confined.
         reads, writes: what there is in the room, at level ``bubblewrap``.
+        limits: what everything that it starts may use together, where control groups are there.
 
     Attributes:
         owner: the process that it serves.
+        group: the control group it is in, once it serves.
     """
 
-    def __init__(self, level: Level, reads: Sequence[Path] = (), writes: Sequence[Path] = ()):
+    def __init__(
+        self,
+        level: Level,
+        reads: Sequence[Path] = (),
+        writes: Sequence[Path] = (),
+        limits: Limits | None = None,
+    ) -> None:
         self.owner, self._level = os.getpid(), level
+        self.group = Group(limits or together())
         self._reads, self._writes = tuple(reads), (*writes, scratch.folder())
         self._control, self._theirs = socket.socketpair()
         self._control.settimeout(START_SECONDS)
@@ -60,28 +71,31 @@ class Warden:
         self._keeper.start()
 
     def _keep(self) -> None:
+        entrances = self.group.entrances
         try:
             with self._theirs:
                 self._process = subprocess.Popen(
-                    self._command(),
+                    self._command(entrances),
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.PIPE,
                     env={"PATH": SAFE_PATH, "LC_ALL": "C.UTF-8"},
                     cwd="/",
-                    pass_fds=[self._theirs.fileno()],
+                    pass_fds=[self._theirs.fileno(), *entrances],
                     start_new_session=True,
                 )
         except (OSError, SandboxError) as fault:
             self._fault = str(fault)
             return
+        finally:
+            self.group.shut()
         assert self._process.stderr is not None
         with self._process.stderr as stderr:
             told = stderr.read().decode("utf-8", "replace").strip().splitlines()
         self._fault = told[-1] if told else "it said nothing"
         self._process.wait()
 
-    def _command(self) -> list[str]:
+    def _command(self, entrances: Sequence[int]) -> list[str]:
         inside = ""
         prefix: list[str] = []
         if self._level == "bubblewrap":
@@ -94,7 +108,7 @@ class Warden:
         return [
             *(*prefix, sys.executable, "-I", "-S", str(MAIN), str(PACKAGE.parent)),
             *(str(self._theirs.fileno()), str(scratch.canary()), self._level, inside),
-            *installed(),
+            *(",".join(map(str, entrances)), *installed()),
         ]
 
     @property
@@ -132,6 +146,7 @@ class Warden:
             self._keeper.join(END_SECONDS)
             raise NotStartedError(f"the sandbox could not be started: {self._fault}")
         self._serves = True
+        self.group.entered(said[0])
 
     def send(self, request: dict[str, Any], streams: tuple[int, int, int]) -> socket.socket:
         """Have a program started; what becomes of it is said on the socket that is returned.
@@ -165,6 +180,7 @@ class Warden:
         if self._process is not None and self._keeper.is_alive():
             self._process.kill()
             self._keeper.join()
+        self.group.close()
 
 
 def _is_below(path: Path, folders: Iterable[Path]) -> bool:

@@ -1,7 +1,8 @@
 """What the warden runs: it starts programs for us, each confined before its first instruction.
 
 Started as a file, isolated and without site (``-I -S``): ``warden_main.py HOME CONTROL CANARY LEVEL
-OUTSIDE [INSTALLED ...]``. CONTROL is an inherited socket; a byte on it says that the warden serves.
+OUTSIDE GROUPS [INSTALLED ...]``. CONTROL is an inherited socket; a byte on it says that the warden
+serves: how many of the control groups whose entrances GROUPS are it has gone into.
 Each byte that comes brings four descriptors: a job's own socket, and its standard input, output and
 error. The job's socket brings the request: four bytes of length, then what ``marshal`` made of it.
 What goes back are lines: ``failed WHY`` when it did not become the program, and ``ended CODE``.
@@ -102,32 +103,39 @@ class Warden:
             request = None
         if request is not None:
             self._user += 1
-            process = os.fork()
-            if process == 0:
-                self._become(request, streams, job)
-            watch = os.pidfd_open(process) if hasattr(os, "pidfd_open") else -1
-            self._jobs[job] = process, watch
-            self._poll.register(job, select.POLLIN)
-            if watch >= 0:
-                self._poll.register(watch, select.POLLIN)
+            self._fork(request, streams, job)
         else:
             os.close(job)
         for stream in streams:
             os.close(stream)
 
+    def _fork(self, request: dict[str, Any], streams: tuple[int, ...], job: int) -> None:
+        try:
+            process = os.fork()
+        except OSError as fault:  # the group holds all the processes that it may
+            _say(job, f"failed {fault.strerror}")
+            os.close(job)
+            return
+        if process == 0:
+            self._become(request, streams, job)
+        watch = os.pidfd_open(process) if hasattr(os, "pidfd_open") else -1
+        self._jobs[job] = process, watch
+        self._poll.register(job, select.POLLIN)
+        if watch >= 0:
+            self._poll.register(watch, select.POLLIN)
+
     def _become(self, request: dict[str, Any], streams: tuple[int, ...], job: int) -> NoReturn:
         """In the child: give up everything, then be the program."""
         try:
             os.setsid()
+            self._kernel.go_first()
             for number, stream in enumerate(streams):
                 os.dup2(stream, number)
             self._kernel.default_signals()
             os.chdir(request["cwd"])
             counted = [(resource.RLIMIT_NPROC, request["processes"])] if self._counts else []
-            for what, value in (*request["limits"], *counted):
-                hard = resource.getrlimit(what)[1]
-                bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
-                resource.setrlimit(what, (bound, bound))
+            for what, bound in (*request["limits"], *counted):
+                self._kernel.limit(what, bound)
             if self._confined:
                 self._confine_to(request)
             os.execve(request["argv"][0], request["argv"], request["env"])  # noqa: S606
@@ -160,6 +168,7 @@ class Warden:
             return
         _kill(process)  # what it left behind, while its number is still its own
         _, status = os.waitpid(process, 0)
+        _wait_for_group(process)
         del self._jobs[job]
         if job not in self._left:
             self._poll.unregister(job)
@@ -185,17 +194,30 @@ def _kill(group: int) -> None:
         return
 
 
+def _wait_for_group(group: int) -> None:
+    """Until what was left behind and killed is gone: till then it counts as processes of ours."""
+    try:
+        while True:
+            os.waitpid(-group, 0)
+    except ChildProcessError:
+        return
+
+
 def main() -> None:
     """Serve until the parent is gone."""
-    home, number, canary, level, outside, *installed = sys.argv[1:]
+    home, number, canary, level, outside, groups, *installed = sys.argv[1:]
     sys.path.insert(0, home)
+    from orchestrator.sandbox import kernel  # noqa: PLC0415 - HOME is on the path now
+
+    kernel.adopt_orphans()
+    entered = kernel.enter_groups(groups)
     control = _socket.socket(fileno=int(number))
     os.set_inheritable(control.fileno(), False)
     warden = Warden(control, canary, level, outside, installed)
     gc.disable()
     gc.freeze()  # a collection in a child would copy every page
     try:
-        control.send(b"s")
+        control.send(bytes([entered]))
         warden.serve()
     finally:
         warden.end()

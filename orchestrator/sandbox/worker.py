@@ -97,7 +97,7 @@ class _Place:
         except (ValueError, RecursionError):
             raise _GarbageError from None
         if isinstance(reply, dict) and isinstance(reply.get("ended"), int):
-            raise EndedError(reply["ended"])
+            raise self._nursery.ended(reply["ended"])
         if not isinstance(reply, dict) or reply.get("id") != self._asked:
             raise _GarbageError  # a line of something else, or the answer to an earlier request
         return reply

@@ -1,11 +1,12 @@
 """What the worker processes run: a nursery that imports once what checks need, and its forks.
 
-Started as a file, isolated (``-I``): ``worker_main.py HOME SOCKETS BOX [MODULE ...]``. It puts HOME
-on the path, imports the modules, and forks one worker for each of the inherited sockets. A worker
-first gives up what BOX does not name: JSON for ``confine``, empty where that is impossible. Then it
-takes one JSON line after the other and answers with one, until its socket ends. One that dies is
-replaced on the same socket, after a line that says how it ended. Standard input carries the
-commands: a line ``PLACE TOKEN`` replaces the worker of that place. At its end everything ends.
+Started as a file, isolated (``-I``): ``worker_main.py HOME SOCKETS BOX GROUPS [MODULE ...]``. It
+goes into the control groups whose entrances GROUPS are, puts HOME on the path, imports the modules,
+and forks one worker for each of the inherited sockets. A worker first gives up what BOX does not
+name: JSON for ``confine``, empty where that is impossible. Then it takes one JSON line after the
+other and answers with one, until its socket ends. One that dies is replaced on the same socket,
+after a line that says how it ended. Standard input carries the commands: a line ``PLACE TOKEN``
+replaces the worker of that place. At its end everything ends.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import select
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn
@@ -165,11 +167,11 @@ def _giving_up(box: dict[str, Any] | None) -> Callable[[], None]:
     """What a worker does before its first request."""
     if box is None:
         return lambda: None
-    sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
     from orchestrator.sandbox import confine, kernel  # noqa: PLC0415 - it is on the path now
 
     def give_up() -> None:
         user = confine.user_of(os.getpid()) if kernel.can_change_user() else None
+        kernel.go_first()
         confine.confine(**box, user=user)
 
     return give_up
@@ -182,12 +184,16 @@ def _kill(group: int) -> None:
 
 def main() -> None:
     """Import, then fork and serve; what a check prints or reads goes to the null device."""
-    for what, value in _LIMITS:
-        hard = resource.getrlimit(what)[1]
-        bound = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(what, (bound, bound))
-    home, ends, box, *modules = sys.argv[1:]
+    home, ends, box, groups, *modules = sys.argv[1:]
     sys.path.insert(0, home)
+    sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    from orchestrator.sandbox import kernel  # noqa: PLC0415 - it is on the path now
+
+    for what, bound in _LIMITS:
+        kernel.limit(what, bound)
+    # The kernel takes its time, and there is much to import.
+    entering = threading.Thread(target=kernel.enter_groups, args=(groups,))
+    entering.start()
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 1)
     for module in modules:
@@ -197,6 +203,7 @@ def main() -> None:
     os.close(null)
     gc.freeze()  # nothing imported so far is garbage: not looking at it keeps its pages shared
     sockets = [socket.socket(fileno=int(end)) for end in ends.split(",")]
+    entering.join()
     _Nursery(sockets, _giving_up(json.loads(box) if box else None)).serve()
 
 

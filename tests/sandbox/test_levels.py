@@ -29,7 +29,7 @@ Shim = Callable[[str], None]
 @pytest.fixture
 def sandbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
     """A sandbox of the test's own, whose level is yet to be decided."""
-    own = Sandbox()
+    own = Sandbox(sandbox_probes.TOGETHER)
     monkeypatch.setattr(bubblewrap, "find", FIND)
     monkeypatch.setattr(process, "SANDBOX", own)
     monkeypatch.setattr(levels, "SANDBOX", own)

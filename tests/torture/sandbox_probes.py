@@ -22,6 +22,9 @@ FULL = 3
 """Rounds at each level."""
 
 LIMITS = Limits(seconds=60, memory=1 << 30, file_size=1 << 20, processes=60)
+UNCOUNTED = Limits(seconds=60, processes=100_000)
+TOGETHER = Limits(memory=128 << 20, processes=120)
+"""What control groups leave to all programs of a sandbox that is probed."""
 
 HOSTILE = r"""
 import ctypes, json, os, socket, sys
@@ -129,6 +132,14 @@ probe("remove", lambda: os.unlink(outside + "/secret"))
 probe("become root", lambda: os.setuid(0))
 probe("chroot", lambda: os.chroot(work))
 probe("user namespace", lambda: libc.unshare(0x10000000) == 0)
+def enter(folder, name, value):
+    with open(folder + "/" + name, "w") as file:
+        file.write(value)
+for number, folder in enumerate(about["groups"]):
+    probe(f"leave group {number}", lambda: enter(os.path.dirname(folder), "cgroup.procs", "0"))
+    probe(f"more processes {number}", lambda: enter(folder, "pids.max", "max"))
+    probe(f"more memory {number}", lambda: enter(folder, "memory.limit_in_bytes", "-1"))
+    probe(f"group of its own {number}", lambda: os.mkdir(folder + "/own"))
 print(json.dumps(held))
 """
 
@@ -162,6 +173,16 @@ try:
 except OSError:
     pass
 print(made, flush=True)
+"""
+
+HOGS = """
+import os, time
+for _ in range(40):
+    if os.fork() == 0:
+        held = bytearray(6 << 20)
+        time.sleep(5)
+        os._exit(0)
+print(sum(os.wait()[1] == 9 for _ in range(4)), flush=True)
 """
 
 
@@ -206,9 +227,16 @@ def surroundings(root: Path) -> Iterator[dict[str, object]]:
                 "us": os.getpid(),
                 "victim": victim.pid,
                 "calls": numbers(),
+                "groups": groups(),
             }
         finally:
             victim.kill()
+
+
+def groups() -> list[str]:
+    """The folders of the control group that programs are in."""
+    _ = process.SANDBOX.level
+    return [part._path for part in process.SANDBOX._wardens[0].group._parts]
 
 
 def numbers() -> dict[str, int | None]:
@@ -218,9 +246,11 @@ def numbers() -> dict[str, int | None]:
     return {name: pair[column] for name, pair in syscalls._NUMBERS.items()}
 
 
-async def python(script: str, *arguments: str, box: Box, cwd: Path) -> bytes:
+async def python(
+    script: str, *arguments: str, box: Box, cwd: Path, limits: Limits = LIMITS
+) -> bytes:
     argv = [sys.executable, "-I", "-S", "-c", script, *arguments]
-    return (await process.run(argv, box=box, cwd=cwd, limits=LIMITS)).stdout
+    return (await process.run(argv, box=box, cwd=cwd, limits=limits)).stdout
 
 
 async def probes() -> dict[str, bool]:
@@ -251,9 +281,19 @@ async def outcomes(box: Box, work: Path) -> dict[str, bool]:
         "memory": await python(greedy, box=box, cwd=work) == b"",
         "daemon": size == after,
     }
+    if "memory" in process.SANDBOX.holds:
+        try:
+            await python(HOGS, box=box, cwd=work)
+        except SandboxError as fault:
+            held["memory of many processes"] = "ended: over 128 MB" in str(fault)
+        else:
+            held["memory of many processes"] = False
     if kernel.can_change_user() or process.SANDBOX.level == "bubblewrap":
         made = int(await python(BOMB, box=box, cwd=work) or 0)
         held["fork bomb"] = made < LIMITS.processes
+    if "pids" in process.SANDBOX.holds:
+        made = int(await python(BOMB, box=box, cwd=work, limits=UNCOUNTED) or 0)
+        held["fork bomb without a limit of its own"] = made < TOGETHER.processes
     return held
 
 
@@ -270,9 +310,11 @@ def run(count: int) -> tuple[int, int]:
         if level == "bubblewrap" and bubblewrap.find() is None:
             print("bubblewrap is not installed: level one is not probed", file=sys.stderr)
             continue
-        process.SANDBOX = Sandbox()
+        process.SANDBOX = Sandbox(TOGETHER)
         try:
             process.SANDBOX.use(level)
+            if process.SANDBOX.why_unlimited:
+                print(f"not probed, {process.SANDBOX.why_unlimited}", file=sys.stderr)
             for _ in range(count):
                 begun = time.monotonic()
                 held = anyio.run(probes)

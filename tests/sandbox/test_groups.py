@@ -1,0 +1,416 @@
+"""Control groups: what the machine offers, and that what is in one is bound and ended by it."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from orchestrator.errors import SandboxError
+from orchestrator.sandbox import (
+    bubblewrap,
+    code_room,
+    confine,
+    delegation,
+    groups,
+    levels,
+    process,
+)
+from orchestrator.sandbox.box import Box, Limits
+from orchestrator.sandbox.groups import Group
+from orchestrator.sandbox.hierarchies import Hierarchy, hierarchies
+from orchestrator.sandbox.rooms import Sandbox
+from tests.torture.sandbox_probes import BOMB, HOGS
+
+pytestmark = pytest.mark.anyio
+FIND = bubblewrap.find  # before the suite does without
+SMALL = Limits(memory=64 << 20, processes=60)
+UNIFIED = Path("/sys/fs/cgroup/unified")
+
+
+def offered() -> tuple[str, ...]:
+    group = Group(SMALL)
+    try:
+        return group.holds
+    finally:
+        group.close()
+
+
+HOLDS = offered()
+needs_memory = pytest.mark.skipif(
+    "memory" not in HOLDS, reason="NO CONTROL GROUPS FOR MEMORY HERE: THE LIMIT IS NOT TESTED"
+)
+needs_pids = pytest.mark.skipif(
+    "pids" not in HOLDS, reason="NO CONTROL GROUPS FOR PROCESSES HERE: THE LIMIT IS NOT TESTED"
+)
+needs_bwrap = pytest.mark.skipif(
+    bubblewrap.find() is None, reason="BUBBLEWRAP IS NOT INSTALLED: LEVEL ONE IS NOT TESTED"
+)
+needs_unified = pytest.mark.skipif(
+    os.geteuid() != 0 or not os.access(UNIFIED, os.W_OK) or not (UNIFIED / "cgroup.procs").exists(),
+    reason="NO WRITABLE TREE OF VERSION 2 HERE: MOVING INTO A LEAF IS NOT TESTED",
+)
+
+# --- what the kernel says -> where groups can be made ---------------------------------------------
+
+HYBRID = (
+    "5:pids:/user.slice\n4:memory:/user.slice/s-1\n3:cpu,cpuacct:/\n2:name=systemd:/x\n0::/user.slice\n",
+    "30 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755\n"
+    "31 30 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
+    "32 30 0:30 / /sys/fs/cgroup/memory rw,relatime shared:7 - cgroup cgroup rw,memory\n"
+    "33 30 0:31 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n"
+    "34 30 0:32 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw,nsdelegate\n",
+    [
+        Hierarchy(1, ("pids",), "/sys/fs/cgroup/pids", "/sys/fs/cgroup/pids/user.slice"),
+        Hierarchy(1, ("memory",), "/sys/fs/cgroup/memory", "/sys/fs/cgroup/memory/user.slice/s-1"),
+        Hierarchy(1, ("cpu",), "/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/cpu,cpuacct"),
+    ],
+)
+SECOND = (
+    "0::/user.slice/user-1000.slice/run-7.scope\n",
+    "26 25 0:23 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n",
+    [
+        Hierarchy(
+            2,
+            ("memory", "pids", "cpu"),
+            "/sys/fs/cgroup",
+            "/sys/fs/cgroup/user.slice/user-1000.slice/run-7.scope",
+        )
+    ],
+)
+CONTAINER = (  # of version 1: the mount shows the container's own group as its root
+    "4:memory:/docker/abc\n3:pids:/docker/abc\n",
+    "30 23 0:30 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n"
+    "31 23 0:31 /docker/other /sys/fs/cgroup/pids ro - cgroup cgroup rw,pids\n",
+    [Hierarchy(1, ("memory",), "/sys/fs/cgroup/memory", "/sys/fs/cgroup/memory")],
+)
+OF_ITS_OWN = (
+    "0::/\n",
+    "30 23 0:30 / /sys/fs/cgroup\\040here rw - cgroup2 cgroup rw\n",
+    [Hierarchy(2, ("memory", "pids", "cpu"), "/sys/fs/cgroup here", "/sys/fs/cgroup here")],
+)
+ABOVE = ("0::/../../elsewhere\n", "30 23 0:30 / /sys/fs/cgroup rw - cgroup2 cgroup rw\n", [])
+NONE = ("", "30 23 0:30 / / rw - ext4 /dev/sda rw\n", [])
+
+
+@pytest.mark.parametrize(
+    ("own", "mounts", "there"), [HYBRID, SECOND, CONTAINER, OF_ITS_OWN, ABOVE, NONE]
+)
+def test_where_groups_can_be_made_is_read_from_the_kernels_own_words(own, mounts, there) -> None:
+    assert hierarchies(own, mounts) == there
+
+
+def test_what_is_written_says_the_same_in_both_versions() -> None:
+    limits = Limits(memory=1 << 30, processes=7)
+    gib = str(1 << 30)
+    assert groups.settings(1, limits, 4) == {
+        "memory": [("memory.limit_in_bytes", gib), ("memory.memsw.limit_in_bytes", gib)],
+        "pids": [("pids.max", "7")],
+        "cpu": [("cpu.shares", "4096")],
+    }
+    assert groups.settings(2, limits, 4) == {
+        "memory": [("memory.max", gib), ("memory.swap.max", "0")],
+        "pids": [("pids.max", "7")],
+        "cpu": [("cpu.weight", "400")],
+    }
+
+
+def test_all_together_may_have_what_one_may_have_alone_and_more() -> None:
+    alone, all_of_them = Limits(), groups.together()
+    assert all_of_them.memory >= alone.memory
+    assert all_of_them.processes > alone.processes
+
+
+# --- real groups ----------------------------------------------------------------------------------
+
+ENTER = """
+import os, sys, time
+for number in filter(None, sys.argv[1].split(",")):
+    os.write(int(number), b"0")
+"""
+
+
+@contextmanager
+def small() -> Iterator[Group]:
+    group = Group(SMALL)
+    try:
+        yield group
+    finally:
+        group.close()
+
+
+def run_in(group: Group, script: str) -> str:
+    """What a child of ours says that goes into the group, and is bound by nothing else."""
+    numbers = ",".join(map(str, group.entrances))
+    command = [sys.executable, "-I", "-S", "-c", ENTER + script, numbers]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, pass_fds=group.entrances) as child:
+        assert child.stdout is not None
+        return child.stdout.readline().decode().strip()
+
+
+def is_alive(number: int) -> bool:
+    """Whether there is such a process, and it is not only waited for."""
+    return Path(f"/proc/{number}/exe").exists()
+
+
+def folders(group: Group) -> list[Path]:
+    return [Path(part._path) for part in group._parts]
+
+
+@needs_memory
+def test_many_small_processes_are_bound_together_and_counted() -> None:
+    with small() as group:
+        assert run_in(group, HOGS) == "4"  # none ended of itself
+        assert group.killed() >= 4
+        assert group.excess() == "ended: over 64 MB of memory, with what ran beside it"
+
+
+@needs_pids
+def test_a_fork_bomb_of_ours_as_whoever_we_are_is_bound_and_ended() -> None:
+    with small() as group:
+        assert int(run_in(group, BOMB)) == SMALL.processes - 1
+        places = folders(group)
+        left = delegation.processes(str(places[0]))
+        assert len(left) >= SMALL.processes - 2
+    assert not any(place.exists() for place in places)
+    assert not any(is_alive(number) for number in left)
+
+
+@needs_pids
+def test_a_daemon_ends_with_its_group_whatever_session_it_is_in() -> None:
+    with small() as group:
+        daemon = "import time\nif os.fork():\n os._exit(0)\nos.setsid()\nprint(os.getpid(), flush=True)\ntime.sleep(60)"
+        command = [sys.executable, "-I", "-S", "-c", ENTER + daemon]
+        numbers = ",".join(map(str, group.entrances))
+        child = subprocess.Popen(
+            [*command, numbers], stdout=subprocess.PIPE, pass_fds=group.entrances
+        )
+        assert child.stdout is not None
+        with child.stdout as said:
+            number = int(said.readline())
+        child.wait()
+        assert is_alive(number)
+    assert not is_alive(number)
+
+
+@needs_pids
+def test_what_a_killed_process_left_is_ended_by_the_next_start_and_no_other() -> None:
+    script = f"""
+import os, signal, subprocess, sys
+from orchestrator.sandbox.box import Limits
+from orchestrator.sandbox.groups import Group
+group = Group(Limits())
+left = subprocess.Popen([sys.executable, "-I", "-S", "-c", {ENTER + "import time; time.sleep(60)"!r},
+    ",".join(map(str, group.entrances))], pass_fds=group.entrances, stdout=subprocess.DEVNULL)
+while str(left.pid) not in open(group._parts[-1]._path + "/cgroup.procs").read().split():
+    pass
+print(left.pid, *[part._path for part in group._parts], flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    with small() as living:
+        done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=False)
+        left, *places = done.stdout.decode().split()
+        assert done.returncode == -9
+        assert all(Path(place).exists() for place in places)
+        with small():
+            assert not any(Path(place).exists() for place in places)
+            assert all(place.exists() for place in folders(living))
+    assert not is_alive(int(left))
+
+
+def test_where_there_are_no_groups_the_reason_is_said_and_nothing_else_happens() -> None:
+    script = (
+        "from orchestrator.sandbox.groups import Group, together\n"
+        "group = Group(together())\n"
+        "print(group.holds, group.entrances, group.killed(), group.why)\n"
+        "group.close()"
+    )
+    python = [sys.executable, "-c", script]
+    hidden = 'umount --lazy --recursive /sys/fs/cgroup || exit 77; exec "$@"'
+    wrap = ["unshare", "--mount", "/bin/sh", "-c", hidden, "sh"]
+    done = subprocess.run([*wrap, *python], capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip("NO MOUNT NAMESPACES HERE: A MACHINE WITHOUT CONTROL GROUPS IS NOT TESTED")
+    assert done.stdout.decode().strip() == (
+        "() [] 0 memory: there are no such control groups; "
+        "processes: there are no such control groups; processors: there are no such control groups"
+    )
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not HOLDS, reason="NOT ROOT, OR NO GROUPS: NOT TESTED")
+def test_an_ordinary_user_is_told_that_the_group_is_not_its_own() -> None:
+    child = os.fork()
+    if child == 0:
+        os.setgroups([])
+        os.setuid(65534)
+        group = Group(SMALL)
+        os._exit(0 if not group.holds and "may not be written" in group.why else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+# --- version 2 ------------------------------------------------------------------------------------
+
+
+@contextmanager
+def unified_group() -> Iterator[Path]:
+    place = UNIFIED / f"diffcourt.test-{os.getpid()}"
+    place.mkdir()
+    try:
+        yield place
+    finally:
+        for folder in (place / delegation.LEAF, place):
+            if folder.exists():
+                groups._end(str(folder))
+
+
+@needs_unified
+def test_a_process_goes_into_a_leaf_with_its_children_and_never_with_strangers() -> None:
+    script = """
+import os, subprocess, sys
+from orchestrator.sandbox import delegation
+place = sys.argv[1]
+none = subprocess.DEVNULL
+child = subprocess.Popen(["/bin/sleep", "60"], stdout=none, stderr=none)
+delegation.enter_leaf(place)
+print(sorted(delegation.processes(place + "/" + delegation.LEAF)) == sorted([os.getpid(), child.pid]),
+    delegation.processes(place))
+child.kill()
+"""
+    enter = ["/bin/sh", "-c", 'echo $$ > "$0/cgroup.procs"; exec "$@"']
+    with unified_group() as place:
+        alone = [*enter, str(place), sys.executable, "-c", script, str(place)]
+        done = subprocess.run(alone, stdout=subprocess.PIPE, check=True)
+        assert done.stdout.decode().split() == ["True", "[]"]
+        with subprocess.Popen([*enter, str(place), "/bin/sleep", "60"]) as stranger:
+            while stranger.pid not in delegation.processes(str(place)):
+                time.sleep(0.01)
+            done = subprocess.run(alone, stderr=subprocess.PIPE, check=False)
+            assert b"holds processes that are not ours" in done.stderr
+            stranger.kill()
+
+
+@needs_unified
+def test_a_group_of_version_2_is_ended_as_a_whole() -> None:
+    bomb = 'echo $$ > "$0/cgroup.procs"; for i in 1 2 3 4 5; do sleep 60 & done; wait'
+    with unified_group() as place:
+        with subprocess.Popen(["/bin/sh", "-c", bomb, str(place)]) as child:
+            while len(delegation.processes(str(place))) < 6:
+                time.sleep(0.01)
+            groups._end(str(place))
+            assert child.wait() == -9
+        assert not place.exists()
+
+
+@needs_unified
+def test_a_group_without_our_controllers_or_not_delegated_is_left_alone() -> None:
+    with unified_group() as place:
+        tree = Hierarchy(2, ("memory", "pids"), str(UNIFIED), str(place))
+        with pytest.raises(delegation.NotOursError, match="has no such controllers"):
+            delegation.branch(tree)
+        assert not delegation._is_delegated(str(place), str(UNIFIED))
+        os.setxattr(place, "trusted.delegate", b"1")
+        assert delegation._is_delegated(str(place), str(UNIFIED))
+        assert not delegation._is_delegated(str(UNIFIED), str(UNIFIED))  # the machine's own
+
+
+# --- programs -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    """One is enough: how programs are waited for on both, the tests of the levels say."""
+    return "asyncio"
+
+
+@pytest.fixture(params=[pytest.param("bubblewrap", marks=needs_bwrap), "landlock"])
+def sandbox(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
+    """One whose programs have little together."""
+    if not confine.available():
+        pytest.skip("programs cannot be confined here")
+    monkeypatch.setattr(bubblewrap, "find", FIND)
+    own = Sandbox(SMALL)
+    for module in (process, levels, code_room):
+        monkeypatch.setattr(module, "SANDBOX", own)
+    own.use(request.param)
+    yield own
+    own.close()
+
+
+async def python(script: str, limits: Limits = Limits()) -> str:
+    """What a program says whose own limits are wide."""
+    argv = [sys.executable, "-I", "-S", "-c", script]
+    return (await process.run(argv, box=Box(), limits=limits)).stdout.decode().strip()
+
+
+@needs_memory
+async def test_a_program_that_takes_too_much_with_all_it_starts_is_a_named_gap(sandbox) -> None:
+    with pytest.raises(SandboxError) as caught:
+        await python(HOGS)
+    assert str(caught.value).endswith(": ended: over 64 MB of memory, with what ran beside it")
+    assert await python("print('the next one runs')") == "the next one runs"
+
+
+@needs_pids
+async def test_a_program_that_only_forks_is_bound_with_no_limit_of_its_own(sandbox) -> None:
+    made = int(await python(BOMB, Limits(processes=100_000)))
+    assert 0 < made < SMALL.processes
+    assert await python("print('the next one runs')") == "the next one runs"
+
+
+@needs_pids
+async def test_a_program_that_cannot_be_started_for_that_says_why(sandbox) -> None:
+    with anyio.fail_after(60):
+        script = BOMB + "time.sleep(60)"
+        bomb = process.start([sys.executable, "-I", "-S", "-c", script], box=Box())
+        try:
+            assert int(await bomb.stdout.receive()) > 0
+            with pytest.raises(SandboxError, match="could not be started: Resource temporarily"):
+                await process.run(["/bin/true"], box=Box())
+        finally:
+            await bomb.aclose()
+    assert await python("print('the next one runs')") == "the next one runs"
+
+
+@needs_pids
+async def test_limits_that_are_lost_in_the_middle_are_refused(
+    sandbox, monkeypatch, tmp_path
+) -> None:
+    assert await python("print('served')") == "served"
+    monkeypatch.setattr(groups, "_trees", list)
+    with pytest.raises(SandboxError, match="limits by control groups no longer hold: memory: "):
+        sandbox.new_group()
+    if sandbox.level == "bubblewrap":  # another folder is another room
+        with pytest.raises(SandboxError, match="no longer hold"):
+            await process.run(["/bin/true"], box=Box((tmp_path,)))
+
+
+async def test_without_groups_programs_run_with_limits_of_their_own(sandbox, monkeypatch) -> None:
+    sandbox.close()
+    monkeypatch.setattr(groups, "_trees", list)
+    assert await python("print('served')") == "served"
+    assert sandbox.holds == ()
+    said = levels.report().limits
+    assert said.startswith("of each program alone; memory: there are no such control groups; ")
+
+
+@needs_pids
+async def test_which_limits_hold_is_said_in_one_line(sandbox) -> None:
+    said = levels.report().limits
+    assert "60 processes" in said
+    assert "\n" not in said
+
+
+@needs_memory
+@pytest.mark.parametrize("sandbox", [pytest.param("bubblewrap", marks=needs_bwrap)], indirect=True)
+async def test_tests_of_the_change_that_take_too_much_are_a_named_gap(sandbox, tmp_path) -> None:
+    command = [sys.executable, "-I", "-S", "-c", HOGS]
+    with pytest.raises(SandboxError, match="tests not run: ended: over 64 MB of memory"):
+        await code_room.run_code(command, tmp_path)
+    command[-1] = BOMB + "os._exit(made >= 60)"
+    limits = Limits(processes=100_000)
+    assert await code_room.run_code(command, tmp_path, limits=limits) == 0
