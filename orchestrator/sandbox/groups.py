@@ -83,9 +83,12 @@ class Group:
     @property
     def why(self) -> str:
         """Why the others are not; empty when all are."""
-        missing = [name for name in WANTED if name not in self.holds]
-        known = dict.fromkeys(WANTED, "there are no such control groups") | self._faults
-        return "; ".join(f"{_WORDS[name]}: {known[name]}" for name in missing)
+        reasons: dict[str, list[str]] = {}
+        for name in WANTED:
+            if name not in self.holds:
+                fault = self._faults.get(name, "there are no such control groups")
+                reasons.setdefault(fault, []).append(_WORDS[name])
+        return "; ".join(f"{', '.join(names)}: {fault}" for fault, names in reasons.items())
 
     def require(self, controllers: tuple[str, ...]) -> None:
         """Hold these, or be refused.
