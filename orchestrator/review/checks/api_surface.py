@@ -41,8 +41,9 @@ class Surface:
         self, source: Source, dotted: str, exposed: Mapping[str, str] | None = None
     ) -> None:
         self.source, self.dotted, self.exposed = source, dotted, exposed
-        # One segment, so that griffe finds the module's own classes as bases in the collection.
-        self._name = dotted.replace(".", "/") or "module"
+        # One segment, so that griffe finds the module's own classes as bases in the collection, and
+        # one that no import can name: a package may take a name from its module of that name.
+        self._name = "/" + dotted.replace(".", "/")
         self._body: Surface | None = None
         self.module = _visit(self._name, source)
         self._nodes: dict[str, list[Definition]] = {}

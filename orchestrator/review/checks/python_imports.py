@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import PurePosixPath
 
 from msgspec import Struct
@@ -76,7 +77,12 @@ class ModuleIndex:
     def resolve(self, importer: str, module: str, level: int = 0) -> str | None:
         """The file that ``module`` names when ``importer`` imports it, None when it is not ours."""
         if level == 0:
-            return self._find_cached(self.package_root(_parent(importer)), module)
+            folder = _parent(importer)
+            root = self.package_root(folder)
+            # What the standard library has is only hidden by what stands beside a script.
+            if is_standard(module):
+                return self._at(root, module) if root == folder else None
+            return self._find_cached(root, module)
         folder = _parent(importer)
         for _ in range(level - 1):
             if not folder:
@@ -116,8 +122,6 @@ class ModuleIndex:
     def _roots(self, root: str, first: str) -> Iterator[str]:
         """Where a top-level name may stand: from the importer's own root up, then elsewhere."""
         yield root
-        if first in sys.stdlib_module_names and first != "test":
-            return
         while root:
             root = _parent(root)
             yield root
@@ -127,6 +131,16 @@ class ModuleIndex:
     def _at(self, root: str, module: str) -> str | None:
         stem = "/".join(part for part in (root, *module.split(".")) if part)
         return next((stem + end for end in _SUFFIXES if stem + end in self.files), None)
+
+
+@cache
+def is_standard(module: str) -> bool:
+    """Whether Python's own library has a module of that name, or may have it in its package."""
+    first, dot, _ = module.partition(".")
+    if first not in sys.stdlib_module_names or first == "test":
+        return False
+    found = find_spec(first) if dot else None
+    return not dot or (found is not None and found.submodule_search_locations is not None)
 
 
 def exact_imports(tree: ast.Module) -> list[Import]:

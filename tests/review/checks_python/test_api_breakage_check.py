@@ -277,6 +277,18 @@ def test_a_private_module_is_public_where_its_package_offers_it(
     assert found == ([("parameter-removed", f"{known} no longer takes 'b'")] if known else [])
 
 
+def test_a_package_takes_a_name_from_its_module_of_that_name(compare: Compare) -> None:
+    more = PROJECT | {"pkg/run.py": "def run(): ...\n"}
+    init = "from pkg.run import run\n\n\ndef f(a{}): ...\n"
+    reply = compare(
+        check,
+        more | {"pkg/__init__.py": init.format("")},
+        more | {"pkg/__init__.py": init.format(", b")},
+    )
+    assert not reply["gaps"]
+    assert [one["code"] for one in reply["findings"]] == ["parameter-required"]
+
+
 def test_a_module_that_is_gone(compare: Compare) -> None:
     base = PROJECT | {"pkg/mod.py": TWO, "pkg/other.py": "x = 1\n"}
     head = PROJECT | {"pkg/other.py": "x = 1\n"}

@@ -45,6 +45,11 @@ NAMESPACE = ["ns/x/__init__.py", "ns/x/a.py", "ns/y/__init__.py", "ns/y/b.py"]
         # A file elsewhere that is named like a module of Python is not what is meant.
         (["src/pkg/__init__.py", "logging.py"], "src/pkg/x.py", "logging", 0, None),
         (["logging.py", "run.py"], "run.py", "logging", 0, "logging.py"),
+        (["datetime/__init__.py", "datetime/a.py"], "datetime/a.py", "datetime", 0, None),
+        (["p/datetime/__init__.py", "p/b/__init__.py"], "p/b/a.py", "datetime", 0, None),
+        # Only the library's packages have anything inside.
+        (["profile/__init__.py", "profile/a.py"], "b/a.py", "profile.a", 0, "profile/a.py"),
+        (["email/__init__.py", "email/a.py"], "email/b.py", "email.a", 0, None),
     ],
 )
 def test_imports_find_their_file(

@@ -2,7 +2,6 @@
 
 import ast
 import re
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -10,6 +9,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from orchestrator.review.checks import newer_python
+from orchestrator.review.checks.python_imports import is_standard
 from orchestrator.review.checks.taint.values import Value
 from orchestrator.sandbox.paths import read_beneath
 
@@ -179,7 +179,7 @@ class Project:
     def find(self, dotted: str, importer: str) -> Module | Namespace | None:
         """The module or folder of the tree that an absolute import in ``importer`` names."""
         parts = dotted.split(".")
-        if parts[0] in sys.stdlib_module_names or not parts[-1]:
+        if is_standard(dotted) or not parts[-1]:
             return None
         tail = "/".join(parts)
         named = self._by_leaf.get(parts[-1], ())
