@@ -68,6 +68,7 @@ class CapabilityFlags(Strict):
     think_tags: bool = False
     returns_reasoning: bool = False
     asides: bool = True
+    streams: bool = True
 
 
 class ProviderEntry(Strict):

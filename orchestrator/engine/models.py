@@ -56,6 +56,7 @@ class Capabilities(Struct, frozen=True):
         think_tags: what stands in a leading ``<think>`` element is reasoning, not answer.
         returns_reasoning: wants its reasoning back with the next request.
         asides: it can be told something for one turn alone (``types.Aside``).
+        streams: it is asked to send its answer as it comes.
     """
 
     schemas: Literal["strict", "loose", "json", "none"] = "strict"
@@ -68,6 +69,7 @@ class Capabilities(Struct, frozen=True):
     think_tags: bool = False
     returns_reasoning: bool = False
     asides: bool = True
+    streams: bool = True
 
 
 class Provider(Struct, frozen=True):
@@ -101,7 +103,7 @@ class CallPolicy(Struct, frozen=True):
 
     Attributes:
         attempts: tries of one call, the first included.
-        timeout: one try.
+        timeout: one try; of an answer that is streamed, the longest silence in it.
         deadline: all tries of one call and the waits between them.
         first_wait, longest_wait: pauses grow from one to the other; jitter comes on top.
         breaker_failures: failures in a row after which nobody calls for a while.

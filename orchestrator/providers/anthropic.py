@@ -16,6 +16,7 @@ from orchestrator.engine.types import (
     ToolCall,
     ToolResult,
 )
+from orchestrator.providers import streams
 from orchestrator.providers.base import ApiModel
 from orchestrator.providers.reply import (
     Calls,
@@ -30,6 +31,7 @@ from orchestrator.providers.reply import (
     members,
     some,
 )
+from orchestrator.providers.streams import Events
 from orchestrator.providers.turns import Turn, enforced, system_texts, turns
 
 _STOPS: dict[str, StopKind] = {
@@ -77,6 +79,8 @@ class AnthropicModel(ApiModel):
                 for tool in request.tools
             ]
             body["tool_choice"] = self._choice(request)
+        if self.provider.can.streams:
+            body["stream"] = True
         output = self._output(request)
         return {**body, "output_config": output} if output else body
 
@@ -103,6 +107,10 @@ class AnthropicModel(ApiModel):
         return self.client.messages.with_streaming_response.create(
             **body, extra_headers={"anthropic-beta": _ASIDES} if aside else None
         )
+
+    def joined(self, events: Events) -> dict[str, Json]:
+        """The API's reply, from its events."""
+        return streams.message(events)
 
     def read(self, document: dict[str, Json], request: Request) -> Reply:
         """The API's reply, read."""

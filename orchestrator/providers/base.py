@@ -22,6 +22,7 @@ from orchestrator.providers.counting import input_tokens
 from orchestrator.providers.faults import Transient, rejected
 from orchestrator.providers.reply import MAX_BYTES, Reply, Unusable, an_object, loads, settle
 from orchestrator.providers.retry import Patience
+from orchestrator.providers.streams import MAX_STREAM_BYTES, Events, events
 
 
 def ignore(event: CallEvent) -> None:
@@ -71,6 +72,15 @@ class ApiModel(ABC):
         """Send it: an async context manager with ``iter_bytes()``, raising the SDK's errors."""
 
     @abstractmethod
+    def joined(self, events: Events) -> dict[str, Json]:
+        """The API's reply, from its events.
+
+        Raises:
+            Transient: it is not whole.
+            Unusable: it cannot be used.
+        """
+
+    @abstractmethod
     def read(self, document: dict[str, Json], request: Request) -> Reply:
         """The API's reply, read.
 
@@ -110,11 +120,12 @@ class ApiModel(ABC):
             self._on_event(told)
 
         try:
-            data = await self._patience.run(
+            document = await self._patience.run(
                 lambda seconds: self._attempt(body, request.model, seconds),
                 self._breaker(request.model),
                 who,
                 report,
+                streams=self.provider.can.streams,
             )
         except ModelError as fault:
             if fault.billed:
@@ -122,21 +133,36 @@ class ApiModel(ABC):
                 self._on_event(about("lost", detail=why, number=failed + 1, lost=True))
             raise
         try:
-            reply = self.read(an_object(loads(data), "it"), request)
+            reply = self.read(document, request)
         except Unusable as fault:
-            raise ModelError(f"{who} sent a reply that cannot be used: {fault}") from None
+            raise _unusable(who, fault) from None
         blocks, stop = settle(reply.blocks, reply.stop)
         used = replace(self._usage(reply, request), lost=lost)
         return Response(blocks, stop, used, reply.model or request.model)
 
     # --- one try --------------------------------------------------------------------------------
 
-    async def _attempt(self, body: dict[str, Any], model: str, seconds: float) -> bytes:
+    async def _attempt(self, body: dict[str, Any], model: str, seconds: float) -> dict[str, Json]:
+        data, streamed = await self._received(body, model, seconds)
+        try:
+            if streamed:
+                return self.joined(list(events(data)))
+            return an_object(loads(data), "it")
+        except Unusable as fault:
+            raise _unusable(f"{self.name} {model}", fault) from None
+
+    async def _received(
+        self, body: dict[str, Any], model: str, seconds: float
+    ) -> tuple[bytes, bool]:
+        """All bytes of a reply, and whether they are a stream of events."""
         sdk = self._sdk
         try:
             with anyio.fail_after(seconds):
                 async with self._chunks(body) as response:
-                    return await _all(response.iter_bytes())
+                    # A gateway that cannot stream answers as ever.
+                    streamed = "text/event-stream" in response.headers.get("content-type", "")
+                    most = MAX_STREAM_BYTES if streamed else MAX_BYTES
+                    return await _all(response.iter_bytes(), most), streamed
         except (TimeoutError, sdk.APITimeoutError):
             raise Transient(f"no answer within {seconds:.0f} s", lost=True) from None
         except sdk.APIStatusError as fault:
@@ -184,11 +210,15 @@ class ApiModel(ABC):
         )
 
 
-async def _all(chunks: AsyncGenerator[bytes]) -> bytes:
+def _unusable(who: str, fault: Unusable) -> ModelError:
+    return ModelError(f"{who} sent a reply that cannot be used: {fault}")
+
+
+async def _all(chunks: AsyncGenerator[bytes], most: int) -> bytes:
     data = bytearray()
     async with aclosing(chunks):
         async for chunk in chunks:
             data += chunk
-            if len(data) > MAX_BYTES:
-                raise Unusable(f"it is longer than {MAX_BYTES:,} bytes")
+            if len(data) > most:
+                raise Unusable(f"it is longer than {most:,} bytes")
     return bytes(data)

@@ -19,7 +19,7 @@ from orchestrator.engine.types import (
     ToolCall,
     ToolResult,
 )
-from orchestrator.providers import textcalls
+from orchestrator.providers import streams, textcalls
 from orchestrator.providers.base import ApiModel
 from orchestrator.providers.reply import (
     Calls,
@@ -34,6 +34,7 @@ from orchestrator.providers.reply import (
     members,
     some,
 )
+from orchestrator.providers.streams import Events
 from orchestrator.providers.turns import Turn, enforced, system_texts, takes, turns
 
 _STOPS: dict[str, StopKind] = {
@@ -66,6 +67,8 @@ class CompatibleModel(ApiModel):
             body |= self._tools(request)
         if request.effort and can.effort:
             body["reasoning_effort"] = request.effort
+        if can.streams:
+            body |= {"stream": True, "stream_options": {"include_usage": True}}
         form = self._format(request)
         return {**body, "response_format": form} if form else body
 
@@ -136,6 +139,10 @@ class CompatibleModel(ApiModel):
         return self.client.chat.completions.with_streaming_response.create(
             model=body["model"], messages=[], extra_body=body
         )
+
+    def joined(self, events: Events) -> dict[str, Json]:
+        """The API's reply, from its events."""
+        return streams.completion(events)
 
     def read(self, document: dict[str, Json], request: Request) -> Reply:
         """The API's reply, read."""

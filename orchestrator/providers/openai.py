@@ -15,6 +15,7 @@ from orchestrator.engine.types import (
     ToolCall,
     ToolResult,
 )
+from orchestrator.providers import streams
 from orchestrator.providers.base import ApiModel
 from orchestrator.providers.reply import (
     Calls,
@@ -29,6 +30,7 @@ from orchestrator.providers.reply import (
     members,
     some,
 )
+from orchestrator.providers.streams import Events
 from orchestrator.providers.turns import Turn, enforced, system_texts, turns
 
 LEAST_OUTPUT = 16
@@ -76,6 +78,8 @@ class OpenAIModel(ApiModel):
             body["parallel_tool_calls"] = can.parallel_calls
         if request.effort and can.effort:
             body["reasoning"] = {"effort": request.effort}
+        if can.streams:
+            body["stream"] = True
         schema = enforced(request, can)
         if schema is not None:
             form = {"type": "json_schema", "name": "report", "schema": schema, "strict": True}
@@ -86,6 +90,10 @@ class OpenAIModel(ApiModel):
         # As extra_body: the SDK holds each parameter against its unions of types, which for a long
         # conversation takes it longer than all the rest together.
         return self.client.responses.with_streaming_response.create(extra_body=body)
+
+    def joined(self, events: Events) -> dict[str, Json]:
+        """The API's reply, from its events."""
+        return streams.response(events)
 
     def read(self, document: dict[str, Json], request: Request) -> Reply:
         """The API's reply, read."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import anyio
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential
@@ -13,6 +14,8 @@ from orchestrator.engine.models import MODELS_FILE, CallPolicy
 from orchestrator.errors import ModelError
 from orchestrator.providers.breaker import Breaker
 from orchestrator.providers.faults import Transient
+
+T = TypeVar("T")
 
 JITTER = 0.25
 """Waits are up to this part longer, so that agents that failed together do not return together."""
@@ -33,17 +36,20 @@ class Patience:
 
     async def run(
         self,
-        attempt: Callable[[float], Awaitable[bytes]],
+        attempt: Callable[[float], Awaitable[T]],
         breaker: Breaker,
         who: str,
         report: Callable[[Transient, float], None],
-    ) -> bytes:
+        *,
+        streams: bool = False,
+    ) -> T:
         """Try until there is an answer.
 
         Args:
             attempt: one try, given the seconds that it may take; raises ``Transient`` when another
                 may work.
             who: provider and model, for messages.
+            streams: a try may take all the time that is left; silence ends it.
             report: told of each try that failed and is to be followed by another, and the seconds
                 until then; what it raises ends the call instead.
 
@@ -51,22 +57,11 @@ class Patience:
             ModelError: no answer within the attempts and the deadline, or none is to be had.
         """
         policy, ends = self.policy, self.clock() + self.policy.deadline
+        longest = policy.deadline if streams else policy.timeout
 
-        async def one() -> bytes:
+        async def one() -> T:
             await self._pass(breaker, ends, who)
-            try:
-                answer = await attempt(min(policy.timeout, max(ends - self.clock(), 0.001)))
-            except Transient as fault:
-                (breaker.failed if fault.down else _answered(breaker))(str(fault))
-                raise
-            except ModelError:
-                breaker.succeeded()
-                raise
-            except BaseException:
-                breaker.gave_up()
-                raise
-            breaker.succeeded()
-            return answer
+            return await _watched(attempt(min(longest, max(ends - self.clock(), 0.001))), breaker)
 
         def over(state: RetryCallState) -> bool:
             late = self.clock() + state.upcoming_sleep >= ends
@@ -118,8 +113,24 @@ class Patience:
         )
 
 
-def _answered(breaker: Breaker) -> Callable[[str], None]:
-    return lambda _: breaker.succeeded()
+async def _watched(attempt: Awaitable[T], breaker: Breaker) -> T:
+    """One try, of which the breaker learns how it ended."""
+    try:
+        answer = await attempt
+    except Transient as fault:
+        if fault.down:
+            breaker.failed(str(fault))
+        else:
+            breaker.succeeded()
+        raise
+    except ModelError:
+        breaker.succeeded()
+        raise
+    except BaseException:
+        breaker.gave_up()
+        raise
+    breaker.succeeded()
+    return answer
 
 
 def _fault(state: RetryCallState) -> Transient:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from orchestrator.engine.types import Json, Opaque, Response, Text, ToolCall, Usage
-from orchestrator.testing import rules
+from orchestrator.testing import pieces, rules
 from orchestrator.testing.rules import Refused, compiled, hold, shape
 
 PATH = "/v1/chat/completions"
@@ -43,6 +43,7 @@ _BODY = compiled(
         "response_format": {"type": "object"},
         "reasoning_effort": {"enum": ["none", "minimal", "low", "medium", "high", "xhigh", "max"]},
         "stream": {"type": "boolean"},
+        "stream_options": shape({"include_usage": {"type": "boolean"}}),
     },
 )
 _FORMATS = {
@@ -99,6 +100,8 @@ class ChatApi:
             raise Refused(f"Unsupported parameter: '{missing[0]}'")
         tools = [tool["function"] for tool in body.get("tools", [])]
         rules.check_tools((t["name"] for t in tools), (t["parameters"] for t in tools))
+        if "stream_options" in body and not body.get("stream"):
+            raise Refused("The 'stream_options' parameter is only allowed when 'stream' is set.")
         if "tool_choice" in body and not tools:
             raise Refused("When using `tool_choice`, `tools` must be set.")
         self._check_format(body)
@@ -203,19 +206,18 @@ class ChatApi:
         written = json.dumps({"name": call.name, "arguments": dict(call.arguments)})
         return f"\n<{self._mark}>\n{written}\n</{self._mark}>"
 
-    def events(self, document: dict[str, Json]) -> Iterator[tuple[str, Json]]:
+    def events(
+        self, document: dict[str, Json], body: dict[str, Json]
+    ) -> Iterator[tuple[str, Json]]:
         """The same answer as a stream."""
         choice = document["choices"][0]
         head = {key: document[key] for key in ("id", "created", "model")}
         head["object"] = "chat.completion.chunk"
-        delta = dict(choice["message"])
-        if "tool_calls" in delta:
-            delta["tool_calls"] = [
-                {"index": at, **call} for at, call in enumerate(delta["tool_calls"])
-            ]
-        for part, stop in ((delta, None), ({}, choice["finish_reason"])):
+        parts = [(delta, None) for delta in pieces.of_message(choice["message"])]
+        for part, stop in (*parts, ({}, choice["finish_reason"])):
             yield "", {**head, "choices": [{"index": 0, "delta": part, "finish_reason": stop}]}
-        yield "", {**head, "choices": [], "usage": document["usage"]}
+        if body.get("stream_options", {}).get("include_usage"):
+            yield "", {**head, "choices": [], "usage": document["usage"]}
         yield "", "[DONE]"
 
     def error(self, status: int, message: str) -> dict[str, Json]:

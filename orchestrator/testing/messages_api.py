@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from orchestrator.engine.types import Block, Json, Opaque, Response, Text, ToolCall, Usage
-from orchestrator.testing import rules
+from orchestrator.testing import pieces, rules
 from orchestrator.testing.rules import Refused, compiled, hold, one_of, shape
 from orchestrator.testing.script import Seals
 
@@ -202,18 +202,22 @@ class MessagesApi:
                 return payload
         raise TypeError(f"an answer cannot hold {block!r:.80}")
 
-    def events(self, document: dict[str, Json]) -> Iterator[tuple[str, Json]]:
+    def events(
+        self, document: dict[str, Json], body: dict[str, Json]
+    ) -> Iterator[tuple[str, Json]]:
         """The same answer as a stream."""
-        start = {**document, "content": [], "stop_reason": None}
+        used = {**document["usage"], "output_tokens": 1}
+        start = {**document, "content": [], "stop_reason": None, "usage": used}
         yield "message_start", {"type": "message_start", "message": start}
+        yield "ping", {"type": "ping"}
         for at, block in enumerate(document["content"]):
-            empty, delta = _delta(block)
+            empty, deltas = pieces.of_block(block)
             place = {"index": at}
             yield (
                 "content_block_start",
                 {"type": "content_block_start", **place, "content_block": empty},
             )
-            if delta:
+            for delta in deltas:
                 yield (
                     "content_block_delta",
                     {"type": "content_block_delta", **place, "delta": delta},
@@ -284,13 +288,3 @@ def _unmarked(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _unmarked(below) for key, below in value.items() if key != "cache_control"}
     return [_unmarked(below) for below in value] if isinstance(value, list) else value
-
-
-def _delta(block: dict[str, Json]) -> tuple[Json, Json]:
-    """A block's empty start, and all of its content in one piece."""
-    if block["type"] == "text":
-        return {"type": "text", "text": ""}, {"type": "text_delta", "text": block["text"]}
-    if block["type"] == "tool_use":
-        written = json.dumps(block["input"])
-        return {**block, "input": {}}, {"type": "input_json_delta", "partial_json": written}
-    return block, None

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from orchestrator.engine.types import Block, Json, Opaque, Response, Text, ToolCall, Usage
-from orchestrator.testing import rules
+from orchestrator.testing import pieces, rules
 from orchestrator.testing.rules import Refused, compiled, hold, one_of, shape
 from orchestrator.testing.script import Seals
 
@@ -213,7 +213,9 @@ class ResponsesApi:
                 return payload
         raise TypeError(f"an answer cannot hold {block!r:.80}")
 
-    def events(self, document: dict[str, Json]) -> Iterator[tuple[str, Json]]:
+    def events(
+        self, document: dict[str, Json], body: dict[str, Json]
+    ) -> Iterator[tuple[str, Json]]:
         """The same answer as a stream."""
         number = 0
 
@@ -230,12 +232,9 @@ class ResponsesApi:
                 for place, part in enumerate(item["content"]):
                     where = {"output_index": at, "content_index": place, "item_id": item["id"]}
                     yield event("response.content_part.added", part={**part, "text": ""}, **where)
-                    yield event(
-                        "response.output_text.delta",
-                        delta=part.get("text", ""),
-                        logprobs=[],
-                        **where,
-                    )
+                    for piece in pieces.halves(part.get("text", "")):
+                        told = {"delta": piece, "logprobs": [], **where}
+                        yield event("response.output_text.delta", **told)
                     yield event("response.content_part.done", part=part, **where)
             yield event("response.output_item.done", output_index=at, item=item)
         yield event(f"response.{document['status']}", response=document)

@@ -26,6 +26,7 @@ class Raw(Struct, frozen=True):
     """These very bytes with status 200, whatever they are."""
 
     body: bytes
+    kind: str = "application/json"
 
 
 class Slow(Struct, frozen=True):

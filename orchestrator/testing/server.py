@@ -58,8 +58,10 @@ class Api(Protocol):
     ) -> dict[str, Json]:
         """An answer to a request."""
 
-    def events(self, document: dict[str, Json]) -> Iterator[tuple[str, Json]]:
-        """An answer as a stream."""
+    def events(
+        self, document: dict[str, Json], body: dict[str, Json]
+    ) -> Iterator[tuple[str, Json]]:
+        """An answer to a request as a stream."""
 
     def error(self, status: int, message: str) -> dict[str, Json]:
         """An error."""
@@ -144,8 +146,8 @@ class Server:
                 return await self._reply(api, agent, later, body)
             case Refuse(status, message, headers):
                 return _json(status, api.error(status, message), headers)
-            case Raw(data):
-                return HttpReply(200, {"content-type": "application/json"}, (data,))
+            case Raw(data, kind):
+                return HttpReply(200, {"content-type": kind}, (data,))
             case Trickle(size, seconds, whole):
                 reply = await self._reply(api, agent, whole, body)
                 return replace(reply, parts=_pieces(b"".join(reply.parts), size), pause=seconds)
@@ -161,7 +163,7 @@ class Server:
                 said = line(body)
         usage = said.usage if said.usage != Usage() else self._count(api, agent, said, body)
         document = api.document(said, usage, len(self.seen) + 1, body)
-        return _stream(api, document) if body.get("stream") else _json(200, document)
+        return _stream(api.events(document, body)) if body.get("stream") else _json(200, document)
 
     def _count(self, api: Api, agent: str, said: Response, body: dict[str, Json]) -> Usage:
         """Tokens by length; what the agent's last prompt began with as well comes from a cache."""
@@ -190,9 +192,9 @@ def _json(status: int, document: Json, headers: Mapping[str, str] | None = None)
     return HttpReply(status, {"content-type": "application/json", **(headers or {})}, (data,))
 
 
-def _stream(api: Api, document: dict[str, Json]) -> HttpReply:
+def _stream(events: Iterator[tuple[str, Json]]) -> HttpReply:
     parts = []
-    for name, data in api.events(document):
+    for name, data in events:
         named = f"event: {name}\n" if name else ""
         text = data if isinstance(data, str) else json.dumps(data)
         parts.append(f"{named}data: {text}\n\n".encode())

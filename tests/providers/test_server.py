@@ -109,12 +109,14 @@ async def test_it_streams_as_the_sdks_expect():
             chunks = [
                 chunk
                 async for chunk in await client.chat.completions.create(
-                    **BODIES["chat"], stream=True
+                    **BODIES["chat"], stream=True, stream_options={"include_usage": True}
                 )
             ]
-        assert chunks[0].choices[0].delta.content == "hello"
-        assert chunks[1].choices[0].finish_reason == "tool_calls"
-        assert chunks[2].usage.prompt_tokens > 0
+        *deltas, ended, counted = chunks
+        told = [chunk.choices[0].delta for chunk in deltas]
+        assert "".join(delta.content or "" for delta in told) == "hello"
+        assert ended.choices[0].finish_reason == "tool_calls"
+        assert counted.usage.prompt_tokens > 0
         server.finish()
 
 
