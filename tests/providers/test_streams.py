@@ -110,7 +110,8 @@ async def test_a_stream_that_stops_or_says_that_it_failed_is_lost(name):
     assert "the server broke off" in used.events[1].detail
 
 
-async def test_a_stream_may_take_long_but_not_be_silent(name="anthropic"):
+async def test_a_stream_may_take_long_but_not_be_silent():
+    name = "anthropic"
     policy = replace(QUICK, timeout=0.3)
     slow, silent = Trickle(150, 0.08, says("done")), Trickle(200, 1, says("late"))
     async with bench(name, [slow], can=STREAMED, policy=policy) as used:

@@ -15,7 +15,7 @@ from orchestrator.engine.types import Level, ToolSpec
 from orchestrator.testing.script import Raw
 from orchestrator.testing.scripted import says
 from tests.providers.provider_kit import PROVIDERS, SEARCH, Bench, Search, bench, open_run, work
-from tests.torture.malformed_replies import malformed
+from tests.torture.malformed_replies import malformed, malformed_stream
 
 FULL = 10_000
 BATCH = 240
@@ -37,7 +37,7 @@ def name_of(seed: int) -> str:
 
 async def answered(name: str, seeds: Sequence[int], say: Callable[[str], None]) -> int:
     """Give each reply to an agent of its own, then three good ones; returns how many failed."""
-    lines = {name_of(seed): [Raw(malformed(name, seed)), GOOD, GOOD, GOOD] for seed in seeds}
+    lines = {name_of(seed): [_reply(name, seed), GOOD, GOOD, GOOD] for seed in seeds}
     failed = 0
     async with bench(name, lines) as used, open_run() as journal:
         for seed in seeds:
@@ -50,6 +50,13 @@ async def answered(name: str, seeds: Sequence[int], say: Callable[[str], None]) 
     return failed
 
 
+def _reply(name: str, seed: int) -> Raw:
+    """Every second reply is a stream."""
+    if seed % 2:
+        return Raw(malformed_stream(name, seed), "text/event-stream")
+    return Raw(malformed(name, seed))
+
+
 async def _one(used: Bench, journal: Journal, seed: int) -> None:
     search, erase, agent = Search(), Erase(), name_of(seed)
     result = await work(used, journal, search, agent=agent, usd=1e9, others=[erase])
@@ -57,8 +64,11 @@ async def _one(used: Bench, journal: Journal, seed: int) -> None:
     for asked in search.asked:
         assert list(asked) == ["text"], asked
         assert isinstance(asked["text"], str), asked
-    # As an observation it takes another turn; otherwise it was a failed attempt.
-    assert result.status == "failed" or (result.status == "ok" and result.turns > 1), result
+    # As an observation it takes another turn, a stream that was not whole another try; otherwise it
+    # was a failed attempt.
+    lost = any(event.lost for event in used.events if event.agent == agent)
+    went_on = result.status == "ok" and (result.turns > 1 or lost)
+    assert result.status == "failed" or went_on, result
     spent = journal.spent(f"{agent}/")
     assert 0 <= spent.tokens < math.inf, spent
     assert 0 <= spent.usd < math.inf, spent

@@ -10,9 +10,15 @@ from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
 
+from orchestrator.testing.chat_api import ChatApi
+from orchestrator.testing.messages_api import MessagesApi
+from orchestrator.testing.responses_api import ResponsesApi
+from orchestrator.testing.script import Seals
+
 Random = random.Random
 CALL = {"text": "eval"}
 LONG = "x" * 50_000
+THOUGHT = {"type": "thinking", "thinking": "t", "signature": "s"}
 HOSTILE: tuple[Any, ...] = (
     None,
     True,
@@ -68,7 +74,7 @@ def documents(random: Random) -> dict[str, dict[str, Any]]:
             "role": "assistant",
             "model": "m",
             "content": [
-                *([{"type": "thinking", "thinking": "t"}] if random.random() < 0.1 else []),
+                *([THOUGHT] if random.random() < 0.1 else []),
                 {"type": "text", "text": "Searching."},
                 *({"type": "tool_use", "id": i, "name": name, "input": arguments} for i in ids),
             ],
@@ -80,7 +86,11 @@ def documents(random: Random) -> dict[str, dict[str, Any]]:
             "incomplete_details": {"reason": "max_output_tokens"},
             "model": "m",
             "output": [
-                {"type": "message", "content": [{"type": "output_text", "text": "Searching."}]},
+                {
+                    "type": "message",
+                    "id": "m1",
+                    "content": [{"type": "output_text", "text": "Searching."}],
+                },
                 *(
                     {"type": "function_call", "call_id": i, "name": name, "arguments": written}
                     for i in ids
@@ -93,6 +103,9 @@ def documents(random: Random) -> dict[str, dict[str, Any]]:
             },
         },
         "openai-compatible": {
+            "id": "c1",
+            "created": 1,
+            "model": "m",
             "choices": [
                 {
                     "message": {
@@ -190,3 +203,46 @@ def malformed(name: str, seed: int) -> bytes:
     """One malformed reply; the same for the same seed."""
     chosen = random.Random(f"{name}/{seed}")
     return chosen.choice(CHANGES)(documents(chosen)[name], chosen)
+
+
+APIS: dict[str, Any] = {
+    "anthropic": MessagesApi("", Seals()),
+    "openai": ResponsesApi("", Seals()),
+    "openai-compatible": ChatApi("", frozenset()),
+}
+USAGE = {"stream_options": {"include_usage": True}}
+
+
+def _shuffled(events: list[Any], random: Random) -> None:
+    """Some events lost, twice, or out of their order."""
+    for _ in range(random.choice([1, 2, 5])):
+        event = events.pop(random.randrange(len(events)))
+        for _ in range(random.choice([0, 1, 2])):
+            events.insert(random.randrange(len(events) + 1), event)
+
+
+def _spoilt(events: list[Any], random: Random) -> None:
+    """Some values replaced or gone."""
+    for _ in range(random.choice([1, 2, 5])):
+        container, key = random.choice(_places(events))
+        if random.random() < 0.3:
+            del container[key]
+        else:
+            container[key] = deepcopy(random.choice(HOSTILE))
+        if not _places(events):
+            break
+
+
+def malformed_stream(name: str, seed: int) -> bytes:
+    """One malformed stream of events; the same for the same seed."""
+    chosen = random.Random(f"stream/{name}/{seed}")
+    sound = APIS[name].events(documents(chosen)[name], USAGE)
+    events = [deepcopy(data) for _, data in sound]
+    change = chosen.choice([_shuffled, _spoilt, _spoilt, None])
+    if change:
+        change(events, chosen)
+    texts = (event if isinstance(event, str) else json.dumps(event) for event in events)
+    data = bytearray("".join(f"data: {text}\n\n" for text in texts).encode("utf-8", "replace"))
+    for _ in range(chosen.choice([0, 3, 30]) if change is None else 0):
+        data[chosen.randrange(len(data))] = chosen.randrange(256)
+    return bytes(data[: chosen.randrange(len(data))] if chosen.random() < 0.1 else data)
