@@ -1,12 +1,12 @@
 """Answers that are streamed are the same as whole ones, or lost, or cannot be used."""
 
 import json
-from dataclasses import replace
 
 import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from provider_kit import FULL, PROVIDERS, QUICK, answered, bench, request
 
 from orchestrator.engine.types import Opaque, Response, Text, ToolCall, Usage
