@@ -6,6 +6,7 @@ Ordinary sentences and diff hunks with the words that guards look for, attacks, 
 docstrings of Python's own library with such words. ``share`` is what would be blocked or changed.
 """
 
+import importlib.util
 import secrets
 import sys
 import time
@@ -16,7 +17,14 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from orchestrator.engine.redaction import Redactor  # noqa: E402
-from tests.guards.measure import Measured, elsewhere, every_guard, lines, measured  # noqa: E402
+from tests.guards.measure import (  # noqa: E402
+    SUGGESTED,
+    Measured,
+    elsewhere,
+    every_guard,
+    lines,
+    measured,
+)
 
 
 def told(what: str, found: Measured) -> None:
@@ -31,11 +39,18 @@ def main() -> None:
     told("Python's library, input guards", measured(list(elsewhere(100_000)), shown))
     told("attacks seen by the injection guard",
          measured(lines("attacks"), {"injection": guards["injection"]}))  # fmt: skip
+    if importlib.util.find_spec("presidio_analyzer"):
+        asked = {"personal": every_guard(entities=SUGGESTED)["personal"]}
+        told("ordinary text, personal with presidio", measured(lines("ordinary"), asked))
+        told("Python's library, personal with presidio", measured(list(elsewhere(100_000)), asked))
+        guards = {**guards, "personal with presidio": asked["personal"]}
+    else:
+        print("presidio-analyzer is not installed: not measured")
     code = "".join(path.read_text("utf-8") for path in sorted(ROOT.glob("orchestrator/**/*.py")))
     for name, guard in guards.items():
         start = time.perf_counter()
         guard.look(code)
-        print(f"{name}: {len(code) / 1e6 / (time.perf_counter() - start):.1f} MB/s of our own code")
+        print(f"{name}: {len(code) / 1e6 / (time.perf_counter() - start):.2f} MB/s of our own code")
     for count in (1, 10, 50):
         redact = Redactor("sk-" + secrets.token_urlsafe(32) for _ in range(count))
         start = time.perf_counter()

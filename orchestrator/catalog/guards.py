@@ -69,6 +69,18 @@ class GuardLimits(Strict):
     languages: tuple[Words, ...]
 
 
+class Presidio(Strict):
+    """What the guard ``personal`` has presidio-analyzer look for.
+
+    Attributes:
+        entities: by its names; none: it is not used.
+        score: how sure it must be at least.
+    """
+
+    entities: tuple[Words, ...]
+    score: Annotated[float, Field(ge=0, le=1)]
+
+
 class Claim(Strict):
     """Words that say a check went well.
 
@@ -93,6 +105,7 @@ class GuardsFile(Strict):
     tool: dict[str, Actions]
     output: dict[str, Actions]
     limits: GuardLimits
+    presidio: Presidio
     claims: tuple[Claim, ...]
     toxic: tuple[Words, ...]
 

@@ -8,7 +8,8 @@ left alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import phonenumbers
 from stdnum import iban, luhn
@@ -55,40 +56,72 @@ _NUMBERS: tuple[tuple[str, str, Callable[[str], bool]], ...] = (
 _SHAPES = [(kind, re.compile(shape), valid) for kind, shape, valid in _NUMBERS]
 
 
+class Span(NamedTuple):
+    """Where something personal stands in a text, and what it is."""
+
+    start: int
+    end: int
+    kind: str
+
+
+Detector = Callable[[str], Iterable[Span]]
+
+
 class PersonalGuard:
-    """Looks for numbers of persons."""
+    """Looks for numbers of persons.
+
+    Args:
+        more: looks for more than numbers with check digits and phone numbers.
+    """
 
     name = "personal"
     places: frozenset[Place] = frozenset({"system", "tool", "brief", "observation", "report"})
 
+    def __init__(self, more: Sequence[Detector] = ()) -> None:
+        self._detectors = (numbers, phones, *more)
+
     def look(self, text: str) -> Found | None:
         """Which kinds there are, and the text with each replaced by its kind."""
-        kinds: dict[str, None] = {}
-        lines = [
-            _without_numbers(line, kinds) if _LIKELY.search(line) else line
-            for line in text.split("\n")
-        ]
-        shown = _without_phones("\n".join(lines), kinds)
-        return Found(f"personal data: {', '.join(kinds)}", shown) if kinds else None
+        spans = _apart([span for detect in self._detectors for span in detect(text)])
+        if not spans:
+            return None
+        parts, done = [], 0
+        for start, end, kind in spans:
+            parts += [text[done:start], f"[{kind}]"]
+            done = end
+        kinds = ", ".join(dict.fromkeys(span.kind for span in spans))
+        return Found(f"personal data: {kinds}", "".join((*parts, text[done:])))
 
 
-def _without_numbers(text: str, kinds: dict[str, None]) -> str:
-    for kind, shape, valid in _SHAPES:
-        numbers = [found.group() for found in shape.finditer(text) if valid(found.group())]
-        for number in numbers:
-            text = text.replace(number, f"[{kind}]")
-            kinds[kind] = None
-    return text
+def _apart(found: Sequence[Span]) -> list[Span]:
+    """In the order of the text; where some overlap, one that covers them, named by the first."""
+    ranked = sorted((span.start, rank, span) for rank, span in enumerate(found))
+    apart: list[tuple[int, Span]] = []
+    for start, rank, span in ranked:
+        if apart and start < apart[-1][1].end:
+            before, last = apart[-1]
+            kind = min((before, last.kind), (rank, span.kind))[1]
+            apart[-1] = min(before, rank), Span(last.start, max(last.end, span.end), kind)
+        else:
+            apart.append((rank, span))
+    return [span for _, span in apart]
 
 
-def _without_phones(text: str, kinds: dict[str, None]) -> str:
+def numbers(text: str) -> Iterator[Span]:
+    """Those with check digits, line by line."""
+    done = 0
+    for line in text.split("\n"):
+        if _LIKELY.search(line):
+            for kind, shape, valid in _SHAPES:
+                for found in shape.finditer(line):
+                    if valid(found.group()):
+                        yield Span(done + found.start(), done + found.end(), kind)
+        done += len(line) + 1
+
+
+def phones(text: str) -> Iterator[Span]:
     """International numbers only: without a country any row of digits could be one."""
-    if not _PHONE.search(text):
-        return text
-    parts, done = [], 0
-    for found in phonenumbers.PhoneNumberMatcher(text, None):
-        if found.raw_string.startswith(("+", "＋")):
-            parts += [text[done : found.start], "[phone number]"]
-            done = found.end
-            kinds["phone number"] = None
-    return "".join((*parts, text[done:]))
+    if _PHONE.search(text):
+        for found in phonenumbers.PhoneNumberMatcher(text, None):
+            if found.raw_string.startswith(("+", "＋")):
+                yield Span(found.start, found.end, "phone number")

@@ -26,6 +26,8 @@ class Setting(Struct, frozen=True):
         claims: words that say a check went well.
         ran: the tools that have run so far, and went well.
         toxic: words that no report may have.
+        entities: what presidio is asked for; none: it is not needed.
+        score: how sure it must be.
     """
 
     characters: int
@@ -33,13 +35,19 @@ class Setting(Struct, frozen=True):
     claims: Sequence[Rule]
     ran: Callable[[], Set[str]]
     toxic: Sequence[str]
+    entities: Sequence[str] = ()
+    score: float = 0.5
 
 
 def _personal(setting: Setting) -> TextGuard:
     # Its libraries come with an extra, for those who turn it on.
     from orchestrator.guards.personal import PersonalGuard  # noqa: PLC0415
 
-    return PersonalGuard()
+    if not setting.entities:
+        return PersonalGuard()
+    from orchestrator.guards.presidio import detector  # noqa: PLC0415 - seconds, and another extra
+
+    return PersonalGuard([detector(setting.entities, setting.score)])
 
 
 GUARDS: Mapping[str, Callable[[Setting], TextGuard]] = MappingProxyType(
@@ -61,5 +69,6 @@ def guards(actions: Mapping[str, Action], setting: Setting) -> list[tuple[TextGu
 
     Raises:
         ImportError: the libraries of one are not installed; its ``name`` says which.
+        InputError: one is asked for what it cannot do.
     """
     return [(GUARDS[name](setting), act) for name, act in actions.items() if act != "off"]

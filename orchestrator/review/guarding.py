@@ -111,14 +111,17 @@ class Guards(Struct, frozen=True):
             claims=[Rule(c.what, c.words, frozenset(c.tools)) for c in self.file.claims],
             ran=self._ran,
             toxic=self.file.toxic,
+            entities=self.file.presidio.entities,
+            score=self.file.presidio.score,
         )
         actions = self.file.actions(layer, self.environment, self._tier())
         try:
             return TextGuards(layer, guards(actions, setting), self._record)
         except ImportError as missing:
+            extra = "presidio" if missing.name == "presidio_analyzer" else "pii"
             raise InputError(
                 f"a guard that is on in config/guards.yaml needs {missing.name}; "
-                "pip install 'diffcourt[pii]'"
+                f"pip install 'diffcourt[{extra}]'"
             ) from None
 
     def _ran(self) -> frozenset[str]:

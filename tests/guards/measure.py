@@ -40,11 +40,21 @@ def config() -> GuardsFile:
     return found[1]
 
 
-def every_guard(ran: Callable[[], frozenset[str]] = frozenset) -> Mapping[str, TextGuard]:
-    """All of them, those that are off by default as well."""
+SUGGESTED = (
+    "CA_SIN", "CRYPTO", "DE_ID_CARD", "DE_PASSPORT", "DE_SOCIAL_SECURITY", "EMAIL_ADDRESS", "ES_NIE",
+    "ES_NIF", "FI_PERSONAL_IDENTITY_CODE", "IN_PAN", "KR_RRN", "MEDICAL_LICENSE", "PHONE_NUMBER",
+    "SG_NRIC_FIN", "UK_NINO", "US_ITIN", "US_MBI", "US_SSN",
+)  # fmt: skip
+"""What the page on guards suggests to ask presidio for."""
+
+
+def every_guard(
+    ran: Callable[[], frozenset[str]] = frozenset, entities: Sequence[str] = ()
+) -> Mapping[str, TextGuard]:
+    """All of them, those that are off by default as well; presidio only with entities."""
     given = config()
     claims = [Rule(c.what, c.words, frozenset(c.tools)) for c in given.claims]
-    setting = Setting(given.limits.characters, ["en"], claims, ran, given.toxic)
+    setting = Setting(given.limits.characters, ["en"], claims, ran, given.toxic, entities)
     return {name: build(setting) for name, build in GUARDS.items()}
 
 

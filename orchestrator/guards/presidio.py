@@ -1,0 +1,120 @@
+"""What presidio-analyzer finds of a person: by patterns, and the words before them in the line.
+
+Needs ``diffcourt[presidio]``. No language model is loaded and nothing is fetched: names of people,
+which only a model tells from other words, are not found.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import presidio_analyzer
+import spacy
+import tldextract
+from presidio_analyzer import predefined_recognizers
+from presidio_analyzer.nlp_engine import NlpArtifacts, NlpEngine
+
+from orchestrator.errors import InputError
+from orchestrator.guards.personal import Detector, Span
+
+LANGUAGE = "en"
+PIECE = 2000
+"""Characters that are looked at together: some of its patterns take the square of that."""
+_PIECES = re.compile(rf"[^\n]{{1,{PIECE}}}")
+_NOBODYS = frozenset({"example.com", "example.net", "example.org"})
+
+
+class _Words(NlpEngine):
+    """Words and nothing more: what tells a number's meaning by those before it."""
+
+    def __init__(self) -> None:
+        self._split = spacy.blank(LANGUAGE)
+
+    def load(self) -> None:
+        pass
+
+    def is_loaded(self) -> bool:
+        return True
+
+    def process_text(self, text: str, language: str) -> NlpArtifacts:
+        words = self._split(text)
+        places = [word.idx for word in words]
+        return NlpArtifacts([], words, places, [word.lower_ for word in words], self, language)
+
+    def process_batch(
+        self, texts: Any, language: str, **_: Any
+    ) -> Iterator[tuple[str, NlpArtifacts]]:
+        for text in texts:
+            yield text, self.process_text(text, language)
+
+    def is_stopword(self, word: str, language: str) -> bool:
+        return bool(self._split.vocab[word].is_stop)
+
+    def is_punct(self, word: str, language: str) -> bool:
+        return bool(self._split.vocab[word].is_punct)
+
+    def get_supported_entities(self) -> list[str]:
+        return []
+
+    def get_supported_languages(self) -> list[str]:
+        return [LANGUAGE]
+
+
+class _Addresses(predefined_recognizers.EmailRecognizer):
+    """Its own asks the network which domains there are; the list that comes along will do."""
+
+    _domains = tldextract.TLDExtract(cache_dir=None, suffix_list_urls=())
+
+    def validate_result(self, pattern_text: str) -> bool:
+        found = self._domains(pattern_text)
+        return bool(found.fqdn) and f"{found.domain}.{found.suffix}" not in _NOBODYS
+
+
+def _recognizers() -> Iterator[Any]:
+    """All that need no model, for numbers of every country, whatever language is around them."""
+    yield _Addresses(supported_language=LANGUAGE)
+    for name in predefined_recognizers.__all__:
+        kind = getattr(predefined_recognizers, name)
+        patterns = inspect.isclass(kind) and issubclass(kind, presidio_analyzer.PatternRecognizer)
+        if (patterns or name == "PhoneRecognizer") and name != "EmailRecognizer":
+            yield kind(supported_language=LANGUAGE)
+
+
+def detector(entities: Collection[str], score: float) -> Detector:
+    """Looks for these entities.
+
+    Args:
+        entities: by presidio's names, such as ``EMAIL_ADDRESS``.
+        score: how sure it must be at least, 0 to 1.
+
+    Raises:
+        InputError: one of them is not known, or needs a model.
+    """
+    known = {it.supported_entities[0]: it for it in _recognizers()}
+    if unknown := sorted({*entities} - known.keys()):
+        raise InputError(
+            f"config/guards.yaml asks presidio for {', '.join(unknown)}; "
+            f"without a model it knows {', '.join(sorted(known))}"
+        )
+    chosen = [known[name] for name in entities]
+    engine = presidio_analyzer.AnalyzerEngine(
+        registry=presidio_analyzer.RecognizerRegistry(
+            recognizers=chosen, supported_languages=[LANGUAGE]
+        ),
+        nlp_engine=_Words(),
+        supported_languages=[LANGUAGE],
+    )
+
+    def detect(text: str) -> Iterator[Span]:
+        for piece in _PIECES.finditer(text):
+            line = piece.group()
+            # Words are split only where a pattern fits: that takes longer than all patterns.
+            if any(it.analyze(line, it.supported_entities, None) for it in chosen):
+                for found in engine.analyze(line, LANGUAGE, score_threshold=score):
+                    kind = found.entity_type.replace("_", " ").lower()
+                    yield Span(piece.start() + found.start, piece.start() + found.end, kind)
+
+    return detect

@@ -1,0 +1,93 @@
+"""Personal data: what several detectors find is one, and presidio is asked only where it is chosen."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator.errors import InputError
+from orchestrator.guards.personal import PersonalGuard, Span
+from tests.guards.measure import SUGGESTED, elsewhere, every_guard, lines, measured
+
+ABSENT = "PRESIDIO IS NOT INSTALLED (pip install 'diffcourt[presidio]'): NOT TESTED"
+MOST_WRONG = 0.02
+
+
+def test_what_two_detectors_find_is_one_and_named_by_the_first() -> None:
+    text = "pay DE89 3704 0044 0532 0130 00 to me, or to you"
+    guard = PersonalGuard([lambda _: [Span(4, 31, "bank account"), Span(35, 37, "name")]])
+    found = guard.look(text)
+    assert found is not None
+    assert found.reason == "personal data: IBAN, name"
+    assert found.text == "pay [IBAN] to [name], or to you"
+
+
+def test_where_finds_overlap_all_of_both_is_covered() -> None:
+    text = "x call +49 30 901820 now"
+    guard = PersonalGuard([lambda _: [Span(2, 10, "order"), Span(18, 24, "word")]])
+    found = guard.look(text)
+    assert found is not None
+    assert found.text == "x [phone number]"
+
+
+def test_presidio_is_not_touched_unless_it_is_asked_for(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "presidio_analyzer", None)
+    monkeypatch.delitem(sys.modules, "orchestrator.guards.presidio", raising=False)
+    assert every_guard()["personal"].look("+49 30 901820")
+    with pytest.raises(ImportError) as missing:
+        every_guard(entities=["EMAIL_ADDRESS"])
+    assert missing.value.name == "presidio_analyzer"
+
+
+@pytest.fixture(scope="module")
+def asked():
+    pytest.importorskip("presidio_analyzer", reason=ABSENT)
+    return every_guard(entities=SUGGESTED)["personal"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("write to jo.doe@gmail.com today", "write to [email address] today"),
+        ("write to jo@example.com, jo@host.test or jo@localhost", None),
+        ("her phone: (212) 555-0123", "her phone: [phone number]"),
+        ("range: (212) 555-0123", None),
+        ("Steuer-Id: T22000129", "Steuer-Id: [de id card]"),
+        ("id 536-90-4399", "id [US social security number]"),  # ours as well: said once
+        ("DNI\n54362315K\n", "DNI\n[es nif]\n"),
+        ("4111 1111 1111 1111", None),
+    ],
+)
+def test_patterns_and_the_words_before_them(asked, text: str, shown: str | None) -> None:
+    found = asked.look(text)
+    assert (found.text if found else None) == shown
+
+
+def test_a_long_line_is_looked_at_in_pieces(asked) -> None:
+    found = asked.look("a" * 5000 + " jo.doe@gmail.com " + "1-" * 5000)
+    assert found is not None
+    assert " [email address] " in found.text
+
+
+def test_ordinary_text_is_left_alone_with_it(asked) -> None:
+    guards = {"personal": asked}
+    for texts in (lines("ordinary"), list(elsewhere(100))):
+        found = measured(texts, guards)
+        assert found.share <= MOST_WRONG, found.hit
+
+
+def test_an_entity_that_needs_a_model_or_is_unknown_is_one_clear_line() -> None:
+    pytest.importorskip("presidio_analyzer", reason=ABSENT)
+    with pytest.raises(InputError) as said:
+        every_guard(entities=["PERSON", "EMAIL_ADDRESS"])
+    assert str(said.value).startswith(
+        "config/guards.yaml asks presidio for PERSON; without a model it knows ABA_ROUTING_NUMBER, "
+    )
+    assert "\n" not in str(said.value)
+
+
+def test_the_page_suggests_what_is_measured() -> None:
+    page = (Path(__file__).parents[2] / "docs/guards.md").read_text("utf-8")
+    part = page.partition("## Personal data by presidio")[2].partition("\n## ")[0]
+    suggested = part.partition("leave ordinary code and prose alone: ")[2].partition(".")[0]
+    assert tuple(suggested.replace("\n", " ").split(", ")) == SUGGESTED
