@@ -74,7 +74,7 @@ def documents(random: Random) -> dict[str, dict[str, Any]]:
             "role": "assistant",
             "model": "m",
             "content": [
-                *([THOUGHT] if random.random() < 0.1 else []),
+                *([dict(THOUGHT)] if random.random() < 0.1 else []),
                 {"type": "text", "text": "Searching."},
                 *({"type": "tool_use", "id": i, "name": name, "input": arguments} for i in ids),
             ],
