@@ -11,6 +11,7 @@
     ├── Interrupted                 the person stopped it; resumable (exit 130)
     ├── ApprovalPending             the run waits for a person's yes or no (exit 3, resumable)
     ├── AnswerPending               the run waits for a person's answer (exit 3, resumable)
+    ├── ProviderRefused             a wrong key or address: no call can work (exit 2, resumable)
     ├── OutputError                 the result could not be written where it was asked for (exit 3)
     ├── FlowError                   a flow's table is wrong, or a handler left it
     ├── ActionFailed                a registered action's handler failed
@@ -102,7 +103,7 @@ class Interrupted(DiffcourtError):
 
     def __init__(self, run_id: str, repo: Path | None = None) -> None:
         self.run_id, self.repo = run_id, repo
-        super().__init__(f"interrupted; continue with: diffcourt resume {run_id}{_at(repo)}")
+        super().__init__(f"interrupted; continue with: {resume_command(run_id, repo)}")
 
 
 class ApprovalPending(DiffcourtError):
@@ -141,6 +142,11 @@ class AnswerPending(DiffcourtError):
         super().__init__(f"a person is asked: {said} Answer with: {answer_command(run_id)}")
 
 
+def resume_command(run_id: str, repo: Path | None = None) -> str:
+    """How to go on with a run, in the repository that the person named."""
+    return f"diffcourt resume {run_id}{_at(repo)}"
+
+
 def answer_command(run_id: str, name: str = "", repo: Path | None = None) -> str:
     """How to answer a question and go on with the run.
 
@@ -154,6 +160,14 @@ def answer_command(run_id: str, name: str = "", repo: Path | None = None) -> str
 
 def _at(repo: Path | None) -> str:
     return f" --repo {shlex.quote(str(repo))}" if repo else ""
+
+
+class ProviderRefused(DiffcourtError):
+    """No call can work until a person has changed a setting; nothing was billed."""
+
+    def of(self, run_id: str, repo: Path | None) -> ProviderRefused:
+        """The same, with how to go on with the run that met it."""
+        return ProviderRefused(f"{self}, then go on with: {resume_command(run_id, repo)}")
 
 
 class OutputError(DiffcourtError):

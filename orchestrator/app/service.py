@@ -36,7 +36,7 @@ from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.records import Done
 from orchestrator.engine.redaction import Redactor
-from orchestrator.errors import ConfigError, InputError, Interrupted
+from orchestrator.errors import ConfigError, InputError, Interrupted, ProviderRefused
 from orchestrator.review.assemble import conclude
 from orchestrator.review.change import wire
 from orchestrator.review.change.intake import from_refs, from_worktree
@@ -167,6 +167,8 @@ def _sit(run: _Run, observer: Observer, begin: Callable[[], Any], backend: str) 
             return anyio.run(_work, run, observer, begin, backend=backend)
         except KeyboardInterrupt:
             raise Interrupted(run.run_id, run.options.repo) from None
+        except ProviderRefused as refusal:
+            raise refusal.of(run.run_id, run.options.repo) from None
 
 
 @contextmanager

@@ -21,6 +21,7 @@ class Model(Protocol):
 
         Raises:
             ModelError: no usable answer came.
+            ProviderRefused: none can come until a person has changed a setting.
         """
 
     def worst_case(self, request: Request) -> Usage:

@@ -12,13 +12,22 @@ from orchestrator import errors
 from orchestrator.engine.limits import NOTHING, Cost
 from orchestrator.engine.redaction import Redactor
 from orchestrator.engine.types import Json, Level
-from orchestrator.errors import DiffcourtError, ModelError, Refused, SandboxError
+from orchestrator.errors import (
+    DiffcourtError,
+    ModelError,
+    ProviderRefused,
+    Refused,
+    SandboxError,
+)
 
 Fault = TypeVar("Fault", bound=DiffcourtError)
 
-RECORDED_FAULTS = (Refused, ModelError, SandboxError)
+RECORDED_FAULTS = (Refused, ModelError, SandboxError, ProviderRefused)
 """How an effect may end other than with a value, and be raised again at replay. Anything else is a
 fault of ours: it is not recorded, the effect stays open and is tried again."""
+
+OPEN = ProviderRefused.__name__
+"""The one that is not raised again: a person changes a setting, and the effect is tried anew."""
 
 
 class Done(Struct, frozen=True):
@@ -53,7 +62,7 @@ class Recorded(Struct, frozen=True):
     @property
     def ended(self) -> bool:
         """Performing it again will not happen."""
-        return self.kind in {"outcome", "refusal"}
+        return self.kind in {"outcome", "refusal"} and self.body.get("error") != OPEN
 
     def cost(self) -> Cost:
         """What it used; for a call whose end nobody saw the most that it can have used."""

@@ -14,7 +14,13 @@ from orchestrator.engine.limits import Account
 from orchestrator.engine.records import Done
 from orchestrator.engine.tasks import task_group
 from orchestrator.engine.types import AgentSpec
-from orchestrator.errors import AnswerPending, ApprovalPending, ReplayMismatch, StoreError
+from orchestrator.errors import (
+    AnswerPending,
+    ApprovalPending,
+    ProviderRefused,
+    ReplayMismatch,
+    StoreError,
+)
 
 
 def agent_account(spec: AgentSpec, key: str, harness: Harness, parent: Account) -> Account:
@@ -33,6 +39,7 @@ async def run_team(
     Raises:
         ApprovalPending: an agent waits for a person's yes or no; the others were let finish.
         AnswerPending: agents wait for a person's answer; names all of their questions.
+        ProviderRefused: no model can be asked; a person has to change a setting first.
     """
     results: dict[int, AgentResult] = {}
     waiting: list[ApprovalPending] = []
@@ -70,7 +77,7 @@ async def run_task(task: Task, harness: Harness, budget: Account) -> AgentResult
                 result = await climb(task, harness, account)
         except TimeoutError:
             result = AgentResult(spec.name, "timeout", detail="it ran out of time")
-        except (AnswerPending, ApprovalPending, ReplayMismatch, StoreError):
+        except (AnswerPending, ApprovalPending, ProviderRefused, ReplayMismatch, StoreError):
             raise
         except Exception as fault:  # one agent's fault is a gap in the result, not the run's end
             result = AgentResult(spec.name, "failed", detail=f"{type(fault).__name__}: {fault}")

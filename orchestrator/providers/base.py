@@ -103,6 +103,7 @@ class ApiModel(ABC):
 
         Raises:
             ModelError: no usable answer came; one line that says what to do.
+            ProviderRefused: none can come, as long as a setting is what it is.
         """
         who = f"{self.name} {request.model}"
         body, lost, failed = self.body(request), 0, 0

@@ -9,7 +9,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from orchestrator.engine.models import MODELS_FILE, Provider
-from orchestrator.errors import ModelError
+from orchestrator.errors import ModelError, ProviderRefused
 from orchestrator.providers.reply import members
 
 RETRIED = frozenset({408, 409, 429, *range(500, 600)})
@@ -17,6 +17,9 @@ RETRIED = frozenset({408, 409, 429, *range(500, 600)})
 
 RATE_LIMITED = frozenset({409, 429})
 """Statuses of a server that is well: they say nothing about its being down."""
+
+NO_USE = frozenset({401, 402, *range(300, 400)})
+"""Statuses that every call meets until a setting is changed."""
 
 _CUT = 200
 _CODE = re.compile(r"[A-Za-z0-9+/=_%-]{28,}")
@@ -45,13 +48,15 @@ def rejected(
     headers: Mapping[str, str],
     body: Any,
     secret: str,
-) -> Transient | ModelError:
+) -> Transient | ModelError | ProviderRefused:
     """What an error status means."""
     said = _said(body, secret)
     if status in RETRIED:
         why = f"status {status}{f' ({said})' if said else ''}"
         return Transient(why, wait=retry_after(headers), down=status not in RATE_LIMITED)
-    return ModelError(_line(provider, model, status, said), billed=False)
+    line = _line(provider, model, status, said)
+    # Neither another try nor another model would fare better.
+    return ProviderRefused(line) if status in NO_USE else ModelError(line, billed=False)
 
 
 def _line(provider: Provider, model: str, status: int, said: str) -> str:

@@ -147,7 +147,7 @@ def _unsure(usage: Usage) -> str:
     return f" (USD {usage.uncertain_usd:.4f} of it uncertain)" if usage.uncertain_usd else ""
 
 
-def _limit(usage: Usage, name: str, shown: Callable[[float], str] = "{:,.6g}".format) -> str:
+def _limit(usage: Usage, name: str, shown: Callable[[float], str] = "{:,.10g}".format) -> str:
     most = usage.limits.get(name, inf)
     return f" of {shown(most)}" if isfinite(most) else ""
 

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from orchestrator.engine.ladder import Task
 from orchestrator.engine.team import run_task
+from orchestrator.guards.claims import ClaimGuard, Rule
 from orchestrator.review.case import Case
 from orchestrator.review.contracts import Form, inlined
 from orchestrator.review.planning import brief
@@ -82,7 +83,16 @@ async def written(case: Case, verdict: Verdict) -> tuple[str, str]:
         return "", "it says nothing"
     if len(said.summary) > LONGEST:
         return "", f"it has {len(said.summary):,} characters, of at most {LONGEST:,}"
-    return said.summary.strip(), ""
+    return _borne_out(said.summary.strip(), verdict), ""
+
+
+def _borne_out(text: str, verdict: Verdict) -> str:
+    """The words, with that said behind a claim that the checks passed when not all did."""
+    if all(check.status in {"passed", "not_applicable"} for check in verdict.required_checks):
+        return text
+    rule = Rule("complete set of checks", ["checks"], frozenset())
+    found = ClaimGuard([rule], frozenset[str]).look(text)
+    return found.text or text if found else text
 
 
 def _every(verdict: Verdict) -> tuple[Finding, ...]:

@@ -129,6 +129,29 @@ def test_killed_between_two_rungs_it_pays_for_nothing_twice(repo: Path, says) ->
     assert asked[0] < asked[1] == asked[2]  # the rung that was reached, and not the first again
 
 
+@pytest.mark.parametrize("status", [401, 307])
+def test_a_key_that_is_refused_in_the_middle_is_one_line_and_the_run_goes_on_with_a_good_one(
+    repo: Path, says, capsys: pytest.CaptureFixture[str], status: int
+) -> None:
+    """Nobody climbs a ladder or asks a person for a wrong key, and nothing is paid twice."""
+    with says(WORK[0], Refuse(status), WORK[1]) as server:
+        assert command(repo, *REVIEW) == 2
+        out, err = capsys.readouterr()
+        (line,) = err.splitlines()
+        setting = "_API_KEY" if status == 401 else "_BASE_URL"
+        assert setting in line
+        run_id = json.loads((command(repo, "runs", "--json"), capsys.readouterr().out)[1])[0]
+        assert line.endswith(f"then go on with: diffcourt resume {run_id['run_id']} --repo {repo}")
+        assert (out, run_id["state"]) == ("", "interrupted")
+        assert command(repo, "resume", "latest", "--json", "-") == 0
+        verdict = json.loads(capsys.readouterr().out)
+        server.finish()
+    assert [agent["status"] for agent in verdict["agents"]] == ["ok", "ok"]
+    assert verdict["escalations"] == []
+    assert verdict["usage"]["model_calls"] == len(server.seen) - 1
+    assert verdict["usage"]["uncertain_tokens"] == 0
+
+
 PATIENT = {
     **POLICY,
     ".diffcourt/config/models.yaml": "calls: {attempts: 4, timeout: 20, deadline: 30, first_wait: "

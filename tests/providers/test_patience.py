@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from provider_kit import MODELS, PROVIDERS, QUICK, bench, request
 
 from orchestrator.engine.models import CallPolicy
-from orchestrator.errors import ModelError
+from orchestrator.errors import ModelError, ProviderRefused
 from orchestrator.providers.breaker import PROBE_PAUSE, Breaker
 from orchestrator.providers.faults import Transient, hide, retry_after
 from orchestrator.providers.retry import Patience
@@ -74,7 +74,8 @@ async def test_what_cannot_work_is_not_tried_again_and_names_the_setting(name, s
     message = f"your key {SECRET} is wrong:\nfix it"
     async with bench(name, [Refuse(status, message)], key="test-key") as used:
         used.model._secret = SECRET
-        with pytest.raises(ModelError, match=rf"\({status}\)") as fault:
+        kind = ProviderRefused if status == 401 else ModelError
+        with pytest.raises(kind, match=rf"\({status}\)") as fault:
             await used.model.respond(request(name))
         assert len(used.server.seen) == 1
     text = str(fault.value)
@@ -87,7 +88,7 @@ async def test_what_cannot_work_is_not_tried_again_and_names_the_setting(name, s
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_a_wrong_key_is_one_line_and_is_in_no_message(name):
     async with bench(name, [says("done")], key=SECRET) as used:
-        with pytest.raises(ModelError, match="did not accept the key") as fault:
+        with pytest.raises(ProviderRefused, match="did not accept the key") as fault:
             await used.model.respond(request(name))
         assert SECRET not in f"{fault.value!r} {used.model!r} {used.events}"
 
@@ -96,7 +97,7 @@ async def test_a_wrong_key_is_one_line_and_is_in_no_message(name):
 async def test_a_redirection_is_not_followed(name):
     line = Refuse(307, headers={"location": "http://127.0.0.1:9/elsewhere"})
     async with bench(name, [line]) as used:
-        with pytest.raises(ModelError, match=r"redirection.*_BASE_URL"):
+        with pytest.raises(ProviderRefused, match=r"redirection.*_BASE_URL"):
             await used.model.respond(request(name))
 
 

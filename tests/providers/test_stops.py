@@ -151,9 +151,9 @@ async def test_unknown_blocks_are_carried_along():
 @pytest.mark.parametrize(
     ("lines", "billed"),
     [
-        ([Refuse(401)], False),
+        ([Refuse(403)], False),
         ([Refuse(429)] * 3, False),
-        ([Cut(5, says("done")), Refuse(401)], True),
+        ([Cut(5, says("done")), Refuse(403)], True),
         ([Refuse(503), Refuse(503), Cut(5, says("done"))], True),
         ([Garble(7, says("done"))], True),
     ],

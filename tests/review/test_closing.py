@@ -14,8 +14,8 @@ from orchestrator.report.text import render
 from orchestrator.review.verdict import Verdict
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.testing.scripted import Line, ScriptedModel, says
-from tests.review.review_kit import Repo, change, review
-from tests.review.team_kit import TEAM, claim, judged, plan, report, script, sums
+from tests.review.review_kit import Repo, bounded, change, review
+from tests.review.team_kit import TEAM, claim, judged, looks, plan, report, script, sums
 
 pytestmark = pytest.mark.anyio
 
@@ -36,6 +36,10 @@ async def store() -> MemoryStore:
 
 def unjudged(settings: Settings) -> Settings:
     return judged(settings).model_copy(update={"judge": False})
+
+
+def once(settings: Settings) -> Settings:
+    return bounded(unjudged(settings), iterations=1)
 
 
 def closed(line: Line, **more: object) -> ScriptedModel:
@@ -105,6 +109,17 @@ async def test_its_words_pass_the_guards_of_all_reports(repo: Repo) -> None:
     assert "F1 stands." in verdict.lead_summary
     assert not [mark for mark in ("http", "<img", "](") if mark in verdict.lead_summary]
     assert {ruling.guard for ruling in verdict.guards} == {"claims", "markup"}
+
+
+async def test_it_cannot_say_that_a_check_passed_which_did_not(repo: Repo) -> None:
+    model = closed(sums("All checks passed. F1 stands."))
+    lines = model._script["security"]
+    lines[0] = looks("invisible_characters", "ruff_security", "taint")
+    verdict = await review(repo, model, adjust=once)
+    assert {c.name: c.status for c in verdict.required_checks}["no-secrets"] == "not_run"
+    assert verdict.lead_summary == (
+        "All checks passed. [not borne out: no complete set of checks ran in this review] F1 stands."
+    )
 
 
 async def test_a_summary_that_cannot_be_paid_for_is_left_out(repo: Repo) -> None:
