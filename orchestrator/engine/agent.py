@@ -182,10 +182,13 @@ async def _ask(context: Context, harness: Harness, key: str, account: Account) -
     async def admit() -> Reservation:
         # Not part of what is asked: a resumed run has another amount left, and the same record.
         nonlocal request, held
-        limit = affordable(model, request, account.left("tokens"), account.left("usd"))
-        if limit >= min(SHORTEST_ANSWER, request.max_tokens):
-            request = replace(request, max_tokens=limit)
         worst = model.worst_case(request)
+        tokens, usd = account.left("tokens"), account.left("usd")
+        if worst.tokens > tokens or worst.usd > usd:
+            limit = affordable(model, request, tokens, usd)
+            if limit >= min(SHORTEST_ANSWER, request.max_tokens):
+                request = replace(request, max_tokens=limit)
+                worst = model.worst_case(request)
         held = Cost(turns=1, tokens=worst.tokens, usd=worst.usd)
         return account.reserve(held)
 

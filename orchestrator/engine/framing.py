@@ -51,7 +51,7 @@ def frame(text: str, nonce: str) -> str:
 
     A model has seen the nonce and may have a tool repeat it, so it is taken out of the text.
     """
-    if nonce:
+    if nonce and nonce.lower() in text.lower():  # to look like this first is ten times as fast
         text = re.sub(re.escape(nonce), "[mark]", text, flags=re.IGNORECASE)
     return f"<untrusted {nonce}>\n{disarmed(text)}\n</untrusted {nonce}>"
 

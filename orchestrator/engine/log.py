@@ -8,6 +8,7 @@ when the log has been idle for a few milliseconds.
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Iterator, Sequence
 
 import anyio
@@ -96,8 +97,9 @@ class Log:
         self._store, self._clock, self._fence = store, clock, fence
         self._last = rows[-1] if rows else None
         self._pending: list[Row] = []
-        self._lock = anyio.Lock(fast_acquire=True)
+        self._written: anyio.Event | None = None  # set when the write under way has ended
         self._dirty = anyio.Event()
+        self._since = 0.0  # no pending row is older, by the monotonic clock
         self._broken: StoreError | None = None
         self._worked, self._opened = seconds_worked(rows), clock.now()
         self._sitting = 1 + sum(row.key.startswith(SITTING) for row in rows)
@@ -149,10 +151,13 @@ class Log:
         self._add(SEAL, place(seq), at, body)
 
     def _add(self, kind: str, key: str, at: float, body: dict[str, Json]) -> None:
-        encoded, seq = canonical(body), self.length + 1
-        chained = row_hash(self.head, seq, kind, key, at, encoded)
+        encoded, newest = canonical(body), self._newest()
+        seq, head = (newest.seq + 1, newest.hash) if newest else (1, GENESIS)
+        chained = row_hash(head, seq, kind, key, at, encoded)
+        if not self._pending:
+            self._since = time.monotonic()
+            self._dirty.set()
         self._pending.append(Row(seq, kind, key, at, encoded, chained))
-        self._dirty.set()
 
     async def flush(self) -> None:
         """Return when everything appended so far is durable.
@@ -163,10 +168,12 @@ class Log:
         if self._broken:
             raise self._broken
         target = self.length
-        while self._pending and self._pending[0].seq <= target:
-            async with self._lock:
-                if self._pending and self._pending[0].seq <= target:
-                    await self._write()
+        while self._waits(target):
+            await self._write()
+
+    def _waits(self, seq: int) -> bool:
+        """Whether a row up to this one is not durable yet."""
+        return bool(self._pending) and self._pending[0].seq <= seq
 
     async def close(self) -> None:
         """Seal, and make what is pending durable, unless an earlier write failed and said so."""
@@ -180,18 +187,22 @@ class Log:
             with anyio.move_on_after(LEASE_SECONDS / 3) as quiet:
                 await self._dirty.wait()
             if quiet.cancelled_caught:
-                async with self._lock:
-                    await self._write()
+                await self._write()
                 continue
-            await anyio.sleep(IDLE_COMMIT_SECONDS)
             self._dirty = anyio.Event()
-            await self.flush()
+            while self._pending:
+                left = self._since + IDLE_COMMIT_SECONDS - time.monotonic()
+                await (anyio.sleep(left) if left > 0 else self.flush())
 
     async def _write(self) -> None:
-        """Hand all pending rows to the store; the caller holds the lock."""
+        """Hand all pending rows to the store; or wait, while others are being handed over."""
         if self._broken:
             raise self._broken
-        batch = list(self._pending)
+        if self._written:
+            await self._written.wait()
+            return
+        batch, self._written = list(self._pending), anyio.Event()
+        self._since = time.monotonic()  # of those that are added meanwhile
         try:
             with anyio.CancelScope(shield=True):
                 await self._store.append(self.run_id, self._fence, batch, LEASE_SECONDS)
@@ -204,3 +215,6 @@ class Log:
             # Written or not, nobody knows: a row after these might leave a hole.
             self._broken = StoreError(f"run {self.run_id} was cut off while it wrote; resume it")
             raise
+        finally:
+            self._written.set()
+            self._written = None

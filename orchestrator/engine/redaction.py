@@ -142,7 +142,7 @@ class Redactor:
 
     def __call__(self, text: str) -> str:
         """The text with every secret in it replaced."""
-        return self._clean([text])[0]
+        return self._clean([text])[0] if self else text
 
     def json(self, value: Json) -> Json:
         """A JSON value with every secret in its strings and keys replaced."""

@@ -144,8 +144,10 @@ def _affordable() -> bool:
     return True
 
 
-class Request(Struct, frozen=True):
+class Request(Struct, frozen=True, eq=False):
     """One call of a model, vendor-neutral.
+
+    Two are equal that ask for the same; ``again`` asks for nothing.
 
     Attributes:
         agent: who asks; providers may ignore it, traces do not.
@@ -166,6 +168,15 @@ class Request(Struct, frozen=True):
     effort: str | None = None
     nonce: str = ""
     again: Callable[[], bool] = _affordable
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Request) and self._asked() == other._asked()
+
+    def __hash__(self) -> int:
+        return hash(self._asked())
+
+    def _asked(self) -> tuple[object, ...]:
+        return tuple(getattr(self, name) for name in self.__struct_fields__ if name != "again")
 
 
 class Response(Struct, frozen=True):

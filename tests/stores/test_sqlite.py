@@ -12,7 +12,7 @@ import pytest
 
 from orchestrator.engine.ports import Row
 from orchestrator.errors import StoreError
-from orchestrator.stores.sqlite import SqliteStore
+from orchestrator.stores.sqlite import PAGE, ROOM_PAGES, SqliteStore
 
 ROW = Row(1, "note", "k", 1.0, b"{}", "h")
 
@@ -98,3 +98,38 @@ def test_many_processes_may_open_a_new_journal_at_once(tmp_path: Path) -> None:
         for _ in range(6)
     ]  # fmt: skip
     assert [racer.communicate()[1] for racer in racers] == [""] * 6
+
+
+@pytest.mark.anyio
+async def test_commits_find_room_in_the_log_and_do_not_make_it_longer(tmp_path: Path) -> None:
+    store, log = SqliteStore(tmp_path / "journal.db"), tmp_path / "journal.db-wal"
+    await store.create("r", 1.0, {})
+    fence = await store.acquire("r", "me", 30)
+    length = log.stat().st_size
+    assert length >= ROOM_PAGES * PAGE
+    assert (tmp_path / "journal.db").stat().st_size < 10 * PAGE
+    rows = [Row(seq, "note", f"k{seq}", 1.0, b"1" * 2000, "h") for seq in range(1, 151)]
+    for row in rows:
+        await store.append("r", fence, [row], 30)
+    assert log.stat().st_size <= length + 10 * PAGE
+    assert await store.rows("r") == rows
+    store.close()
+    assert not log.exists()
+
+
+@pytest.mark.anyio
+async def test_a_journal_of_the_first_layout_goes_on(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "journal.db") as db:
+        db.execute(
+            "CREATE TABLE journal (run TEXT NOT NULL, seq INTEGER NOT NULL, kind TEXT NOT NULL,"
+            " key TEXT NOT NULL, at REAL NOT NULL, body BLOB NOT NULL, hash TEXT NOT NULL,"
+            " PRIMARY KEY (run, seq)) STRICT, WITHOUT ROWID"
+        )
+        db.execute("INSERT INTO journal VALUES ('r', 1, 'note', 'k', 1.0, x'7b7d', 'h')")
+    db.close()
+    store = SqliteStore(tmp_path / "journal.db")
+    await store.create("r", 1.0, {})
+    more = [Row(seq, "note", f"k{seq}", 1.0, b"{}", "h") for seq in range(2, 2000)]
+    await store.append("r", await store.acquire("r", "me", 30), more, 30)
+    assert await store.rows("r") == [ROW, *more]
+    store.close()

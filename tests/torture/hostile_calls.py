@@ -281,9 +281,7 @@ class Session:
             )
             async with open_case(change, journal, opening) as case:
                 specs = case.harness.executor.registry.specs()
-                model.prey = replace(
-                    prey, tools={name: spec.schema for name, spec in specs.items()}
-                )
+                prey.tools = {name: spec.schema for name, spec in specs.items()}
                 intruder = AgentSpec("intruder", "", "", INTRUDER)
                 agents = [
                     *[intruder] * 6,

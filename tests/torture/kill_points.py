@@ -3,6 +3,7 @@
 import atexit
 import random
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +16,9 @@ from tests.torture.sitting import CutAt, Desk, template
 FULL = 100_000
 """All there are."""
 
-WAL_FRAME = 4096 + 24
+WAL_HEADER, WAL_FRAME = 32, 24 + 4096
+"""Bytes; see https://sqlite.org/fileformat.html#walformat."""
+
 KINDS = ("single", "double", "torn")
 
 
@@ -55,9 +58,13 @@ def whole() -> Whole:
 
 def tear(wal: Path, rng: random.Random) -> None:
     """Cut the write-ahead log somewhere in its last frame."""
-    if wal.exists() and (size := wal.stat().st_size) > WAL_FRAME:
-        with wal.open("r+b") as file:
-            file.truncate(size - rng.randrange(1, WAL_FRAME))
+    index = wal.with_name(f"{wal.name.removesuffix('-wal')}-shm")
+    if index.exists():
+        # The file is longer than what is in it; the index has the number of frames at its byte 16.
+        frames = int.from_bytes(index.read_bytes()[16:20], sys.byteorder)
+        if frames:
+            with wal.open("r+b") as file:
+                file.truncate(WAL_HEADER + frames * WAL_FRAME - rng.randrange(1, WAL_FRAME))
 
 
 def attempt(case: Case, desk: Desk, expected: Whole) -> str:
