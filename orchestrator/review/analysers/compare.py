@@ -9,6 +9,7 @@ from orchestrator import __version__
 from orchestrator.errors import SandboxError
 from orchestrator.review.analysers.checks import PACKAGE, named, raws
 from orchestrator.review.analysis import Needs, Report, Side
+from orchestrator.review.change.classify import LINK
 from orchestrator.review.change.types import Change, ChangedFile
 from orchestrator.review.session import Session
 from orchestrator.sandbox.worker import WorkerPool
@@ -55,15 +56,16 @@ class CompareCheck:
         """Run the check; see ``ChangeAnalyser``."""
         if not files:
             return Report(self.name, __version__)
-        trees = {side: list(await self._session.contents.paths(side)) for side in ("base", "head")}
+        trees = {side: await self._session.contents.paths(side) for side in ("base", "head")}
         if self._whole_tree:
             for side, paths in trees.items():
                 await self._session.side(side, [path for path in paths if self.wants(path)])
         job = {
             "base_root": str(base.root),
             "head_root": str(head.root),
-            "base_tree": trees["base"],
-            "head_tree": trees["head"],
+            "base_tree": list(trees["base"]),
+            "head_tree": list(trees["head"]),
+            "head_links": [path for path, (mode, _) in trees["head"].items() if mode == LINK],
             "files": [_as_job(file) for file in files],
             **await self.more(change),
         }

@@ -99,6 +99,8 @@ class Typos(ProgramAnalyser):
         word = message.split("`")[1]
         if len(word) < _SHORTEST or not (word.isascii() and word.islower()):
             return None  # with a capital it is a name as often as a slip
+        if word.replace("eing", "ing") in message.split("`")[3::2]:
+            return None  # requeueing, cueing, ageing: both are written
         line = place["region"]["startLine"]
         return Raw(
             tool=self.name,

@@ -16,6 +16,12 @@ from orchestrator.review.checks.text import Finding, Gap, Source, reply_of
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _COMMENTED = re.compile(r"(?:^|/)(?:tsconfig|jsconfig)[^/]*\.json$|\.jsonc$|(?:^|/)\.[^/]+(?:/|$)")
 _TEMPLATE = re.compile(r"\{\{.*\}\}|\{%.*%\}|<%.*%>")
+# Where templates are kept: what they are filled in to may be JSON or YAML, they need not be.
+_TEMPLATES = re.compile(r"(?:^|/)(?:templates?|charts?|skeletons?|[^/]*cookiecutter[^/]*)/|\{\{")
+# What JSON with comments may have besides: comments, and a comma before a bracket.
+_STRING = r"(?P<string>\"(?:[^\"\\\n]|\\.)*\")"
+_COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[}}\]])")
 # Where what even `newer_python` does not know may be what a newer Python reads.
 _NEWER = re.compile(
     r"^\s*type\s+\w+|\b(?:def|class)\s+\w+\s*\[|\b[rR]?[tT]['\"]|\b[rR]?[fF]['\"]"
@@ -57,13 +63,15 @@ def _json(source: Source) -> Iterator[Finding]:
         seen: set[str] = set()
         twice.extend(key for key, _ in items if key in seen or seen.add(key))  # type: ignore[func-returns-value]
 
+    text = source.text.removeprefix("\ufeff")
+    commented = bool(_COMMENTED.search(source.path))
     try:
-        json.loads(source.text.removeprefix("\ufeff"), object_pairs_hook=pairs)
+        json.loads(_bare(text) if commented else text, object_pairs_hook=pairs)
     except json.JSONDecodeError as fault:
-        if _COMMENTED.search(source.path) or "//" in source.text or "/*" in source.text:
-            raise Gap("JSON with comments, which no parser here reads") from None
-        if _TEMPLATE.search(source.text):
-            raise Gap("a template, not JSON itself") from None
+        if _is_template(source, "JSON"):
+            return
+        if not commented and ("//" in text or "/*" in text):
+            raise Gap("JSON with comments, where none are expected") from None
         last = max(n for n, line in enumerate(source.lines, 1) if line.strip())
         yield Finding("json", min(fault.lineno, last), f"not JSON: {fault.msg}")
     for key in dict.fromkeys(twice):
@@ -73,12 +81,34 @@ def _json(source: Source) -> Iterator[Finding]:
             yield Finding("duplicate-key", places[-1], f"the key {key!r} stands twice")
 
 
+def _bare(text: str) -> str:
+    """JSON with comments without them; every line stays where it is."""
+
+    def kept(match: re.Match[str]) -> str:
+        return match["string"] or "\n" * match[0].count("\n")
+
+    return _LAST_COMMA.sub(kept, _COMMENT.sub(kept, text))
+
+
+def _is_template(source: Source, language: str) -> bool:
+    """Whether a file that does not parse is one by where it stands.
+
+    Raises:
+        Gap: it only looks like one.
+    """
+    if not _TEMPLATE.search(source.text):
+        return False
+    if not _TEMPLATES.search(source.path):
+        raise Gap(f"a template, not {language} itself")
+    return True
+
+
 def _yaml(source: Source) -> Iterator[Finding]:
     try:
         yield from _twice(source)
     except yaml.MarkedYAMLError as fault:
-        if _TEMPLATE.search(source.text):
-            raise Gap("a template, not YAML itself") from None
+        if _is_template(source, "YAML"):
+            return
         mark = fault.problem_mark or fault.context_mark
         at = 1 if mark is None else mark.line + 1
         line = min(at, len(source.lines))

@@ -38,7 +38,8 @@ def run(job: Job) -> dict[str, Any]:
         gone -= _words(job, gaps)
     found: list[Finding] = []
     for page in job["head_tree"] if gone else ():
-        if page.endswith((".md", ".rst")) and not _HISTORY.search(page):
+        prose = page.endswith((".md", ".rst")) and page not in job["head_links"]
+        if prose and not _HISTORY.search(page):
             try:
                 found += _mentions(page, Source(page, read_bytes(job["head_root"], page)), gone)
             except Gap as why:
@@ -64,8 +65,9 @@ def _removed(job: Job, gaps: dict[str, str]) -> set[str]:
 def _words(job: Job, gaps: dict[str, str]) -> set[str]:
     """Every word of head's Python: what stands there in any way is not gone."""
     found: set[str] = set()
+    links = frozenset(job["head_links"])  # what they lead to is read where it stands
     for path in job["head_tree"]:
-        if path.endswith((".py", ".pyi", ".pyx", ".pxd")):
+        if path not in links and path.endswith((".py", ".pyi", ".pyx", ".pxd")):
             try:
                 # Any encoding will do: names are looked for, and most are ASCII.
                 found.update(_WORD.findall(read_bytes(job["head_root"], path).decode("latin-1")))

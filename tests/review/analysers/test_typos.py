@@ -50,7 +50,7 @@ async def test_misspelt_word_is_shown(export: Export, path: str, text: str) -> N
         ),
         ("a.md", "Thanks to Recieve Jones.\n"),
         ("HISTORY.md", "* [`eb51cf5`](http://h/a/b/commit/eb51cf5fb35) - recieve it\n"),
-        ("a.md", "The colour and the color, to organise and to organize.\n"),
+        ("a.md", "The colour and the color, to organise and to organize, requeueing.\n"),
         ("a.py", 'recieve = 1\nx = "recieve"\n'),
         ("a.js", "const recieve = 1;\n"),
         ("a.java", "/**\n * @param recieve what came\n */\n"),

@@ -92,7 +92,11 @@ def test_what_is_fine_stays_quiet(module, name: str, content: str, tmp_path: Pat
     ("name", "content", "says"),
     [
         ("deep.json", b"[" * 50_000, "nested"),
-        ("tsconfig.json", b'{"a": 1, // why\n}', "comments"),
+        ("tsconfig.json", b'{"a": "//", // why\n "b": [1, /* 2 */],\n}\n', None),
+        ("tsconfig.json", b'{"a": 1 // why\n "b": 2}', "not JSON"),
+        ("data.json", b'{"a": 1, // why\n}', "comments"),
+        ("charts/app/templates/a.yaml", b"a: {{ .Values.x }}\nb: {{- if }}\n", None),
+        ("commas.jsonc", b"," * 400_000 + b"/*" * 200_000, "not JSON"),
         ("chart.yaml", b"a: {{ .Values.x }}\nb: {{- if }}\n", "template"),
         ("deep.py", b"x = " + b"(" * 50_000, ""),
         ("wide.py", b"x = '" + b"y" * 1_000_000 + b"'\n", None),

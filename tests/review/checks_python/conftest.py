@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -67,6 +67,7 @@ def compare(tmp_path: Path) -> Compare:
         base: Files,
         head: Files,
         renames: Mapping[str, str] | None = None,
+        links: Sequence[str] = (),
     ) -> dict[str, Any]:
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
         for name, files in (("base", base), ("head", head)):
@@ -76,8 +77,9 @@ def compare(tmp_path: Path) -> Compare:
             "base_root": str(folder / "base"),
             "head_root": str(folder / "head"),
             "files": _changed(base, head, renames or {}),
-            "base_tree": sorted(base),
-            "head_tree": sorted(head),
+            "base_tree": sorted([*base, *links]),
+            "head_tree": sorted([*head, *links]),
+            "head_links": list(links),
         }
         reply: dict[str, Any] = json.loads(json.dumps(module.run(json.loads(json.dumps(job)))))
         for one in reply["findings"]:

@@ -79,6 +79,14 @@ def test_a_page_that_speaks_of_what_is_gone(compare: Callable[..., Any]) -> None
     assert "load_record" in one["message"]
 
 
+def test_links_are_read_where_they_lead(compare: Callable[..., Any]) -> None:
+    base = {"pkg/a.py": "def load_record(path): ...\n", "docs/guide.md": PAGE}
+    head = {"pkg/a.py": "X = 1\n", "docs/guide.md": PAGE}
+    reply = compare(stale_references, base, head, links=["README.md", "pkg/b.py"])
+    assert [one["path"] for one in reply["findings"]] == ["docs/guide.md"]
+    assert reply["gaps"] == {}
+
+
 @pytest.mark.parametrize(
     ("base", "head", "page"),
     [
