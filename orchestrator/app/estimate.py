@@ -11,10 +11,11 @@ from pathlib import Path
 
 import anyio
 
+from orchestrator.app.casework import adjusted
 from orchestrator.app.policy import environment, sources, tier
 from orchestrator.app.pool import new_pool
 from orchestrator.app.providers import offer
-from orchestrator.app.service import BACKEND, adjusted, need_something, take_in
+from orchestrator.app.service import BACKEND, need_something, take_in
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.settings import Settings

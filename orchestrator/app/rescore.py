@@ -19,10 +19,11 @@ from msgspec import Struct, field
 
 from orchestrator.app import coverage, state
 from orchestrator.app.asking import NOBODY, PROBES, Asking, Question, Scores, Serve, open_judge
+from orchestrator.app.casework import adjusted
 from orchestrator.app.policy import environment, sources, tier
 from orchestrator.app.pool import new_pool
 from orchestrator.app.providers import serve
-from orchestrator.app.service import VERDICT, adjusted
+from orchestrator.app.service import VERDICT
 from orchestrator.app.types import ReviewOptions
 from orchestrator.engine import machine
 from orchestrator.engine.agent import AgentResult

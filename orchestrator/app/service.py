@@ -8,64 +8,38 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
-from msgspec import Struct
-from msgspec.structs import asdict, replace
+from anyio import to_thread
+from msgspec.structs import replace
 
 from orchestrator.app import state, waiting
-from orchestrator.app.answers import kept_answers
-from orchestrator.app.approvals import head_now
-from orchestrator.app.coverage import taken_in
 from orchestrator.app.keys import signing_key
-from orchestrator.app.mcp import open_tools
-from orchestrator.app.policy import environment, sources, tier
 from orchestrator.app.pool import new_pool
-from orchestrator.app.providers import serve
-from orchestrator.app.rollback import scopes
 from orchestrator.app.secrets import redactor
-from orchestrator.app.ticker import Ticker
-from orchestrator.app.types import Answer, ReviewOptions
-from orchestrator.catalog.settings import Settings
-from orchestrator.engine import machine
-from orchestrator.engine.approvals import RecordedApprovals
+from orchestrator.app.types import Answer, ReviewOptions, Run
 from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.records import Done
 from orchestrator.engine.redaction import Redactor
+from orchestrator.engine.tasks import task_group
 from orchestrator.errors import ConfigError, InputError, Interrupted, ProviderRefused
-from orchestrator.review.assemble import conclude
 from orchestrator.review.change import wire
 from orchestrator.review.change.intake import from_refs, from_worktree
 from orchestrator.review.change.patch import from_patch
 from orchestrator.review.change.types import Change
-from orchestrator.review.flow import FLOW
-from orchestrator.review.opening import Opening, open_case
-from orchestrator.review.verdict import Verdict
 from orchestrator.sandbox.worker import WorkerPool
-from orchestrator.stores.base import RunStore
 from orchestrator.stores.holder import this_process
+
+if TYPE_CHECKING:
+    from orchestrator.review.verdict import Verdict
 
 VERDICT = "verdict"
 BACKEND = "asyncio"
-
-
-class _Run(Struct, frozen=True):
-    """One sitting of a run: what was asked, and where its things lie."""
-
-    run_id: str
-    options: ReviewOptions
-    folder: Path
-    store: RunStore
-    pool: WorkerPool
-    answer: Answer | None = None
-
-    @property
-    def scratch(self) -> Path:
-        return state.scratch(self.folder, self.run_id)
 
 
 def review(
@@ -89,7 +63,8 @@ def review(
     folder = state.home(options.repo)
     run_id = state.new_run_id()
     with state.open_store(folder) as store:
-        run = _Run(run_id, options, folder, store, pool or new_pool())
+        scratch = state.scratch(folder, run_id)
+        run = Run(run_id, options, folder, scratch, store, pool or new_pool())
         if options.diff is not None:
             state.keep_patch(folder, run_id, options.diff)
         try:
@@ -139,7 +114,8 @@ def resume(
         given["diff"] = state.kept_patch(folder, found.run_id) if given.pop("has_diff") else None
         given["repo"] = Path(given["repo"]) if given["repo"] else None
         options, workers = ReviewOptions(**given), pool or new_pool()
-        run = _Run(found.run_id, options, folder, store, workers, answer)
+        scratch = state.scratch(folder, found.run_id)
+        run = Run(found.run_id, options, folder, scratch, store, workers, answer)
         return _sit(run, observer, _nothing, backend)
 
 
@@ -147,21 +123,12 @@ async def _nothing() -> None:
     """A run that is resumed is in the index already."""
 
 
-async def _begin(run: _Run) -> None:
-    asked = redactor(os.environ).json({"options": _asked(run.options)})
+async def _begin(run: Run) -> None:
+    asked = redactor(os.environ).json({"options": run.options.as_meta()})
     await run.store.create(run.run_id, SystemClock().now(), asked)
 
 
-def _asked(given: ReviewOptions) -> dict[str, Any]:
-    """What was asked for, as the store's index keeps it."""
-    return {
-        **{name: value for name, value in asdict(given).items() if name not in {"diff", "repo"}},
-        "repo": os.fspath(given.repo.absolute()) if given.repo else None,
-        "has_diff": given.diff is not None,
-    }
-
-
-def _sit(run: _Run, observer: Observer, begin: Callable[[], Any], backend: str) -> Verdict:
+def _sit(run: Run, observer: Observer, begin: Callable[[], Any], backend: str) -> Verdict:
     with _terminable():
         try:
             return anyio.run(_work, run, observer, begin, backend=backend)
@@ -191,7 +158,7 @@ def _terminable() -> Iterator[None]:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-async def _work(run: _Run, observer: Observer, begin: Callable[[], Any]) -> Verdict:
+async def _work(run: Run, observer: Observer, begin: Callable[[], Any]) -> Verdict:
     await begin()
     key, holder, redact = signing_key(os.environ), this_process(), redactor(os.environ)
     observer = _discreet(observer, redact)
@@ -202,33 +169,19 @@ async def _work(run: _Run, observer: Observer, begin: Callable[[], Any]) -> Verd
             await waiting.record(journal, run.answer)
         known = journal.noted(VERDICT)
         if known is not None:
+            from orchestrator.review.verdict import Verdict  # noqa: PLC0415 - as below
+
             return Verdict.model_validate(known)
         observer(Event("run_started", journal.elapsed(), detail=run.run_id))
-        change = await take_in(run.options, run.scratch, journal)
+        async with task_group() as group:
+            # Most of the program is imported beside git, which is what this waits for.
+            group.start_soon(to_thread.run_sync, _import_the_rest)
+            change = await take_in(run.options, run.scratch, journal)
+        from orchestrator.app.casework import reviewed  # noqa: PLC0415 - see above
+
         for note in change.notes:
             observer(Event("note", journal.elapsed(), detail=note))
-        ticker = Ticker(observer)
-        opening = Opening(
-            sources=await sources(change),
-            adjust=partial(adjusted, run.options),
-            serve=serve,
-            environment=environment(),
-            tier=tier(),
-            observer=ticker,
-            pool=run.pool,
-            approver=partial(_approver, run, change),
-            rollback=scopes(run.options.repo, run.folder, run.run_id),
-            coverage=partial(
-                taken_in, run.options, state.top(run.options.repo or Path()), run.scratch
-            ),
-            more_tools=partial(open_tools, repo=run.options.repo, environment=os.environ),
-        )
-        with kept_answers(run.options) as answers:
-            opening = replace(opening, answers=answers)
-            async with run.pool, open_case(change, journal, opening) as case:
-                ticker.account = case.budget
-                await machine.run(FLOW, case, journal, ticker)
-                verdict = await conclude(case)
+        verdict = await reviewed(run, change, journal, observer)
         place = waiting.place(journal) if waiting.awaited(verdict) else VERDICT
         journal.note(place, verdict.model_dump(mode="json"))
         await journal.flush()
@@ -236,10 +189,8 @@ async def _work(run: _Run, observer: Observer, begin: Callable[[], Any]) -> Verd
     return verdict
 
 
-def _approver(run: _Run, change: Change, journal: Journal) -> RecordedApprovals:
-    """What a person said counts while the head that they were shown is still the head."""
-    head = partial(head_now, _asked(run.options), change.head)
-    return RecordedApprovals(journal, SystemClock(), head)
+def _import_the_rest() -> None:
+    import_module("orchestrator.app.casework")
 
 
 async def take_in(given: ReviewOptions, scratch: Path, journal: Journal) -> Change:
@@ -267,21 +218,6 @@ async def take_in(given: ReviewOptions, scratch: Path, journal: Journal) -> Chan
         "diff": hashlib.sha256(given.diff).hexdigest() if given.diff is not None else None,
     }
     return wire.from_json(await journal.effect("intake", asked, perform))
-
-
-def adjusted(options: ReviewOptions, settings: Settings) -> Settings:
-    """The settings with what the person said on top."""
-    bounds = {
-        "iterations": options.max_iterations,
-        "tool_calls": options.max_tool_calls,
-        "minutes": options.max_minutes,
-        "usd": options.max_usd,
-    }
-    said = {name: value for name, value in bounds.items() if value is not None}
-    chosen = {"provider": options.provider, "pattern": options.pattern}
-    update: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
-    update["bounds"] = settings.bounds.model_copy(update=said)
-    return settings.model_copy(update=update)
 
 
 def _discreet(observer: Observer, redact: Redactor) -> Observer:

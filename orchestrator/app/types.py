@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 if TYPE_CHECKING:
     from orchestrator.errors import ConfigError
     from orchestrator.review.verdict import Verdict
+    from orchestrator.sandbox.worker import WorkerPool
+    from orchestrator.stores.base import RunStore
 
 
 class ReviewOptions(Struct, frozen=True):
@@ -42,12 +46,36 @@ class ReviewOptions(Struct, frozen=True):
     coverage: Sequence[str] | None = None
     no_cache: bool = False
 
+    def as_meta(self) -> dict[str, Any]:
+        """What was asked for, as the store's index keeps it: the diff itself lies beside it."""
+        told = {name: value for name, value in asdict(self).items() if name not in {"diff", "repo"}}
+        repo = os.fspath(self.repo.absolute()) if self.repo else None
+        return {**told, "repo": repo, "has_diff": self.diff is not None}
+
 
 class Answer(Struct, frozen=True):
     """What a person says to a question of a run; ``to`` is its name, empty for the only one."""
 
     text: str
     to: str = ""
+
+
+class Run(Struct, frozen=True):
+    """One sitting of a run: what was asked, and where its things lie.
+
+    Attributes:
+        folder: where runs are kept.
+        scratch: where this one keeps what lies beside its journal.
+        answer: what a person says to what the run asked.
+    """
+
+    run_id: str
+    options: ReviewOptions
+    folder: Path
+    scratch: Path
+    store: RunStore
+    pool: WorkerPool
+    answer: Answer | None = None
 
 
 class RunInfo(Struct, frozen=True):

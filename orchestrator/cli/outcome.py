@@ -50,19 +50,19 @@ def deliver(
     Raises:
         DiffcourtError: the work failed, or its result could not be written.
     """
-    gc.disable()  # what is imported is no garbage, and there is much of it to look through
+    gc.set_threshold(100_000)  # what is imported is no garbage, and there is much to look through
     from orchestrator import app
 
     with app.workers(args.repo) as pool:
         from orchestrator.app import service  # noqa: F401 - most of what there is to import
-        from orchestrator.report.text import render
         from orchestrator.report.view import choose_view
 
-        gc.enable()
         with choose_view(sys.stderr, args.quiet) as view:
             verdict = work(view, pool)
     if target is not None:
         target.write(verdict.model_dump(mode="json"))
+    from orchestrator.report.text import render
+
     on_stdout = target is not None and target.to_stdout
     if not (on_stdout and args.quiet):
         stream = sys.stderr if on_stdout else sys.stdout

@@ -1,4 +1,10 @@
-"""All checks, and with them what they need: imported once by the process that forks the workers."""
+"""All checks, and what they need: imported once by the process that forks the workers.
+
+That process waits for the review to get to its checks, so what only some files need is here as well.
+"""
+
+import ast_grep_py
+import markdown_it
 
 from orchestrator.review.checks import (
     api_breakage,
@@ -21,6 +27,7 @@ from orchestrator.review.checks import (
 
 __all__ = [
     "api_breakage",
+    "ast_grep_py",
     "changelog",
     "complexity",
     "conflict",
@@ -31,6 +38,7 @@ __all__ = [
     "invisible",
     "layering",
     "links",
+    "markdown_it",
     "parsing",
     "secrets",
     "stale_references",

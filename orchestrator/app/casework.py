@@ -1,0 +1,80 @@
+"""A review from its change to its verdict: wires the flow to what is outside, and runs it."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from orchestrator.app import state
+from orchestrator.app.answers import kept_answers
+from orchestrator.app.approvals import head_now
+from orchestrator.app.coverage import taken_in
+from orchestrator.app.mcp import open_tools
+from orchestrator.app.policy import environment, sources, tier
+from orchestrator.app.providers import serve
+from orchestrator.app.rollback import scopes
+from orchestrator.app.ticker import Ticker
+from orchestrator.app.types import ReviewOptions, Run
+from orchestrator.catalog.settings import Settings
+from orchestrator.engine import machine
+from orchestrator.engine.approvals import RecordedApprovals
+from orchestrator.engine.events import Observer
+from orchestrator.engine.journal import Journal
+from orchestrator.engine.ports import SystemClock
+from orchestrator.review.assemble import conclude
+from orchestrator.review.change.types import Change
+from orchestrator.review.flow import FLOW
+from orchestrator.review.opening import Opening, open_case
+from orchestrator.review.verdict import Verdict
+
+
+async def reviewed(run: Run, change: Change, journal: Journal, observer: Observer) -> Verdict:
+    """Run the flow over a change.
+
+    Raises:
+        DiffcourtError: it cannot be reviewed; says what to do.
+    """
+    options, ticker = run.options, Ticker(observer)
+    top = state.top(options.repo or Path())
+    with kept_answers(options) as answers:
+        opening = Opening(
+            sources=await sources(change),
+            adjust=partial(adjusted, options),
+            serve=serve,
+            environment=environment(),
+            tier=tier(),
+            observer=ticker,
+            pool=run.pool,
+            approver=partial(_approver, run, change),
+            rollback=scopes(options.repo, run.folder, run.run_id),
+            coverage=partial(taken_in, options, top, run.scratch),
+            more_tools=partial(open_tools, repo=options.repo, environment=os.environ),
+            answers=answers,
+        )
+        async with run.pool, open_case(change, journal, opening) as case:
+            ticker.account = case.budget
+            await machine.run(FLOW, case, journal, ticker)
+            return await conclude(case)
+
+
+def _approver(run: Run, change: Change, journal: Journal) -> RecordedApprovals:
+    """What a person said counts while the head that they were shown is still the head."""
+    head = partial(head_now, run.options.as_meta(), change.head)
+    return RecordedApprovals(journal, SystemClock(), head)
+
+
+def adjusted(options: ReviewOptions, settings: Settings) -> Settings:
+    """The settings with what the person said on top."""
+    bounds = {
+        "iterations": options.max_iterations,
+        "tool_calls": options.max_tool_calls,
+        "minutes": options.max_minutes,
+        "usd": options.max_usd,
+    }
+    said = {name: value for name, value in bounds.items() if value is not None}
+    chosen = {"provider": options.provider, "pattern": options.pattern}
+    update: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
+    update["bounds"] = settings.bounds.model_copy(update=said)
+    return settings.model_copy(update=update)
