@@ -80,8 +80,8 @@ class Found(Struct, frozen=True):
         rejected: whose does not; each with a ``reason``.
     """
 
-    findings: list[dict[str, Any]]
-    rejected: list[dict[str, Any]]
+    findings: list[dict[str, Any]] = []
+    rejected: list[dict[str, Any]] = []
 
 
 def _place(rules: RuleTable, raw: Raw, files: _Reader) -> Placed | None:

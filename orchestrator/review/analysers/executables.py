@@ -14,6 +14,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import anyio
+
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox.box import Box, Limits
 from orchestrator.sandbox.process import run
@@ -90,7 +92,7 @@ class Program:
         self._limits = limits
         self._search = search
         self._most = most
-        self._version = ""
+        self._asking, self._version = anyio.Lock(), ""
 
     def find(self) -> str:
         """The executable's absolute path.
@@ -132,12 +134,13 @@ class Program:
         Raises:
             SandboxError: it is not installed, or does not start.
         """
-        if not self._version:
-            done = await run([self.find(), "--version"], box=Box(), limits=self._limits)
-            stated = re.search(rb"\d+(?:\.\d+)+", done.stdout)
-            if done.code != 0 or stated is None:
-                raise ProgramFailed(self.name, done.code, done.stderr)
-            self._version = stated[0].decode()
+        async with self._asking:
+            if not self._version:
+                done = await run([self.find(), "--version"], box=Box(), limits=self._limits)
+                stated = re.search(rb"\d+(?:\.\d+)+", done.stdout)
+                if done.code != 0 or stated is None:
+                    raise ProgramFailed(self.name, done.code, done.stderr)
+                self._version = stated[0].decode()
         return self._version
 
     async def json(

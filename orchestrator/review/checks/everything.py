@@ -1,6 +1,6 @@
 """All checks, and what they need: imported once by the process that forks the workers.
 
-That process waits for the review to get to its checks, so what only some files need is here as well.
+It waits until the review gets to its checks, so what only some files need is here as well.
 """
 
 import ast_grep_py

@@ -10,10 +10,9 @@ import anyio
 from msgspec import Struct, field
 
 from orchestrator.engine.ports import CallContext
-from orchestrator.engine.tasks import task_group
 from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.errors import SandboxError
-from orchestrator.review.analysis import ChangeAnalyser, Needs, Report, SideAnalyser
+from orchestrator.review.analysis import ChangeAnalyser, Needs, Report, Side, SideAnalyser
 from orchestrator.review.change.types import ChangedFile
 from orchestrator.review.evidence import Found, as_reported, brought_in
 from orchestrator.review.session import Session
@@ -134,7 +133,10 @@ class Analysis:
 
 
 class SideTool(Analysis):
-    """A tool over an analyser of one side: it runs on both, and the difference is what is new."""
+    """A tool over an analyser of one side: what it finds in head and not in base is new.
+
+    Most changes leave most analysers nothing to say: base is looked at when head has something.
+    """
 
     def __init__(
         self, name: str, description: str, analyser: SideAnalyser, session: Session
@@ -151,23 +153,15 @@ class SideTool(Analysis):
         scope = select(session, paths, analyser.needs, analyser)
         head_paths = [file.path for file in scope.files if file.in_head]
         base_paths = [file.old_path or file.path for file in scope.files if file.in_base]
-        base_side, _ = await session.side("base", base_paths)
         head_side, unwritten = await session.side("head", head_paths)
-        reports: dict[str, Report] = {}
-
-        async def look(name: str, paths: list[str]) -> None:
-            side = base_side if name == "base" else head_side
-            wanted = [path for path in paths if analyser.wants(path)]
-            async with session.slots:
-                reports[name] = await _guarded(analyser, side, wanted)
-
-        async with task_group() as group:
-            group.start_soon(look, "base", base_paths)
-            group.start_soon(look, "head", [path for path in head_paths if path not in unwritten])
-        base, head = reports["base"], reports["head"]
-        # Where base could not be read there is nothing to compare with: only added lines count.
-        blind = frozenset(f.path for f in scope.files if (f.old_path or f.path) in base.gaps)
-        found = brought_in(session, base, head, (base_side, head_side), blind=blind)
+        head = await self._report(head_side, [p for p in head_paths if p not in unwritten])
+        base, found = Report(head.tool, head.version), Found()
+        if head.findings:  # else none of them is new, whatever base holds
+            base_side, _ = await session.side("base", base_paths)
+            base = await self._report(base_side, base_paths)
+            # Where base could not be read there is nothing to compare with: only added lines count.
+            blind = frozenset(f.path for f in scope.files if (f.old_path or f.path) in base.gaps)
+            found = brought_in(session, base, head, (base_side, head_side), blind=blind)
         gaps = {**scope.gaps, **unwritten, **head.gaps}
         deleted = frozenset(file.path for file in scope.files if file.status == "deleted")
         whole = Report(
@@ -179,12 +173,13 @@ class SideTool(Analysis):
         )
         return as_observation(whole, found, gaps, scope.files)
 
-
-async def _guarded(analyser: SideAnalyser, side: Any, paths: list[str]) -> Report:
-    try:
-        return await analyser.run(side, paths)
-    except SandboxError as fault:
-        return Report(analyser.name, "", error=str(fault))
+    async def _report(self, side: Side, paths: Sequence[str]) -> Report:
+        analyser = self._analyser
+        async with self._session.slots:
+            try:
+                return await analyser.run(side, [path for path in paths if analyser.wants(path)])
+            except SandboxError as fault:
+                return Report(analyser.name, "", error=str(fault))
 
 
 class ChangeTool(Analysis):
