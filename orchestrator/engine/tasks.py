@@ -1,12 +1,16 @@
-"""A task group whose single failure comes out as itself."""
+"""A task group whose single failure comes out as itself, and two things done side by side."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
+
+One = TypeVar("One")
+Other = TypeVar("Other")
 
 
 def _leaves(fault: BaseException) -> list[BaseException]:
@@ -35,3 +39,18 @@ async def task_group() -> AsyncIterator[TaskGroup]:
             if other is not first:
                 first.add_note(f"also failed: {type(other).__name__}: {other}")
         raise first from first.__cause__
+
+
+async def both(
+    one: Callable[[], Awaitable[One]], other: Callable[[], Awaitable[Other]]
+) -> tuple[One, Other]:
+    """What two calls give that run side by side; where one fails, the other is cancelled."""
+    beside: list[Other] = []
+
+    async def keep() -> None:
+        beside.append(await other())
+
+    async with task_group() as group:
+        group.start_soon(keep)
+        first = await one()
+    return first, beside[0]

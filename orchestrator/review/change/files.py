@@ -4,10 +4,12 @@ import io
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import PurePosixPath
 
 from msgspec.structs import replace
 
+from orchestrator.engine.tasks import both
 from orchestrator.errors import InputError
 from orchestrator.review.change.blobs import Blobs, sizes
 from orchestrator.review.change.classify import (
@@ -51,8 +53,10 @@ async def changed_files(git: Git, base_tree: str, head_tree: str) -> tuple[Chang
     for path in (path for file in files for path in (file.path, file.old_path) if path):
         if why := unsafe(path):
             raise InputError(f"{short(path, 80)} is no name that git would check out: {why}")
-    files, looks = await describe(git, base_tree, files)
-    pairs = await _numbers(git, base_tree, head_tree, files, looks)
+    (files, looks), told = await both(
+        partial(describe, git, base_tree, files), partial(_diff, git, base_tree, head_tree, files)
+    )
+    pairs = await _numbers(git, told, files, looks)
     return tuple(_numbered(file, looks, pairs) for file in files)
 
 
@@ -87,6 +91,11 @@ async def describe(
     Raises:
         InputError: a blob is missing from this clone.
     """
+    looks, policy = await both(partial(_looks, git, files), partial(_policy, git, base_tree, files))
+    return [classify(file, looks, policy) for file in files], looks
+
+
+async def _looks(git: Git, files: Sequence[ChangedFile]) -> dict[str, Look]:
     wanted = {
         blob: None
         for file in files
@@ -100,8 +109,7 @@ async def describe(
 
     async with Blobs(git) as blobs:
         await blobs.each([blob for blob, seen in looks.items() if seen.size <= LARGE], keep)
-    policy = await _policy(git, base_tree, files)
-    return [classify(file, looks, policy) for file in files], looks
+    return looks
 
 
 async def _policy(git: Git, base_tree: str, files: Sequence[ChangedFile]) -> Policy:
@@ -151,8 +159,26 @@ def _is_text(blob: str | None, mode: str | None, looks: Mapping[str, Look]) -> b
     return regular and seen is not None and not seen.binary and seen.size <= LARGE
 
 
+_FLAGS = ("-U0", "--full-index", *PLAIN_DIFF)
+
+
+async def _diff(git: Git, base: str, head: str, files: Sequence[ChangedFile]) -> bytes:
+    """The hunks of what is on both sides; nothing where it is too much to hold together."""
+    if not any(
+        file.old_blob and file.new_blob and file.old_blob != file.new_blob for file in files
+    ):
+        return b""
+    try:
+        return await git.run(
+            "diff-tree", "-r", "-p", "-M", RENAME_LIMIT, "--diff-filter=MR", *_FLAGS, base, head,
+            limits=replace(LIMITS, output=_DIFF_AT_ONCE),
+        )  # fmt: skip
+    except InputError:
+        return b""
+
+
 async def _numbers(
-    git: Git, base: str, head: str, files: Sequence[ChangedFile], looks: Mapping[str, Look]
+    git: Git, told: bytes, files: Sequence[ChangedFile], looks: Mapping[str, Look]
 ) -> dict[tuple[str, str], Lines]:
     """Changed lines by pair of blobs: a pair needs no file name, and names can hold anything."""
     wanted = {
@@ -164,20 +190,10 @@ async def _numbers(
         and _is_text(file.old_blob, file.old_mode, looks)
         and _is_text(file.new_blob, file.new_mode, looks)
     }
-    if not wanted:
-        return {}
-    flags = ("-U0", "--full-index", *PLAIN_DIFF)
-    try:
-        told = await git.run(
-            "diff-tree", "-r", "-p", "-M", RENAME_LIMIT, "--diff-filter=MR", *flags, base, head,
-            limits=replace(LIMITS, output=_DIFF_AT_ONCE),
-        )  # fmt: skip
-    except InputError:
-        told = b""  # one by one, then: together they are too much to hold
-    pairs = dict(_hunks(told))
+    pairs = dict(_hunks(told)) if wanted else {}
     # Attributes of this clone may call a text binary; asked for as text it has lines all the same.
     for old, new in sorted(wanted - pairs.keys()):
-        pairs.update(_hunks(await git.run("diff", "--text", *flags, old, new)))
+        pairs.update(_hunks(await git.run("diff", "--text", *_FLAGS, old, new)))
     return pairs
 
 

@@ -8,11 +8,13 @@ goes through :class:`Git`, which turns all of them off and reads contents by obj
 import os
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from orchestrator.engine.tasks import both
 from orchestrator.errors import DiffcourtError, InputError, SandboxError, StoreError
 from orchestrator.review.change.layout import found_from, parts
 from orchestrator.review.change.neutral import (
@@ -137,14 +139,15 @@ class Git(Struct, frozen=True):
             raise InputError(f"{short(str(repo))} is no directory; name a checkout with --repo")
         git = program()
         box = Box(found_from(place))
-        version = await _execute([git, "version"], box, place)
+        argv = [git, *options(), "rev-parse", "--absolute-git-dir"]
+        version, found = await both(
+            partial(_execute, [git, "version"], box, place), partial(_execute, argv, box, place)
+        )
         told = re.search(rb"(\d+)\.(\d+)", version.stdout)
         if version.code or not told:
             raise InputError(f"{git} does not work; install git 2.31 or later")
         if (int(told[1]), int(told[2])) < MINIMUM:
             raise InputError(f"git {told[0].decode()} is too old; install git 2.31 or later")
-        argv = [git, *options(), "rev-parse", "--absolute-git-dir"]
-        found = await _execute(argv, box, place)
         if found.code:
             hint = "" if b"not a git repository" in found.stderr else f" ({_why(found.stderr)})"
             raise InputError(f"{short(str(repo))} is not a git repository{hint}")
@@ -231,14 +234,18 @@ class Git(Struct, frozen=True):
         shown = short(repr(ref), 80)
         if not ref or ref.startswith("-"):
             raise InputError(f"{shown} is no name of a commit; give a branch, tag or commit id")
-        found = await self.attempt("rev-parse", "--verify", ref)
-        if b"is ambiguous" in found.stderr:
-            raise InputError(
-                f"{shown} is ambiguous; name it in full: refs/heads/…, refs/tags/… or a commit id"
-            )
-        oid = found.stdout.decode("utf-8", "replace").strip()
-        if found.code or not OID.fullmatch(oid):
+        for name in (f"{ref}^{{commit}}", ref):  # ":/text" takes no suffix
+            found = await self.attempt("rev-parse", "--verify", name)
+            if b"is ambiguous" in found.stderr:
+                full = "refs/heads/…, refs/tags/… or a commit id"
+                raise InputError(f"{shown} is ambiguous; name it in full: {full}")
+            oid = found.stdout.decode("utf-8", "replace").strip()
+            if not found.code and OID.fullmatch(oid):
+                break
+        else:
             raise InputError(await self._unknown(ref, shown))
+        if name != ref:
+            return oid
         peeled = await self.attempt("rev-parse", "--verify", "--quiet", f"{oid}^{{commit}}")
         if peeled.code:
             if (await self.attempt("cat-file", "-e", oid)).code:

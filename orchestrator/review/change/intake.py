@@ -1,9 +1,12 @@
 """From what a person names to a :class:`Change`: two commits, or a commit and the work tree."""
 
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from orchestrator.engine.tasks import both
 from orchestrator.review.change.files import changed_files
 from orchestrator.review.change.git import OID, Git
 from orchestrator.review.change.types import Change, ChangedFile
@@ -16,6 +19,7 @@ _DEFAULTS = (
     "refs/remotes/origin/main",
     "refs/remotes/origin/master",
 )
+_DIRTY = "the work tree has changes that are not committed; they are not reviewed (--worktree)"
 
 
 def _brief(name: str) -> str:
@@ -144,12 +148,14 @@ async def from_refs(repo: Path, base: str | None, head: str | None) -> Change:
     git = await Git.open(repo)
     tip = await git.commit("HEAD" if head is None else head)
     start = await (_default_base(git, tip) if base is None else _named_base(git, base, tip))
-    notes: tuple[str, ...] = ()
-    if head is None and await is_dirty(git, repo, tip):
-        notes = (
-            "the work tree has changes that are not committed; they are not reviewed (--worktree)",
-        )
-    return await between(git, start, tip, await git.tree(tip), notes=notes)
+    if head is not None:
+        return await _up_to(git, start, tip)
+    change, dirty = await both(partial(_up_to, git, start, tip), partial(is_dirty, git, repo, tip))
+    return replace(change, notes=(*change.notes, _DIRTY)) if dirty else change
+
+
+async def _up_to(git: Git, start: Base, tip: str) -> Change:
+    return await between(git, start, tip, await git.tree(tip))
 
 
 async def named_or_head(git: Git, base: str | None) -> Base:
