@@ -55,6 +55,17 @@ def test_each_command_helps_within_eighty_columns(
     assert max(map(len, lines)) <= 80
 
 
+def test_a_review_begins_without_what_it_needs_later() -> None:
+    """Its intake waits for git; the models and parsers are imported meanwhile."""
+    heavy = {"pydantic", "yaml", "networkx", "griffe", "orchestrator.review.flow"}
+    code = (
+        "import sys, orchestrator.cli.review, orchestrator.app.service; "
+        f"print([m for m in sys.modules if m in {heavy!r}])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 def test_only_the_chosen_command_is_imported() -> None:
     code = (
         "import sys; from orchestrator.cli.main import main; main(['schema', '--help']); "

@@ -1,0 +1,65 @@
+"""Which sides of a change an analyser is asked about."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from orchestrator.engine.ports import CallContext
+from orchestrator.review.analysers.executables import Program
+from orchestrator.review.analysers.ruff import Ruff
+from orchestrator.review.analysis import Report, Side
+from orchestrator.review.tools.analysis import SideTool
+from tests.review.review_kit import change, session_of
+
+pytestmark = pytest.mark.anyio
+CONTEXT = CallContext("", "", 60)
+EVAL = "def run(name):\n    return eval(name)\n"
+
+
+class Watched(Ruff):
+    """Ruff that says which sides it was asked about."""
+
+    def __init__(self) -> None:
+        super().__init__({"S307"}, Program("ruff", self.package))
+        self.asked: list[str] = []
+
+    async def run(self, side: Side, paths: Sequence[str]) -> Report:
+        self.asked.append(side.name)
+        return await super().run(side, paths)
+
+
+@pytest.mark.parametrize(
+    ("base", "head", "asked", "new"),
+    [
+        ("x = 1\n", "x = 2\n", ["head"], 0),
+        (EVAL, "x = 2\n", ["head"], 0),
+        ("x = 1\n", EVAL, ["head", "base"], 1),
+        (EVAL, "x = 2\n" + EVAL, ["head", "base"], 0),
+        (EVAL, EVAL + "\n\ndef more(x):\n    return eval(x + 1)\n", ["head", "base"], 1),
+    ],
+    ids=["silent", "mended", "brought-in", "was-there", "one-more"],
+)
+async def test_base_is_asked_when_head_has_something(
+    tmp_path: Path, base: str, head: str, asked: list[str], new: int
+) -> None:
+    repo, ruff = change(tmp_path, {"app.py": base}, {"app.py": head}), Watched()
+    async with session_of(repo) as session:
+        seen = await SideTool("ruff_security", "", ruff, session).run({}, CONTEXT)
+    assert (ruff.asked, len(seen.data["findings"])) == (asked, new)
+    assert seen.data["examined"] == ["app.py"]
+    assert seen.data["version"]
+
+
+async def test_a_program_that_states_no_version_has_said_nothing(tmp_path: Path) -> None:
+    program = tmp_path / "bin/ruff"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\ncase "$1" in --version) exit 3;; esac\necho "[]"\n')
+    program.chmod(0o755)
+    ruff = Ruff({"S307"}, Program("ruff", "ruff", search=str(program.parent)))
+    repo = change(tmp_path / "repo", {"app.py": "x = 1\n"}, {"app.py": EVAL})
+    async with session_of(repo) as session:
+        seen = await SideTool("ruff_security", "", ruff, session).run({}, CONTEXT)
+    assert not seen.ok
+    assert "exit code 3" in seen.data["error"]
+    assert seen.data["examined"] == []
