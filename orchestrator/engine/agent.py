@@ -17,6 +17,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from orchestrator.engine.calls import another_try
 from orchestrator.engine.canonical import is_json
 from orchestrator.engine.choice import Choice, as_named
 from orchestrator.engine.context import Context, equipped
@@ -193,14 +194,7 @@ async def _ask(context: Context, harness: Harness, key: str, account: Account) -
         return account.reserve(held)
 
     def again() -> bool:
-        # What is held stays for the next try; the lost one is booked now, at its worst.
-        lost = replace(held, turns=0)
-        try:
-            account.reserve(lost).settle(lost)
-        except BudgetExhausted:
-            return False
-        journal.begin_again(f"{key}/model")
-        return True
+        return another_try(journal, f"{key}/model", account, held)
 
     async def perform() -> Done:
         response = await model.respond(replace(request, again=again))

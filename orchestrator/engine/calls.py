@@ -6,9 +6,12 @@ from collections.abc import Callable
 from typing import Literal
 
 from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.journal import Journal
+from orchestrator.engine.limits import Account, Cost
+from orchestrator.errors import BudgetExhausted
 
 CALLS = "calls/"
 """Notes under this key are what happened around calls, in the order in which it did."""
@@ -70,6 +73,25 @@ class Relay:
             observer(Event("note", journal.elapsed(), event.agent, key=key, detail=str(event)))
 
         self._listener = keep
+
+
+def another_try(journal: Journal, key: str, account: Account, held: Cost) -> bool:
+    """Book a try whose reply was lost at its worst case; what is held stays for the next one.
+
+    Args:
+        key: of the call that is under way.
+        held: its reservation.
+
+    Returns:
+        False where both do not fit the budget: then there is no next one.
+    """
+    lost = replace(held, turns=0)
+    try:
+        account.reserve(lost).settle(lost)
+    except BudgetExhausted:
+        return False
+    journal.begin_again(key)
+    return True
 
 
 def say_once(journal: Journal, sentence: str) -> None:

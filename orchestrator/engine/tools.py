@@ -26,6 +26,7 @@ class ToolPolicy(Struct, frozen=True):
         allow: agent → the only tools it may call, on top of its own list; absent: its own list.
         deny: agent → tools it may not call.
         failures, pause: when a tool is left alone, see ``ToolBreaker``.
+        sensitive: tags; tools that carry one give way where an agent has more than can be shown.
     """
 
     environment: str = "local"
@@ -35,6 +36,7 @@ class ToolPolicy(Struct, frozen=True):
     deny: Mapping[str, frozenset[str]] = field(default_factory=dict)
     failures: Mapping[str, int] = field(default_factory=dict)
     pause: Mapping[str, int] = field(default_factory=dict)
+    sensitive: frozenset[str] = frozenset()
 
     def refusal(self, agent: AgentSpec, tool: ToolSpec) -> str | None:
         """Why this agent may not call this tool here; None when it may."""
@@ -131,10 +133,16 @@ class Registry:
             raise InvalidArguments(f"{name}: " + "; ".join(faults[:5]))
 
     def shown_to(self, agent: AgentSpec, policy: ToolPolicy) -> tuple[ToolSpec, ...]:
-        """What an agent's model is shown: its own tools, in order, that it may call here."""
-        shown = [
+        """What an agent's model is shown: its own tools, in order, that it may call here.
+
+        Of too many those are left out first that a guard would refuse for their tags, then the last
+        of its list.
+        """
+        able = [
             self._tools[name].spec
             for name in agent.tools
             if name in self._tools and policy.refusal(agent, self._tools[name].spec) is None
         ]
-        return tuple(shown[:SHOWN_AT_MOST])
+        first = sorted(able, key=lambda tool: bool(tool.tags & policy.sensitive))
+        kept = {tool.name for tool in first[:SHOWN_AT_MOST]}
+        return tuple(tool for tool in able if tool.name in kept)

@@ -173,7 +173,8 @@ class ApiModel(ABC):
         except sdk.APIConnectionError as fault:
             kind = type(fault.__cause__).__name__
             never_sent = kind in {"ConnectError", "ConnectTimeout"}
-            raise Transient(f"no connection ({kind})", lost=not never_sent) from None
+            where = f"; is {self.provider.base_url_env} right?" if never_sent else ""
+            raise Transient(f"no connection ({kind}{where})", lost=not never_sent) from None
         except Unusable as fault:
             raise ModelError(f"{self.name} {model} sent too much: {fault}") from None
         except Exception as fault:

@@ -199,6 +199,7 @@ def _executor(
         deny={name: frozenset(access.deny) for name, access in given.agents.items()},
         failures=given.per_tool("failures"),
         pause=given.per_tool("pause"),
+        sensitive=frozenset(given.sensitive),
     )
     return Executor(
         registry,

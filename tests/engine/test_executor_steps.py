@@ -19,7 +19,7 @@ from orchestrator.engine.agent import Harness
 from orchestrator.engine.guards import RateGuard, RepetitionGuard, SensitiveGuard
 from orchestrator.engine.limits import Account
 from orchestrator.engine.ports import GuardedCall, Ruling
-from orchestrator.engine.tools import ToolPolicy, validator
+from orchestrator.engine.tools import Registry, ToolPolicy, validator
 from orchestrator.engine.types import Json, Level, Observation, ToolCall, ToolResult
 from orchestrator.testing.scripted import ScriptedModel
 
@@ -294,3 +294,16 @@ async def test_our_secrets_stand_nowhere_in_the_journal() -> None:
 def test_half_a_character_is_a_fault_of_the_arguments_and_no_crash(text: str) -> None:
     faults = validator({"type": "object", "properties": {"text": {"enum": ["a", "b"]}}})
     assert "not the JSON that schemas speak of" in faults({"text": text})[0]
+
+
+def test_of_too_many_tools_those_with_refused_tags_are_left_out_first_then_the_last() -> None:
+    network = frozenset({"network"})
+    tools = [Echo(f"t{n}", tags=network if n in {0, 5} else frozenset()) for n in range(23)]
+    names = [tool.spec.name for tool in tools]
+    registry, policy = Registry(tools), ToolPolicy(sensitive=network)
+
+    def shown(*listed: str) -> list[str]:
+        return [tool.name for tool in registry.shown_to(spec("worker", *listed), policy)]
+
+    assert shown(*names) == [f"t{n}" for n in range(22) if n not in {0, 5}]
+    assert shown(*names[:20]) == names[:20]

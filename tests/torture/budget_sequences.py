@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import anyio
 import anyio.lowlevel
 
+from orchestrator.engine.calls import another_try
 from orchestrator.engine.events import ignore
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal
@@ -131,6 +132,9 @@ class Sequence:
             return own.reserve(Cost(usd=0.2))
 
         async def perform() -> Done:
+            await anyio.lowlevel.checkpoint()
+            if usd > 0.15 and not another_try(journal, key, own, Cost(turns=1, usd=0.2)):
+                raise ModelError("a reply was lost, and another try cannot be paid for")
             await anyio.lowlevel.checkpoint()
             if usd < 0.02:
                 raise ModelError("no answer, and billed all the same")
