@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from orchestrator.sandbox import scratch
 from orchestrator.sandbox.confine import NAMESPACES, PROGRAMS, SETTINGS
 
 INSTALL = "apt-get install bubblewrap   (or dnf, pacman, apk add: the package has that name)"
@@ -30,6 +31,11 @@ def find() -> str | None:
 def namespaces() -> str:
     """The namespaces of this process, in the order of ``NAMESPACES``."""
     return ",".join(str(os.stat(f"/proc/self/ns/{name}").st_ino) for name in NAMESPACES)
+
+
+def outside() -> str:
+    """What must not be seen in a room, as ``confine.fault_of_room`` takes it."""
+    return f"{namespaces()},{scratch.outside()}"
 
 
 def room(bwrap: str, reads: Iterable[Path | str], writes: Iterable[Path | str]) -> list[str]:

@@ -166,7 +166,7 @@ class _Room:
         }
         return [
             *(*room, sys.executable, "-I", "-S", str(MAIN), str(PACKAGE.parent)),
-            f"{bubblewrap.namespaces()},{scratch.outside()}",
+            bubblewrap.outside(),
             *("" if user is None else str(user), str(say), str(self._tree)),
             ",".join(f"{what}={bound}" for what, bound in bounds.items()),
             ",".join(map(str, self._group.entrances)),

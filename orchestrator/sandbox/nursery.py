@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import SandboxError
-from orchestrator.sandbox import scratch
+from orchestrator.sandbox import bubblewrap, scratch
 from orchestrator.sandbox.confine import available, system_rules
 from orchestrator.sandbox.groups import Group, together
 from orchestrator.sandbox.process import clean_environment, kill_group
-from orchestrator.sandbox.warden import installed
+from orchestrator.sandbox.warden import PACKAGE, Level, installed
 from orchestrator.sandbox.worker_main import MEMORY, NOT_CONFINED, OUT_OF_MEMORY
 
 MAIN = Path(__file__).with_name("worker_main.py")
@@ -57,6 +57,16 @@ def _box(reads: Sequence[Path]) -> dict[str, Any]:
     }
 
 
+def _room(home: Path, reads: Sequence[Path]) -> list[str]:
+    """The command that makes a room with what workers may read."""
+    bwrap = bubblewrap.find()
+    if bwrap is None:
+        raise SandboxError("a worker could not be started: bwrap is not installed")
+    ours = [] if home == PACKAGE.parent else [home]
+    folders = [path.resolve() for path in (*ours, *reads, scratch.folder())]
+    return bubblewrap.room(bwrap, (*installed(), *folders), (scratch.canary(),))
+
+
 class Nursery:
     """A process that imports once what checks need, and its forks. Starting it waits for nothing.
 
@@ -65,6 +75,7 @@ class Nursery:
         home: the folder they import from.
         modules: what is imported before the first fork.
         reads: what workers may read besides our installation and the temporary files.
+        level: how workers are confined. A room ends with the thread that makes it.
 
     Attributes:
         ends: our end of each place's socket.
@@ -74,8 +85,9 @@ class Nursery:
     """
 
     def __init__(
-        self, size: int, home: Path, modules: Sequence[str], reads: Sequence[Path]
+        self, size: int, home: Path, modules: Sequence[str], reads: Sequence[Path], level: Level
     ) -> None:
+        prefix = _room(home, reads) if level == "bubblewrap" else []
         pairs = [socket.socketpair() for _ in range(size)]
         self.ends = [ours for ours, _ in pairs]
         theirs = [end.fileno() for _, end in pairs]
@@ -86,8 +98,9 @@ class Nursery:
         try:
             self._process = subprocess.Popen(
                 [
-                    *(sys.executable, "-I", str(MAIN), str(home), numbers, box),
-                    *(",".join(map(str, groups)), *modules),
+                    *(*prefix, sys.executable, "-I", str(MAIN), str(home), numbers, box),
+                    *(",".join(map(str, groups)), bubblewrap.outside() if prefix else ""),
+                    *modules,
                 ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,

@@ -84,6 +84,11 @@ class Sandbox:
             return self._level
 
     @property
+    def expected(self) -> Level:
+        """The level in use; before it is decided, the one that will be tried first."""
+        return self._level or self._best()
+
+    @property
     def why(self) -> str:
         """Why it is not the best level; empty when it is."""
         return self._why

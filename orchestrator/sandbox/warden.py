@@ -104,7 +104,7 @@ class Warden:
                 raise SandboxError("bwrap is not installed")
             writes = (*self._writes, scratch.canary())
             prefix = bubblewrap.room(bwrap, (*installed(), *self._reads), writes)
-            inside = f"{bubblewrap.namespaces()},{scratch.outside()}"
+            inside = bubblewrap.outside()
         return [
             *(*prefix, sys.executable, "-I", "-S", str(MAIN), str(PACKAGE.parent)),
             *(str(self._theirs.fileno()), str(scratch.canary()), self._level, inside),

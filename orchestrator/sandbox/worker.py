@@ -24,6 +24,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox.nursery import EndedError, Nursery
+from orchestrator.sandbox.rooms import SANDBOX
 from orchestrator.sandbox.worker_main import ready
 
 CHECKS = "orchestrator.review.checks."
@@ -144,10 +145,13 @@ class WorkerPool:
         self._open = False
 
     def start(self) -> None:
-        """Start now, ahead of the first call and of the event loop. A failure shows at the call."""
+        """Start now, ahead of the first call and of the event loop.
+
+        A failure shows at the call. Where there are no rooms after all, it starts again then.
+        """
         with suppress(SandboxError):
             self._nursery = self._nursery or Nursery(
-                self._size, self._home, self._modules, self._reads
+                self._size, self._home, self._modules, self._reads, SANDBOX.expected
             )
 
     def close(self) -> None:
@@ -222,7 +226,9 @@ class WorkerPool:
                 raise SandboxError("the workers are closed")
             if self._nursery is None or not self._nursery.alive:
                 await self._discard()
-                self._nursery = Nursery(self._size, self._home, self._modules, self._reads)
+                self._nursery = Nursery(
+                    self._size, self._home, self._modules, self._reads, SANDBOX.level
+                )
             if not self._places:
                 self._places = [
                     _Place(number, self._nursery, await UNIXSocketStream.from_socket(end))

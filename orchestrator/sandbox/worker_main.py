@@ -1,12 +1,13 @@
 """What the worker processes run: a nursery that imports once what checks need, and its forks.
 
-Started as a file, isolated (``-I``): ``worker_main.py HOME SOCKETS BOX GROUPS [MODULE ...]``. It
-goes into the control groups whose entrances GROUPS are, puts HOME on the path, imports the modules,
-and forks one worker for each of the inherited sockets. A worker first gives up what BOX does not
-name: JSON for ``confine``, empty where that is impossible. Then it takes one JSON line after the
-other and answers with one, until its socket ends. One that dies is replaced on the same socket,
-after a line that says how it ended. Standard input carries the commands: a line ``PLACE TOKEN``
-replaces the worker of that place. At its end everything ends.
+Started as a file, isolated (``-I``): ``worker_main.py HOME SOCKETS BOX GROUPS OUTSIDE [MODULE
+...]``. OUTSIDE is what must not be seen in its room, empty where it has none. It goes into the
+control groups whose entrances GROUPS are, puts HOME on the path, imports the modules, and forks one
+worker for each of the inherited sockets. A worker first gives up what BOX does not name: JSON for
+``confine``, empty where that is impossible. Then it takes one JSON line after the other and answers
+with one, until its socket ends. One that dies is replaced on the same socket, after a line that
+says how it ended. Standard input carries the commands: a line ``PLACE TOKEN`` replaces the worker
+of that place. At its end everything ends.
 """
 
 from __future__ import annotations
@@ -184,11 +185,14 @@ def _kill(group: int) -> None:
 
 def main() -> None:
     """Import, then fork and serve; what a check prints or reads goes to the null device."""
-    home, ends, box, groups, *modules = sys.argv[1:]
+    home, ends, box, groups, outside, *modules = sys.argv[1:]
     sys.path.insert(0, home)
     sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-    from orchestrator.sandbox import kernel  # noqa: PLC0415 - it is on the path now
+    from orchestrator.sandbox import confine, kernel  # noqa: PLC0415 - it is on the path now
 
+    if outside and (fault := confine.fault_of_room(outside)):
+        print(fault, file=sys.stderr, flush=True)  # noqa: T201 - to who started us
+        os._exit(NOT_CONFINED)
     for what, bound in _LIMITS:
         kernel.limit(what, bound)
     # The kernel takes its time, and there is much to import.
