@@ -14,8 +14,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import anyio
-
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox.box import Box, Limits
 from orchestrator.sandbox.process import run
@@ -92,7 +90,7 @@ class Program:
         self._limits = limits
         self._search = search
         self._most = most
-        self._asking, self._version = anyio.Lock(), ""
+        self._version = ""
 
     def find(self) -> str:
         """The executable's absolute path.
@@ -134,13 +132,12 @@ class Program:
         Raises:
             SandboxError: it is not installed, or does not start.
         """
-        async with self._asking:
-            if not self._version:
-                done = await run([self.find(), "--version"], box=Box(), limits=self._limits)
-                stated = re.search(rb"\d+(?:\.\d+)+", done.stdout)
-                if done.code != 0 or stated is None:
-                    raise ProgramFailed(self.name, done.code, done.stderr)
-                self._version = stated[0].decode()
+        if not self._version:
+            done = await run([self.find(), "--version"], box=Box(), limits=self._limits)
+            stated = re.search(rb"\d+(?:\.\d+)+", done.stdout)
+            if done.code != 0 or stated is None:
+                raise ProgramFailed(self.name, done.code, done.stderr)
+            self._version = stated[0].decode()
         return self._version
 
     async def json(
