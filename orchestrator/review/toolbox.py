@@ -159,7 +159,11 @@ ANALYSERS: Mapping[str, OfSide | OfChange] = {
     ),
     # qa
     "parse_check": _check(
-        "parse_check", "parsing", DATA, "file", "Python, JSON, YAML and TOML that does not parse."
+        "parse_check",
+        "parsing",
+        DATA,
+        "file",
+        "Python, JSON, YAML and TOML that does not parse, and Python that is never reached.",
     ),
     "conflict_markers": _check(
         "conflict_markers", "conflict", ANY, "lines", "Merge conflicts that were committed."

@@ -34,7 +34,7 @@ def run(job: Job) -> dict[str, Any]:
     if changed < CHANGED_LINES:
         return nothing
     for path in sorted(set(job["base_tree"]) & set(job["head_tree"]), key=lambda p: p.count("/")):
-        if "/" not in path and _LOG.fullmatch(path):
+        if "/" not in path and path not in job["head_links"] and _LOG.fullmatch(path):
             try:
                 line = _heading(job["base_root"], path) and _heading(job["head_root"], path)
             except Gap as why:

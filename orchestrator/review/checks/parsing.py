@@ -1,4 +1,6 @@
-"""Files that do not parse: Python, JSON, YAML and TOML; and keys that stand twice."""
+"""Files that do not parse: Python, JSON, YAML and TOML; and what only a parser sees of the others:
+keys that stand twice, statements that are never reached.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ import yaml
 
 from orchestrator.review.checks import newer_python
 from orchestrator.review.checks.text import Finding, Gap, Source, reply_of
+from orchestrator.review.checks.unreachable import unreachable
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _COMMENTED = re.compile(r"(?:^|/)(?:tsconfig|jsconfig)[^/]*\.json$|\.jsonc$|(?:^|/)\.[^/]+(?:/|$)")
@@ -44,7 +47,7 @@ def looks(source: Source) -> Iterator[Finding]:
 
 def _python(source: Source) -> Iterator[Finding]:
     try:
-        newer_python.parse(source.data)
+        yield from unreachable(newer_python.parse(source.data))
     except SyntaxError as fault:
         line = min(fault.lineno or 1, len(source.lines))
         if not newer_python.COMPLETE and _NEWER.search(source.lines[line - 1]):

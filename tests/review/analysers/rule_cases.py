@@ -142,6 +142,7 @@ OWN: dict[str, Case] = {
     "qa.untested-change": Case({}, {}),
     "qa.does-not-parse": text("a.py", "def f(:\n", "def f():\n    pass\n"),
     "qa.key-twice": text("a.json", '{"a": 1,\n "a": 2}\n', '{"a": 1,\n "b": 2}\n'),
+    "qa.unreachable": text("a.py", "def f():\n    return 1\n    print(2)\n", "def f():\n    print(2)\n    return 1\n"),
     "qa.conflict-markers": text("a.txt", "<<<<<<< ours\na\n=======\nb\n>>>>>>> theirs\n", "Title\n=======\n"),
     "qa.complexity-jump": text("a.py", branches(15), branches(13), branches(12)),
     "qa.test-removed": text(TEST, KEPT, KEPT + REFUND + "X = 1\n", KEPT + REFUND),

@@ -89,6 +89,41 @@ def test_what_is_fine_stays_quiet(module, name: str, content: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize(
+    "body",
+    [
+        "return 1\n    print(2)",
+        "raise ValueError\n    print(2)",
+        "while True:\n        for x in y:\n            break\n    print(2)",
+        "if x:\n        return 1\n        print(2)",
+        "for x in y:\n        continue\n        print(2)",
+    ],
+)
+def test_a_statement_that_is_never_reached(body: str, tmp_path: Path):
+    reply = look(parsing, tmp_path, "a.py", f"def f(x, y):\n    {body}\n")
+    assert codes(reply) == ["unreachable"]
+    (found,) = reply["findings"]
+    assert f"def f(x, y):\n    {body}\n".split("\n")[found["line"] - 1].strip() == "print(2)"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return\n    yield",
+        "raise NotImplementedError\n    yield 1",
+        "while True:\n        if x:\n            break\n    print(2)",
+        "while x:\n        pass\n    print(2)",
+        "while True:\n        for x in y:\n            pass\n        else:\n            break\n    print(2)",
+        "return 1\n    raise AssertionError",
+        "raise ValueError\n    assert False, 'never'",
+        "if x:\n        return 1\n    print(2)",
+        "try:\n        return 1\n    finally:\n        print(2)",
+    ],
+)
+def test_what_may_be_reached_or_is_meant_so(body: str, tmp_path: Path):
+    assert codes(look(parsing, tmp_path, "a.py", f"def f(x, y):\n    {body}\n")) == []
+
+
+@pytest.mark.parametrize(
     ("name", "content", "says"),
     [
         ("deep.json", b"[" * 50_000, "nested"),
