@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from orchestrator.review.checks.python_source import enclosing_scopes
-
 _DEFINES = re.compile(
     r"^\s*(?:export\s+|public\s+|private\s+|protected\s+|static\s+|async\s+|final\s+)*"
     r"(?:function|func|def|class|interface|struct|impl|fn|module|trait|enum|type)\s+"
@@ -25,7 +23,7 @@ class Scopes:
     def __init__(self, path: str, lines: Sequence[str]) -> None:
         self._lines = lines
         self._python = path.endswith((".py", ".pyi"))
-        self._known = sorted(enclosing_scopes("\n".join(lines))) if self._python else []
+        self._known = _python_scopes(lines) if self._python else []
 
     def of(self, line: int) -> str:
         """Dotted name of the innermost scope around a 1-based line; empty at the top."""
@@ -43,6 +41,12 @@ class Scopes:
             if found and (_indent(text) < indent or text is self._lines[line - 1]):
                 return found.group(found.re.groups)
         return ""
+
+
+def _python_scopes(lines: Sequence[str]) -> list[tuple[int, int, str]]:
+    from orchestrator.review.checks.python_source import enclosing_scopes  # noqa: PLC0415 - seldom
+
+    return sorted(enclosing_scopes("\n".join(lines)))
 
 
 def _indent(text: str) -> int:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import configparser
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -79,6 +77,9 @@ def read(root: str, path: str) -> Declared | None:
     Raises:
         NotCheckedError: it cannot be read.
     """
+    import configparser  # noqa: PLC0415 - as below
+    import tomllib  # noqa: PLC0415
+
     try:
         data = read_beneath(root, path)
         if MARK not in data:
