@@ -25,6 +25,7 @@ from orchestrator.engine.ports import SystemClock
 from orchestrator.providers.offline import OfflineModel
 from orchestrator.review.estimate import Estimate, estimate
 from orchestrator.review.opening import Opening, Serving, open_case
+from orchestrator.sandbox import scratch
 from orchestrator.stores.holder import this_process
 from orchestrator.stores.memory import MemoryStore
 
@@ -45,9 +46,9 @@ async def _estimate(options: ReviewOptions) -> Estimate:
     clock = SystemClock()
     store = MemoryStore(clock)
     await store.create(NAME, clock.now(), {})
-    with tempfile.TemporaryDirectory(prefix="diffcourt-", ignore_cleanup_errors=True) as scratch:
+    with tempfile.TemporaryDirectory(dir=scratch.folder(), ignore_cleanup_errors=True) as folder:
         async with open_journal(NAME, store, clock, holder=this_process()) as journal:
-            change = await take_in(options, Path(scratch), journal)
+            change = await take_in(options, Path(folder), journal)
             opening = Opening(
                 sources=await sources(change),
                 adjust=partial(adjusted, options),

@@ -69,7 +69,9 @@ class Warden:
         self._counts = self._change_user or level == "bubblewrap"
         if self._confined:
             confine.calls(own_user=self._change_user, programs=True)
-        self._user = os.getpid() * 31  # two runs side by side rarely share a number
+        # Two runs side by side rarely share a number; in rooms they are all the same process.
+        room = os.stat("/proc/self/ns/pid").st_ino if self._change_user else 0
+        self._user = os.getpid() * 31 + room
         self._jobs: dict[int, tuple[int, int]] = {}  # socket → process, its descriptor or -1
         self._left: set[int] = set()  # jobs that nobody waits for any more
         self._poll = select.poll()

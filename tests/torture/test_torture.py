@@ -7,8 +7,10 @@ from types import ModuleType
 
 import pytest
 
+from orchestrator.sandbox import bubblewrap
 from tests.torture import (
     budget_sequences,
+    code_rooms,
     hostile_calls,
     kill_points,
     malformed,
@@ -22,6 +24,7 @@ from tests.torture import (
 from tests.torture.faulty_disk import available
 
 ROOT = Path(__file__).resolve().parents[2]
+FIND = bubblewrap.find  # before the suite does without
 
 
 @pytest.mark.parametrize(
@@ -43,6 +46,15 @@ def test_a_sample_of_the_cases_passes(module: ModuleType, count: int) -> None:
         pytest.skip("store faults are NOT tested: this Python hides SQLite's functions")
     said: list[str] = []
     assert (module.run(count, said.append), said) == ((count, 0), [])
+
+
+@pytest.mark.skipif(
+    FIND() is None, reason="BUBBLEWRAP IS NOT INSTALLED: HOSTILE TESTS OF A CHANGE ARE NOT TRIED"
+)
+def test_a_sample_of_hostile_tests_gets_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bubblewrap, "find", FIND)
+    said: list[str] = []
+    assert (code_rooms.run(5, said.append), said) == ((5, 0), [])
 
 
 def test_malformed_replies_are_many_and_the_same_each_time() -> None:

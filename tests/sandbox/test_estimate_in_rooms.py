@@ -1,0 +1,53 @@
+"""An estimate of a work tree or a patch has git write: in rooms, and only in our own folder."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from orchestrator import app
+from orchestrator.sandbox import bubblewrap, scratch
+from orchestrator.sandbox.rooms import SANDBOX
+from tests.review.review_kit import Repo, change, options
+
+FIND = bubblewrap.find  # before the suite does without
+pytestmark = pytest.mark.skipif(
+    FIND() is None, reason="BUBBLEWRAP IS NOT INSTALLED: ESTIMATES IN ROOMS ARE NOT TESTED"
+)
+
+
+@pytest.fixture(autouse=True)
+def rooms(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Rooms, without which the rest of the suite does."""
+    SANDBOX.close()
+    monkeypatch.setattr(bubblewrap, "find", FIND)
+    SANDBOX.use("bubblewrap")
+    yield
+    SANDBOX.use("auto")
+    SANDBOX.close()
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    made = change(tmp_path / "repo", {"a.py": "A = 1\n"}, {"a.py": "A = 2\n"})
+    made.write({"a.py": "A = 3\n", "new.py": "B = 1\n"})
+    return made
+
+
+def everything(repo: Repo) -> dict[str, bytes]:
+    return {str(p): p.read_bytes() for p in repo.path.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize("what", ["worktree", "diff"])
+def test_an_estimate_is_made_in_a_room_and_leaves_nothing(repo: Repo, what: str) -> None:
+    diff = subprocess.run(
+        ["git", "-C", str(repo.path), "diff", "HEAD~1"], capture_output=True, check=True
+    ).stdout
+    asked = {"worktree": True} if what == "worktree" else {"diff": diff}
+    before = everything(repo)
+    estimate = app.estimated(options(repo.path, provider="anthropic", **asked))
+    assert estimate.shares
+    assert SANDBOX.level == "bubblewrap"
+    assert everything(repo) == before
+    assert list(scratch.folder().iterdir()) == []
