@@ -32,6 +32,8 @@ Fold = Callable[[Events], dict[str, Json]]
 _DONE = "[DONE]"
 _FIELDS = {"event", "id", "retry", ""}
 _ENDS = {"response.completed", "response.incomplete", "response.failed"}
+_THEIR_FAULTS = ("server_error", "rate_limit_exceeded")
+"""Without streaming, these are statuses 500 and 429."""
 _PIECES = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
 _JOINED = ("content", "refusal", "reasoning_content", "reasoning")
 
@@ -164,11 +166,15 @@ def response(stream: Events) -> dict[str, Json]:
     """The reply of the Responses API, which its last event repeats as a whole.
 
     Raises:
-        Transient: it is not whole.
+        Transient: it is not whole, or the server says that it failed through no fault of ours.
     """
     for event in stream:
         if str(event.get("type")) in _ENDS:
-            return an_object(event.get("response"), "the response")
+            document = an_object(event.get("response"), "the response")
+            code = members(document.get("error")).get("code")
+            if code in _THEIR_FAULTS:
+                raise Transient(f"the server broke off ({code})", lost=True)
+            return document
     return _whole(None, ended=False)
 
 
