@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from provider_kit import PROVIDERS, Search, bench, open_run, work
+from msgspec.structs import replace
+from provider_kit import PROVIDERS, QUICK, Search, bench, open_run, work
 
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import SystemClock
@@ -17,6 +18,7 @@ pytestmark = pytest.mark.anyio
 USED = Usage(1000, 100)
 DONE = says(json.dumps({"summary": "", "score": 1, "places": []}), usage=USED)
 LOST = Cut(20, DONE)
+CALM = replace(QUICK, timeout=30.0, deadline=60.0)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +35,7 @@ LOST = Cut(20, DONE)
 async def test_it_is_booked_at_its_worst(name, lines, lost, status):
     store = MemoryStore(SystemClock())
     await store.create("run1", 0.0, {})
-    async with bench(name, lines) as used:
+    async with bench(name, lines, policy=CALM) as used:
         requests = []
         worst_of = used.model.worst_case
         used.model.worst_case = lambda asked: requests.append(asked) or worst_of(asked)
@@ -54,7 +56,7 @@ async def test_it_is_booked_at_its_worst(name, lines, lost, status):
 
 @pytest.mark.parametrize("name", PROVIDERS[:2])
 async def test_a_try_that_cannot_be_paid_for_beside_a_lost_one_is_not_made(name):
-    async with bench(name, [LOST, DONE, DONE]) as used:
+    async with bench(name, [LOST, DONE, DONE], policy=CALM) as used:
         async with open_run() as journal:
             await work(used, journal, Search(), usd=1)
             whole = journal.unseen().usd
