@@ -2,11 +2,12 @@
 
     python bench/providers.py [--turns 20] [--rounds 5] [--provider anthropic openai]
 
-Both talk to the strict test server in a process of its own, call one tool a turn and read the same
-results back. The harness does all that it does in a review: reservation, journal on disk, executor,
-framing, patience and prices. Prints the time of a turn for both, and the difference, with the journal
-on disk (which waits for the disk at least once a turn) and in memory; exits 1 when the former is
-above 5 ms. Times are those of the fastest round, since whatever else the machine does only ever adds;
+Both talk to the strict test server in a process of its own, have their answers streamed, call one
+tool a turn and read the same results back. The harness does all that it does in a review:
+reservation, journal on disk, executor, framing, patience and prices. Prints the time of a turn for
+both, and the difference, with the journal on disk (which waits for the disk at least once a turn)
+and in memory; exits 1 when the former is above 5 ms. Beside it stands the bare loop with answers
+that come whole, which spares the SDK its events and lets a long answer look like a dead connection. Times are those of the fastest round, since whatever else the machine does only ever adds;
 the time of the processor, without any waiting, stands beside them.
 """
 
@@ -88,15 +89,35 @@ class Search:
         return Observation(found(arguments["text"]))
 
 
-async def bare_claude(url: str, model: str, agent: str, turns: int) -> None:
+async def claude_says(client: anthropic.AsyncAnthropic, streamed: bool, **asked: Any) -> Any:
+    """An answer, as the SDK gives it."""
+    if not streamed:
+        return await client.messages.create(**asked)
+    async with client.messages.stream(**asked) as stream:
+        return await stream.get_final_message()
+
+
+async def openai_says(client: openai.AsyncOpenAI, streamed: bool, **asked: Any) -> Any:
+    """An answer, as the SDK gives it."""
+    said: Any = await client.responses.create(stream=streamed, **asked)
+    return [event async for event in said][-1].response if streamed else said
+
+
+async def bare_claude(url: str, model: str, agent: str, turns: int, streamed: bool) -> None:
     system: list[Any] = [{"type": "text", "text": f"Agent: {agent}\n\n{PROMPT}"}]
     tools: list[Any] = [{"name": "search", "description": "finds lines", "input_schema": SCHEMA}]
     messages: list[Any] = [{"role": "user", "content": [{"type": "text", "text": "Look."}]}]
     async with anthropic.AsyncAnthropic(api_key=KEY, base_url=url, max_retries=0) as client:
         clock = Stopwatch()
         for _ in range(turns + 1):
-            said: Any = await client.messages.create(
-                model=model, max_tokens=2000, system=system, tools=tools, messages=messages
+            said = await claude_says(
+                client,
+                streamed,
+                model=model,
+                max_tokens=2000,
+                system=system,
+                tools=tools,
+                messages=messages,
             )
             calls = [block for block in said.content if block.type == "tool_use"]
             content = [block.model_dump(exclude_none=True) for block in said.content]
@@ -115,7 +136,7 @@ async def bare_claude(url: str, model: str, agent: str, turns: int) -> None:
         TIMES.append(clock.per(turns + 1))
 
 
-async def bare_openai(url: str, model: str, agent: str, turns: int) -> None:
+async def bare_openai(url: str, model: str, agent: str, turns: int, streamed: bool) -> None:
     tools: list[Any] = [
         {"type": "function", "name": "search", "parameters": SCHEMA, "strict": False}
     ]
@@ -124,7 +145,9 @@ async def bare_openai(url: str, model: str, agent: str, turns: int) -> None:
     async with openai.AsyncOpenAI(api_key=KEY, base_url=f"{url}/v1", max_retries=0) as client:
         clock = Stopwatch()
         for _ in range(turns + 1):
-            said: Any = await client.responses.create(
+            said = await openai_says(
+                client,
+                streamed,
                 model=model,
                 instructions=f"Agent: {agent}\n\n{PROMPT}",
                 input=items,
@@ -180,6 +203,8 @@ async def harnessed(
 
 
 TIMES: list[Spent] = []
+KINDS = ("whole", "bare", "disk", "memory")
+"""The bare SDK with whole answers and with streamed ones, and the harness."""
 
 
 def timed(work: Any, *args: Any) -> Spent:
@@ -193,7 +218,7 @@ def script(names: list[str], turns: int, rounds: int) -> dict[str, list[Json]]:
     """The same lines for each run; the report is the last."""
     asked = [{"name": "search", "arguments": {"text": f"value{n}"}} for n in range(turns)]
     lines: list[Json] = [*({"calls": [call]} for call in asked), {"report": {"summary": "none"}}]
-    kinds = [f"{kind}-{name}" for kind in ("bare", "disk", "memory") for name in names]
+    kinds = [f"{kind}-{name}" for kind in KINDS for name in names]
     return {f"{kind}-{n}": lines for kind in kinds for n in range(rounds + 1)}
 
 
@@ -201,10 +226,12 @@ def measure(url: str, name: str, args: argparse.Namespace) -> float:
     """Seconds that the harness adds to a turn."""
     model = {"anthropic": "claude-haiku-5-5", "openai": "gpt-6-luna"}[name]
     bare = bare_claude if name == "anthropic" else bare_openai
-    times: dict[str, list[Spent]] = {"bare": [], "disk": [], "memory": []}
+    times: dict[str, list[Spent]] = {kind: [] for kind in KINDS}
     with tempfile.TemporaryDirectory() as folder:
         for n in range(args.rounds + 1):  # the first of each warms up
-            times["bare"].append(timed(bare, url, model, f"bare-{name}-{n}", args.turns))
+            for kind in ("whole", "bare"):
+                agent = f"{kind}-{name}-{n}"
+                times[kind].append(timed(bare, url, model, agent, args.turns, kind == "bare"))
             for kind, place in (("disk", Path(folder)), ("memory", None)):
                 agent = f"{kind}-{name}-{n}"
                 times[kind].append(timed(harnessed, url, name, model, agent, args.turns, place))
@@ -214,7 +241,8 @@ def measure(url: str, name: str, args: argparse.Namespace) -> float:
     print(
         f"{name}: {args.turns} turns, {args.rounds} rounds; ms a turn, the processor's in brackets"
     )
-    print(f"  bare SDK {1000 * wall['bare']:.1f} ({1000 * cpu['bare']:.1f})")
+    for kind, how in (("bare", "streamed"), ("whole", "whole")):
+        print(f"  bare SDK, answers {how}: {1000 * wall[kind]:.1f} ({1000 * cpu[kind]:.1f})")
     for kind, where in (("disk", "on disk"), ("memory", "in memory")):
         added = [1000 * (own[kind] - own["bare"]) for own in (wall, cpu)]
         print(f"  the harness adds, with the journal {where}: {added[0]:.1f} ({added[1]:.1f})")

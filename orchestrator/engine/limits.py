@@ -98,8 +98,10 @@ class Account:
     def left(self, dimension: str) -> float:
         """What could still be reserved here and above in ``turns``, ``tool_calls``, ...."""
         return min(
-            float(getattr(account.bounds, dimension))
-            - float(getattr(account.used + account.held, dimension))
+            float(
+                getattr(account.bounds, dimension)
+                - (getattr(account.used, dimension) + getattr(account.held, dimension))
+            )
             for account in self._chain()
         )
 

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import filterfalse, islice
 
 from msgspec import Struct
 
@@ -58,9 +59,10 @@ class _Turn:
         if self.trace == other.trace:
             return True
         one, two = self.shingles, other.shingles
-        if min(len(one), len(two)) < similarity * max(len(one), len(two)):
-            return False
-        shared = len(one & two)
+        # So many of one may be missing in the other, give or take a rounding: more are not counted.
+        most = len(one) - similarity * (len(one) + len(two)) / (1 + similarity)
+        missing = filterfalse(two.__contains__, one)
+        shared = len(one) - len(list(islice(missing, max(int(most), 0) + 2)))
         return shared >= similarity * (len(one) + len(two) - shared)
 
 
