@@ -63,9 +63,12 @@ class CompareCheck:
         job = {
             "base_root": str(base.root),
             "head_root": str(head.root),
-            "base_tree": list(trees["base"]),
-            "head_tree": list(trees["head"]),
-            "head_links": [path for path, (mode, _) in trees["head"].items() if mode == LINK],
+            # A link is in the tree and not on disk: what it leads to is read where it stands.
+            **{f"{side}_tree": list(tree) for side, tree in trees.items()},
+            **{
+                f"{side}_links": [path for path, (mode, _) in tree.items() if mode == LINK]
+                for side, tree in trees.items()
+            },
             "files": [_as_job(file) for file in files],
             **await self.more(change),
         }

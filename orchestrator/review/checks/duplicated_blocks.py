@@ -95,9 +95,9 @@ def _says_enough(block: Block) -> bool:
 
 
 def _findings(job: Job, written: dict[Block, list[Window]], gaps: dict[str, str]) -> list[Finding]:
-    head = _places(job["head_root"], job["head_tree"], written, gaps)
+    head = _places(job, "head", written, gaps)
     twice = {block for block, places in head.items() if len(places) > 1}
-    base = _places(job["base_root"], job["base_tree"], twice, gaps)
+    base = _places(job, "base", twice, gaps)
     before = Counter({block: len(places) for block, places in base.items()})
     found: dict[tuple[str, str], Finding] = {}
     for block in sorted(twice, key=lambda block: (written[block][0].path, written[block][0].first)):
@@ -119,13 +119,14 @@ def _findings(job: Job, written: dict[Block, list[Window]], gaps: dict[str, str]
 
 
 def _places(
-    root: str, tree: list[str], blocks: Collection[Block], gaps: dict[str, str]
+    job: Job, side: str, blocks: Collection[Block], gaps: dict[str, str]
 ) -> dict[Block, list[Window]]:
-    """Where these blocks stand in a tree's product files; one that cannot be read is a gap."""
+    """Where these blocks stand in a side's product files; one that cannot be read is a gap."""
+    root, links = job[f"{side}_root"], frozenset(job[f"{side}_links"])
     starts = {block[0] for block in blocks}
     found: dict[Block, list[Window]] = defaultdict(list)
-    for path in tree:
-        if not path.endswith(".py") or not is_product_path(path):
+    for path in job[f"{side}_tree"]:
+        if path in links or not path.endswith(".py") or not is_product_path(path):
             continue
         try:
             for window in windows(root, path):

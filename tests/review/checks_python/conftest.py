@@ -80,6 +80,7 @@ def compare(tmp_path: Path) -> Compare:
             "base_tree": sorted([*base, *links]),
             "head_tree": sorted([*head, *links]),
             "head_links": list(links),
+            "base_links": list(links),
         }
         reply: dict[str, Any] = json.loads(json.dumps(module.run(json.loads(json.dumps(job)))))
         for one in reply["findings"]:

@@ -85,6 +85,10 @@ def test_links_are_read_where_they_lead(compare: Callable[..., Any]) -> None:
     reply = compare(stale_references, base, head, links=["README.md", "pkg/b.py"])
     assert [one["path"] for one in reply["findings"]] == ["docs/guide.md"]
     assert reply["gaps"] == {}
+    base = {"pkg/a.py": FUNCTION, "pkg/b.py": OTHER}
+    head = {**base, "pkg/b.py": OTHER + "\n\n" + moved(FUNCTION)}
+    reply = compare(duplicated_blocks, base, head, links=["pkg/c.py"])
+    assert (len(reply["findings"]), reply["gaps"]) == (1, {})
 
 
 @pytest.mark.parametrize(
