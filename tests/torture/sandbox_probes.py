@@ -23,7 +23,7 @@ FULL = 3
 
 LIMITS = Limits(seconds=60, memory=1 << 30, file_size=1 << 20, processes=60)
 UNCOUNTED = Limits(seconds=60, processes=100_000)
-TOGETHER = Limits(memory=128 << 20, processes=120)
+TOGETHER = Limits(memory=64 << 20, processes=120)
 """What control groups leave to all programs of a sandbox that is probed."""
 
 HOSTILE = r"""
@@ -177,7 +177,7 @@ print(made, flush=True)
 
 HOGS = """
 import os, time
-for _ in range(40):
+for _ in range(20):
     if os.fork() == 0:
         held = bytearray(6 << 20)
         time.sleep(5)
@@ -285,7 +285,7 @@ async def outcomes(box: Box, work: Path) -> dict[str, bool]:
         try:
             await python(HOGS, box=box, cwd=work)
         except SandboxError as fault:
-            held["memory of many processes"] = "ended: over 128 MB" in str(fault)
+            held["memory of many processes"] = "ended: over 64 MB" in str(fault)
         else:
             held["memory of many processes"] = False
     if kernel.can_change_user() or process.SANDBOX.level == "bubblewrap":
