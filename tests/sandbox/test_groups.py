@@ -19,12 +19,14 @@ from orchestrator.sandbox import (
     delegation,
     groups,
     levels,
+    nursery,
     process,
 )
 from orchestrator.sandbox.box import Box, Limits
 from orchestrator.sandbox.groups import Group
 from orchestrator.sandbox.hierarchies import Hierarchy, hierarchies
 from orchestrator.sandbox.rooms import Sandbox
+from orchestrator.sandbox.worker import WorkerPool
 from tests.torture.sandbox_probes import BOMB, HOGS
 
 pytestmark = pytest.mark.anyio
@@ -414,3 +416,17 @@ async def test_tests_of_the_change_that_take_too_much_are_a_named_gap(sandbox, t
     command[-1] = BOMB + "os._exit(made >= 60)"
     limits = Limits(processes=100_000)
     assert await code_room.run_code(command, tmp_path, limits=limits) == 0
+
+
+@needs_memory
+async def test_a_check_that_takes_too_much_is_a_named_gap_and_the_next_one_runs(
+    monkeypatch, tmp_path
+) -> None:
+    monkeypatch.setattr(nursery, "together", lambda: SMALL)
+    (tmp_path / "greedy.py").write_text("def take(job):\n    return len(bytearray(job['size']))\n")
+    async with WorkerPool(1, home=tmp_path, prefix="greedy", reads=[tmp_path]) as workers:
+        with pytest.raises(SandboxError) as caught:
+            await workers.call("greedy:take", {"size": 128 << 20}, seconds=20)
+        assert await workers.call("greedy:take", {"size": 1}, seconds=20) == 1
+    said = "greedy: the worker ended: over 64 MB of memory, with what ran beside it"
+    assert str(caught.value) == said
