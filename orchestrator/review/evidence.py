@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.review.analysis import Raw, Report, Side
 from orchestrator.review.novelty import Placed, new_findings, normalise, numbered
@@ -30,12 +31,24 @@ class _Reader:
     def __init__(self, session: Session, side: Side) -> None:
         self._session, self._side = session, side
         self._files: dict[str, _File] = {}
+        self._secrets: dict[str, dict[int, set[str]]] = {}
 
     def __getitem__(self, path: str) -> _File:
         if path not in self._files:
             lines = self._session.read(self._side, path)
             self._files[path] = _File(lines, Scopes(path, lines))
         return self._files[path]
+
+    def secrets(self, raw: Raw) -> set[str]:
+        """What of the lines that a finding quotes is secret, whoever found it and for whatever."""
+        # Here because it takes 0.1 s, which a review that shows nothing need not wait for.
+        from orchestrator.review.checks.secrets import secrets_by_line  # noqa: PLC0415
+
+        if raw.path not in self._secrets:
+            text = "\n".join(self[raw.path].lines)
+            self._secrets[raw.path] = secrets_by_line(raw.path, text)
+        by_line = self._secrets[raw.path]
+        return set().union(*(by_line.get(n, ()) for n in range(raw.line, raw.end_line + 1)))
 
 
 def brought_in(
@@ -98,6 +111,7 @@ def _shown(rules: RuleTable, fresh: Iterable[Placed], files: _Reader) -> Found:
     found = Found([], [])
     for fingerprint, placed in numbered(fresh).items():
         raw = placed.raw
+        raw = replace(raw, redact=(*raw.redact, *files.secrets(raw)))
         lines = files[raw.path].lines
         item = _as_json(rules.rules[placed.rule], raw, fingerprint, _quote(raw, lines))
         if 1 <= raw.line <= len(lines) and item["quote"].strip():

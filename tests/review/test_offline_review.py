@@ -61,6 +61,15 @@ async def test_a_secret_is_found_and_stands_nowhere_in_the_verdict(tmp_path: Pat
     assert secret not in verdict.model_dump_json()
 
 
+async def test_what_another_tool_quotes_holds_no_secret(tmp_path: Path) -> None:
+    secret = "tuna" + "Salad41"
+    line = f'connect(auth=("bob", "{secret}"))'
+    verdict = await review(change(tmp_path, {}, {"deploy.py": f"{line}\n"}))
+    (finding,) = [f for f in verdict.findings if f.rule == "qa.undefined-name"]
+    assert finding.evidence.quote == line.replace(secret, "[redacted]")
+    assert secret not in verdict.model_dump_json()
+
+
 async def test_every_changed_file_is_checked_or_skipped_with_a_reason(tmp_path: Path) -> None:
     repo = Repo(tmp_path)
     repo.commit({"old name.txt": "a\n" * 20, "gone.py": "X = 1\n", "run.sh": "echo\n"})

@@ -84,7 +84,7 @@ credential-file | Password in the configuration of a router | .*\.(?:conf|cfg)|.
 credential-file | Password of an SNMP user | snmpd?\.conf | ^[ \t]*createUser[ \t]+\S{{1,60}}[ \t]+(?:MD5|SHA\S{{0,4}})[ \t]+{_VALUE}
 credential-file | Password of a proxy's user | .*haproxy.*|.*\.cfg | \b(?:insecure-password[ \t]+|stats[ \t]+auth[ \t]+[^:\s]{{1,60}}:)(\S{{1,200}})
 credential-file | Password of a proxy's manager | squid.*\.conf | ^[ \t]*cachemgr_passwd[ \t]+((?!disable|none)\S{{1,200}})[ \t]+\w
-credential-file | Password hash of a Windows user | smbpasswd|.*pwdump.*|.*hashes.*|.*\.ntds | ^[^:\n]{{1,100}}:\d{{1,10}}:[0-9A-Fa-fXN* ]{{32}}:([0-9A-Fa-f]{{32}}):
+credential-file | Password hash of a Windows user | smbpasswd|.*pwdump.*|.*hashes.*|.*\.ntds | ^[^:\n]{{1,100}}:\d{{1,10}}:([0-9A-Fa-fXN* ]{{32}}:[0-9A-Fa-f]{{32}}):
 credential-file | Gossip key of a cluster | .*(?:consul|nomad|serf).*\.(?:json|hcl) | "?encrypt(?:_key)?"?[ \t]*[:=][ \t]*"([A-Za-z0-9+/]{{22,43}}={{1,2}})"
 credential-file | Token of Snyk | (?:.*/)?configstore/.*\.json|snyk\.json | "api"\s*:\s*"([0-9a-f-]{{36}})"
 credential-file | Token of SonarQube | sonar-project\.properties | ^sonar\.(?:login|token|password)[ \t]*=[ \t]*(\S{{1,200}})
