@@ -197,7 +197,7 @@ async def _ask(context: Context, harness: Harness, key: str, account: Account) -
         return another_try(journal, f"{key}/model", account, held)
 
     async def perform() -> Done:
-        response = await model.respond(replace(request, again=again))
+        response = await model.respond(request, again)
         value, used = response_to_json(response), response.usage
         if not is_json(value):
             raise ModelError("the model's answer holds what JSON cannot: NaN, or endless nesting")

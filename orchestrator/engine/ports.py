@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol
 
 from msgspec import Struct
 
 from orchestrator.engine.types import Json, Observation, Request, Response, Skill, ToolSpec, Usage
+
+Again = Callable[[], bool]
+"""Asked before a try that follows one whose reply was lost; False: it cannot be paid for."""
+
+
+def always() -> bool:
+    """Any number of tries is paid for."""
+    return True
 
 
 class Model(Protocol):
@@ -16,8 +24,8 @@ class Model(Protocol):
 
     name: str
 
-    async def respond(self, request: Request) -> Response:
-        """Answer one request.
+    async def respond(self, request: Request, again: Again = always) -> Response:
+        """Answer one request, and ask ``again`` before another try.
 
         Raises:
             ModelError: no usable answer came.

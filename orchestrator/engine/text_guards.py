@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator.engine.canonical import digest
-from orchestrator.engine.ports import Model
+from orchestrator.engine.ports import Again, Model, always
 from orchestrator.engine.redaction import Redactor
 from orchestrator.engine.types import (
     Aside,
@@ -114,14 +114,14 @@ class GuardedModel:
         self._seen: dict[tuple[str, Place, str], str] = {}
         self._tools: dict[tuple[str, str], tuple[ToolSpec, ToolSpec]] = {}
 
-    async def respond(self, request: Request) -> Response:
+    async def respond(self, request: Request, again: Again = always) -> Response:
         """Answer the request as the guards left it.
 
         Raises:
             GuardRefused: a guard blocks it; nothing was sent.
             ModelError: as the model.
         """
-        answer = await self._model.respond(self._shown(request))
+        answer = await self._model.respond(self._shown(request), again)
         return replace(answer, blocks=tuple(map(self._named, answer.blocks)))
 
     def worst_case(self, request: Request) -> Usage:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any, Literal
 
@@ -140,21 +140,14 @@ class Usage(Struct, frozen=True):
         return self.input_tokens + self.output_tokens
 
 
-def _affordable() -> bool:
-    return True
-
-
 class Request(Struct, frozen=True, eq=False):
     """One call of a model, vendor-neutral.
-
-    Two are equal that ask for the same; ``again`` asks for nothing.
 
     Attributes:
         agent: who asks; providers may ignore it, traces do not.
         output_schema: JSON Schema of the final report, None for free text.
         max_tokens: the most it may answer; with the counted input, what is reserved for the call.
         nonce: frames untrusted text in this run; quoted text cannot know it.
-        again: asked before a try after one whose reply was lost; False: it cannot be paid for.
     """
 
     agent: str
@@ -167,16 +160,6 @@ class Request(Struct, frozen=True, eq=False):
     max_tokens: int = 4096
     effort: str | None = None
     nonce: str = ""
-    again: Callable[[], bool] = _affordable
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Request) and self._asked() == other._asked()
-
-    def __hash__(self) -> int:
-        return hash(self._asked())
-
-    def _asked(self) -> tuple[object, ...]:
-        return tuple(getattr(self, name) for name in self.__struct_fields__ if name != "again")
 
 
 class Response(Struct, frozen=True):

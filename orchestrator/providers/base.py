@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from orchestrator.engine.calls import CallEvent, OnCall
 from orchestrator.engine.models import Prices, Provider, price_of
+from orchestrator.engine.ports import Again, always
 from orchestrator.engine.types import Json, Request, Response, Usage
 from orchestrator.errors import ModelError
 from orchestrator.providers import pricing
@@ -98,7 +99,7 @@ class ApiModel(ABC):
         price = price_of(self._prices, request.model)
         return Usage(whole, output, usd=pricing.worst(price, whole, output) if price else 0.0)
 
-    async def respond(self, request: Request) -> Response:
+    async def respond(self, request: Request, again: Again = always) -> Response:
         """Answer one request, with as many tries as the policy has.
 
         Raises:
@@ -111,7 +112,7 @@ class ApiModel(ABC):
 
         def report(fault: Transient, wait: float) -> None:
             nonlocal lost, failed
-            if fault.lost and not request.again():
+            if fault.lost and not again():
                 raise ModelError(
                     f"{who} lost a reply ({fault}) that may have been billed, and what is left of "
                     "the budget does not pay for another try"

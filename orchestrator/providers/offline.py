@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from orchestrator.engine.framing import as_json, unframe
 from orchestrator.engine.playbook import steps
+from orchestrator.engine.ports import Again, always
 from orchestrator.engine.types import (
     Json,
     Request,
@@ -34,7 +35,7 @@ class OfflineModel:
 
     name = "offline"
 
-    async def respond(self, request: Request) -> Response:
+    async def respond(self, request: Request, again: Again = always) -> Response:
         """Take the next playbook, or report.
 
         Raises:

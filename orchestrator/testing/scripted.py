@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import anyio
 
+from orchestrator.engine.ports import Again, always
 from orchestrator.engine.types import Json, Request, Response, Text, ToolCall, Usage
 from orchestrator.errors import ModelError, ScriptError
 
@@ -54,7 +55,7 @@ class ScriptedModel:
         self.requests: list[Request] = []
         self._unexpected: list[str] = []
 
-    async def respond(self, request: Request) -> Response:
+    async def respond(self, request: Request, again: Again = always) -> Response:
         """Say the agent's next line.
 
         Raises:

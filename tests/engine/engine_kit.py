@@ -12,7 +12,15 @@ from orchestrator.engine.events import Event
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.limits import Account
-from orchestrator.engine.ports import CallContext, GuardedCall, Model, Row, SystemClock
+from orchestrator.engine.ports import (
+    Again,
+    CallContext,
+    GuardedCall,
+    Model,
+    Row,
+    SystemClock,
+    always,
+)
 from orchestrator.engine.redaction import Redactor
 from orchestrator.engine.tools import Registry, ToolPolicy
 from orchestrator.engine.types import (
@@ -147,7 +155,7 @@ class TurnModel:
         self.started: list[tuple[str, int]] = []
         self.answered: list[tuple[str, int]] = []
 
-    async def respond(self, request: Request) -> Response:
+    async def respond(self, request: Request, again: Again = always) -> Response:
         turn = 1 + sum(message.role == "assistant" for message in request.messages)
         self.started.append((request.agent, turn))
         if self._latency:

@@ -15,6 +15,7 @@ from engine_kit import (
 )
 
 from orchestrator.engine.agent import run_agent
+from orchestrator.engine.ports import Again, always
 from orchestrator.engine.team import Task, run_team
 from orchestrator.engine.types import Bounds, Request, Response, Text, ToolCall, Usage
 from orchestrator.errors import ModelError
@@ -108,7 +109,7 @@ async def test_no_more_agents_at_once_than_the_cap() -> None:
     now, most = 0, 0
 
     class Busy(TurnModel):
-        async def respond(self, request: Request) -> Response:
+        async def respond(self, request: Request, again: Again = always) -> Response:
             nonlocal now, most
             now += 1
             most = max(most, now)
@@ -125,7 +126,7 @@ async def test_no_more_agents_at_once_than_the_cap() -> None:
 
 async def test_one_that_fails_or_hangs_or_breaks_is_a_result_and_the_others_go_on() -> None:
     class Uneven(TurnModel):
-        async def respond(self, request: Request) -> Response:
+        async def respond(self, request: Request, again: Again = always) -> Response:
             if request.agent == "a0":
                 raise ModelError("dead")
             if request.agent == "a1":
@@ -211,7 +212,7 @@ class Priced(TurnModel):
         super().__init__(lambda request, turn: calls(("echo", {"text": str(turn)})))
         self._use, self.allowed = use, []
 
-    async def respond(self, request: Request) -> Response:
+    async def respond(self, request: Request, again: Again = always) -> Response:
         self.allowed.append(request.max_tokens)
         answer = await super().respond(request)
         used = int(request.max_tokens * self._use)

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from orchestrator.app.listing import timeline
 from orchestrator.engine.agent import Harness, run_agent
 from orchestrator.engine.choice import Choice
+from orchestrator.engine.ports import Again, always
 from orchestrator.engine.redaction import Redactor
 from orchestrator.engine.skills import UseSkill
 from orchestrator.engine.text_guards import Found, GuardedModel, TextGuards
@@ -174,7 +175,7 @@ class Counted(TurnModel):
         super().__init__(answer)
         self.requests: list[Request] = []
 
-    async def respond(self, request: Request) -> Response:
+    async def respond(self, request: Request, again: Again = always) -> Response:
         self.requests.append(request)
         return self._answer(request, len(self.requests))
 

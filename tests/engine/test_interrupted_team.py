@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.journal import open_journal
-from orchestrator.engine.ports import SystemClock
+from orchestrator.engine.ports import Again, SystemClock, always
 from orchestrator.engine.team import Task, run_team
 from orchestrator.engine.types import (
     Bounds,
@@ -43,7 +43,7 @@ class CutOff(TurnModel):
     scope: anyio.CancelScope
     left = 0
 
-    async def respond(self, request: Request) -> Response:
+    async def respond(self, request: Request, again: Again = always) -> Response:
         said = await super().respond(request)
         self.left -= 1
         if self.left == 0:
