@@ -140,7 +140,7 @@ class Usage(Struct, frozen=True):
         return self.input_tokens + self.output_tokens
 
 
-class Request(Struct, frozen=True, eq=False):
+class Request(Struct, frozen=True):
     """One call of a model, vendor-neutral.
 
     Attributes:
