@@ -113,6 +113,13 @@ class Program:
             )
         return found
 
+    def _packaged(self) -> str:
+        """The version of the package that brought it, empty where it comes from somewhere else."""
+        with suppress(metadata.PackageNotFoundError):
+            if Path(self.find()).parent in {Path(sys.executable).parent, Path(_SCRIPTS)}:
+                return metadata.version(self._package)
+        return ""
+
     def identity(self) -> str:
         """Which build of it this is, told without running it.
 
@@ -121,17 +128,20 @@ class Program:
         """
         place = self.find()
         about = os.stat(place)
-        with suppress(metadata.PackageNotFoundError):
-            if Path(place).parent in {Path(sys.executable).parent, Path(_SCRIPTS)}:
-                return f"{self.name} {metadata.version(self._package)} {about.st_size}"
-        return f"{place} {about.st_size} {about.st_mtime_ns}"
+        packaged = self._packaged()
+        return (
+            f"{self.name} {packaged} {about.st_size}"
+            if packaged
+            else f"{place} {about.st_size} {about.st_mtime_ns}"
+        )
 
     async def version(self) -> str:
-        """The version it states, read once.
+        """The version of its package, or where it is none of ours the one it states; found once.
 
         Raises:
             SandboxError: it is not installed, or does not start.
         """
+        self._version = self._version or self._packaged()
         if not self._version:
             done = await run([self.find(), "--version"], box=Box(), limits=self._limits)
             stated = re.search(rb"\d+(?:\.\d+)+", done.stdout)

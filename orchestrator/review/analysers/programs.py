@@ -16,9 +16,7 @@ from pathlib import Path
 
 import anyio.to_thread
 from msgspec import Struct
-from msgspec.structs import replace
 
-from orchestrator.engine.tasks import task_group
 from orchestrator.errors import SandboxError
 from orchestrator.review.analysers.executables import LIMITS, MOST, Program, one_line
 from orchestrator.review.analysis import Needs, Raw, Report, Side
@@ -114,37 +112,23 @@ class ProgramAnalyser(ABC):
         """Analyse the given paths below ``side.root``."""
         if not self.codes or not paths:
             return Report(self.name, "")
-        version, refusal = "", ""
-
-        async def ask_version() -> None:
-            nonlocal version, refusal
-            try:
-                version = await self.program.version()
-            except SandboxError as fault:
-                refusal = str(fault)
-
-        async with task_group() as group:
-            group.start_soon(ask_version)  # its start is most of the time that either takes
-            report = await self._examined(side, paths)
-        return Report(self.name, "", error=refusal) if refusal else replace(report, version=version)
-
-    async def _examined(self, side: Side, paths: Sequence[str]) -> Report:
-        """What the program says, or why it says nothing; its version is not known here."""
+        version = ""
         try:
+            version = await self.program.version()
             with tempfile.TemporaryDirectory(dir=scratch.folder()) as folder:
                 copies = await anyio.to_thread.run_sync(self._copy, side.root, Path(folder), paths)
                 seen = await self.look(copies) if copies.paths else Seen((), {})
         except SandboxError as fault:
-            return Report(self.name, "", error=str(fault))
+            return Report(self.name, version, error=str(fault))
         except (LookupError, TypeError, AttributeError):
-            why = f"what {self.name} printed has another shape than known"
-            return Report(self.name, "", error=why)
+            why = f"what {self.name} {version} printed has another shape than known"
+            return Report(self.name, version, error=why)
         except OSError as fault:
             why = f"no room to work in {tempfile.gettempdir()}: {fault.strerror}"
-            return Report(self.name, "", error=f"{self.name} did not run: {why}")
+            return Report(self.name, version, error=f"{self.name} did not run: {why}")
         return Report(
             tool=self.name,
-            version="",
+            version=version,
             findings=self._ordered(seen.findings),
             examined=frozenset(copies.paths.values()) - seen.gaps.keys(),
             gaps={**copies.gaps, **seen.gaps},
