@@ -218,8 +218,7 @@ os.kill(os.getpid(), signal.SIGKILL)
         done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=False)
         left, *places = done.stdout.decode().split()
         assert done.returncode == -9
-        assert all(Path(place).exists() for place in places)
-        with small():
+        with small():  # or whoever else on this machine was the next to start one
             assert not any(Path(place).exists() for place in places)
             assert all(place.exists() for place in folders(living))
     assert not is_alive(int(left))
