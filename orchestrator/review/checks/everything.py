@@ -1,11 +1,13 @@
 """All checks, and what they need: imported once by the process that forks the workers.
 
-It waits until the review gets to its checks, so what only some files need is here as well.
+It waits until the review gets to its checks, so what only some files need is here as well, and what
+is made at first use is made here: the patterns of secrets, and what the tracer is told as shipped.
 """
 
 import ast_grep_py
 import markdown_it
 
+from orchestrator.resources import data_root
 from orchestrator.review.checks import (
     api_breakage,
     changelog,
@@ -24,6 +26,8 @@ from orchestrator.review.checks import (
     taint,
     tests_touched,
 )
+from orchestrator.review.checks.taint.knowledge import load
+from orchestrator.review.checks.text import Source
 
 __all__ = [
     "api_breakage",
@@ -45,3 +49,6 @@ __all__ = [
     "taint",
     "tests_touched",
 ]
+
+list(secrets.secrets(Source("a.txt", b"")))
+load(sorted(map(str, (data_root() / "config/taint").glob("*.yaml"))))

@@ -197,14 +197,14 @@ def build(documents: Sequence[tuple[str, Mapping[str, Any]]]) -> Knowledge:
 
 
 @functools.lru_cache(maxsize=4)
-def _load(files: tuple[tuple[str, int], ...]) -> Knowledge:
+def _load(files: tuple[tuple[str, bytes], ...]) -> Knowledge:
     import yaml  # noqa: PLC0415 - only a worker that traces pays for it
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     documents = []
-    for file, _ in files:
+    for file, data in files:
         try:
-            content = yaml.load(Path(file).read_bytes(), Loader=loader)  # noqa: S506 - a safe loader
+            content = yaml.load(data, Loader=loader)  # noqa: S506 - both are safe ones
         except yaml.YAMLError as error:
             raise ConfigError(f"not valid YAML: {error}".replace("\n", " "), file) from None
         if not isinstance(content, dict):
@@ -214,13 +214,13 @@ def _load(files: tuple[tuple[str, int], ...]) -> Knowledge:
 
 
 def load(files: Iterable[str]) -> Knowledge:
-    """Knowledge from data files, read once per process and change.
+    """Knowledge from data files; of the same names and contents it is made once per process.
 
     Raises:
         ConfigError: a file is missing or wrong.
     """
     try:
-        stamped = tuple((file, Path(file).stat().st_mtime_ns) for file in files)
+        found = tuple((Path(file).name, Path(file).read_bytes()) for file in files)
     except OSError as error:
         raise ConfigError("the knowledge file cannot be read", error.filename or "") from None
-    return _load(stamped)
+    return _load(found)
