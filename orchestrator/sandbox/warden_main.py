@@ -189,11 +189,13 @@ def _say(job: int, line: str) -> None:
         return
 
 
-def _kill(group: int) -> None:
-    try:
-        os.killpg(group, KILL)
-    except (ProcessLookupError, PermissionError):
-        return
+def _kill(process: int) -> None:
+    """End a child of ours and its group, which it has yet to make when it was only just forked."""
+    for end in (os.kill, os.killpg):
+        try:
+            end(process, KILL)
+        except OSError:  # there is no such one any more, or not yet
+            continue
 
 
 def _wait_for_group(group: int) -> None:

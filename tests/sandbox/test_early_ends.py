@@ -1,0 +1,16 @@
+"""A program that is ended before it has got anywhere."""
+
+import anyio
+import pytest
+
+from orchestrator.sandbox.box import Box
+from orchestrator.sandbox.process import start
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_what_is_ended_at_once_is_gone_and_nobody_waits_for_it() -> None:
+    with anyio.fail_after(50):
+        for _ in range(60):
+            # It would wait for its input for ever, and its end comes before it has a group to end.
+            await start(["/bin/cat"], box=Box()).aclose()
