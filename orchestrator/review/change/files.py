@@ -32,6 +32,8 @@ Lines = tuple[tuple[int, ...], tuple[int, ...]]  # added, removed
 # Above this many candidates on a side git tells renames by equal content only, and does not fail.
 RENAME_LIMIT = "-l400"
 
+_FLAGS = ("-U0", "--full-index", *PLAIN_DIFF)
+
 _DIFF_AT_ONCE = 64 << 20  # bytes of diff that are held at once
 
 _STATUS: Mapping[str, Status] = {"A": "added", "D": "deleted", "M": "modified", "R": "renamed"}
@@ -157,9 +159,6 @@ def _is_text(blob: str | None, mode: str | None, looks: Mapping[str, Look]) -> b
     seen = looks.get(blob or "")
     regular = mode not in {LINK, SUBMODULE}
     return regular and seen is not None and not seen.binary and seen.size <= LARGE
-
-
-_FLAGS = ("-U0", "--full-index", *PLAIN_DIFF)
 
 
 async def _diff(git: Git, base: str, head: str, files: Sequence[ChangedFile]) -> bytes:

@@ -234,24 +234,23 @@ class Git(Struct, frozen=True):
         shown = short(repr(ref), 80)
         if not ref or ref.startswith("-"):
             raise InputError(f"{shown} is no name of a commit; give a branch, tag or commit id")
-        for name in (f"{ref}^{{commit}}", ref):  # ":/text" takes no suffix
-            found = await self.attempt("rev-parse", "--verify", name)
-            if b"is ambiguous" in found.stderr:
-                full = "refs/heads/…, refs/tags/… or a commit id"
-                raise InputError(f"{shown} is ambiguous; name it in full: {full}")
-            oid = found.stdout.decode("utf-8", "replace").strip()
-            if not found.code and OID.fullmatch(oid):
-                break
-        else:
+        if commit := await self._named(f"{ref}^{{commit}}", shown):
+            return commit
+        oid = await self._named(ref, shown)  # ":/text" takes no suffix
+        if oid is None or (await self.attempt("cat-file", "-e", oid)).code:
             raise InputError(await self._unknown(ref, shown))
-        if name != ref:
-            return oid
-        peeled = await self.attempt("rev-parse", "--verify", "--quiet", f"{oid}^{{commit}}")
-        if peeled.code:
-            if (await self.attempt("cat-file", "-e", oid)).code:
-                raise InputError(await self._unknown(ref, shown))
-            raise InputError(f"{shown} is no commit; give a branch, tag or commit id")
-        return peeled.stdout.decode().strip()
+        if commit := await self._named(f"{oid}^{{commit}}", shown):
+            return commit
+        raise InputError(f"{shown} is no commit; give a branch, tag or commit id")
+
+    async def _named(self, name: str, shown: str) -> str | None:
+        """The id of what has that name, None where nothing has."""
+        found = await self.attempt("rev-parse", "--verify", name)
+        if b"is ambiguous" in found.stderr:
+            full = "refs/heads/…, refs/tags/… or a commit id"
+            raise InputError(f"{shown} is ambiguous; name it in full: {full}")
+        oid = found.stdout.decode("utf-8", "replace").strip()
+        return oid if not found.code and OID.fullmatch(oid) else None
 
     async def _unknown(self, ref: str, shown: str) -> str:
         if ref == "HEAD":
