@@ -7,8 +7,9 @@ tool a turn and read the same results back. The harness does all that it does in
 reservation, journal on disk, executor, framing, patience and prices. Prints the time of a turn for
 both, and the difference, with the journal on disk (which waits for the disk at least once a turn)
 and in memory; exits 1 when the former is above 5 ms. Beside it stands the bare loop with answers
-that come whole, which spares the SDK its events and lets a long answer look like a dead connection. Times are those of the fastest round, since whatever else the machine does only ever adds;
-the time of the processor, without any waiting, stands beside them.
+that come whole, which spares the SDK its events and lets a long answer look like a dead connection.
+Times are those of the fastest round, since whatever else the machine does only ever adds; the time
+of the processor, without any waiting, stands beside them.
 """
 
 from __future__ import annotations

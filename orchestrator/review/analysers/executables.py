@@ -113,10 +113,10 @@ class Program:
             )
         return found
 
-    def _packaged(self) -> str:
+    def _packaged(self, place: str) -> str:
         """The version of the package that brought it, empty where it comes from somewhere else."""
         with suppress(metadata.PackageNotFoundError):
-            if Path(self.find()).parent in {Path(sys.executable).parent, Path(_SCRIPTS)}:
+            if Path(place).parent in {Path(sys.executable).parent, Path(_SCRIPTS)}:
                 return metadata.version(self._package)
         return ""
 
@@ -128,7 +128,7 @@ class Program:
         """
         place = self.find()
         about = os.stat(place)
-        packaged = self._packaged()
+        packaged = self._packaged(place)
         return (
             f"{self.name} {packaged} {about.st_size}"
             if packaged
@@ -141,14 +141,17 @@ class Program:
         Raises:
             SandboxError: it is not installed, or does not start.
         """
-        self._version = self._version or self._packaged()
         if not self._version:
-            done = await run([self.find(), "--version"], box=Box(), limits=self._limits)
-            stated = re.search(rb"\d+(?:\.\d+)+", done.stdout)
-            if done.code != 0 or stated is None:
-                raise ProgramFailed(self.name, done.code, done.stderr)
-            self._version = stated[0].decode()
+            place = self.find()
+            self._version = self._packaged(place) or await self._stated(place)
         return self._version
+
+    async def _stated(self, place: str) -> str:
+        done = await run([place, "--version"], box=Box(), limits=self._limits)
+        stated = re.search(rb"\d+(?:\.\d+)+", done.stdout)
+        if done.code != 0 or stated is None:
+            raise ProgramFailed(self.name, done.code, done.stderr)
+        return stated[0].decode()
 
     async def json(
         self, options: Sequence[str], names: Sequence[str], folder: Path, ok: Collection[int] = (0,)
