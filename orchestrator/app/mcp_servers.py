@@ -19,7 +19,8 @@ from anyio.abc import Process
 from orchestrator.catalog.mcp import ServerEntry
 from orchestrator.errors import SandboxError
 from orchestrator.mcp.types import Connect, Tell
-from orchestrator.sandbox.process import kill_group, start_unconfined
+from orchestrator.sandbox.kernel import kill_group
+from orchestrator.sandbox.process import start_unconfined
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
@@ -65,7 +66,7 @@ async def _launched(
                 await process.stdin.aclose()
                 with anyio.move_on_after(GRACE):
                     await process.wait()
-                kill_group(process)
+                kill_group(process.pid)
                 await process.aclose()
 
 

@@ -171,6 +171,25 @@ def limit(what: int, bound: int) -> None:
     resource.setrlimit(what, (bound, bound))
 
 
+def lead_group(process: int) -> None:
+    """Have a process lead a group of its own, so that what it starts can be ended with it.
+
+    Of a fork, it and its parent both see to it: whichever runs first.
+    """
+    try:
+        os.setpgid(process, process)
+    except OSError:  # it has seen to it, and is another program by now, or gone
+        return
+
+
+def kill_group(group: int) -> None:
+    """End all processes of a group."""
+    try:
+        os.killpg(group, 9)
+    except OSError:  # there is none any more
+        return
+
+
 def default_signals() -> None:
     """What Python ignores of signals, a program does not expect to be ignored."""
     for number in (13, 25):  # SIGPIPE, SIGXFSZ

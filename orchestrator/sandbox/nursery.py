@@ -17,7 +17,8 @@ from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap, scratch
 from orchestrator.sandbox.confine import available, system_rules
 from orchestrator.sandbox.groups import Group, together
-from orchestrator.sandbox.process import clean_environment, kill_group
+from orchestrator.sandbox.kernel import kill_group
+from orchestrator.sandbox.process import clean_environment
 from orchestrator.sandbox.warden import PACKAGE, Level, installed
 from orchestrator.sandbox.worker_main import MEMORY, NOT_CONFINED, OUT_OF_MEMORY
 
@@ -160,7 +161,7 @@ class Nursery:
         try:
             self._process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
-            kill_group(self._process)
+            kill_group(self._process.pid)
             self._process.wait()
         self._process.stderr.close()
         self.let_go()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import resource
-import signal
 import socket
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -214,14 +213,6 @@ async def run(
 
 
 # --- programs that are ours to trust --------------------------------------------------------------
-
-
-def kill_group(process: Process | subprocess.Popen[bytes]) -> None:
-    """End a program and everything it started."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        return
 
 
 async def start_unconfined(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> Process:

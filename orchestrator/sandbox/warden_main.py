@@ -27,7 +27,6 @@ TYPE_CHECKING = False  # ``typing`` is not needed at run time, nor is ``contextl
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-KILL = 9
 WAIT_MS = 10  # where the kernel cannot tell of a process's end
 
 
@@ -96,7 +95,7 @@ class Warden:
     def end(self) -> None:
         """Kill what still runs."""
         for process, _ in self._jobs.values():
-            _kill(process)
+            self._kernel.kill_group(process)
 
     def _begin(self, job: int, *streams: int) -> None:
         try:
@@ -120,6 +119,7 @@ class Warden:
             return
         if process == 0:
             self._become(request, streams, job)
+        self._kernel.lead_group(process)
         watch = os.pidfd_open(process) if hasattr(os, "pidfd_open") else -1
         self._jobs[job] = process, watch
         self._poll.register(job, select.POLLIN)
@@ -129,7 +129,7 @@ class Warden:
     def _become(self, request: dict[str, Any], streams: tuple[int, ...], job: int) -> NoReturn:
         """In the child: give up everything, then be the program."""
         try:
-            os.setsid()
+            self._kernel.lead_group(os.getpid())
             self._kernel.go_first()
             for number, stream in enumerate(streams):
                 os.dup2(stream, number)
@@ -160,7 +160,7 @@ class Warden:
             if number == watch:
                 self._reap(job)
             elif number == job:
-                _kill(self._jobs[job][0])
+                self._kernel.kill_group(self._jobs[job][0])
                 self._poll.unregister(job)
                 self._left.add(job)
 
@@ -168,7 +168,7 @@ class Warden:
         process, watch = self._jobs[job]
         if os.waitid(os.P_PID, process, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             return
-        _kill(process)  # what it left behind, while its number is still its own
+        self._kernel.kill_group(process)  # what it left behind, while its number is still its own
         _, status = os.waitpid(process, 0)
         _wait_for_group(process)
         del self._jobs[job]
@@ -187,15 +187,6 @@ def _say(job: int, line: str) -> None:
         os.write(job, " ".join(line.split()).encode("utf-8", "replace") + b"\n")
     except OSError:  # nobody listens any more
         return
-
-
-def _kill(process: int) -> None:
-    """End a child of ours and its group, which it has yet to make when it was only just forked."""
-    for end in (os.kill, os.killpg):
-        try:
-            end(process, KILL)
-        except OSError:  # there is no such one any more, or not yet
-            continue
 
 
 def _wait_for_group(group: int) -> None:

@@ -75,7 +75,9 @@ class _Nursery:
     """Keeps one worker alive at each place."""
 
     def __init__(self, ends: list[socket.socket], give_up: Callable[[], None]) -> None:
-        self._give_up = give_up
+        from orchestrator.sandbox import kernel  # noqa: PLC0415 - it is on the path now
+
+        self._kernel, self._give_up = kernel, give_up
         self._ends, self._tokens = ends, [""] * len(ends)
         self._places: dict[int, int] = {}
         self._woken, self._wake = os.pipe()
@@ -109,15 +111,12 @@ class _Nursery:
         if pid == 0:
             self._become_worker(place)
         self._places[pid] = place
-        # A group of its own, so that what a check starts ends with it. Both sides see to it:
-        # whichever runs first.
-        with suppress(OSError):
-            os.setpgid(pid, pid)
+        self._kernel.lead_group(pid)
 
     def _become_worker(self, place: int) -> NoReturn:
         code = 1
         try:
-            os.setpgid(0, 0)
+            self._kernel.lead_group(os.getpid())
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGCHLD, signal.SIGTERM):
                 signal.signal(number, signal.SIG_DFL)
@@ -144,7 +143,7 @@ class _Nursery:
             place = self._places.pop(pid, None)
             if place is None:
                 continue
-            _kill(pid)  # what it started
+            self._kernel.kill_group(pid)  # what it started
             if os.waitstatus_to_exitcode(status) == NOT_CONFINED:
                 os._exit(NOT_CONFINED)  # nor would the next one be
             said = json.dumps({"ended": os.waitstatus_to_exitcode(status)}).encode("ascii")
@@ -156,11 +155,11 @@ class _Nursery:
         self._tokens[int(place)] = token
         for pid, at in self._places.items():
             if at == int(place):
-                _kill(pid)
+                self._kernel.kill_group(pid)
 
     def _end(self) -> NoReturn:
         for pid in self._places:
-            _kill(pid)
+            self._kernel.kill_group(pid)
         os._exit(0)
 
 
@@ -176,11 +175,6 @@ def _giving_up(box: dict[str, Any] | None) -> Callable[[], None]:
         confine.confine(**box, user=user)
 
     return give_up
-
-
-def _kill(group: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, signal.SIGKILL)
 
 
 def main() -> None:
