@@ -12,5 +12,5 @@ pytestmark = pytest.mark.anyio
 async def test_what_is_ended_at_once_is_gone_and_nobody_waits_for_it() -> None:
     with anyio.fail_after(50):
         for _ in range(60):
-            # It would wait for its input for ever, and its end comes before it has a group to end.
+            # It would wait for its input for ever, and its end comes as soon as it is forked.
             await start(["/bin/cat"], box=Box()).aclose()
