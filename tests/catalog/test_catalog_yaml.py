@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from orchestrator.catalog import yamltree
+from orchestrator.catalog import yamlevents
 from orchestrator.catalog.yamlfile import Strict, read, split, tree
 from orchestrator.errors import ConfigError
 
@@ -158,7 +158,7 @@ def test_aliases_cannot_hide_depth():
 
 
 def test_the_reader_in_pure_python_is_as_strict(monkeypatch):
-    monkeypatch.setattr(yamltree, "_LOADER", yamltree.yaml.SafeLoader)
+    monkeypatch.setattr(yamlevents, "_LOADER", yamlevents.yaml.SafeLoader)
     assert "is nested too deeply" in fault("[" * 200_000)
     assert fault("name: 'x\n").startswith("x.yaml:2: is not valid YAML: found unexpected end")
     assert "stands twice" in fault("name: x\nname: y\n")
