@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
 
+from orchestrator.review.analysers.checks import ask
 from orchestrator.review.analysis import Raw, Report, Side
 from orchestrator.review.novelty import Placed, new_findings, normalise, numbered
 from orchestrator.review.places import stands_in
 from orchestrator.review.rules import Rule, RuleTable
 from orchestrator.review.scopes import Scopes
 from orchestrator.review.session import Session
+from orchestrator.sandbox.worker import WorkerPool
 
-QUOTE_LINES = 3
-QUOTE_CHARACTERS = 300
-REDACTED = "[redacted]"
+WITHHELD = "[withheld]"
+UNSEARCHED = "Not shown, since it could hold a secret: this file could not be searched for any"
+SECONDS = 10.0
+"""For a search for secrets in what is quoted; it takes milliseconds for a usual file."""
 
 
 class _File(Struct, frozen=True):
@@ -31,7 +34,6 @@ class _Reader:
     def __init__(self, session: Session, side: Side) -> None:
         self._session, self._side = session, side
         self._files: dict[str, _File] = {}
-        self._secrets: dict[str, dict[int, set[str]]] = {}
 
     def __getitem__(self, path: str) -> _File:
         if path not in self._files:
@@ -39,20 +41,31 @@ class _Reader:
             self._files[path] = _File(lines, Scopes(path, lines))
         return self._files[path]
 
-    def secrets(self, raw: Raw) -> set[str]:
-        """What of the lines that a finding quotes is secret, whoever found it and for whatever."""
-        # Here because it takes 0.1 s, which a review that shows nothing need not wait for.
-        from orchestrator.review.checks.secrets import secrets_by_line  # noqa: PLC0415
+    async def quotes(
+        self, named: Mapping[str, Placed], pool: WorkerPool
+    ) -> tuple[Mapping[str, Sequence[str]], Mapping[str, str]]:
+        """What can be shown: worked out by a worker, as it takes the patterns of all secrets.
 
-        if raw.path not in self._secrets:
-            text = "\n".join(self[raw.path].lines)
-            self._secrets[raw.path] = secrets_by_line(raw.path, text)
-        by_line = self._secrets[raw.path]
-        return set().union(*(by_line.get(n, ()) for n in range(raw.line, raw.end_line + 1)))
+        Returns:
+            Fingerprint → quote, message and detail, where they can be; and path → why not.
+        """
+        cited: dict[str, dict[str, Any]] = {}
+        for fingerprint, placed in named.items():
+            raw = placed.raw
+            cited.setdefault(raw.path, {})[fingerprint] = {
+                "line": raw.line,
+                "end_line": raw.end_line,
+                "redact": raw.redact,
+                "texts": [raw.message, raw.detail],
+            }
+        job = {"root": str(self._side.root), "cited": cited}
+        replies, unsearched = await ask(pool, "quotes:run", job, sorted(cited), SECONDS)
+        return dict(ChainMap(*replies)), unsearched
 
 
-def brought_in(
+async def brought_in(
     session: Session,
+    pool: WorkerPool,
     base: Report,
     head: Report,
     sides: tuple[Side, Side],
@@ -75,14 +88,14 @@ def brought_in(
         for found in new_findings(old, new, session.added)
         if found.raw.path not in blind or found.raw.line in session.added(found.raw.path)
     ]
-    return _shown(session.rules, fresh, readers[1])
+    return await _shown(session.rules, fresh, readers[1], pool)
 
 
-def as_reported(session: Session, report: Report, head: Side) -> Found:
+async def as_reported(session: Session, pool: WorkerPool, report: Report, head: Side) -> Found:
     """A report whose findings are all brought in by the change, as its analyser saw to."""
     reader = _Reader(session, head)
     placed = [_place(session.rules, raw, reader) for raw in report.findings]
-    return _shown(session.rules, [p for p in placed if p is not None], reader)
+    return await _shown(session.rules, [p for p in placed if p is not None], reader, pool)
 
 
 class Found(Struct, frozen=True):
@@ -107,14 +120,18 @@ def _place(rules: RuleTable, raw: Raw, files: _Reader) -> Placed | None:
     return Placed(raw, rule.id, text, "" if raw.key is not None else scope)
 
 
-def _shown(rules: RuleTable, fresh: Iterable[Placed], files: _Reader) -> Found:
+async def _shown(
+    rules: RuleTable, fresh: Iterable[Placed], files: _Reader, pool: WorkerPool
+) -> Found:
     found = Found([], [])
-    for fingerprint, placed in numbered(fresh).items():
+    named = numbered(fresh)
+    shown, unsearched = await files.quotes(named, pool)
+    for fingerprint, placed in named.items():
         raw = placed.raw
-        raw = replace(raw, redact=(*raw.redact, *files.secrets(raw)))
-        lines = files[raw.path].lines
-        item = _as_json(rules.rules[placed.rule], raw, fingerprint, _quote(raw, lines))
-        if 1 <= raw.line <= len(lines) and item["quote"].strip():
+        why = unsearched.get(raw.path, "it could not be read")
+        said = shown.get(fingerprint, (WITHHELD, f"{UNSEARCHED} ({why})", ""))
+        item = _as_json(rules.rules[placed.rule], raw, fingerprint, *said)
+        if 1 <= raw.line <= len(files[raw.path].lines) and item["quote"].strip():
             found.findings.append(item)
         else:
             reason = f"nothing stands at {raw.path}:{raw.line} in head that it could quote"
@@ -122,23 +139,9 @@ def _shown(rules: RuleTable, fresh: Iterable[Placed], files: _Reader) -> Found:
     return found
 
 
-def _quote(raw: Raw, lines: Sequence[str]) -> str:
-    cited = [line.rstrip("\r") for line in lines[raw.line - 1 : raw.end_line]]
-    shown = cited[:QUOTE_LINES]
-    text = redacted("\n".join(shown), raw.redact)
-    return text if len(text) <= QUOTE_CHARACTERS else text[:QUOTE_CHARACTERS] + "…"
-
-
-def redacted(text: str, secrets: Sequence[str]) -> str:
-    """Text without the given secrets; the longest goes first, so that no tail of one is left."""
-    for secret in sorted(filter(None, secrets), key=len, reverse=True):
-        text = text.replace(secret, REDACTED)
-    return text
-
-
-def _as_json(rule: Rule, raw: Raw, fingerprint: str, quote: str) -> dict[str, Any]:
-    said = redacted(raw.message, raw.redact)
-    detail = "\n".join(part for part in (said, redacted(raw.detail, raw.redact)) if part)
+def _as_json(
+    rule: Rule, raw: Raw, fingerprint: str, quote: str, message: str, detail: str
+) -> dict[str, Any]:
     return {
         "fingerprint": fingerprint,
         "rule": rule.id,
@@ -147,7 +150,7 @@ def _as_json(rule: Rule, raw: Raw, fingerprint: str, quote: str) -> dict[str, An
         "cwe": list(rule.cwe),
         "confidence": raw.confidence,
         "title": rule.title,
-        "detail": detail,
+        "detail": "\n".join(filter(None, (message, detail))),
         "why": rule.why,
         "fix_suggestion": rule.fix,
         "path": raw.path,

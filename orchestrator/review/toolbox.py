@@ -275,8 +275,9 @@ def build(ground: Ground, policy: ToolPolicy) -> list[Tool]:
 def _analyser(name: str, entry: OfSide | OfChange, ground: Ground) -> Tool:
     if isinstance(entry, OfSide):
         analyser = remembered(entry.make(ground), ground.answers)
-        return SideTool(name, entry.description, analyser, ground.session)
-    tool = ChangeTool(name, entry.description, entry.make(ground), ground.session)
+        return SideTool(name, entry.description, analyser, ground.session, ground.pool)
+    made = entry.make(ground)
+    tool = ChangeTool(name, entry.description, made, ground.session, ground.pool)
     if entry.seconds is not None:
         tool.spec = replace(tool.spec, timeout=entry.seconds(ground))
     return tool

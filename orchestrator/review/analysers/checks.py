@@ -44,6 +44,36 @@ def named(path: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
+async def ask(
+    pool: WorkerPool, function: str, job: Mapping[str, Any], paths: Sequence[str], seconds: float
+) -> tuple[list[Any], dict[str, str]]:
+    """Ask a check about files, many at once; one that breaks it does not take the others down.
+
+    Args:
+        function: ``module:function`` below ``PACKAGE``.
+        job: what it is told besides ``paths``.
+        seconds: for each call.
+
+    Returns:
+        The replies, and path → why for files that there is none about.
+    """
+    replies: list[Any] = []
+    faults: dict[str, str] = {}
+    waiting = [list(paths[at : at + BATCH]) for at in range(0, len(paths), BATCH)]
+    while waiting:
+        batch = waiting.pop()
+        told = {**job, "paths": batch}
+        try:
+            replies.append(await pool.call(f"{PACKAGE}.{function}", told, seconds=seconds))
+        except SandboxError as fault:
+            if len(batch) == 1:
+                faults[batch[0]] = str(fault)
+            else:
+                middle = len(batch) // 2
+                waiting += [batch[:middle], batch[middle:]]
+    return replies, faults
+
+
 class Check:
     """A check module as a ``SideAnalyser``.
 
@@ -71,7 +101,7 @@ class Check:
         depends: str = "",
     ) -> None:
         self.name, self.needs = name, needs
-        self._function, self._patterns = f"{PACKAGE}.{module}:run", tuple(patterns)
+        self._function, self._patterns = f"{module}:run", tuple(patterns)
         self._pool, self._session = pool, session
         self._tree, self._extra, self._depends = tree, dict(extra or {}), depends
 
@@ -95,22 +125,9 @@ class Check:
             job["tree"] = names
         findings: list[Raw] = []
         examined: set[str] = set()
-        gaps: dict[str, str] = {}
         facts: dict[str, list[Any]] = {}
-        waiting = [list(paths[at : at + BATCH]) for at in range(0, len(paths), BATCH)]
-        while waiting:
-            batch = waiting.pop()
-            try:
-                reply = await self._pool.call(
-                    self._function, {**job, "paths": batch}, seconds=SECONDS
-                )
-            except SandboxError as fault:
-                if len(batch) == 1:
-                    gaps[batch[0]] = str(fault)
-                else:
-                    middle = len(batch) // 2
-                    waiting += [batch[:middle], batch[middle:]]
-                continue
+        replies, gaps = await ask(self._pool, self._function, job, paths, SECONDS)
+        for reply in replies:
             findings += raws(self.name, reply)
             examined.update(reply["examined"])
             gaps.update(reply["gaps"])

@@ -46,8 +46,10 @@ def _openssh_is_encrypted(body: str) -> bool:
 
 def _pem(text: str, start: int, kind: str) -> tuple[int, int, str, bool] | None:
     """Span, base64 and whether it is encrypted, of a block whose first marker ends at start."""
-    end = _PEM_END.search(text, start, start + LONGEST)
-    inside = text[start : end.start()] if end else text[start : start + LONGEST]
+    other = text.find("-----BEGIN ", start, start + LONGEST)  # within no key stands another
+    last = other if other >= 0 else start + LONGEST
+    end = _PEM_END.search(text, start, last)
+    inside = text[start : end.start() if end else last]
     encrypted = "ENCRYPTED" in kind or "Proc-Type: 4,ENCRYPTED" in inside
     body = _BASE64.match(_FILLER.sub("", _HEADER.sub("", inside)))
     if not body or len(set(body[0])) < 16:

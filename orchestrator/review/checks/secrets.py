@@ -105,19 +105,13 @@ def secrets(source: Source) -> Iterator[Finding]:
         )
 
 
-def secrets_by_line(path: str, text: str) -> dict[int, set[str]]:
-    """Line → what of it must not be shown, for those who quote a file for another reason.
-
-    Args:
-        path: of the file; its name decides what its format is.
-        text: with ``\n`` for line ends.
-    """
-    found: dict[int, set[str]] = {}
-    for hit in _apart(_hits(Source(path, b""), text)):
+def secrets_by_line(source: Source) -> Iterator[tuple[int, str]]:
+    """Lines and what of them is secret, for those who quote a file for another reason."""
+    text = source.text.replace("\r\n", "\n")
+    for hit in _apart(_hits(source, text)):
         first = text.count("\n", 0, hit.start) + 1
         for number, part in enumerate(text[hit.start : hit.end].split("\n"), first):
-            found.setdefault(number, set()).add(part.strip())
-    return found
+            yield number, part.strip()
 
 
 def run(job: dict[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from orchestrator.review.analysis import ChangeAnalyser, Needs, Report, Side, Si
 from orchestrator.review.change.types import ChangedFile
 from orchestrator.review.evidence import Found, as_reported, brought_in
 from orchestrator.review.session import Session
+from orchestrator.sandbox.worker import WorkerPool
 
 SHOWN_FINDINGS = 60
 REPORTED = (
@@ -106,9 +107,9 @@ class Analysis:
     failure is not kept, so that a further iteration does try again.
     """
 
-    def __init__(self, name: str, description: str, session: Session) -> None:
+    def __init__(self, name: str, description: str, session: Session, pool: WorkerPool) -> None:
         self.spec = ToolSpec(name, description, PATHS_SCHEMA, timeout=120)
-        self._session = session
+        self._session, self._pool = session, pool
         self._lock = anyio.Lock()
         self._known: dict[tuple[str, ...] | None, Observation] = {}
 
@@ -139,9 +140,14 @@ class SideTool(Analysis):
     """
 
     def __init__(
-        self, name: str, description: str, analyser: SideAnalyser, session: Session
+        self,
+        name: str,
+        description: str,
+        analyser: SideAnalyser,
+        session: Session,
+        pool: WorkerPool,
     ) -> None:
-        super().__init__(name, description, session)
+        super().__init__(name, description, session, pool)
         self._analyser = analyser
 
     def concerns(self, path: str) -> bool:
@@ -161,7 +167,8 @@ class SideTool(Analysis):
             base = await self._report(base_side, base_paths)
             # Where base could not be read there is nothing to compare with: only added lines count.
             blind = frozenset(f.path for f in scope.files if (f.old_path or f.path) in base.gaps)
-            found = brought_in(session, base, head, (base_side, head_side), blind=blind)
+            sides = base_side, head_side
+            found = await brought_in(session, self._pool, base, head, sides, blind=blind)
         gaps = {**scope.gaps, **unwritten, **head.gaps}
         deleted = frozenset(file.path for file in scope.files if file.status == "deleted")
         whole = Report(
@@ -186,9 +193,14 @@ class ChangeTool(Analysis):
     """A tool over an analyser that looks at both sides itself."""
 
     def __init__(
-        self, name: str, description: str, analyser: ChangeAnalyser, session: Session
+        self,
+        name: str,
+        description: str,
+        analyser: ChangeAnalyser,
+        session: Session,
+        pool: WorkerPool,
     ) -> None:
-        super().__init__(name, description, session)
+        super().__init__(name, description, session, pool)
         self._analyser = analyser
 
     def concerns(self, path: str) -> bool:
@@ -209,7 +221,7 @@ class ChangeTool(Analysis):
             report = Report(analyser.name, "", error=str(fault))
         cited = {raw.path for raw in report.findings}
         head, _ = await session.side("head", sorted(cited & set(await _tree(session))))
-        found = as_reported(session, report, head)
+        found = await as_reported(session, self._pool, report, head)
         gaps = {**scope.gaps, **unwritten, **report.gaps}
         return as_observation(report, found, gaps, scope.files)
 

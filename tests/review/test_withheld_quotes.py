@@ -1,0 +1,65 @@
+"""What a finding quotes when its file could not be searched for secrets."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from orchestrator.engine.ports import CallContext
+from orchestrator.engine.types import Observation
+from orchestrator.review import evidence
+from orchestrator.review.analysers.executables import Program
+from orchestrator.review.analysers.ruff import Ruff
+from orchestrator.review.session import Session
+from orchestrator.review.tools.analysis import SideTool
+from orchestrator.sandbox.worker import WorkerPool
+from tests.review.review_kit import change, session_of
+
+pytestmark = pytest.mark.anyio
+SECRET = "tuna" + "Salad41"
+EVAL = f'def run(name):\n    return eval(name, password="{SECRET}")\n'
+# Each of the markers is searched behind for the key that it announces: ten seconds, all in all.
+SLOW = '"""\n' + "PuTTY-User-Key-File-2: \n" * 30_000 + '"""\n'
+
+
+async def _looked(session: Session, pool: WorkerPool) -> Observation:
+    ruff = Ruff({"S307"}, Program("ruff", Ruff.package))
+    tool = SideTool("ruff_security", "", ruff, session, pool)
+    return await tool.run({}, CallContext("", "", 60))
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # it takes its time
+async def test_a_text_that_is_searched_without_end_is_not_quoted_and_the_others_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(evidence, "SECONDS", 1.0)
+    repo = change(tmp_path, {}, {"app.py": EVAL, "slow.py": EVAL + SLOW})
+    quotes = "orchestrator.review.checks.quotes"
+    async with session_of(repo) as session, WorkerPool(1, modules=[quotes]) as pool:
+        start = time.monotonic()
+        seen = await _looked(session, pool)
+        took = time.monotonic() - start
+    good, bad = sorted(seen.data["findings"], key=lambda found: found["path"])
+    assert good["quote"] == EVAL.split("\n")[1].replace(SECRET, "[redacted]")
+    assert (bad["path"], bad["start_line"], bad["quote"]) == ("slow.py", 2, "[withheld]")
+    assert "quotes: ran longer than 1 s" in bad["detail"]
+    assert SECRET not in repr((seen.content, seen.data))
+    assert took < 8
+
+
+async def test_nothing_is_quoted_when_there_is_nobody_to_search_it(tmp_path: Path) -> None:
+    closed = WorkerPool(1)
+    async with session_of(change(tmp_path, {}, {"app.py": EVAL})) as session:
+        seen = await _looked(session, closed)
+    (found,) = seen.data["findings"]
+    assert found["quote"] == "[withheld]"
+    assert found["detail"].endswith("(the workers are closed)")
+    assert SECRET not in repr((seen.content, seen.data))
+
+
+async def test_nobody_is_asked_when_there_is_nothing_to_quote(tmp_path: Path) -> None:
+    repo = change(tmp_path, {}, {"app.py": f'PASSWORD = "{SECRET}"\n'})
+    async with session_of(repo) as session, WorkerPool(1) as pool:
+        seen = await _looked(session, pool)
+        assert not pool._places
+    assert seen.data["findings"] == []
