@@ -161,7 +161,7 @@ async def open_judge(question: Question) -> AsyncIterator[Judge | None]:
     if asking.provider == OFFLINE:
         yield None
         return
-    settings = case.settings.model_copy(update={"provider": asking.provider})
+    settings = replace(case.settings, provider=asking.provider)
     async with (
         _kept(question.folder, case.journal.run_id) as journal,
         question.serving(settings, case.catalog) as serving,

@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from orchestrator.app import state
 from orchestrator.app.answers import kept_answers
 from orchestrator.app.approvals import head_now
@@ -76,5 +78,5 @@ def adjusted(options: ReviewOptions, settings: Settings) -> Settings:
     said = {name: value for name, value in bounds.items() if value is not None}
     chosen = {"provider": options.provider, "pattern": options.pattern}
     update: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
-    update["bounds"] = settings.bounds.model_copy(update=said)
-    return settings.model_copy(update=update)
+    update["bounds"] = replace(settings.bounds, **said)
+    return replace(settings, **update)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+from msgspec import convert
 
 from orchestrator.app import state
 from orchestrator.app.policy import on_disk
@@ -98,7 +99,7 @@ async def _show(store: RunStore, run_id: str) -> Shown:
 
 
 def _verdict(row: Row | None) -> Verdict | None:
-    return Verdict.model_validate(json.loads(row.body)) if row else None
+    return convert(json.loads(row.body), Verdict) if row else None
 
 
 def _info(run: RunMeta, verdict: Verdict | None, final: bool) -> RunInfo:

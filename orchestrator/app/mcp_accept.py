@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import anyio
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from orchestrator.app.mcp import ALLOWED, server_of
 from orchestrator.app.policy import on_disk
@@ -157,7 +157,7 @@ def _document(
     usable = {tool.name for tool in seen if tool.state in {"accepted", "new", "changed"}}
     tools = {
         remote: {
-            **tool.model_dump(mode="json", exclude_unset=True),
+            **to_builtins(tool),
             "pin": pin_of(listed[remote]),
         }
         for remote, tool in entry.tools.items()

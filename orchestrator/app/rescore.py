@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 import anyio
-from msgspec import Struct, field
+from msgspec import Struct, convert, field
 
 from orchestrator.app import coverage, state
 from orchestrator.app.asking import NOBODY, PROBES, Asking, Question, Scores, Serve, open_judge
@@ -159,7 +159,7 @@ async def _replayed(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[Case, 
     known, taken_in = journal.noted(VERDICT), journal.outcomes("intake").get("intake")
     if known is None or taken_in is None:
         raise StoreError("it has no verdict yet; finish it: diffcourt resume")
-    verdict, change = Verdict.model_validate(known), wire.from_json(taken_in)
+    verdict, change = convert(known, Verdict), wire.from_json(taken_in)
     options = _options(run)
     opening = Opening(
         sources=await sources(change),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio import to_thread
+from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
 from orchestrator.app import state, waiting
@@ -171,7 +172,7 @@ async def _work(run: Run, observer: Observer, begin: Callable[[], Any]) -> Verdi
         if known is not None:
             from orchestrator.review.verdict import Verdict  # noqa: PLC0415 - as below
 
-            return Verdict.model_validate(known)
+            return convert(known, Verdict)
         observer(Event("run_started", journal.elapsed(), detail=run.run_id))
         async with task_group() as group:
             # Most of the program is imported beside git, which is what this waits for.
@@ -183,7 +184,7 @@ async def _work(run: Run, observer: Observer, begin: Callable[[], Any]) -> Verdi
             observer(Event("note", journal.elapsed(), detail=note))
         verdict = await reviewed(run, change, journal, observer)
         place = waiting.place(journal) if waiting.awaited(verdict) else VERDICT
-        journal.note(place, verdict.model_dump(mode="json"))
+        journal.note(place, to_builtins(verdict))
         await journal.flush()
         observer(Event("run_finished", journal.elapsed(), detail=verdict.stop.reason))
     return verdict

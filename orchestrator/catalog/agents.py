@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import inf
-from typing import Annotated, Any
+from typing import Any
 
-from msgspec import Struct
-from pydantic import Field
+from msgspec import Struct, field, to_builtins
 
 from orchestrator.catalog.fields import Amount, Count, Words
 from orchestrator.catalog.source import File
@@ -19,7 +18,7 @@ from orchestrator.engine.types import AgentSpec, Bounds, Json, Skill
 from orchestrator.errors import ConfigError
 
 
-class Budget(Strict):
+class Budget(Strict, frozen=True):
     """The most one agent may use in one task; what is left out is bounded by the run alone.
 
     Attributes:
@@ -33,7 +32,7 @@ class Budget(Strict):
     seconds: Amount | None = None
 
 
-class AgentMetadata(Strict):
+class AgentMetadata(Strict, frozen=True):
     """What the wider ecosystem has no key for.
 
     Attributes:
@@ -46,15 +45,15 @@ class AgentMetadata(Strict):
     escalation: tuple[Words, ...] = ()
 
 
-class AgentHead(Strict):
+class AgentHead(Strict, frozen=True):
     """An agent's front matter."""
 
     name: Words
     description: Words
     tools: tuple[str, ...]
-    disallowed_tools: Annotated[tuple[str, ...], Field(alias="disallowedTools")] = ()
+    disallowed_tools: tuple[str, ...] = field(default=(), name="disallowedTools")
     model: Words = "fast"
-    max_turns: Annotated[Count | None, Field(alias="maxTurns")] = None
+    max_turns: Count | None = field(default=None, name="maxTurns")
     skills: tuple[str, ...] = ()
     metadata: AgentMetadata = AgentMetadata()
 
@@ -120,7 +119,7 @@ def load_agent(file: File, known: Known, faults: list[ConfigError]) -> AgentSpec
     own = tuple(skill for name in head.skills if (skill := known.skills[name]))
     contract = known.contracts[head.metadata.contract] if head.metadata.contract else None
     content = {
-        "head": head.model_dump(by_alias=True),
+        "head": to_builtins(head),
         "prompt": page.body,
         "skills": [skill.digest for skill in own],
         "contract": contract,

@@ -6,8 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeVar
 
-from msgspec import Struct
-from pydantic import BaseModel
+from msgspec import Struct, to_builtins
 
 from orchestrator.catalog.agents import Known, load_agent
 from orchestrator.catalog.crosscheck import (
@@ -38,7 +37,6 @@ VERDICT = "config/verdict.yaml"
 MCP = "config/mcp.yaml"
 GUARDS = "config/guards.yaml"
 
-T = TypeVar("T", bound=BaseModel)
 Tools = Mapping[str, ToolSpec] | Collection[str]
 Contracts = Mapping[str, Mapping[str, Json]]
 
@@ -145,7 +143,7 @@ def _load(
                 **_item_digests("agents/{}.md", loaded_agents),
                 **_item_digests("skills_catalog/{}/SKILL.md", loaded_skills),
                 **_item_digests("rubrics/{}.yaml", loaded_rubrics),
-                **{path: digest(file.model_dump()) for path, file in files.items()},
+                **{path: digest(to_builtins(file)) for path, file in files.items()},
             }
         ),
     )

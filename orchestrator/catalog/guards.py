@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Annotated, Literal
 
-from pydantic import Field
+from msgspec import Meta, field
 
 from orchestrator.catalog.fields import Words
 from orchestrator.catalog.yamlfile import Strict
@@ -36,19 +36,19 @@ GUARDS: Mapping[Layer, Mapping[str, Collection[Action]]] = MappingProxyType(
 """Layer → guard → what it may do. Plain tables: a model of each would cost every start 50 ms."""
 
 
-class InTier(Strict):
+class InTier(Strict, frozen=True):
     """What another tier changes; None leaves it."""
 
     ci: Action | None = None
     local: Action | None = None
 
 
-class Actions(Strict):
+class Actions(Strict, frozen=True):
     """What one guard does, by environment and tier."""
 
     ci: Action
     local: Action
-    tiers: dict[Words, InTier] = Field(default_factory=dict)
+    tiers: dict[Words, InTier] = field(default_factory=dict)
 
     def of(self, environment: Environment, tier: str) -> Action:
         """What it does here."""
@@ -57,7 +57,7 @@ class Actions(Strict):
         return other or (self.ci if ci else self.local)
 
 
-class GuardLimits(Strict):
+class GuardLimits(Strict, frozen=True):
     """Sizes and languages.
 
     Attributes:
@@ -65,11 +65,11 @@ class GuardLimits(Strict):
         languages: ISO 639-1 codes; none: any.
     """
 
-    characters: Annotated[int, Field(ge=2000)]
+    characters: Annotated[int, Meta(ge=2000)]
     languages: tuple[Words, ...]
 
 
-class Presidio(Strict):
+class Presidio(Strict, frozen=True):
     """What the guard ``personal`` has presidio-analyzer look for.
 
     Attributes:
@@ -78,10 +78,10 @@ class Presidio(Strict):
     """
 
     entities: tuple[Words, ...]
-    score: Annotated[float, Field(ge=0, le=1)]
+    score: Annotated[float, Meta(ge=0, le=1)]
 
 
-class Claim(Strict):
+class Claim(Strict, frozen=True):
     """Words that say a check went well.
 
     Attributes:
@@ -89,18 +89,18 @@ class Claim(Strict):
     """
 
     what: Words
-    words: Annotated[tuple[Words, ...], Field(min_length=1)]
+    words: Annotated[tuple[Words, ...], Meta(min_length=1)]
     tools: tuple[Words, ...]
 
 
-class GuardsFile(Strict):
+class GuardsFile(Strict, frozen=True):
     """The whole of ``config/guards.yaml``.
 
     Attributes:
         tiers: who the author of a change may count as; the first where nobody says.
     """
 
-    tiers: Annotated[tuple[Words, ...], Field(min_length=1)]
+    tiers: Annotated[tuple[Words, ...], Meta(min_length=1)]
     input: dict[str, Actions]
     tool: dict[str, Actions]
     output: dict[str, Actions]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from pydantic import BaseModel
+from msgspec import Struct
 
 from orchestrator.catalog.source import Source, latest, versions
 from orchestrator.catalog.yamlfile import check, read, tree
 from orchestrator.catalog.yamltree import Node, merge
 from orchestrator.errors import ConfigError
 
-T = TypeVar("T", bound=BaseModel)
+T = TypeVar("T", bound=Struct)
 
 
 def merged(sources: Sequence[Source], path: str, model: type[T]) -> T:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import Field, model_validator
+from msgspec import Meta, field
 
 from orchestrator.catalog.fields import Amount, Words
 from orchestrator.catalog.settings import LevelName
@@ -18,13 +18,13 @@ NAME_AT_MOST = 64
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
-Variable = Annotated[str, Field(pattern="^[A-Za-z_][A-Za-z0-9_]*$")]
+Variable = Annotated[str, Meta(pattern="^[A-Za-z_][A-Za-z0-9_]*$")]
 
 _SERVER = re.compile(r"[a-z][a-z0-9-]*")
 _OTHER = re.compile(r"[^a-z0-9_-]")
 
 
-class ToolEntry(Strict):
+class ToolEntry(Strict, frozen=True, omit_defaults=True):
     """One tool that agents may be given.
 
     Attributes:
@@ -35,12 +35,12 @@ class ToolEntry(Strict):
 
     level: LevelName = "read"
     timeout: Amount = 60.0
-    max_output: Annotated[int, Field(ge=1000)] = 20_000
+    max_output: Annotated[int, Meta(ge=1000)] = 20_000
     tags: tuple[Words, ...] = ()
-    pin: Annotated[str, Field(pattern="^sha256:[0-9a-f]{64}$")] | None = None
+    pin: Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")] | None = None
 
 
-class ServerEntry(Strict):
+class ServerEntry(Strict, frozen=True, kw_only=True):
     """One server, a program or a URL.
 
     Attributes:
@@ -52,7 +52,7 @@ class ServerEntry(Strict):
     command: tuple[Words, ...] = ()
     env: tuple[Variable, ...] = ()
     url: Words | None = None
-    headers: dict[Words, Variable] = Field(default_factory=dict)
+    headers: dict[Words, Variable] = field(default_factory=dict)
     start: Amount = 20.0
     tools: dict[Words, ToolEntry]
 
@@ -61,8 +61,7 @@ class ServerEntry(Strict):
         """Whether it stays on this machine, as far as its address says."""
         return self.url is None or urlsplit(self.url).hostname in LOOPBACK
 
-    @model_validator(mode="after")
-    def _one_way(self) -> ServerEntry:
+    def __post_init__(self) -> None:
         if bool(self.command) == bool(self.url):
             raise ValueError("needs either a command or a url; allowed: one of them")
         if self.url is None and self.headers:
@@ -75,16 +74,14 @@ class ServerEntry(Strict):
                 raise ValueError(
                     "url must begin with https://; http:// is allowed for this machine only"
                 )
-        return self
 
 
-class McpFile(Strict):
+class McpFile(Strict, frozen=True):
     """The whole of ``config/mcp.yaml``."""
 
     servers: dict[str, ServerEntry]
 
-    @model_validator(mode="after")
-    def _sound(self) -> McpFile:
+    def __post_init__(self) -> None:
         odd = next((name for name in self.servers if not _SERVER.fullmatch(name)), None)
         if odd is not None:
             raise ValueError(
@@ -100,7 +97,6 @@ class McpFile(Strict):
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise ValueError(f"two tools would be named {twice!r}; leave one of them out")
-        return self
 
     def names(self) -> Iterator[str]:
         """All tools, as agents name them."""

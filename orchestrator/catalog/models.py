@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Literal
 
-from pydantic import Field
+from msgspec import Meta, to_builtins
 
 from orchestrator.catalog.fields import Amount, Count, Unit, Words
 from orchestrator.catalog.layers import layered
@@ -25,21 +25,21 @@ from orchestrator.engine.models import (
 from orchestrator.errors import ConfigError
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-Variable = Annotated[str, Field(pattern="^[A-Z][A-Z0-9_]*$")]
+Variable = Annotated[str, Meta(pattern="^[A-Z][A-Z0-9_]*$")]
 
-Tokens = Annotated[int, Field(ge=2_000)]
+Tokens = Annotated[int, Meta(ge=2_000)]
 
 _SECRET_BOUND = ("key", "base_url", "base_url_env", "api")
 
 
-class RungEntry(Strict):
+class RungEntry(Strict, frozen=True):
     """One step of the ladder; each key is explained in ``config/models.yaml``."""
 
     name: Words
     model: Words | None = None
     strategy: str = ""
     effort: Effort | None = None
-    max_tokens: Annotated[int, Field(ge=1, le=128_000)] = 16_000
+    max_tokens: Annotated[int, Meta(ge=1, le=128_000)] = 16_000
     floor: Unit = 0.0
 
     @property
@@ -55,7 +55,7 @@ class RungEntry(Strict):
         )
 
 
-class CapabilityFlags(Strict):
+class CapabilityFlags(Strict, frozen=True):
     """What a server can do."""
 
     schemas: Literal["strict", "loose", "json", "none"]
@@ -71,7 +71,7 @@ class CapabilityFlags(Strict):
     streams: bool = True
 
 
-class ProviderEntry(Strict):
+class ProviderEntry(Strict, frozen=True, kw_only=True):
     """One provider."""
 
     api: Literal["messages", "responses", "chat"]
@@ -94,18 +94,18 @@ class ProviderEntry(Strict):
             base_url_env=self.base_url_env,
             model_env=self.model_env or "",
             models=MappingProxyType(dict(self.models)),
-            can=Capabilities(**self.can.model_dump()),
+            can=Capabilities(**to_builtins(self.can)),
         )
 
 
-class BreakerEntry(Strict):
+class BreakerEntry(Strict, frozen=True):
     """When nobody calls for a while; ``cooldown`` in seconds."""
 
     failures: Count
     cooldown: Amount
 
 
-class CallsEntry(Strict):
+class CallsEntry(Strict, frozen=True):
     """How patient a call is; times in seconds."""
 
     attempts: Count
@@ -118,24 +118,24 @@ class CallsEntry(Strict):
     @property
     def policy(self) -> CallPolicy:
         """As the engine has it."""
-        own = self.model_dump(exclude={"breaker"})
-        breaker = self.breaker
+        own = to_builtins(self)
+        breaker = own.pop("breaker")
         return CallPolicy(
-            **own, breaker_failures=breaker.failures, breaker_cooldown=breaker.cooldown
+            **own, breaker_failures=breaker["failures"], breaker_cooldown=breaker["cooldown"]
         )
 
 
-class WindowsEntry(Strict):
+class WindowsEntry(Strict, frozen=True):
     """Tokens of a request and its answer together."""
 
     default: Tokens
     models: dict[str, Tokens]
 
 
-class ModelsFile(Strict):
+class ModelsFile(Strict, frozen=True):
     """The whole of ``config/models.yaml``."""
 
-    ladder: Annotated[tuple[RungEntry, ...], Field(min_length=1)]
+    ladder: Annotated[tuple[RungEntry, ...], Meta(min_length=1)]
     providers: dict[str, ProviderEntry]
     windows: WindowsEntry
     calls: CallsEntry

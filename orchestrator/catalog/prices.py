@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from msgspec import Meta
 
 from orchestrator.catalog.fields import Count, Day, Words
 from orchestrator.catalog.layers import merged
@@ -14,10 +14,10 @@ from orchestrator.catalog.source import Source
 from orchestrator.catalog.yamlfile import Strict
 from orchestrator.engine.models import PRICES_FILE, Price, Prices, Rates
 
-Dollars = Annotated[float, Field(ge=0)]
+Dollars = Annotated[float, Meta(ge=0)]
 
 
-class RatesEntry(Strict):
+class RatesEntry(Strict, frozen=True):
     """US dollars per million tokens."""
 
     input: Dollars
@@ -31,13 +31,13 @@ class RatesEntry(Strict):
         return Rates(self.input, self.output, self.cached, self.cache_write)
 
 
-class LongEntry(RatesEntry):
+class LongEntry(RatesEntry, frozen=True):
     """The rates of a request with more than ``above`` input tokens, for all of its tokens."""
 
     above: Count
 
 
-class PriceEntry(RatesEntry):
+class PriceEntry(RatesEntry, frozen=True, kw_only=True):
     """What one model costs, where that was read, and when."""
 
     long: LongEntry | None = None
@@ -51,23 +51,21 @@ class PriceEntry(RatesEntry):
         return Price(
             self.rates,
             self.source,
-            self.date,
+            self.date.isoformat(),
             long.above if long else None,
             long.rates if long else None,
         )
 
-    @model_validator(mode="after")
-    def _long_is_dearer(self) -> PriceEntry:
+    def __post_init__(self) -> None:
         # A worst case is priced by an estimate that may be too high: dearer must mean "more".
         if self.long and any(
             getattr(self.long, name) < getattr(self, name)
             for name in ("input", "output", "cached", "cache_write")
         ):
             raise ValueError("a rate under long may not be lower than the same rate above it")
-        return self
 
 
-class PricesFile(Strict):
+class PricesFile(Strict, frozen=True):
     """The whole of ``config/prices.yaml``."""
 
     prices: dict[str, PriceEntry]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from msgspec import Meta, field, to_builtins
 
 from orchestrator.catalog.fields import Count, Unit, Words
 from orchestrator.catalog.source import File
@@ -16,17 +16,17 @@ from orchestrator.engine.canonical import digest
 from orchestrator.engine.types import Criterion, Group, LevelOf, Rubric
 from orchestrator.errors import ConfigError
 
-Id = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-z0-9]+([-_.][a-z0-9]+)*$")]
+Id = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[a-z0-9]+([-_.][a-z0-9]+)*$")]
 
 
-class LevelItem(Strict):
+class LevelItem(Strict, frozen=True):
     """A score and what earns it."""
 
     score: Unit
     description: Words
 
 
-class CriterionItem(Strict):
+class CriterionItem(Strict, frozen=True):
     """One line of the rubric; a negative weight is a penalty."""
 
     id: Id
@@ -41,7 +41,7 @@ class CriterionItem(Strict):
     tags: tuple[Words, ...] = ()
 
 
-class GroupItem(Strict):
+class GroupItem(Strict, frozen=True):
     """An inner node of the tree."""
 
     id: Id
@@ -50,17 +50,17 @@ class GroupItem(Strict):
     parent: str | None = None
 
 
-class RubricFile(Strict):
+class RubricFile(Strict, frozen=True):
     """A rubric as it stands in its file."""
 
     name: Id
     version: Count
     description: Words
     threshold: Unit
-    criteria: Annotated[tuple[CriterionItem, ...], Field(min_length=1)]
+    criteria: Annotated[tuple[CriterionItem, ...], Meta(min_length=1)]
     groups: tuple[GroupItem, ...] = ()
-    judge: Annotated[dict[str, Any], Field(default_factory=dict)]
-    provenance: Annotated[dict[str, Any], Field(default_factory=dict)]
+    judge: dict[str, Any] = field(default_factory=dict)
+    provenance: dict[str, Any] = field(default_factory=dict)
 
 
 def load_rubric(file: File, faults: list[ConfigError]) -> Rubric | None:
@@ -94,7 +94,7 @@ def _rubric(item: RubricFile) -> Rubric:
         ),
         judge=item.judge,
         provenance=item.provenance,
-        digest=digest(item.model_dump()),
+        digest=digest(to_builtins(item)),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from msgspec import Meta
 
 from orchestrator.catalog.fields import Amount, Count, Unit, Words
 from orchestrator.catalog.yamlfile import Strict
@@ -17,7 +17,7 @@ LevelName = Literal["read", "write", "admin", "irreversible"]
 PerTool = Literal["per_run", "per_minute", "failures", "pause"]
 
 
-class RunBounds(Strict):
+class RunBounds(Strict, frozen=True):
     """The most one run may use, all agents together.
 
     Attributes:
@@ -32,7 +32,7 @@ class RunBounds(Strict):
     minutes: Amount
 
 
-class Stagnation(Strict):
+class Stagnation(Strict, frozen=True):
     """When a run counts as stuck.
 
     Attributes:
@@ -42,13 +42,13 @@ class Stagnation(Strict):
         similarity: two outputs at least this alike count as equal, 0 to 1.
     """
 
-    same_failure: Annotated[int, Field(ge=2)]
+    same_failure: Annotated[int, Meta(ge=2)]
     flat_rounds: Count
     epsilon: Unit
     similarity: Unit
 
 
-class Loops(Strict):
+class Loops(Strict, frozen=True):
     """When one agent's turns go round in circles.
 
     Attributes:
@@ -58,11 +58,11 @@ class Loops(Strict):
     """
 
     window: Count
-    repeats: Annotated[int, Field(ge=2)]
+    repeats: Annotated[int, Meta(ge=2)]
     similarity: Unit
 
 
-class Limits(Strict):
+class Limits(Strict, frozen=True):
     """Sizes.
 
     Attributes:
@@ -72,7 +72,7 @@ class Limits(Strict):
     max_file_bytes: Count
 
 
-class Tests(Strict):
+class Tests(Strict, frozen=True):
     """How the change's tests are run.
 
     Attributes:
@@ -82,13 +82,13 @@ class Tests(Strict):
         reads: absolute paths that it may read besides the system's programs.
     """
 
-    command: Annotated[tuple[Words, ...], Field(min_length=1)]
+    command: Annotated[tuple[Words, ...], Meta(min_length=1)]
     report: str = ""
     seconds: Amount = 60.0
-    reads: tuple[Annotated[str, Field(pattern="^/.")], ...] = ()
+    reads: tuple[Annotated[str, Meta(pattern="^/.")], ...] = ()
 
 
-class Settings(Strict):
+class Settings(Strict, frozen=True, kw_only=True):
     """What a review runs with; each key is explained in ``config/defaults.yaml``."""
 
     provider: Words
@@ -96,9 +96,9 @@ class Settings(Strict):
     judge: bool
     rubric: Words
     lead: Words
-    specialists: Annotated[tuple[Words, ...], Field(min_length=1)]
+    specialists: Annotated[tuple[Words, ...], Meta(min_length=1)]
     single: Words
-    concurrency: Annotated[int, Field(ge=1, le=256)]
+    concurrency: Annotated[int, Meta(ge=1, le=256)]
     bounds: RunBounds
     stagnation: Stagnation
     loops: Loops
@@ -121,29 +121,27 @@ class Settings(Strict):
         )
 
 
-class Environment(Strict):
+class Environment(Strict, frozen=True):
     """Where a run takes place; ``max_level`` is the most that any tool may do there."""
 
     max_level: LevelName
 
 
-class Environments(Strict):
+class Environments(Strict, frozen=True):
     """The environments: ``ci`` has no person to ask, ``local`` has one."""
 
     ci: Environment
     local: Environment
 
-    @model_validator(mode="after")
-    def _no_irreversible_ci(self) -> Environments:
+    def __post_init__(self) -> None:
         if self.ci.max_level == "irreversible":
             raise ValueError(
                 "ci.max_level may not be irreversible, for nobody is there to approve; "
                 "allowed: read, write, admin"
             )
-        return self
 
 
-class Access(Strict):
+class Access(Strict, frozen=True):
     """What of its own tools an agent keeps. It only ever narrows what the agent's file lists.
 
     Attributes:
@@ -155,7 +153,7 @@ class Access(Strict):
     deny: tuple[Words, ...] = ()
 
 
-class CallLimits(Strict):
+class CallLimits(Strict, frozen=True):
     """How often a tool may be called.
 
     Attributes:
@@ -172,7 +170,7 @@ class CallLimits(Strict):
     pause: Count
 
 
-class ToolOverride(Strict):
+class ToolOverride(Strict, frozen=True):
     """One tool's own limits; None leaves the default, or what the tool itself declares.
 
     Attributes:
@@ -188,7 +186,7 @@ class ToolOverride(Strict):
     max_output: Count | None = None
 
 
-class ToolPolicy(Strict):
+class ToolPolicy(Strict, frozen=True):
     """Who may call what, where, and how often.
 
     Attributes:

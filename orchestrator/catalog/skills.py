@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 from typing import Annotated
 
-from pydantic import Field
+from msgspec import Meta, field, to_builtins
 
 from orchestrator.catalog.source import File
 from orchestrator.catalog.yamlfile import Markdown, Strict, check, split, unknown
@@ -19,18 +19,18 @@ _NAME = r"^[a-z0-9]+(-[a-z0-9]+)*$"
 _TICKED = re.compile(r"`([^`]*)`")
 
 
-class SkillHead(Strict):
+class SkillHead(Strict, frozen=True):
     """The six keys of the specification.
 
     ``allowed-tools`` grants nothing: what an agent may call stands in the agent's file.
     """
 
-    name: Annotated[str, Field(max_length=64, pattern=_NAME)]
-    description: Annotated[str, Field(min_length=1, max_length=1024)]
+    name: Annotated[str, Meta(max_length=64, pattern=_NAME)]
+    description: Annotated[str, Meta(min_length=1, max_length=1024)]
     license: str = ""
-    compatibility: Annotated[str, Field(max_length=500)] = ""
-    metadata: Annotated[dict[str, str], Field(default_factory=dict)]
-    allowed_tools: Annotated[str, Field(alias="allowed-tools")] = ""
+    compatibility: Annotated[str, Meta(max_length=500)] = ""
+    metadata: dict[str, str] = field(default_factory=dict)
+    allowed_tools: str = field(default="", name="allowed-tools")
 
 
 def load_skill(file: File, tools: Collection[str], faults: list[ConfigError]) -> Skill | None:
@@ -57,7 +57,7 @@ def load_skill(file: File, tools: Collection[str], faults: list[ConfigError]) ->
     faults += found
     if head is None or found:
         return None
-    content = {"head": head.model_dump(by_alias=True), "text": page.body}
+    content = {"head": to_builtins(head), "text": page.body}
     return Skill(head.name, head.description, page.body, digest(content))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from msgspec import Meta
 
 from orchestrator.catalog.fields import Day, Unit, Words
 from orchestrator.catalog.yamlfile import Strict
@@ -13,7 +13,7 @@ Severity = Literal["critical", "high", "medium", "low", "info"]
 _ORDER: tuple[Severity, ...] = ("critical", "high", "medium", "low", "info")
 
 
-class CheckRule(Strict):
+class CheckRule(Strict, frozen=True):
     """A check that must have run for the verdict to be complete.
 
     Attributes:
@@ -22,22 +22,22 @@ class CheckRule(Strict):
     """
 
     name: Words
-    tools: Annotated[tuple[Words, ...], Field(min_length=1)]
-    when: Annotated[tuple[Words, ...], Field(min_length=1)]
+    tools: Annotated[tuple[Words, ...], Meta(min_length=1)]
+    when: Annotated[tuple[Words, ...], Meta(min_length=1)]
 
 
-class Exclusion(Strict):
+class Exclusion(Strict, frozen=True):
     """Files that are left out by policy; each is listed in the verdict with ``why``.
 
     Attributes:
         paths: glob patterns.
     """
 
-    paths: Annotated[tuple[Words, ...], Field(min_length=1)]
+    paths: Annotated[tuple[Words, ...], Meta(min_length=1)]
     why: Words
 
 
-class Waiver(Strict):
+class Waiver(Strict, frozen=True, kw_only=True):
     """Findings that a person has accepted: they stay in the verdict, and do not decide it.
 
     Attributes:
@@ -50,18 +50,16 @@ class Waiver(Strict):
 
     rule: Words | None = None
     fingerprint: Words | None = None
-    paths: Annotated[tuple[Words, ...], Field(min_length=1)] = ("**",)
+    paths: Annotated[tuple[Words, ...], Meta(min_length=1)] = ("**",)
     until: Day | None = None
     why: Words
 
-    @model_validator(mode="after")
-    def _one_of_two(self) -> Waiver:
+    def __post_init__(self) -> None:
         if (self.rule is None) == (self.fingerprint is None):
             raise ValueError("a waiver names a rule or a fingerprint; allowed: one of the two")
-        return self
 
 
-class VerdictPolicy(Strict):
+class VerdictPolicy(Strict, frozen=True):
     """From findings to an outcome.
 
     Attributes:
@@ -77,8 +75,7 @@ class VerdictPolicy(Strict):
     exclude: tuple[Exclusion, ...]
     waivers: tuple[Waiver, ...]
 
-    @model_validator(mode="after")
-    def _sound(self) -> VerdictPolicy:
+    def __post_init__(self) -> None:
         if _ORDER.index(self.block_at) > _ORDER.index(self.needs_changes_at):
             raise ValueError(
                 f"block_at ({self.block_at}) may not be milder than "
@@ -88,4 +85,3 @@ class VerdictPolicy(Strict):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"required_checks names {', '.join(twice)} twice; allowed: once")
-        return self

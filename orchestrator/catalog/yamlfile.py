@@ -5,40 +5,39 @@ from __future__ import annotations
 import json
 import re
 import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from msgspec import Struct
-from pydantic import BaseModel, ConfigDict, ValidationError
+from msgspec import Struct, ValidationError, convert, structs
 
 from orchestrator.catalog.yamltree import Node, decode, parse
 from orchestrator.errors import ConfigError
 
-T = TypeVar("T", bound=BaseModel)
+T = TypeVar("T", bound=Struct)
+Path = tuple[str | int, ...]
 
-_MUST = {
-    "bool_type": "must be true or false",
-    "dict_type": "must be a map of keys",
-    "float_type": "must be a number",
-    "frozen_set_type": "must be a list",
-    "int_from_float": "must be a whole number",
-    "int_type": "must be a whole number",
-    "list_type": "must be a list",
-    "model_type": "must be a map of keys",
-    "set_type": "must be a list",
-    "string_type": "must be text (quote a number, or true and false, if it is meant as text)",
-    "tuple_type": "must be a list",
+_KINDS: Mapping[str, str] = {
+    "array": "a list",
+    "bool": "true or false",
+    "date": "a day, written as 2027-06-30",
+    "float": "a number",
+    "int": "a whole number",
+    "object": "a map of keys",
+    "str": "text",
 }
-_SHOULD = re.compile(r"^(Value error, |\w+ should )")
+_HINTS = {"str": " (quote a number, or true and false, if it is meant as text)"}
+_SIGNS = {">=": "of at least", "<=": "of at most", ">": "above", "<": "below"}
+_EXPECTED = re.compile(
+    r"Expected `(?P<kind>\w+)( \| null)?`(, got `\w+`)?(?P<bound> .*?)?( - at .*)?$", re.DOTALL
+)
 
 
-class Strict(BaseModel):
-    """Base of a data file's models: unknown keys are faults and nothing is coerced; frozen."""
+class Strict(Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of a data file's models: unknown keys are faults and nothing is coerced; frozen.
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, allow_inf_nan=False, defer_build=True
-    )
+    What no type can say is held in ``__post_init__``, which raises ``ValueError``.
+    """
 
 
 class Markdown(Struct, frozen=True):
@@ -109,14 +108,11 @@ def check(model: type[T], node: Node, faults: list[ConfigError]) -> T | None:
     Returns:
         The model, or None when it does not fit; then every fault is added to ``faults``.
     """
+    given = node.plain()
     try:
-        # Strict JSON mode takes a list for a tuple but never "5" for 5.
-        return model.model_validate_json(json.dumps(node.plain()), strict=True)
-    except ValidationError as error:
-        found = [
-            node.fault(_message(model, detail), *detail["loc"])
-            for detail in error.errors(include_url=False)
-        ]
+        return convert(given, model)
+    except ValidationError:
+        found = [node.fault(said, *path) for path, said in _faults(model, given, ())]
     faults.extend(sorted(found, key=lambda fault: (fault.file, fault.line)))
     return None
 
@@ -130,58 +126,94 @@ def unknown(kind: str, name: str, allowed: Iterable[str], place: str = "") -> st
     return f"unknown {kind} {name!r}{inside}; {hint}allowed: {', '.join(options) or 'none'}"
 
 
-def _message(model: type[BaseModel], detail: Mapping[str, Any]) -> str:
-    *above, last = detail["loc"] or ("",)
-    kind, place = detail["type"], _place(detail["loc"])
-    if kind == "extra_forbidden":
-        return unknown("key", str(last), _keys(model, above), _place(above) if above else "")
-    if kind == "missing":
-        required = ", ".join(_keys(model, above, required=True))
-        inside = f" in {_place(above)}" if above else ""
-        return f"the key {last!r} is missing{inside}; required: {required}"
-    if kind == "literal_error":
-        said = f"must be {detail['ctx']['expected']}"
+def _faults(kind: Any, given: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    """Every fault of a value and where it stands; what is below goes before the value itself."""
+    try:
+        convert(given, kind)
+    except ValidationError as error:
+        found = [
+            fault
+            for key, below, value in _parts(kind, given)
+            for fault in _faults(below, value, (*path, key))
+        ]
+        found += _key_faults(kind, given, path)
+        yield from found or [(path, _message(kind, given, path, error))]
+
+
+def _parts(kind: Any, given: Any) -> Iterator[tuple[str | int, Any, Any]]:
+    """What a list or a map holds: where, the type that belongs there, and the value."""
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        yield from _parts(args[0], given)
+    elif origin in {Union, types.UnionType}:
+        for option in args:
+            yield from _parts(option, given)
+    elif origin is tuple and isinstance(given, list):
+        yield from ((at, args[0], value) for at, value in enumerate(given))
+    elif origin is dict and isinstance(given, dict):
+        yield from ((key, args[1], value) for key, value in given.items())
+    elif model := _model(kind, given):
+        hints = get_type_hints(model, include_extras=True)
+        for field in structs.fields(model):
+            if field.encode_name in given:
+                yield field.encode_name, hints[field.name], given[field.encode_name]
+
+
+def _key_faults(kind: Any, given: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    """Keys that a map lacks or should not have."""
+    model = _model(kind, given)
+    fields = structs.fields(model) if model else ()
+    inside = f" in {_place(path)}" if path else ""
+    names = [field.encode_name for field in fields]
+    required = [field.encode_name for field in fields if field.required]
+    for key in given if fields else ():
+        if key not in names:
+            yield (*path, key), unknown("key", key, names, _place(path) if path else "")
+    for name in required:
+        if name not in given:
+            said = f"the key {name!r} is missing{inside}; required: {', '.join(required)}"
+            yield path, said
+
+
+def _model(kind: Any, given: Any) -> type[Struct] | None:
+    """The model that a map is held against."""
+    options = get_args(kind) if get_origin(kind) in {Union, types.UnionType} else (kind,)
+    models = (kind for kind in options if isinstance(kind, type) and issubclass(kind, Struct))
+    return next(models, None) if isinstance(given, dict) else None
+
+
+def _message(kind: Any, given: Any, path: Path, error: ValidationError) -> str:
+    if isinstance(error.__cause__, ValueError):
+        return f"{_place(path)} {error.__cause__}" if path else str(error.__cause__)
+    options = [repr(value) for value in _options(kind)]
+    match = _EXPECTED.match(str(error))
+    if options:
+        *others, last = options
+        said = f"{', '.join(others)} or {last}" if others else last
+    elif match is None:
+        said = _KINDS["date"]
     else:
-        said = _MUST.get(kind) or _SHOULD.sub(
-            lambda found: "" if found[0].startswith("Value") else "must ", detail["msg"]
-        )
-    given = json.dumps(detail["input"], ensure_ascii=False)
-    value = "" if kind == "value_error" else f", not {given:.60}"
-    subject = f"{place} " if not (kind == "value_error" and not detail["loc"]) else ""
-    return f"{subject}{said}{value}".replace("\n", " ")
+        kind, bound = match["kind"], match["bound"]
+        said = _KINDS[kind] + (_bound(kind, bound) if bound else _HINTS.get(kind, ""))
+    return f"{_place(path)} must be {said}, not {json.dumps(given, ensure_ascii=False):.60}"
 
 
-def _place(path: Sequence[str | int]) -> str:
+def _bound(kind: str, text: str) -> str:
+    """`` of at least 1 characters`` for `` of length >= 1``."""
+    said = re.sub("[<>]=?", lambda sign: _SIGNS[sign[0]], text).removesuffix(".0")
+    if said == (said := said.removeprefix(" of length")):
+        return said
+    return said + (" characters" if kind == "str" else " items")
+
+
+def _options(kind: Any) -> Iterator[Any]:
+    """The values that are allowed, where a type lists them."""
+    for option in (kind, *get_args(kind)):
+        if get_origin(option) is Literal:
+            yield from get_args(option)
+
+
+def _place(path: Path) -> str:
     """``criteria[1].levels`` for a path of keys and indices."""
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return "".join(parts).lstrip(".") or "the file"
-
-
-def _keys(
-    model: type[BaseModel], path: Sequence[str | int], *, required: bool = False
-) -> list[str]:
-    """The keys allowed in the map that a path leads to."""
-    return [
-        field.alias or name
-        for found in _models(model, path)
-        for name, field in found.model_fields.items()
-        if field.is_required() or not required
-    ]
-
-
-def _models(annotation: Any, path: Sequence[str | int]) -> Iterator[type[BaseModel]]:
-    """The models that a path leads to, starting from a type."""
-    origin, args = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        yield from _models(args[0], path)
-    elif origin in {Union, types.UnionType}:
-        for option in args:
-            yield from _models(option, path)
-    elif args and path:
-        yield from _models(args[1] if issubclass(origin, Mapping) else args[0], path[1:])
-    elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        if not path:
-            yield annotation
-        for name, field in annotation.model_fields.items():
-            if path and path[0] == (field.alias or name):
-                yield from _models(field.annotation, path[1:])

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from msgspec import Struct, field
+from msgspec import Struct, field, to_builtins
 
 from orchestrator.cli.output import emit, width_of
 from orchestrator.cli.parsing import add_repo, count, name_of
@@ -86,7 +86,7 @@ def _runs(repo: Path | None) -> list[Item]:
     from orchestrator.tuning.items import of_verdict
 
     shown = (app.show(repo, info.run_id) for info in app.runs(repo) if info.verdict)
-    return [of_verdict(s.verdict.model_dump(mode="json")) for s in shown if s.verdict]
+    return [of_verdict(to_builtins(s.verdict)) for s in shown if s.verdict]
 
 
 def _order(args: argparse.Namespace, items: list[Item], labels: list[Label]) -> list[str]:

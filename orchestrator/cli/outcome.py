@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from msgspec import to_builtins
+
 from orchestrator.cli.output import JsonTarget, emit, in_colour, width_of
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK
 
@@ -60,7 +62,7 @@ def deliver(
         with choose_view(sys.stderr, args.quiet) as view:
             verdict = work(view, pool)
     if target is not None:
-        target.write(verdict.model_dump(mode="json"))
+        target.write(to_builtins(verdict))
     from orchestrator.report.text import render
 
     on_stdout = target is not None and target.to_stdout

@@ -33,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _json(shown: Shown) -> str:
-    verdict = None if shown.verdict is None else shown.verdict.model_dump(mode="json")
+    verdict = None if shown.verdict is None else to_builtins(shown.verdict)
     return as_json(
         {
             "run": to_builtins(shown.info),

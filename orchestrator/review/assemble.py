@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec import to_builtins
+from msgspec.structs import replace
+
 from orchestrator import __version__
 from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.canonical import digest
@@ -14,7 +17,7 @@ from orchestrator.engine.types import Bounds
 from orchestrator.review import climbing
 from orchestrator.review.case import Case
 from orchestrator.review.claims import fingerprint
-from orchestrator.review.contracts import SpecialistReport
+from orchestrator.review.contracts import SpecialistReport, as_form
 from orchestrator.review.crew import led
 from orchestrator.review.decision import decide
 from orchestrator.review.guarding import rulings, without_secrets
@@ -106,23 +109,23 @@ def assemble(case: Case) -> Verdict:
         lead_summary=case.closing,
     )
     verdict = without_secrets(verdict, case.journal.redact)
-    return verdict.model_copy(update={"digest": digest_of(verdict)})
+    return replace(verdict, digest=digest_of(verdict))
 
 
 def digest_of(verdict: Verdict) -> str:
     """SHA-256 of the document without what differs between equal reviews."""
-    document: dict[str, Any] = verdict.model_dump(mode="json")
+    plain = to_builtins(verdict)
     for name in VOLATILE:
-        del document[name]
+        del plain[name]
     # Notes speak of the checkout as well as of the change (files that are not committed).
-    del document["change"]["notes"]
+    del plain["change"]["notes"]
     for name in VOLATILE_PROVENANCE:
-        del document["provenance"][name]
+        del plain["provenance"][name]
     # It follows from the rest, and may name the run.
-    del document["stop"]["next_human_action"]
-    for question in document["questions"]:
+    del plain["stop"]["next_human_action"]
+    for question in plain["questions"]:
         del question["answered_by"], question["answered_at"]
-    return digest(document)
+    return digest(plain)
 
 
 def _score(card: Scorecard | None, threshold: float) -> Score:
@@ -173,7 +176,7 @@ def _agents(case: Case) -> tuple[AgentReport, ...]:
 
 def _agent(case: Case, iteration: int, result: AgentResult) -> AgentReport:
     report = result.report if isinstance(result.report, dict) else {}
-    said = SpecialistReport.model_validate(report) if "findings" in report else SpecialistReport()
+    said = as_form(SpecialistReport, report) if "findings" in report else SpecialistReport()
     known = case.synthesis.ids
     ids = [known.get(one.fingerprint) or known.get(fingerprint(one)) for one in said.findings]
     gaps = [f"{gap.tool} {gap.path}: {gap.why}".strip() for gap in said.gaps]

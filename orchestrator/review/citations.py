@@ -126,7 +126,7 @@ class Sources(Struct, frozen=True):
                 return await self._changed(cited.name)
             case "finding":
                 found = self.findings.get(cited.name)
-                return [] if found is None else _texts_in(found.model_dump(include=_SAID))
+                return [] if found is None else _texts_in([getattr(found, name) for name in _SAID])
             case "tool":
                 return [text for answer in self.answers(cited.name) for text in _read(answer)]
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
+from msgspec import to_builtins
+
 from orchestrator.engine.canonical import digest
 from orchestrator.review.citations import Sources, shown
 from orchestrator.review.contracts import (
     ReportedFinding,
     ReportedObjection,
     SpecialistReport,
+    as_form,
 )
 from orchestrator.review.ledger import Work
 from orchestrator.review.merging import Defect, unnamed
@@ -30,7 +33,7 @@ def reports(team: Iterable[Work]) -> Iterable[Said]:
     """Each agent's reports that kept their contract."""
     for entry in team:
         if entry.result.status == "ok":
-            yield entry.result.agent, SpecialistReport.model_validate(entry.result.report)
+            yield entry.result.agent, as_form(SpecialistReport, entry.result.report)
 
 
 def fingerprint(claim: ReportedFinding) -> str:
@@ -42,7 +45,7 @@ def as_item(claim: ReportedFinding, agent: str) -> dict[str, Any]:
     """A claim in the form that analysers' findings have."""
     category = claim.category or agent
     return {
-        **claim.model_dump(),
+        **to_builtins(claim),
         "fingerprint": fingerprint(claim),
         "rule": claim.rule or unnamed(category),
         "category": category,

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Annotated
 
+from msgspec import Meta
 from msgspec.structs import replace
-from pydantic import Field
 
 from orchestrator.engine.ladder import Task
 from orchestrator.engine.team import run_task
 from orchestrator.guards.claims import ClaimGuard, Rule
 from orchestrator.review.case import Case
-from orchestrator.review.contracts import Form, inlined
+from orchestrator.review.contracts import Form, as_form, inlined
 from orchestrator.review.planning import brief
 from orchestrator.review.verdict import Finding, Rejected, Verdict
 
@@ -43,11 +44,13 @@ do not change it. Say of no check that it passed unless it is listed as passed. 
 _ID = re.compile(r"\b[FR]\d+\b")
 
 
-class Summary(Form):
+class Summary(Form, frozen=True):
     """The lead's summary."""
 
-    summary: str = Field(min_length=1, description="three to five plain sentences")
-    findings: list[str] = Field(description="the ids of all findings that the summary speaks of")
+    summary: Annotated[str, Meta(min_length=1, description="three to five plain sentences")]
+    findings: Annotated[
+        list[str], Meta(description="the ids of all findings that the summary speaks of")
+    ]
 
 
 def task(case: Case, verdict: Verdict | None = None) -> Task:
@@ -72,7 +75,7 @@ async def written(case: Case, verdict: Verdict) -> tuple[str, str]:
     result = await run_task(asked, case.harness, case.budget)
     if result.status != "ok":
         return "", f"the lead's call ended as {result.status}: {result.detail}"
-    said = Summary.model_validate(result.report)
+    said = as_form(Summary, result.report)
     known = {finding.id for finding in _every(verdict)}
     # What looks like an id in its words may be a linter's code that a finding speaks of.
     words = set(_ID.findall(said.summary)) - set(_ID.findall(asked.brief))
@@ -121,9 +124,13 @@ def _facts(verdict: Verdict) -> Mapping[str, object]:
 
 def _finding(finding: Finding) -> Mapping[str, object]:
     return {
-        **finding.model_dump(
-            include={"id", "severity", "confidence", "path", "start_line", "state", "reported_by"}
-        ),
+        "id": finding.id,
+        "severity": finding.severity,
+        "confidence": finding.confidence,
+        "path": finding.path,
+        "start_line": finding.start_line,
+        "state": finding.state,
+        "reported_by": finding.reported_by,
         "title": _cut(finding.title),
         "detail": _cut(finding.detail),
         "contested": finding.contested,

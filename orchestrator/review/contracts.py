@@ -6,20 +6,26 @@ What a report says is a claim. Code holds it against the change before it counts
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+import msgspec
+from msgspec import Meta, Struct, field
 
-from orchestrator.review.verdict import Severity
+from orchestrator.engine.types import Json
+from orchestrator.review.verdict import Severity, Unit
+
+F = TypeVar("F", bound="Form")
+
+Line = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+Weakness = Annotated[int, Meta(ge=0, le=1_000_000)]
+"""A number of the Common Weakness Enumeration."""
 
 
-class Form(BaseModel):
+class Form(Struct, frozen=True, forbid_unknown_fields=True):
     """Base of all forms: closed, so that nothing slips in under a name we do not read."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
-
-class PlannedTask(Form):
+class PlannedTask(Form, frozen=True):
     """A scope for one specialist."""
 
     agent: str
@@ -27,82 +33,91 @@ class PlannedTask(Form):
     why: str = ""
 
 
-class PlannedSkip(Form):
+class PlannedSkip(Form, frozen=True):
     """A changed file that no specialist is given, and why."""
 
     path: str
     why: str
 
 
-class Question(Form):
+class Question(Form, frozen=True):
     """What the change leaves open. A blocking one stops the review until a person answers."""
 
     question: str
     blocking: bool = False
 
 
-class Plan(Form):
+class Plan(Form, frozen=True, kw_only=True):
     """The lead's report."""
 
     summary: str = ""
     tasks: list[PlannedTask]
-    skips: list[PlannedSkip] = Field(default_factory=list)
-    required_checks: list[str] = Field(default_factory=list)
-    open_questions: list[Question] = Field(default_factory=list)
+    skips: list[PlannedSkip] = field(default_factory=list)
+    required_checks: list[str] = field(default_factory=list)
+    open_questions: list[Question] = field(default_factory=list)
 
 
-class Citation(Form):
+class Citation(Form, frozen=True):
     """Where it can be seen. Code looks the quotation up; what does not stand there counts not."""
 
-    source: Literal["file", "diff", "finding", "tool"] = Field(
-        description="a file of head; the lines that the change adds or removes in a file; a "
-        "finding of this review; what a tool answered in this run"
-    )
-    name: str = Field(description="the file's path, the finding's id, or the tool's name")
-    quote: str = Field(description="text that stands there, letter for letter")
+    source: Annotated[
+        Literal["file", "diff", "finding", "tool"],
+        Meta(
+            description="a file of head; the lines that the change adds or removes in a file; a "
+            "finding of this review; what a tool answered in this run"
+        ),
+    ]
+    name: Annotated[str, Meta(description="the file's path, the finding's id, or the tool's name")]
+    quote: Annotated[str, Meta(description="text that stands there, letter for letter")]
 
 
-class Link(Form):
+class Link(Form, frozen=True):
     """A line of the change that makes something a defect elsewhere."""
 
     path: str
-    line: int = Field(ge=1)
-    removed: bool = Field(default=False, description="the line is one of base that is taken away")
+    line: Line
+    removed: Annotated[bool, Meta(description="the line is one of base that is taken away")] = False
 
 
-class ReportedFinding(Form):
+class ReportedFinding(Form, frozen=True):
     """One defect as a specialist reports it. ``fingerprint`` names one that a tool proved."""
 
     path: str
-    start_line: int = Field(ge=1)
-    end_line: int = Field(ge=1)
-    quote: str = Field(description="text that stands at these lines of head, letter for letter")
+    start_line: Line
+    end_line: Line
+    quote: Annotated[
+        str, Meta(description="text that stands at these lines of head, letter for letter")
+    ]
     title: str
     severity: Severity
     detail: str = ""
     category: str = ""
-    confidence: float = Field(default=0.5, ge=0, le=1)
+    confidence: Unit = 0.5
     rule: str = ""
-    cwe: list[int] = Field(default_factory=list, description="weakness numbers, such as 78")
-    fingerprint: str = Field(default="", description="of the tool's finding, where it is one")
-    fix_suggestion: str = ""
-    because_of: Link | None = Field(
-        default=None,
-        description="needed where the change adds none of these lines: the changed line that "
-        "makes them a defect",
+    cwe: Annotated[list[int], Meta(description="weakness numbers, such as 78")] = field(
+        default_factory=list
     )
+    fingerprint: Annotated[str, Meta(description="of the tool's finding, where it is one")] = ""
+    fix_suggestion: str = ""
+    because_of: Annotated[
+        Link | None,
+        Meta(
+            description="needed where the change adds none of these lines: the changed line that "
+            "makes them a defect"
+        ),
+    ] = None
 
 
-class ReportedObjection(Form):
+class ReportedObjection(Form, frozen=True):
     """An argument that a finding is no defect. It is kept beside the finding; code decides whether
     it sets the finding aside."""
 
-    fingerprint: str = Field(description="of the finding")
+    fingerprint: Annotated[str, Meta(description="of the finding")]
     reason: str
-    evidence: list[Citation] = Field(min_length=1)
+    evidence: Annotated[list[Citation], Meta(min_length=1)]
 
 
-class ReportedGap(Form):
+class ReportedGap(Form, frozen=True):
     """What could not be looked at."""
 
     why: str
@@ -110,34 +125,36 @@ class ReportedGap(Form):
     tool: str = ""
 
 
-class SpecialistReport(Form):
+class SpecialistReport(Form, frozen=True):
     """A specialist's report."""
 
     summary: str = ""
-    findings: list[ReportedFinding] = Field(default_factory=list)
-    objections: list[ReportedObjection] = Field(default_factory=list)
-    checked: list[str] = Field(default_factory=list)
-    gaps: list[ReportedGap] = Field(default_factory=list)
+    findings: list[ReportedFinding] = field(default_factory=list)
+    objections: list[ReportedObjection] = field(default_factory=list)
+    checked: list[str] = field(default_factory=list)
+    gaps: list[ReportedGap] = field(default_factory=list)
 
 
-class JudgedCriterion(Form):
+class JudgedCriterion(Form, frozen=True, kw_only=True):
     """A judge's score for one criterion; null abstains, and so does one without evidence."""
 
     id: str
     why: str
-    evidence: list[Citation] = Field(
-        default_factory=list, description="at least one for a score; none is needed to abstain"
-    )
-    score: float | None = Field(ge=0, le=1)
-    missing: list[str] = Field(
-        default_factory=list, description="evidence that a further iteration must get"
-    )
+    evidence: Annotated[
+        list[Citation], Meta(description="at least one for a score; none is needed to abstain")
+    ] = field(default_factory=list)
+    score: Unit | None
+    missing: Annotated[
+        list[str], Meta(description="evidence that a further iteration must get")
+    ] = field(default_factory=list)
 
 
-class JudgeReport(Form):
+class JudgeReport(Form, frozen=True):
     """The judge's report."""
 
-    criteria: list[JudgedCriterion] = Field(description="each once, in the order of the rubric")
+    criteria: Annotated[
+        list[JudgedCriterion], Meta(description="each once, in the order of the rubric")
+    ]
 
 
 FORMS: Mapping[str, type[Form]] = {
@@ -147,16 +164,22 @@ FORMS: Mapping[str, type[Form]] = {
 }
 
 
+def as_form(form: type[F], report: Json) -> F:
+    """A report that kept its contract, in its form."""
+    # Not strict: JSON Schema takes 5.0 for a whole number, and models write it.
+    return msgspec.convert(report, form, strict=False)
+
+
 def inlined(form: type[Form]) -> dict[str, Any]:
     """A form's JSON Schema without ``$ref``, as every provider takes it."""
-    schema = form.model_json_schema()
-    parts = schema.pop("$defs", {})
+    schema = msgspec.json.schema(form)
+    parts = schema["$defs"]
 
     def resolve(node: Any) -> Any:
         if isinstance(node, dict) and "$ref" in node:
             return resolve(parts[node["$ref"].rsplit("/", 1)[1]])
         if isinstance(node, dict):
-            # pydantic labels every node; a label is a string, a property named "title" is a map.
+            # Every class is labelled; a label is a string, a property named "title" is a map.
             labels = {key for key in ("title",) if isinstance(node.get(key), str)}
             return {key: resolve(value) for key, value in node.items() if key not in labels}
         return [resolve(item) for item in node] if isinstance(node, list) else node

@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Literal
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, convert, to_builtins
+from msgspec.structs import replace
 
 from orchestrator.catalog.guards import Environment, GuardsFile
 from orchestrator.catalog.settings import OFFLINE, ToolPolicy
@@ -142,7 +143,7 @@ def rulings(journal: Journal) -> tuple[GuardRuling, ...]:
     """What all guards ruled in a run, equal rulings counted."""
     counted = Counter([*_noted(journal), *_of_calls(journal)])
     ordered = sorted(counted, key=lambda ruling: (ruling.layer, ruling.guard, ruling.agent))
-    return tuple(ruling.model_copy(update={"count": counted[ruling]}) for ruling in ordered)
+    return tuple(replace(ruling, count=counted[ruling]) for ruling in ordered)
 
 
 def _noted(journal: Journal) -> Iterator[GuardRuling]:
@@ -173,6 +174,6 @@ def without_secrets(verdict: Verdict, redact: Redactor) -> Verdict:
     """
     if not redact:
         return verdict
-    said = verdict.model_dump(mode="json")
+    said = to_builtins(verdict)
     shown = redact.json(said)
-    return verdict if shown is said else Verdict.model_validate(shown)
+    return verdict if shown is said else convert(shown, Verdict)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from msgspec import to_builtins
+
 from orchestrator.catalog.settings import OFFLINE, Settings
 from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.judge import Mark
@@ -12,7 +14,7 @@ from orchestrator.engine.team import run_task
 from orchestrator.engine.types import Criterion, Rubric
 from orchestrator.review.case import Case
 from orchestrator.review.citations import Sources, shown
-from orchestrator.review.contracts import JudgedCriterion, JudgeReport
+from orchestrator.review.contracts import JudgedCriterion, JudgeReport, as_form
 from orchestrator.review.planning import brief
 
 JUDGE = "judge"
@@ -90,7 +92,7 @@ async def marks(
     found = {c.id: Mark(None, "not scored: the judge did not speak of it") for c in criteria}
     places = {c.id: place for place, c in enumerate(criteria)}
     last = -1
-    for said in JudgeReport.model_validate(result.report).criteria:
+    for said in as_form(JudgeReport, result.report).criteria:
         place = places.get(said.id)
         if place is None:
             continue
@@ -123,7 +125,7 @@ def evidence_of(case: Case) -> dict[str, object]:
     synthesis = case.synthesis
     return {
         "findings": [
-            finding.model_dump(mode="json", include=_SHOWN)
+            {name: said for name, said in to_builtins(finding).items() if name in _SHOWN}
             for finding in synthesis.findings[:SHOWN_FINDINGS]
         ],
         "findings_not_shown": max(0, len(synthesis.findings) - SHOWN_FINDINGS),

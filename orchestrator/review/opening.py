@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from orchestrator.catalog.catalog import Catalog, load
 from orchestrator.catalog.settings import Settings
@@ -168,7 +168,7 @@ async def open_case(change: Change, journal: Journal, opening: Opening) -> Async
             opening.observer,
             RULES,
             serving.choose,
-            LoopPolicy(**settings.loops.model_dump()),
+            LoopPolicy(**to_builtins(settings.loops)),
             guards.outgoing(serving.model),
         )
         budget = _budget(settings, journal)

@@ -14,7 +14,7 @@ from orchestrator.engine.ladder import Task
 from orchestrator.engine.types import AgentSpec
 from orchestrator.review import climbing
 from orchestrator.review.case import Case
-from orchestrator.review.contracts import Plan, PlannedSkip, PlannedTask
+from orchestrator.review.contracts import Plan, PlannedSkip, PlannedTask, as_form
 from orchestrator.review.decision import matches
 from orchestrator.review.tools.analysis import Analysis
 
@@ -74,9 +74,9 @@ def read(case: Case, result: AgentResult) -> Plan:
     that failed has planned nothing, so all specialists get everything.
     """
     known = set(reviewable(case))
-    proposed = Plan.model_validate(result.report) if result.status == "ok" else Plan(tasks=[])
+    proposed = as_form(Plan, result.report) if result.status == "ok" else Plan(tasks=[])
     kept = [
-        task.model_copy(update={"paths": [path for path in task.paths if path in known]})
+        replace(task, paths=[path for path in task.paths if path in known])
         for task in proposed.tasks
         if task.agent in case.settings.specialists
     ]
@@ -92,7 +92,7 @@ def read(case: Case, result: AgentResult) -> Plan:
                 for agent in case.settings.specialists
             ]
         kept += _required(case, kept)
-    return proposed.model_copy(update={"tasks": kept, "skips": skips})
+    return replace(proposed, tasks=kept, skips=skips)
 
 
 def _required(case: Case, planned: Iterable[PlannedTask]) -> list[PlannedTask]:

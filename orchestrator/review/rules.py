@@ -9,10 +9,11 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from msgspec import Meta, field, to_builtins
 
 from orchestrator.catalog.layers import read_all
 from orchestrator.catalog.source import Source
+from orchestrator.catalog.yamlfile import Strict
 from orchestrator.engine.canonical import digest
 from orchestrator.errors import ConfigError
 from orchestrator.review.places import Place
@@ -21,16 +22,14 @@ from orchestrator.review.verdict import Severity
 FOLDER = "config/rules"
 
 
-class Example(BaseModel):
+class Example(Strict, frozen=True):
     """A pair that differs by one thing."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     bad: str
     good: str
 
 
-class Rule(BaseModel):
+class Rule(Strict, frozen=True, kw_only=True):
     """One rule.
 
     Attributes:
@@ -42,13 +41,11 @@ class Rule(BaseModel):
         arguable: it is a matter of judgement, so an agent with evidence may argue it down.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
-
-    id: Annotated[str, Field(pattern=r"^[a-z]+\.[a-z0-9-]+$")]
+    id: Annotated[str, Meta(pattern=r"^[a-z]+\.[a-z0-9-]+$")]
     title: str
     severity: Severity
     cwe: tuple[int, ...] = ()
-    codes: Annotated[tuple[str, ...], Field(alias="from", min_length=1)]
+    codes: Annotated[tuple[str, ...], Meta(min_length=1)] = field(name="from")
     why: str
     fix: str
     example: Example | None = None
@@ -62,10 +59,8 @@ class Rule(BaseModel):
         return self.id.split(".", 1)[0]
 
 
-class RuleFile(BaseModel):
+class RuleFile(Strict, frozen=True):
     """One file of the table."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     rules: tuple[Rule, ...]
 
@@ -92,7 +87,7 @@ class RuleTable:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the whole table."""
-        return digest([rule.model_dump() for _, rule in sorted(self.rules.items())])
+        return digest([to_builtins(rule) for _, rule in sorted(self.rules.items())])
 
 
 def load_rules(sources: Sequence[Source]) -> RuleTable:

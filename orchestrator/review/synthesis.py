@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.review.citations import Fault, Sources, claim_fault
@@ -180,11 +181,11 @@ def _numbered(
 ) -> Synthesis:
     """Everything in the order of the report, with its id."""
     counted = tuple(
-        found.model_copy(update={"id": f"F{number}"})
+        replace(found, id=f"F{number}")
         for number, found in enumerate(sorted(findings, key=_order), 1)
     )
     others = tuple(
-        entry.model_copy(update={"finding": _rejected(entry.finding, number)})
+        replace(entry, finding=_rejected(entry.finding, number))
         for number, entry in enumerate(sorted(rejected, key=lambda one: _order(one.finding)), 1)
     )
     ids = {found.fingerprint: found.id for found in (*(e.finding for e in others), *counted)}
@@ -193,7 +194,7 @@ def _numbered(
 
 
 def _rejected(found: Finding, number: int) -> Finding:
-    return found.model_copy(update={"id": f"R{number}", "state": "rejected"})
+    return replace(found, id=f"R{number}", state="rejected")
 
 
 def _order(found: Finding) -> tuple[Any, ...]:

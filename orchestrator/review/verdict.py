@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+import msgspec
+from msgspec import Meta
 
 from orchestrator.review.verdict_account import Doc, Escalation, GuardRuling, HumanQuestion, Usage
 
@@ -19,81 +20,85 @@ StopReason = Literal["done", "budget", "stagnation", "human"]
 SEVERITIES: tuple[Severity, ...] = ("critical", "high", "medium", "low", "info")
 OUTCOMES: tuple[Outcome, ...] = ("merge", "needs_changes", "block")
 
-Unit = Annotated[float, Field(ge=0, le=1)]
+Unit = Annotated[float, Meta(ge=0, le=1)]
 
 
-class ChangeRef(Doc):
+class ChangeRef(Doc, frozen=True):
     """What was reviewed."""
 
     base: str
     head: str
-    files: int = Field(ge=0, description="number of changed files")
-    added_lines: int = Field(ge=0)
-    removed_lines: int = Field(ge=0)
+    files: Annotated[int, Meta(ge=0, description="number of changed files")]
+    added_lines: Annotated[int, Meta(ge=0)]
+    removed_lines: Annotated[int, Meta(ge=0)]
     notes: tuple[str, ...] = ()
 
 
-class Evidence(Doc):
+class Evidence(Doc, frozen=True):
     """Why a finding is believed."""
 
-    quote: str = Field(description="the text at the cited lines of head, secrets redacted")
-    tool_calls: tuple[str, ...] = Field(description="ids of the calls that showed it")
+    quote: Annotated[str, Meta(description="the text at the cited lines of head, secrets redacted")]
+    tool_calls: Annotated[tuple[str, ...], Meta(description="ids of the calls that showed it")]
 
 
-class Reported(Doc):
+class Reported(Doc, frozen=True):
     """One reporter's word on a defect that several reported."""
 
     by: str
-    proved: bool = Field(description="it is an analyser's")
+    proved: Annotated[bool, Meta(description="it is an analyser's")]
     severity: Severity
     confidence: Unit
     title: str
     detail: str = ""
 
 
-class Objection(Doc):
+class Objection(Doc, frozen=True):
     """An agent's argument that a finding is no defect."""
 
     by: str
     reason: str
-    evidence: tuple[str, ...] = Field(description="what it quotes, and from where")
-    why_not: str = Field(description="why it does not set the finding aside; empty: it does")
+    evidence: Annotated[tuple[str, ...], Meta(description="what it quotes, and from where")]
+    why_not: Annotated[
+        str, Meta(description="why it does not set the finding aside; empty: it does")
+    ]
 
 
-class Cause(Doc):
+class Cause(Doc, frozen=True):
     """The line of the change that makes something a defect elsewhere."""
 
     path: str
-    line: int = Field(ge=1)
-    removed: bool = Field(default=False, description="the line is one of base that is taken away")
+    line: Annotated[int, Meta(ge=1)]
+    removed: Annotated[bool, Meta(description="the line is one of base that is taken away")] = False
 
 
-class Finding(Doc):
+class Finding(Doc, frozen=True, kw_only=True):
     """One defect that the change brings in."""
 
-    id: str = Field(description="F1, F2, ... in the order of the report")
-    fingerprint: str = Field(description="stable across runs and line moves")
+    id: Annotated[str, Meta(description="F1, F2, ... in the order of the report")]
+    fingerprint: Annotated[str, Meta(description="stable across runs and line moves")]
     severity: Severity
     confidence: Unit
     title: str
     detail: str
-    category: str = Field(description="security, qa, docs or architecture")
+    category: Annotated[str, Meta(description="security, qa, docs or architecture")]
     rule: str
     cwe: tuple[int, ...] = ()
     path: str
-    start_line: int = Field(ge=1)
-    end_line: int = Field(ge=1)
+    start_line: Annotated[int, Meta(ge=1)]
+    end_line: Annotated[int, Meta(ge=1)]
     evidence: Evidence
     fix_suggestion: str = ""
-    reported_by: tuple[str, ...] = Field(description="tools and agents that reported it")
+    reported_by: Annotated[tuple[str, ...], Meta(description="tools and agents that reported it")]
     state: Literal["open", "waived", "rejected"] = "open"
-    waiver: str = Field(default="", description="why a person accepted it, or that this has ended")
-    because_of: Cause | None = Field(
-        default=None, description="for a finding outside the lines that the change adds"
+    waiver: Annotated[str, Meta(description="why a person accepted it, or that this has ended")] = (
+        ""
     )
-    reports: tuple[Reported, ...] = Field(
-        default=(), description="what each reporter said, where there are several"
-    )
+    because_of: Annotated[
+        Cause | None, Meta(description="for a finding outside the lines that the change adds")
+    ] = None
+    reports: Annotated[
+        tuple[Reported, ...], Meta(description="what each reporter said, where there are several")
+    ] = ()
     objections: tuple[Objection, ...] = ()
 
     @property
@@ -107,20 +112,23 @@ class Finding(Doc):
         return bool(self.objections) or (reasoned and len(severities) > 1)
 
 
-class Rejected(Doc):
+class Rejected(Doc, frozen=True):
     """A finding that does not count, and why: marked, not dropped."""
 
     finding: Finding
     reason: str
-    cause: Literal["", "unverified", "outside", "constant", "argued"] = Field(
-        default="",
-        description="unverified: its quote or place does not hold; outside: the change has no part "
-        "in it; constant: nothing but constants gets there; argued: agents showed that it is none",
-    )
+    cause: Annotated[
+        Literal["", "unverified", "outside", "constant", "argued"],
+        Meta(
+            description="unverified: its quote or place does not hold; outside: the change has no "
+            "part in it; constant: nothing but constants gets there; argued: agents showed that it "
+            "is none"
+        ),
+    ] = ""
     argued_by: tuple[str, ...] = ()
 
 
-class Checked(Doc):
+class Checked(Doc, frozen=True):
     """A changed file and what looked at it."""
 
     path: str
@@ -128,18 +136,18 @@ class Checked(Doc):
     tool_calls: tuple[str, ...]
 
 
-class Skipped(Doc):
+class Skipped(Doc, frozen=True, kw_only=True):
     """A changed file, or a part of its review, that did not happen."""
 
     path: str
     why: str
-    tool: str = Field(default="", description="the tool that could not look; empty: none did")
-    gap: bool = Field(
-        description="true: this makes the review incomplete; false: left out by policy"
-    )
+    tool: Annotated[str, Meta(description="the tool that could not look; empty: none did")] = ""
+    gap: Annotated[
+        bool, Meta(description="true: this makes the review incomplete; false: left out by policy")
+    ]
 
 
-class RequiredCheck(Doc):
+class RequiredCheck(Doc, frozen=True):
     """A check that must have run for the verdict to be complete."""
 
     name: str
@@ -147,23 +155,23 @@ class RequiredCheck(Doc):
     detail: str = ""
 
 
-class CriterionScore(Doc):
+class CriterionScore(Doc, frozen=True):
     """One line of the rubric."""
 
     id: str
     kind: Literal["measured", "judged"]
     weight: float
-    score: Unit | None = Field(description="null: not scored")
+    score: Annotated[Unit | None, Meta(description="null: not scored")]
     why: str
-    missing: tuple[str, ...] = Field(
-        default=(), description="evidence a further iteration must get"
-    )
-    evidence: tuple[str, ...] = Field(
-        default=(), description="what a judge's score rests on, each looked up"
-    )
+    missing: Annotated[
+        tuple[str, ...], Meta(description="evidence a further iteration must get")
+    ] = ()
+    evidence: Annotated[
+        tuple[str, ...], Meta(description="what a judge's score rests on, each looked up")
+    ] = ()
 
 
-class Score(Doc):
+class Score(Doc, frozen=True):
     """The judge's score of the review (not of the change)."""
 
     total: Unit | None
@@ -171,7 +179,7 @@ class Score(Doc):
     criteria: tuple[CriterionScore, ...]
 
 
-class Stop(Doc):
+class Stop(Doc, frozen=True, kw_only=True):
     """Why the run ended."""
 
     reason: StopReason
@@ -180,24 +188,24 @@ class Stop(Doc):
     next_human_action: str
 
 
-class AgentReport(Doc):
+class AgentReport(Doc, frozen=True):
     """One agent's own report in the same terms."""
 
     agent: str
-    iteration: int = Field(ge=1)
+    iteration: Annotated[int, Meta(ge=1)]
     status: Literal["ok", "failed", "timeout", "budget", "skipped", "waiting"]
     summary: str = ""
-    findings: tuple[str, ...] = Field(default=(), description="ids of the findings it reported")
-    checked: int = Field(default=0, ge=0, description="files it looked at")
+    findings: Annotated[tuple[str, ...], Meta(description="ids of the findings it reported")] = ()
+    checked: Annotated[int, Meta(ge=0, description="files it looked at")] = 0
     gaps: tuple[str, ...] = ()
-    turns: int = Field(default=0, ge=0)
-    tool_calls: int = Field(default=0, ge=0)
+    turns: Annotated[int, Meta(ge=0)] = 0
+    tool_calls: Annotated[int, Meta(ge=0)] = 0
 
 
-class Iteration(Doc):
+class Iteration(Doc, frozen=True):
     """One round of Plan to Evaluate."""
 
-    number: int = Field(ge=1)
+    number: Annotated[int, Meta(ge=1)]
     score: Unit | None
     new_findings: int
     new_evidence: int
@@ -205,27 +213,27 @@ class Iteration(Doc):
     decision: str
 
 
-class Artifact(Doc):
+class Artifact(Doc, frozen=True):
     """A file the run left behind."""
 
     name: str
     path: str
 
 
-class Provenance(Doc):
+class Provenance(Doc, frozen=True, kw_only=True):
     """What decided: with these equal, the verdict is equal."""
 
     version: str
     provider: str
     models: tuple[str, ...] = ()
     policy_commit: str | None = None
-    digests: dict[str, str] = Field(description="agents, skills, rubric, config, by name")
-    analysers: dict[str, str] = Field(description="tool → version")
+    digests: Annotated[dict[str, str], Meta(description="agents, skills, rubric, config, by name")]
+    analysers: Annotated[dict[str, str], Meta(description="tool → version")]
     journal_head: str = ""
     journal_length: int = 0
 
 
-class Verdict(Doc):
+class Verdict(Doc, frozen=True, kw_only=True):
     """The verdict document, schema version 1."""
 
     schema_version: Literal["1.0"] = SCHEMA_VERSION
@@ -233,11 +241,14 @@ class Verdict(Doc):
     change: ChangeRef
     verdict: Outcome
     status: Literal["complete", "incomplete"]
-    fail_on: Literal["needs_changes", "block"] = Field(
-        default="needs_changes", description="the outcome at which the base wants a gate to fail"
-    )
+    fail_on: Annotated[
+        Literal["needs_changes", "block"],
+        Meta(description="the outcome at which the base wants a gate to fail"),
+    ] = "needs_changes"
     confidence: Unit
-    reasons: tuple[str, ...] = Field(description="the rules of the verdict policy that decided")
+    reasons: Annotated[
+        tuple[str, ...], Meta(description="the rules of the verdict policy that decided")
+    ]
     stop: Stop
     score: Score
     findings: tuple[Finding, ...]
@@ -250,24 +261,29 @@ class Verdict(Doc):
     escalations: tuple[Escalation, ...] = ()
     questions: tuple[HumanQuestion, ...] = ()
     iterations: tuple[Iteration, ...]
-    guards: tuple[GuardRuling, ...] = Field(
-        default=(), description="what the guards ruled; none of it decides the outcome"
-    )
+    guards: Annotated[
+        tuple[GuardRuling, ...],
+        Meta(description="what the guards ruled; none of it decides the outcome"),
+    ] = ()
     usage: Usage
     artifacts: tuple[Artifact, ...] = ()
     provenance: Provenance
-    summary: str = Field(default="", description="counted: files, findings, gaps")
-    lead_summary: str = Field(
-        default="", description="what the lead says the review came to; it decides nothing"
-    )
-    digest: str = Field(
-        default="", description="SHA-256 of the canonical document, volatile fields left out"
-    )
+    summary: Annotated[str, Meta(description="counted: files, findings, gaps")] = ""
+    lead_summary: Annotated[
+        str, Meta(description="what the lead says the review came to; it decides nothing")
+    ] = ""
+    digest: Annotated[
+        str, Meta(description="SHA-256 of the canonical document, volatile fields left out")
+    ] = ""
 
 
 def json_schema() -> dict[str, Any]:
     """The published JSON Schema of the verdict (draft 2020-12)."""
+    parts = msgspec.json.schema(Verdict)["$defs"]
+    for part in parts.values():
+        part["required"] = list(part["properties"])  # A verdict is always written whole.
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **Verdict.model_json_schema(mode="serialization"),
+        **parts.pop("Verdict"),
+        "$defs": parts,
     }

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
+from msgspec.structs import replace
+
 from orchestrator.catalog.verdict_policy import VerdictPolicy, Waiver
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.ports import SystemClock
@@ -55,9 +57,9 @@ def _waived(finding: Finding, waivers: Iterable[Waiver], day: str) -> Finding:
         and any(matches(finding.path, pattern) for pattern in waiver.paths)
     ]
     for waiver in spoken_of:
-        if waiver.until is None or day <= waiver.until:
-            return finding.model_copy(update={"state": "waived", "waiver": waiver.why})
+        if waiver.until is None or day <= waiver.until.isoformat():
+            return replace(finding, state="waived", waiver=waiver.why)
     if spoken_of:
         ended = f"its waiver held until {spoken_of[0].until} ({spoken_of[0].why})"
-        return finding.model_copy(update={"waiver": ended})
+        return replace(finding, waiver=ended)
     return finding

@@ -79,7 +79,11 @@ def test_a_fault_is_told_in_the_layer_where_it_stands(faults_of):
         ("defaults", "specialists:\n- qa\n- qa", "3: 'qa' stands twice; name it once"),
         ("defaults", "rubric: pr", "1: unknown rubric 'pr'; allowed: pr-review"),
         ("defaults", "pattern: solo", "1: pattern must be 'team' or 'single', not \"solo\""),
-        ("defaults", "concurrency: 0", "1: concurrency must be greater than or equal to 1, not 0"),
+        (
+            "defaults",
+            "concurrency: 0",
+            "1: concurrency must be a whole number of at least 1, not 0",
+        ),
         ("tools", "agents: {dogs: {}}", "1: unknown agent 'dogs'; did you mean 'docs'? allow"),
         ("tools", "agents:\n qa:\n  deny: [lnks]", "3: unknown tool 'lnks'; did you mean 'links"),
         ("tools", "agents:\n qa:\n  allow: [lnks]", "3: unknown tool 'lnks'; did you mean 'link"),
@@ -90,7 +94,7 @@ def test_a_fault_is_told_in_the_layer_where_it_stands(faults_of):
             "1: environments ci.max_level may not be irreversible, for nobody is there to approve",
         ),
         ("verdict", "block_at: grave", "1: block_at must be 'critical', 'high', 'medium', 'low' o"),
-        ("verdict", "block_confidence: 2", "1: block_confidence must be less than or equal to 1"),
+        ("verdict", "block_confidence: 2", "1: block_confidence must be a number of at most 1"),
         (
             "verdict",
             "block_at: low",
@@ -104,7 +108,7 @@ def test_a_fault_is_told_in_the_layer_where_it_stands(faults_of):
         (
             "verdict",
             "required_checks:\n- {name: x, tools: [secrets], when: []}",
-            "2: required_checks[0].when must have at least 1 item after validation, not 0",
+            "2: required_checks[0].when must be a list of at least 1 items, not []",
         ),
         (
             "verdict",

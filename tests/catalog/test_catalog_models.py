@@ -40,7 +40,7 @@ def test_an_override_shows_in_the_digests(with_files):
 
 @pytest.mark.parametrize(("name", "said"), [
     ("models", "models.yaml:2: calls.attempts must be a whole number"),
-    ("prices", "prices.yaml:2: prices.m.input must be greater than or equal to 0"),
+    ("prices", "prices.yaml:2: prices.m.input must be a number of at least 0"),
 ])  # fmt: skip
 def test_both_commands_refuse_a_broken_file_in_base(tmp_path, capsys, name, said):
     path = f"config/{name}.yaml"

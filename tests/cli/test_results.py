@@ -6,8 +6,10 @@ import os
 import stat
 import subprocess
 from pathlib import Path
+from typing import Literal
 
 import pytest
+from msgspec import convert
 
 from orchestrator.cli.main import main
 from orchestrator.cli.outcome import LEVELS, add_result_options, deliver, gate
@@ -27,33 +29,30 @@ from orchestrator.review.verdict_account import Usage
 from orchestrator.sandbox.worker import WorkerPool
 
 
-def verdict(outcome: Outcome = "merge", status: str = "complete", base: str = "a") -> Verdict:
-    return Verdict.model_validate(
-        {
-            "run_id": "r1",
-            "change": ChangeRef(base=base, head="b", files=0, added_lines=0, removed_lines=0),
-            "verdict": outcome,
-            "status": status,
-            "confidence": 1,
-            "stop": Stop(reason="done", detail="d", next_human_action="n"),
-            "score": Score(total=None, threshold=0.8, criteria=()),
-            "usage": Usage(),
-            "provenance": Provenance(version="0", provider="offline", digests={}, analysers={}),
-            **dict.fromkeys(
-                (
-                    "reasons",
-                    "findings",
-                    "rejected",
-                    "checked",
-                    "skipped",
-                    "required_checks",
-                    "next_actions",
-                    "agents",
-                    "iterations",
-                ),
-                (),
-            ),
-        }
+def verdict(
+    outcome: Outcome = "merge",
+    status: Literal["complete", "incomplete"] = "complete",
+    base: str = "a",
+) -> Verdict:
+    return Verdict(
+        run_id="r1",
+        change=ChangeRef(base=base, head="b", files=0, added_lines=0, removed_lines=0),
+        verdict=outcome,
+        status=status,
+        confidence=1,
+        reasons=(),
+        stop=Stop(reason="done", detail="d", next_human_action="n"),
+        score=Score(total=None, threshold=0.8, criteria=()),
+        findings=(),
+        rejected=(),
+        checked=(),
+        skipped=(),
+        required_checks=(),
+        next_actions=(),
+        agents=(),
+        iterations=(),
+        usage=Usage(),
+        provenance=Provenance(version="0", provider="offline", digests={}, analysers={}),
     )
 
 
@@ -155,9 +154,7 @@ def test_a_result_is_a_report_on_stdout_and_progress_on_stderr(
     captured = capsys.readouterr()
     assert captured.out.startswith("BLOCK")
     assert "act" in captured.err
-    assert Verdict.model_validate(json.loads(path.read_text())) == verdict(
-        "block", base="n\udcffme"
-    )
+    assert convert(json.loads(path.read_text()), Verdict) == verdict("block", base="n\udcffme")
 
 
 def test_json_on_stdout_moves_the_report_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:

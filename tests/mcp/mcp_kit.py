@@ -9,6 +9,7 @@ from pathlib import Path
 
 import anyio
 from mcp_types import Tool
+from msgspec import convert
 
 from orchestrator.app.mcp import ALLOWED, server_of
 from orchestrator.catalog.layers import merged
@@ -63,7 +64,7 @@ def server(
     environment: Mapping[str, str] | None = None,
 ) -> Server:
     """A server as the configuration names it."""
-    entry = ServerEntry.model_validate_json(json.dumps(config))
+    entry = convert(config, ServerEntry)
     policy = merged([shipped()], "config/tools.yaml", ToolPolicy)
     given = {ALLOWED: name, "PATH": os.environ["PATH"], **(environment or {})}
     return server_of(name, entry, policy, repo=repo or Path("/nowhere"), environment=given)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from orchestrator.app.mcp import open_tools
 from orchestrator.app.policy import sources
@@ -47,7 +48,7 @@ def config(servers: dict[str, object]) -> str:
 
 def alone(settings: Settings, provider: str = "scripted") -> Settings:
     """One agent, no judge."""
-    return settings.model_copy(update={"pattern": "single", "judge": False, "provider": provider})
+    return replace(settings, pattern="single", judge=False, provider=provider)
 
 
 async def review(

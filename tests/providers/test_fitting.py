@@ -104,7 +104,7 @@ def test_a_model_has_its_window_a_snapshot_its_names_and_any_other_the_default()
 def test_an_answer_gets_at_most_half_of_a_small_window():
     catalog = read_catalog([shipped()])
     catalog = replace(catalog, models=replace(catalog.models, windows={"small": 8_000}))
-    chosen = catalog.settings.model_copy(update={"provider": "openai-compatible"})
+    chosen = replace(catalog.settings, provider="openai-compatible")
     choose, _ = offer(chosen, catalog, {"OPENAI_COMPATIBLE_MODEL": "small"})
     choice = choose(catalog.agents["qa"])
     assert (choice.window, choice.max_tokens, choice.progressive) == (8_000, 4_000, True)

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from rich.cells import cell_len
 from verdict_samples import finding, rich_verdict, verdict
 
@@ -220,7 +221,7 @@ def hostile_text() -> str:
     return render(
         verdict(
             verdict="block",
-            findings=(bad, bad.model_copy(update={"state": "waived"})),
+            findings=(bad, replace(bad, state="waived")),
             rejected=(Rejected(finding=bad, reason=HOSTILE),),
             skipped=(
                 Skipped(path=HOSTILE, why=HOSTILE, tool=HOSTILE, gap=True),
@@ -280,12 +281,12 @@ def test_wide_characters_keep_to_the_width() -> None:
 
 
 def test_what_the_cache_saved_stands_beside_the_tokens_and_what_was_not_counted_below() -> None:
-    used = rich_verdict().usage.model_copy(
-        update={"saved_usd": 0.0123, "notes": ("no price is known for\x1b[2J qwen",)}
+    used = replace(
+        rich_verdict().usage, saved_usd=0.0123, notes=("no price is known for\x1b[2J qwen",)
     )
-    text = " ".join(render(rich_verdict().model_copy(update={"usage": used})).split())
+    text = " ".join(render(replace(rich_verdict(), usage=used)).split())
     assert "(90,000 cached, which saved USD 0.0123)" in text
     assert "Note no price is known for" in text
     assert "\x1b" not in text
-    dear = used.model_copy(update={"saved_usd": -0.01})
-    assert "saved" not in render(rich_verdict().model_copy(update={"usage": dear}))
+    dear = replace(used, saved_usd=-0.01)
+    assert "saved" not in render(replace(rich_verdict(), usage=dear))

@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+from msgspec.structs import replace
+
 from orchestrator.app.policy import sources
 from orchestrator.app.pool import new_pool
 from orchestrator.app.types import ReviewOptions
@@ -128,7 +130,7 @@ async def session_of(repo: Repo) -> AsyncIterator[Session]:
 
 def bounded(settings: Settings, **bounds: float) -> Settings:
     """Settings with other bounds: ``partial(bounded, tool_calls=3)``."""
-    return settings.model_copy(update={"bounds": settings.bounds.model_copy(update=bounds)})
+    return replace(settings, bounds=replace(settings.bounds, **bounds))
 
 
 __all__ = ["Repo", "bounded", "change", "options", "partial", "review", "session_of", "unchanged"]

@@ -2,6 +2,8 @@
 
 import json
 
+from msgspec.structs import replace
+
 from orchestrator.catalog.settings import Settings
 from orchestrator.engine.framing import as_json
 from orchestrator.engine.types import Json, Request, Response, ToolResult
@@ -51,7 +53,7 @@ def claim(**more: object) -> dict[str, object]:
 
 
 def judged(settings: Settings) -> Settings:
-    return settings.model_copy(update={"provider": "scripted"})
+    return replace(settings, provider="scripted")
 
 
 SEEN = {"source": "file", "name": "app.py", "quote": 'NAME = "app"'}

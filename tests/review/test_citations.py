@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from msgspec import convert
 
 from orchestrator.review.citations import Sources, claim_fault
 from orchestrator.review.contracts import Citation, ReportedFinding
@@ -30,7 +31,7 @@ def claim(**more: object) -> ReportedFinding:
         "path": "user.py", "start_line": 1, "end_line": 1, "quote": "from app import check",
         "title": "Relies on it", "severity": "high", **more,
     }  # fmt: skip
-    return ReportedFinding.model_validate(given)
+    return convert(given, ReportedFinding)
 
 
 ADDED = {"path": "app.py", "line": 2}
@@ -85,7 +86,7 @@ async def test_a_citation_holds_where_its_text_stands(tmp_path: Path) -> None:
     async with session_of(change(tmp_path, BASE, HEAD)) as session:
         known = Sources(session, {"F1": FOUND}, lambda tool: answers.get(tool, []))
         for source, name, quote, fault in CITED:
-            cited = Citation.model_validate({"source": source, "name": name, "quote": quote})
+            cited = Citation(source, name, quote)
             said = await known.faults([cited])
             assert (fault in said) if fault else (said == ""), (cited, said)
             allowed = await known.faults([cited], ("file", "diff", "tool"))

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.catalog.settings import Settings
 from orchestrator.engine.framing import as_json
@@ -35,7 +36,7 @@ async def store() -> MemoryStore:
 
 
 def unjudged(settings: Settings) -> Settings:
-    return judged(settings).model_copy(update={"judge": False})
+    return replace(judged(settings), judge=False)
 
 
 def once(settings: Settings) -> Settings:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec import convert
 
 from orchestrator.engine.types import Request, Response
 from orchestrator.report.text import render
@@ -111,7 +112,7 @@ async def test_an_agent_takes_back_what_it_alone_said_and_no_other_agent_can(
     cited = {"source": "file", "name": "app.py", "quote": 'NAME = "app"'}
 
     def against(said: dict[str, object]) -> list[dict[str, object]]:
-        name = fingerprint(ReportedFinding.model_validate(said))
+        name = fingerprint(convert(said, ReportedFinding))
         return [{"fingerprint": name, "reason": "It is a name.", "evidence": [cited]}]
 
     lines = script(docs=[report(findings=[stays, goes], objections=against(goes))])

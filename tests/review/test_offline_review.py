@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec import to_builtins
 
 from orchestrator.errors import ConfigError
 from orchestrator.review.verdict import Verdict
@@ -58,7 +59,7 @@ async def test_a_secret_is_found_and_stands_nowhere_in_the_verdict(tmp_path: Pat
     verdict = await review(change(tmp_path, {}, {"deploy.py": f'TOKEN = "{secret}"\n'}))
     (finding,) = [f for f in verdict.findings if f.rule == "security.secret"]
     assert finding.evidence.quote == 'TOKEN = "[redacted]"'
-    assert secret not in verdict.model_dump_json()
+    assert secret not in str(to_builtins(verdict))
 
 
 async def test_what_another_tool_quotes_holds_no_secret(tmp_path: Path) -> None:
@@ -67,7 +68,7 @@ async def test_what_another_tool_quotes_holds_no_secret(tmp_path: Path) -> None:
     verdict = await review(change(tmp_path, {}, {"deploy.py": f"{line}\n"}))
     (finding,) = [f for f in verdict.findings if f.rule == "qa.undefined-name"]
     assert finding.evidence.quote == line.replace(secret, "[redacted]")
-    assert secret not in verdict.model_dump_json()
+    assert secret not in str(to_builtins(verdict))
 
 
 async def test_every_changed_file_is_checked_or_skipped_with_a_reason(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.catalog.settings import Settings
 from orchestrator.engine.types import Request, Response, Usage
@@ -156,7 +157,7 @@ async def test_no_words_of_a_model_move_the_verdict(tmp_path: Path) -> None:
 
 async def test_one_agent_alone(repo: Repo) -> None:
     def alone(settings: Settings) -> Settings:
-        return settings.model_copy(update={"pattern": "single"})
+        return replace(settings, pattern="single")
 
     verdict = await review(repo, OfflineModel(), adjust=alone)
     assert [agent.agent for agent in verdict.agents] == ["generalist"]

@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 
 import anyio
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from orchestrator.catalog.settings import Settings
 from orchestrator.engine.events import Event
@@ -188,7 +190,7 @@ def hostile(secret: str) -> dict[str, Sequence[Line]]:
 
 
 def alone(settings: Settings) -> Settings:
-    return settings.model_copy(update={"pattern": "single", "judge": False, "provider": "scripted"})
+    return replace(settings, pattern="single", judge=False, provider="scripted")
 
 
 async def reviewed(folder: Path, secret: str, model: Model) -> list[str]:
@@ -205,7 +207,7 @@ async def reviewed(folder: Path, secret: str, model: Model) -> list[str]:
     await store.create("run", 0.0, {})
     verdict = await review(repo, model, adjust=alone, store=store, observer=watch, secrets=[secret])
     out += ["".join(strings(json.loads(row.body))) for row in await store.rows("run")]
-    document = verdict.model_dump(mode="json")
+    document = to_builtins(verdict)
     return [*out, "".join(strings(document)), json.dumps(document)]
 
 
