@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from orchestrator.engine.framing import disarmed
 from orchestrator.engine.types import Json
@@ -126,7 +126,7 @@ class Sources(Struct, frozen=True):
                 return await self._changed(cited.name)
             case "finding":
                 found = self.findings.get(cited.name)
-                return [] if found is None else _texts_in([getattr(found, name) for name in _SAID])
+                return [] if found is None else _texts_in(_said(found))
             case "tool":
                 return [text for answer in self.answers(cited.name) for text in _read(answer)]
 
@@ -148,6 +148,10 @@ def _read(answer: str) -> list[str]:
         return [answer, *_texts_in(json.loads(answer))]
     except (ValueError, RecursionError):
         return [answer]
+
+
+def _said(finding: Finding) -> dict[str, Json]:
+    return {name: said for name, said in to_builtins(finding).items() if name in _SAID}
 
 
 def _texts_in(value: Json) -> list[str]:

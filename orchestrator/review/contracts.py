@@ -16,7 +16,7 @@ from orchestrator.review.verdict import Severity, Unit
 
 F = TypeVar("F", bound="Form")
 
-Line = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+Line = Annotated[int, Meta(ge=1, le=1_000_000_000_000_000)]
 Weakness = Annotated[int, Meta(ge=0, le=1_000_000)]
 """A number of the Common Weakness Enumeration."""
 
