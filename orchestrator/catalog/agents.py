@@ -1,7 +1,5 @@
 """Agents: ``agents/<name>.md``, front matter for power and bounds, body for the system prompt."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import inf
 from typing import Any

@@ -1,7 +1,5 @@
 """What each guard does about what it finds (``config/guards.yaml``)."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Annotated, Literal

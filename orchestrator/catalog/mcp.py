@@ -1,7 +1,5 @@
 """Servers of tools (``config/mcp.yaml``): which there are, and which of their tools we use."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Models (``config/models.yaml``): the ladder, who serves it, and how patient a call is."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Literal

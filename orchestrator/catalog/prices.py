@@ -1,7 +1,5 @@
 """What models cost (``config/prices.yaml``)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Annotated

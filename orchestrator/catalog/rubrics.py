@@ -1,7 +1,5 @@
 """Rubrics: ``rubrics/<name>.yaml``, criteria in a tree that a judge scores by."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Annotated, Any, Literal

@@ -1,7 +1,5 @@
 """Settings (``config/defaults.yaml``) and tool policy (``config/tools.yaml``)."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from msgspec import Meta

@@ -1,7 +1,5 @@
 """Skills: ``skills_catalog/<name>/SKILL.md``, the Agent Skills format with five fixed sections."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection
 from typing import Annotated

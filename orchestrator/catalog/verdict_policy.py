@@ -1,7 +1,5 @@
 """The verdict policy (``config/verdict.yaml``): what findings and checks mean for the verdict."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from msgspec import Meta

@@ -3,8 +3,6 @@
 What a report says is a claim. Code holds it against the change before it counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 

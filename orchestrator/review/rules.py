@@ -3,8 +3,6 @@
 One table, in ``config/rules/*.yaml``, a file per category. A code that no rule names is off.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Annotated

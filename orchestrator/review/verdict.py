@@ -3,8 +3,6 @@
 These models are the published JSON Schema (``diffcourt schema verdict``).
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 import msgspec

@@ -1,7 +1,5 @@
 """How a verdict came about: what guards ruled and what the run used, in the verdict's own terms."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from msgspec import Meta, Struct, field
