@@ -18,8 +18,9 @@ from orchestrator.engine.ladder import Task
 from orchestrator.engine.team import run_task
 from orchestrator.guards.claims import ClaimGuard, Rule
 from orchestrator.review.case import Case
-from orchestrator.review.contracts import Form, as_form, inlined
+from orchestrator.review.contracts import Form, as_form
 from orchestrator.review.planning import brief
+from orchestrator.review.schemas import inlined
 from orchestrator.review.verdict import Finding, Rejected, Verdict
 
 MOST_TOKENS = 40_000

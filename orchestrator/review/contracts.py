@@ -6,10 +6,10 @@ What a report says is a claim. Code holds it against the change before it counts
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
-import msgspec
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, convert, field
 
 from orchestrator.engine.types import Json
+from orchestrator.review.schemas import inlined
 from orchestrator.review.verdict import Severity, Unit
 
 F = TypeVar("F", bound="Form")
@@ -165,24 +165,7 @@ FORMS: Mapping[str, type[Form]] = {
 def as_form(form: type[F], report: Json) -> F:
     """A report that kept its contract, in its form."""
     # Not strict: JSON Schema takes 5.0 for a whole number, and models write it.
-    return msgspec.convert(report, form, strict=False)
-
-
-def inlined(form: type[Form]) -> dict[str, Any]:
-    """A form's JSON Schema without ``$ref``, as every provider takes it."""
-    schema = msgspec.json.schema(form)
-    parts = schema["$defs"]
-
-    def resolve(node: Any) -> Any:
-        if isinstance(node, dict) and "$ref" in node:
-            return resolve(parts[node["$ref"].rsplit("/", 1)[1]])
-        if isinstance(node, dict):
-            # Every class is labelled; a label is a string, a property named "title" is a map.
-            labels = {key for key in ("title",) if isinstance(node.get(key), str)}
-            return {key: resolve(value) for key, value in node.items() if key not in labels}
-        return [resolve(item) for item in node] if isinstance(node, list) else node
-
-    return dict(resolve(schema))
+    return convert(report, form, strict=False)
 
 
 def contracts() -> dict[str, dict[str, Any]]:

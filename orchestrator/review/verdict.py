@@ -5,9 +5,9 @@ These models are the published JSON Schema (``diffcourt schema verdict``).
 
 from typing import Annotated, Any, Literal
 
-import msgspec
 from msgspec import Meta
 
+from orchestrator.review.schemas import schema_of
 from orchestrator.review.verdict_account import Doc, Escalation, GuardRuling, HumanQuestion, Usage
 
 SCHEMA_VERSION: Literal["1.0"] = "1.0"
@@ -277,11 +277,4 @@ class Verdict(Doc, frozen=True, kw_only=True):
 
 def json_schema() -> dict[str, Any]:
     """The published JSON Schema of the verdict (draft 2020-12)."""
-    parts = msgspec.json.schema(Verdict)["$defs"]
-    for part in parts.values():
-        part["required"] = list(part["properties"])  # A verdict is always written whole.
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **parts.pop("Verdict"),
-        "$defs": parts,
-    }
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema_of(Verdict)}

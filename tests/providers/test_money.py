@@ -197,9 +197,13 @@ def test_a_repository_cannot_say_where_a_key_goes(line):
         ("models", "ladder: [{name: human}, {name: fast}]", "1: .*allowed: as the last rung"),
         ("models", "ladder:\n- name: fast\n- {name: b, model: fsat}", "3: .*did you mean 'fast'"),
         ("models", "providers:\n  openai:\n    models: {quick: m}", "3: unknown rung 'quick' in"),
-        ("models", "calls: {attempts: 0}", "1: calls.attempts must be greater"),
+        (
+            "models",
+            "calls: {attempts: 0}",
+            "1: calls.attempts must be a whole number of at least 1",
+        ),
         ("prices", "prices: {m: {input: 1, output: 1, cached: 1, cache_write: 1}}", "'source'"),
-        ("prices", "prices: {gpt-6-luna: {date: 2026-02-30}}", "is no day; write it as"),
+        ("prices", "prices: {gpt-6-luna: {date: 2026-02-30}}", "must be a day, written as"),
         (
             "prices",
             "prices: {gpt-6-luna: {long: {input: 0.01}}}",
