@@ -19,6 +19,7 @@ from anyio.abc import Process
 from orchestrator.catalog.mcp import ServerEntry
 from orchestrator.errors import SandboxError
 from orchestrator.mcp.types import Connect, Tell
+from orchestrator.sandbox import scratch
 from orchestrator.sandbox.kernel import kill_group
 from orchestrator.sandbox.process import start_unconfined
 
@@ -56,7 +57,7 @@ async def _launched(
     """The server's process, in an empty folder and a process group of its own; ended at the end."""
     argv = _argv(entry.command, repo, environment)
     env = {name: _value(name, environment) for name in entry.env}
-    with tempfile.TemporaryDirectory(prefix="diffcourt-mcp-", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(dir=scratch.servers(), ignore_cleanup_errors=True) as folder:
         process = await start_unconfined(argv, cwd=Path(folder), env=env)
         try:
             yield process
