@@ -1,5 +1,6 @@
 """Contents of a repository by object id, through one long-lived ``git cat-file --batch``."""
 
+import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -7,6 +8,7 @@ from types import TracebackType
 
 import anyio
 from anyio.streams.buffered import BufferedByteReceiveStream
+from msgspec import Struct
 
 from orchestrator.errors import InputError, SandboxError
 from orchestrator.review.change.git import LIMITS, OID, Git
@@ -36,7 +38,8 @@ def _readable(blob: str) -> Iterator[None]:
         raise InputError(f"git could not read {blob[:12]}: {broken!r:.120}") from None
 
 
-def _missing(blob: str) -> InputError:
+def missing(blob: str) -> InputError:
+    """That a blob is not in this clone."""
     return InputError(f"the contents of {blob[:12]} are not in this clone; fetch it in full")
 
 
@@ -54,6 +57,9 @@ class Blobs:
         self._answers: BufferedByteReceiveStream | None = None
 
     async def __aenter__(self) -> "Blobs":
+        """Start its process, so that the first read need not wait for that."""
+        with _readable("objects"):
+            self._start()
         return self
 
     async def __aexit__(
@@ -108,24 +114,22 @@ class Blobs:
                 raise
 
     async def _ask(self, window: Sequence[str]) -> None:
-        if self._process is None:
-            argv = self._git.command("cat-file", "--batch")
-            self._process = start(
-                argv,
-                box=self._git.box,
-                cwd=self._git.cwd,
-                env=self._git.environment(),
-                limits=LIMITS,
-            )
-            self._answers = BufferedByteReceiveStream(self._process.stdout)
-        await self._process.stdin.send("".join(f"{blob}\n" for blob in window).encode())
+        process = self._process or self._start()
+        await process.stdin.send("".join(f"{blob}\n" for blob in window).encode())
+
+    def _start(self) -> Running:
+        git = self._git
+        argv = git.command("cat-file", "--batch")
+        self._process = start(argv, box=git.box, cwd=git.cwd, env=git.environment(), limits=LIMITS)
+        self._answers = BufferedByteReceiveStream(self._process.stdout)
+        return self._process
 
     async def _answer(self, blob: str) -> bytes:
         assert self._answers is not None
         with anyio.fail_after(_SECONDS):
             header = (await self._answers.receive_until(b"\n", 512)).split()
             if header[1:2] != [b"blob"]:
-                raise _missing(blob)
+                raise missing(blob)
             size = int(header[2])
             if size > MAX_BLOB:
                 raise InputError(f"{blob[:12]} holds {size} bytes, more than {MAX_BLOB}")
@@ -137,18 +141,27 @@ class Blobs:
             await process.aclose()
 
 
-async def sizes(git: Git, blobs: Sequence[str]) -> dict[str, int]:
-    """How many bytes each blob holds; nothing is read.
+class Object(Struct, frozen=True):
+    """What a name stands for: its kind as git calls it, its id, and how many bytes it holds."""
 
-    Raises:
-        InputError: one of them is not in this clone.
+    kind: str
+    oid: str
+    size: int
+
+
+async def objects(git: Git, names: Sequence[str]) -> dict[str, Object]:
+    """What stands behind each name, for those that are in this clone; nothing is read.
+
+    Args:
+        names: ids, or ``TREE:PATH``; one with a line feed in it is not looked up.
     """
-    asked = "".join(f"{blob}\n" for blob in blobs).encode()
-    told = await git.run("cat-file", "--batch-check=%(objecttype) %(objectsize)", stdin=asked)
-    found: dict[str, int] = {}
-    for blob, line in zip(blobs, told.splitlines(), strict=True):
-        kind, _, size = line.partition(b" ")
-        if kind != b"blob":
-            raise _missing(blob)
-        found[blob] = int(size)
+    names = [name for name in names if "\n" not in name]  # one request a line; it is rare
+    asked = b"".join(os.fsencode(name) + b"\n" for name in names)
+    form = "%(objecttype) %(objectname) %(objectsize)"
+    told = await git.run("cat-file", f"--batch-check={form}", stdin=asked)
+    found: dict[str, Object] = {}
+    for name, line in zip(names, told.split(b"\n"), strict=False):
+        kind, *rest = line.split(b" ")
+        if kind in {b"blob", b"tree"}:
+            found[name] = Object(kind.decode(), rest[0].decode(), int(rest[1]))
     return found

@@ -61,7 +61,7 @@ class Contents:
         self._blobs = Blobs(self._git)
         self._trees: dict[SideName, str] = {"base": change.base_tree, "head": change.head_tree}
         self._listings: dict[SideName, dict[str, tuple[str, str]]] = {}
-        self._listing = anyio.Lock()
+        self._listing: dict[SideName, anyio.Lock] = {"base": anyio.Lock(), "head": anyio.Lock()}
 
     async def __aenter__(self) -> "Contents":
         return self
@@ -92,7 +92,7 @@ class Contents:
 
     async def paths(self, side: SideName) -> dict[str, tuple[str, str]]:
         """Every entry of a side's tree: path → (mode, object id). Read once; do not alter it."""
-        async with self._listing:
+        async with self._listing[side]:
             if side not in self._listings:
                 self._listings[side] = await listing(self._git, self._trees[side])
             return self._listings[side]

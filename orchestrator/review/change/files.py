@@ -5,13 +5,12 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import PurePosixPath
 
 from msgspec.structs import replace
 
 from orchestrator.engine.tasks import both
 from orchestrator.errors import InputError
-from orchestrator.review.change.blobs import Blobs, sizes
+from orchestrator.review.change.blobs import Blobs, Object, missing, objects
 from orchestrator.review.change.classify import (
     LINK,
     SUBMODULE,
@@ -47,6 +46,16 @@ async def changed_files(git: Git, base_tree: str, head_tree: str) -> tuple[Chang
     Raises:
         InputError: an object is missing from this clone, or a name leads out of the tree.
     """
+    (files, looks), told = await both(
+        partial(_described, git, base_tree, head_tree), partial(_diff, git, base_tree, head_tree)
+    )
+    pairs = await _numbers(git, told, files, looks)
+    return tuple(_numbered(file, looks, pairs) for file in files)
+
+
+async def _described(
+    git: Git, base_tree: str, head_tree: str
+) -> tuple[list[ChangedFile], dict[str, Look]]:
     told = await git.run(
         "diff-tree", "-r", "-z", "--raw", "--no-abbrev", "-M", RENAME_LIMIT, *PLAIN_DIFF,
         base_tree, head_tree,
@@ -55,11 +64,7 @@ async def changed_files(git: Git, base_tree: str, head_tree: str) -> tuple[Chang
     for path in (path for file in files for path in (file.path, file.old_path) if path):
         if why := unsafe(path):
             raise InputError(f"{short(path, 80)} is no name that git would check out: {why}")
-    (files, looks), told = await both(
-        partial(describe, git, base_tree, files), partial(_diff, git, base_tree, head_tree, files)
-    )
-    pairs = await _numbers(git, told, files, looks)
-    return tuple(_numbered(file, looks, pairs) for file in files)
+    return await describe(git, base_tree, files)
 
 
 def _raw(told: bytes) -> Iterator[ChangedFile]:
@@ -93,53 +98,57 @@ async def describe(
     Raises:
         InputError: a blob is missing from this clone.
     """
-    looks, policy = await both(partial(_looks, git, files), partial(_policy, git, base_tree, files))
-    return [classify(file, looks, policy) for file in files], looks
-
-
-async def _looks(git: Git, files: Sequence[ChangedFile]) -> dict[str, Look]:
-    wanted = {
+    blobs = {
         blob: None
         for file in files
         for mode, blob in ((file.old_mode, file.old_blob), (file.new_mode, file.new_blob))
         if blob and mode != SUBMODULE
     }
-    looks = {blob: Look(size) for blob, size in (await sizes(git, list(wanted))).items()}
+    paths = sorted({path for file in files for path in (file.path, file.old_path) if path})
+    attributes = {f"{folder}.gitattributes" for folder in _above(paths)}
+    vendored = {folder for path in paths if (folder := vendored_directory(path))}
+    in_base = {path: f"{base_tree}:{path}" for path in sorted({*attributes, *vendored})}
+    async with Blobs(git) as reader:
+        found = await objects(git, [*blobs, *in_base.values()])
+        stand = {path: found[name] for path, name in in_base.items() if name in found}
+        rules = {path: stand[path].oid for path in sorted(attributes & stand.keys())}
+        looks, marked = await both(
+            partial(_looks, reader, blobs, found), partial(_generated, git, rules, paths)
+        )
+    stood = frozenset(path for path in vendored & stand.keys() if stand[path].kind == "tree")
+    policy = Policy(marked, stood)
+    return [classify(file, looks, policy) for file in files], looks
+
+
+def _above(paths: Iterable[str]) -> set[str]:
+    """The folders that the paths lie in, each with a slash at its end; the top is empty."""
+    folders = {""}
+    for path in paths:
+        folder = path
+        while folder := folder.rpartition("/")[0]:
+            folders.add(f"{folder}/")
+    return folders
+
+
+async def _looks(
+    reader: Blobs, blobs: Iterable[str], found: Mapping[str, Object]
+) -> dict[str, Look]:
+    gone = next((blob for blob in blobs if blob not in found or found[blob].kind != "blob"), None)
+    if gone is not None:
+        raise missing(gone)
+    looks = {blob: Look(found[blob].size) for blob in blobs}
 
     async def keep(blob: str, data: bytes) -> None:
         looks[blob] = look(data)
 
-    async with Blobs(git) as blobs:
-        await blobs.each([blob for blob, seen in looks.items() if seen.size <= LARGE], keep)
+    await reader.each([blob for blob, seen in looks.items() if seen.size <= LARGE], keep)
     return looks
-
-
-async def _policy(git: Git, base_tree: str, files: Sequence[ChangedFile]) -> Policy:
-    paths = sorted({path for file in files for path in (file.path, file.old_path) if path})
-    above = sorted({str(parent) for path in paths for parent in PurePosixPath(path).parents})
-    attributes = ["/".join(p for p in (d, ".gitattributes") if p != ".") for d in above]
-    vendored = sorted({d for path in paths if (d := vendored_directory(path))})
-    stand = await _stand(git, base_tree, [*attributes, *vendored])
-    rules = {path: oid for path in attributes if (oid := stand.get(path, ("", ""))[1])}
-    marked = await _generated(git, rules, paths) if rules else {}
-    return Policy(marked, frozenset(d for d in vendored if stand.get(d, ("",))[0] == "tree"))
-
-
-async def _stand(git: Git, tree: str, paths: Iterable[str]) -> dict[str, tuple[str, str]]:
-    """Path → (type, object id), for those of the paths that stand in a tree."""
-    asked = [path for path in paths if "\n" not in path]  # one request a line; such a name is rare
-    stdin = b"".join(b"%s:%s\n" % (tree.encode(), os.fsencode(path)) for path in asked)
-    told = await git.run("cat-file", "--batch-check=%(objecttype) %(objectname)", stdin=stdin)
-    found: dict[str, tuple[str, str]] = {}
-    for path, line in zip(asked, told.split(b"\n"), strict=False):
-        kind, _, oid = line.decode("utf-8", "replace").partition(" ")
-        if kind in {"blob", "tree"}:
-            found[path] = (kind, oid)
-    return found
 
 
 async def _generated(git: Git, rules: Mapping[str, str], paths: Iterable[str]) -> dict[str, bool]:
     """What ``.gitattributes`` files say of ``linguist-generated``: path → set or unset."""
+    if not rules:
+        return {}
     with temporary() as folder:
         # The work tree is the empty folder: only the index, which is base, has a say.
         indexed = replace(git, index=folder / "index", work_tree=folder)
@@ -161,12 +170,8 @@ def _is_text(blob: str | None, mode: str | None, looks: Mapping[str, Look]) -> b
     return regular and seen is not None and not seen.binary and seen.size <= LARGE
 
 
-async def _diff(git: Git, base: str, head: str, files: Sequence[ChangedFile]) -> bytes:
+async def _diff(git: Git, base: str, head: str) -> bytes:
     """The hunks of what is on both sides; nothing where it is too much to hold together."""
-    if not any(
-        file.old_blob and file.new_blob and file.old_blob != file.new_blob for file in files
-    ):
-        return b""
     try:
         return await git.run(
             "diff-tree", "-r", "-p", "-M", RENAME_LIMIT, "--diff-filter=MR", *_FLAGS, base, head,

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from orchestrator.engine.tasks import both
 from orchestrator.errors import DiffcourtError, InputError, SandboxError, StoreError
@@ -86,7 +85,7 @@ def fault(what: str, completed: Completed, hint: str = "") -> DiffcourtError:
     return InputError(f"{what} failed: {_why(completed.stderr)}{hint}")
 
 
-async def _execute(
+async def execute(
     argv: list[str],
     box: Box,
     cwd: Path,
@@ -95,13 +94,46 @@ async def _execute(
     stdin: bytes = b"",
     limits: Limits = LIMITS,
 ) -> Completed:
+    """Run a program; the exit code is the caller's to judge.
+
+    Raises:
+        InputError: it could not be run, or broke a limit.
+    """
     try:
         return await run(argv, box=box, cwd=cwd, env=env, stdin=stdin, limits=limits)
     except SandboxError as broken:
         raise InputError(f"this repository could not be read: {broken}") from None
 
 
-def _can_be_passed(argument: str) -> bool:
+async def discover(repo: Path, *asked: str) -> Completed:
+    """Have git find the repository that holds a directory, and look up in it what is asked.
+
+    Args:
+        asked: for ``git rev-parse``.
+
+    Raises:
+        InputError: no such directory, no git, or it could not be run.
+    """
+    place = absolute(repo)
+    if not is_directory(place):
+        raise InputError(f"{short(str(repo))} is no directory; name a checkout with --repo")
+    argv = [program(), *options(), "rev-parse", *asked]
+    return await execute(argv, Box(found_from(place)), place)
+
+
+async def _is_new_enough() -> None:
+    """Refuse a git that is older than we need."""
+    git = program()
+    version = await execute([git, "version"], Box(), Path("/"))
+    told = re.search(rb"(\d+)\.(\d+)", version.stdout)
+    if version.code or not told:
+        raise InputError(f"{git} does not work; install git 2.31 or later")
+    if (int(told[1]), int(told[2])) < MINIMUM:
+        raise InputError(f"git {told[0].decode()} is too old; install git 2.31 or later")
+
+
+def can_be_passed(argument: str) -> bool:
+    """Whether a program can be given such an argument."""
     try:
         return b"\0" not in os.fsencode(argument)
     except UnicodeEncodeError:
@@ -134,20 +166,7 @@ class Git(Struct, frozen=True):
         Raises:
             InputError: no such directory, no repository there, no git, or one too old.
         """
-        place = absolute(repo)
-        if not is_directory(place):
-            raise InputError(f"{short(str(repo))} is no directory; name a checkout with --repo")
-        git = program()
-        box = Box(found_from(place))
-        argv = [git, *options(), "rev-parse", "--absolute-git-dir"]
-        version, found = await both(
-            partial(_execute, [git, "version"], box, place), partial(_execute, argv, box, place)
-        )
-        told = re.search(rb"(\d+)\.(\d+)", version.stdout)
-        if version.code or not told:
-            raise InputError(f"{git} does not work; install git 2.31 or later")
-        if (int(told[1]), int(told[2])) < MINIMUM:
-            raise InputError(f"git {told[0].decode()} is too old; install git 2.31 or later")
+        _, found = await both(_is_new_enough, partial(discover, repo, "--absolute-git-dir"))
         if found.code:
             hint = "" if b"not a git repository" in found.stderr else f" ({_why(found.stderr)})"
             raise InputError(f"{short(str(repo))} is not a git repository{hint}")
@@ -202,10 +221,10 @@ class Git(Struct, frozen=True):
         Raises:
             InputError: it could not be run, or broke a limit.
         """
-        if not all(_can_be_passed(argument) for argument in arguments):
+        if not all(can_be_passed(argument) for argument in arguments):
             raise InputError("a name that holds a NUL, or no bytes at all, cannot be looked up")
         argv = self.command(*arguments)
-        return await _execute(
+        return await execute(
             argv, self.box, self.cwd, env=self.environment(), stdin=stdin, limits=limits
         )
 
@@ -277,23 +296,3 @@ class Git(Struct, frozen=True):
         """The best common ancestor of two commit ids, None when they share no history here."""
         found = await self.attempt("merge-base", one, other)
         return found.stdout.decode().strip() or None
-
-    async def checkout(self, repo: Path) -> "Git":
-        """The same repository with its work tree, and with every filter driver emptied.
-
-        Args:
-            repo: a directory inside the work tree.
-
-        Raises:
-            InputError: it has no work tree.
-        """
-        argv = [program(), *options(), "rev-parse", "--show-toplevel"]
-        found = await _execute(argv, Box(found_from(absolute(repo))), absolute(repo))
-        if found.code:
-            raise InputError(f"{short(str(repo))} is not in a work tree; name two commits instead")
-        root = Path(os.fsdecode(found.stdout.removesuffix(b"\n")))
-        listed = await self.attempt("config", "--null", "--name-only", "--get-regexp", r"^filter\.")
-        names = {os.fsdecode(key).rpartition(".")[0] for key in listed.stdout.split(b"\0") if key}
-        ends = ("clean", "smudge", "process", "required")
-        drivers = tuple(f"{name}.{end}" for name in sorted(names) for end in ends)
-        return replace(self, work_tree=root, drivers=drivers)

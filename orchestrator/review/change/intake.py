@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from orchestrator.engine.tasks import both
 from orchestrator.review.change.files import changed_files
 from orchestrator.review.change.git import OID, Git
+from orchestrator.review.change.opening import opened
 from orchestrator.review.change.types import Change, ChangedFile
 from orchestrator.review.change.worktree import is_dirty, snapshot
 
@@ -145,17 +146,18 @@ async def from_refs(repo: Path, base: str | None, head: str | None) -> Change:
     Raises:
         InputError: no repository, or a name that is unknown, ambiguous or no commit.
     """
-    git = await Git.open(repo)
-    tip = await git.commit("HEAD" if head is None else head)
-    start = await (_default_base(git, tip) if base is None else _named_base(git, base, tip))
+    known = await opened(repo, base, head)
+    git = known.git
+    tip = known.head or await git.commit("HEAD" if head is None else head)
+    if known.common is not None:
+        start = Base(known.common, await known.tree(known.common))
+    else:
+        start = await (_default_base(git, tip) if base is None else _named_base(git, base, tip))
+    found = partial(between, git, start, tip, await known.tree(tip))
     if head is not None:
-        return await _up_to(git, start, tip)
-    change, dirty = await both(partial(_up_to, git, start, tip), partial(is_dirty, git, repo, tip))
+        return await found()
+    change, dirty = await both(found, partial(is_dirty, git, repo, known.top))
     return replace(change, notes=(*change.notes, _DIRTY)) if dirty else change
-
-
-async def _up_to(git: Git, start: Base, tip: str) -> Change:
-    return await between(git, start, tip, await git.tree(tip))
 
 
 async def named_or_head(git: Git, base: str | None) -> Base:

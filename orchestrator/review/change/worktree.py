@@ -10,7 +10,10 @@ from msgspec.structs import replace
 
 from orchestrator.errors import InputError, StoreError
 from orchestrator.review.change.export import make_directory, temporary
-from orchestrator.review.change.git import Git, absolute, fault, short
+from orchestrator.review.change.git import Git, absolute, execute, fault, short
+from orchestrator.review.change.layout import found_from
+from orchestrator.review.change.neutral import options, program
+from orchestrator.sandbox.box import Box
 
 _STATE = b".diffcourt/state/"
 _SUBMODULE = b"160000"
@@ -49,22 +52,47 @@ def _copy_index(source: Path, target: Path) -> None:
         raise StoreError(f"{target} cannot be written: {refused.strerror}") from None
 
 
-async def is_dirty(git: Git, repo: Path, commit: str) -> bool:
-    """Whether tracked files differ from a commit; False as well when there is no work tree."""
+async def _top(repo: Path) -> Path:
+    """The work tree that a directory lies in.
+
+    Raises:
+        InputError: it lies in none.
+    """
+    argv = [program(), *options(), "rev-parse", "--show-toplevel"]
+    found = await execute(argv, Box(found_from(absolute(repo))), absolute(repo))
+    if found.code:
+        raise InputError(f"{short(str(repo))} is not in a work tree; name two commits instead")
+    return Path(os.fsdecode(found.stdout.removesuffix(b"\n")))
+
+
+async def _checkout(git: Git, top: Path) -> Git:
+    """The same repository with its work tree, and with every filter driver emptied."""
+    listed = await git.attempt("config", "--null", "--name-only", "--get-regexp", r"^filter\.")
+    names = {os.fsdecode(key).rpartition(".")[0] for key in listed.stdout.split(b"\0") if key}
+    ends = ("clean", "smudge", "process", "required")
+    drivers = tuple(f"{name}.{end}" for name in sorted(names) for end in ends)
+    return replace(git, work_tree=top, drivers=drivers)
+
+
+async def is_dirty(git: Git, repo: Path, top: Path | None) -> bool:
+    """Whether tracked files differ from HEAD; False as well when there is no work tree.
+
+    Args:
+        repo: a directory inside the work tree.
+        top: the work tree, None when it is not known yet.
+    """
     try:
-        git = await git.checkout(repo)
+        work = await _checkout(git, top or await _top(repo))
     except InputError:
         return False
     with temporary() as folder:
-        git = replace(git, index=folder / "index")
+        work = replace(work, index=folder / "index")
         await to_thread.run_sync(_copy_index, git.git_dir / "index", folder / "index")
-        fresh = await git.attempt("update-index", "--ignore-submodules", "--refresh")
-        if fresh.code:
-            return True
-        staged = await git.attempt(
-            "diff-index", "--cached", "--quiet", "--no-ext-diff", "--no-textconv", commit, "--"
-        )
-    return staged.code == 1
+        told = await work.attempt(
+            "status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty",
+            "--no-renames",
+        )  # fmt: skip
+    return told.code != 0 or bool(told.stdout)
 
 
 async def _touched(git: Git) -> dict[bytes, bytes]:
@@ -97,7 +125,7 @@ async def snapshot(git: Git, repo: Path, scratch: Path) -> tuple[Git, str, tuple
         StoreError: the disk is full.
     """
     store = await extra_store(git, scratch)
-    work = await store.checkout(repo)
+    work = await _checkout(store, await _top(repo))
     assert work.index is not None
     await to_thread.run_sync(_copy_index, git.git_dir / "index", work.index)
     touched = await _touched(work)

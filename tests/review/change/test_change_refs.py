@@ -11,6 +11,7 @@ import pytest
 from orchestrator.errors import InputError
 from orchestrator.review.change.git import Git
 from orchestrator.review.change.intake import from_refs
+from orchestrator.review.change.opening import opened
 
 pytestmark = pytest.mark.anyio
 
@@ -157,6 +158,25 @@ async def test_uncommitted_changes_are_told_of(branched):
     assert any("--worktree" in note for note in staged.notes)
 
 
+async def test_what_is_staged_is_told_of_though_the_file_is_as_it_was(branched):
+    branched.write("t.py", "t = 3\n")
+    branched.git("add", "t.py")
+    branched.write("t.py", "t = 2\n")
+    change = await from_refs(branched.root, None, None)
+    assert any("--worktree" in note for note in change.notes)
+
+
+async def test_another_commit_of_a_submodule_is_an_uncommitted_change(repo, make_repo):
+    inner = make_repo(repo.root / "inner")
+    inner.commit({"f": "1\n"})
+    repo.commit({"a.py": "a\n"})
+    assert not any("--worktree" in note for note in (await from_refs(repo.root, None, None)).notes)
+    inner.write("f", "2\n")
+    assert not any("--worktree" in note for note in (await from_refs(repo.root, None, None)).notes)
+    inner.commit()
+    assert any("--worktree" in note for note in (await from_refs(repo.root, None, None)).notes)
+
+
 async def test_a_touched_file_is_no_uncommitted_change(branched):
     os.utime(branched.root / "t.py", (1_000_000_000, 1_000_000_000))
     branched.write("untracked.txt", "x")
@@ -222,6 +242,41 @@ async def test_a_ref_that_cannot_be_used_is_one_clear_line(branched):
     for base, head in (("twice", None), (None, "twice")):
         with pytest.raises(InputError, match="ambiguous"):
             await from_refs(branched.root, base, head)
+
+
+NAMES = ["main", "HEAD~1", "tagged", "main~1", "@{0}", "topic^0", "HEAD"]
+
+
+async def test_what_one_call_tells_is_what_git_tells_one_by_one(branched):
+    branched.git("tag", "-a", "-m", "a tag", "tagged", "main")
+    branched.git("commit", "--quiet", "--allow-empty", "-m", "another")
+    branched.git("merge", "--quiet", "-m", "a merge", "main")
+    git = await Git.open(branched.root)
+    for base in NAMES:
+        for head in (None, "main", "topic~1"):
+            known = await opened(branched.root, base, head)
+            tip, other = await git.commit(head or "HEAD"), await git.commit(base)
+            assert (known.git, known.head) == (git, tip)
+            assert known.top == (branched.root if head is None else None)
+            assert known.common == await git.merge_base(other, tip)
+            assert known.trees == {commit: await git.tree(commit) for commit in (tip, other)}
+            start = (await from_refs(branched.root, base, head)).base_tree
+            assert start == await git.tree(known.common)
+
+
+async def test_what_is_no_plain_name_is_left_to_be_asked_by_itself(branched):
+    branched.git("branch", "twice")
+    branched.git("tag", "twice", "main")
+    for name in [ref for ref, _ in BAD_REFS] + ["HEAD^!", "HEAD^@", "HEAD^-", "^HEAD", ":/a", "--"]:
+        for base, head in ((name, "main"), ("main", name), (None, name)):
+            assert (await opened(branched.root, base, head)).head is None
+
+
+async def test_a_repository_in_a_folder_of_an_odd_name(branched, tmp_path):
+    odd = branched.copy(tmp_path / f"x\n{branched.oid('main')}")
+    change = await from_refs(odd.root, "main", None)
+    assert Path(change.git_dir) == odd.root / ".git"
+    assert paths(change) == ["t.py"]
 
 
 async def test_a_short_id_that_is_ambiguous(branched):
