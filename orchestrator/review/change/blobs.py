@@ -153,7 +153,7 @@ async def objects(git: Git, names: Sequence[str]) -> dict[str, Object]:
     """What stands behind each name, for those that are in this clone; nothing is read.
 
     Args:
-        names: ids, or ``TREE:PATH``; one with a line feed in it is not looked up.
+        names: as ``git rev-parse`` knows them; one with a line feed in it is not looked up.
     """
     names = [name for name in names if "\n" not in name]  # one request a line; it is rare
     asked = b"".join(os.fsencode(name) + b"\n" for name in names)
@@ -162,6 +162,6 @@ async def objects(git: Git, names: Sequence[str]) -> dict[str, Object]:
     found: dict[str, Object] = {}
     for name, line in zip(names, told.split(b"\n"), strict=False):
         kind, *rest = line.split(b" ")
-        if kind in {b"blob", b"tree"}:
+        if kind in {b"blob", b"tree", b"commit", b"tag"}:
             found[name] = Object(kind.decode(), rest[0].decode(), int(rest[1]))
     return found

@@ -111,7 +111,8 @@ async def describe(
     async with Blobs(git) as reader:
         found = await objects(git, [*blobs, *in_base.values()])
         stand = {path: found[name] for path, name in in_base.items() if name in found}
-        rules = {path: stand[path].oid for path in sorted(attributes & stand.keys())}
+        texts = [path for path in sorted(attributes & stand.keys()) if stand[path].kind == "blob"]
+        rules = {path: stand[path].oid for path in texts}
         looks, marked = await both(
             partial(_looks, reader, blobs, found), partial(_generated, git, rules, paths)
         )

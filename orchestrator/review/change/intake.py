@@ -7,6 +7,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator.engine.tasks import both
+from orchestrator.review.change.blobs import objects
 from orchestrator.review.change.files import changed_files
 from orchestrator.review.change.git import OID, Git
 from orchestrator.review.change.opening import opened
@@ -55,38 +56,40 @@ async def _parent(git: Git, head: str, why: str) -> Base:
     found = await git.attempt("rev-parse", "--verify", "--quiet", f"{head}^1")
     if found.code == 0:
         parent = found.stdout.decode().strip()
-        return Base(parent, await git.tree(parent), (why,) if why else ())
+        return Base(parent, await git.tree(parent), (why,))
     if await git.is_shallow():
         return await _nothing(git, f"this clone holds no parent of {head[:12]}")
     return await _nothing(git, f"{head[:12]} is the first commit")
 
 
-async def _default_branch(git: Git) -> tuple[str, str] | None:
-    told = await git.run("for-each-ref", "--format=%(refname) %(objectname)", *_DEFAULTS)
-    found = dict(line.split(" ", 1) for line in told.decode("utf-8", "replace").splitlines())
-    for ref in _DEFAULTS:
-        if ref in found:
-            return ref.removeprefix("refs/heads/").removeprefix("refs/remotes/"), found[ref]
-    return None
-
-
 async def _default_base(git: Git, head: str) -> Base:
-    default = await _default_branch(git)
-    if default is None:
-        return await _parent(git, head, "there is no default branch; the newest commit is reviewed")
-    name, tip = default
-    base = await git.merge_base(tip, head)
+    parent = f"{head}^1"
+    names = [*_DEFAULTS, parent]
+    seen = await objects(git, [*names, *map(_tree_of, names)])
+
+    async def newest(why: str) -> Base:
+        if parent in seen and _tree_of(parent) in seen:
+            return Base(seen[parent].oid, seen[_tree_of(parent)].oid, (why,))
+        return await _parent(git, head, why)
+
+    ref = next((ref for ref in _DEFAULTS if ref in seen), None)
+    if ref is None:
+        return await newest("there is no default branch; the newest commit is reviewed")
+    name, tip = ref.removeprefix("refs/heads/").removeprefix("refs/remotes/"), seen[ref].oid
+    base = head if tip == head else await git.merge_base(tip, head)
     if base == head:
-        return await _parent(
-            git, head, f"{head[:12]} is on {name} already; that one commit is reviewed"
-        )
+        return await newest(f"{head[:12]} is on {name} already; that one commit is reviewed")
+    if base == tip and _tree_of(ref) in seen:
+        return Base(base, seen[_tree_of(ref)].oid)
     if base:
         return Base(base, await git.tree(base))
     if await git.is_shallow():
         return await _nothing(git, f"this clone holds no merge base of {head[:12]} and {name}")
-    return await _parent(
-        git, head, f"{head[:12]} shares no history with {name}; the newest commit is reviewed"
-    )
+    return await newest(f"{head[:12]} shares no history with {name}; the newest commit is reviewed")
+
+
+def _tree_of(name: str) -> str:
+    return f"{name}^{{tree}}"
 
 
 async def _named_base(git: Git, base: str, head: str) -> Base:
