@@ -85,7 +85,7 @@ def fault(what: str, completed: Completed, hint: str = "") -> DiffcourtError:
     return InputError(f"{what} failed: {_why(completed.stderr)}{hint}")
 
 
-async def execute(
+async def _execute(
     argv: list[str],
     box: Box,
     cwd: Path,
@@ -94,11 +94,6 @@ async def execute(
     stdin: bytes = b"",
     limits: Limits = LIMITS,
 ) -> Completed:
-    """Run a program; the exit code is the caller's to judge.
-
-    Raises:
-        InputError: it could not be run, or broke a limit.
-    """
     try:
         return await run(argv, box=box, cwd=cwd, env=env, stdin=stdin, limits=limits)
     except SandboxError as broken:
@@ -118,13 +113,13 @@ async def discover(repo: Path, *asked: str) -> Completed:
     if not is_directory(place):
         raise InputError(f"{short(str(repo))} is no directory; name a checkout with --repo")
     argv = [program(), *options(), "rev-parse", *asked]
-    return await execute(argv, Box(found_from(place)), place)
+    return await _execute(argv, Box(found_from(place)), place)
 
 
 async def _is_new_enough() -> None:
     """Refuse a git that is older than we need."""
     git = program()
-    version = await execute([git, "version"], Box(), Path("/"))
+    version = await _execute([git, "version"], Box(), Path("/"))
     told = re.search(rb"(\d+)\.(\d+)", version.stdout)
     if version.code or not told:
         raise InputError(f"{git} does not work; install git 2.31 or later")
@@ -224,7 +219,7 @@ class Git(Struct, frozen=True):
         if not all(can_be_passed(argument) for argument in arguments):
             raise InputError("a name that holds a NUL, or no bytes at all, cannot be looked up")
         argv = self.command(*arguments)
-        return await execute(
+        return await _execute(
             argv, self.box, self.cwd, env=self.environment(), stdin=stdin, limits=limits
         )
 

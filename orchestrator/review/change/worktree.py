@@ -10,10 +10,7 @@ from msgspec.structs import replace
 
 from orchestrator.errors import InputError, StoreError
 from orchestrator.review.change.export import make_directory, temporary
-from orchestrator.review.change.git import Git, absolute, execute, fault, short
-from orchestrator.review.change.layout import found_from
-from orchestrator.review.change.neutral import options, program
-from orchestrator.sandbox.box import Box
+from orchestrator.review.change.git import Git, absolute, discover, fault, short
 
 _STATE = b".diffcourt/state/"
 _SUBMODULE = b"160000"
@@ -58,8 +55,7 @@ async def _top(repo: Path) -> Path:
     Raises:
         InputError: it lies in none.
     """
-    argv = [program(), *options(), "rev-parse", "--show-toplevel"]
-    found = await execute(argv, Box(found_from(absolute(repo))), absolute(repo))
+    found = await discover(repo, "--show-toplevel")
     if found.code:
         raise InputError(f"{short(str(repo))} is not in a work tree; name two commits instead")
     return Path(os.fsdecode(found.stdout.removesuffix(b"\n")))
