@@ -9,11 +9,12 @@ import ast
 import importlib.util
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from orchestrator.review.checks import newer_python
+from orchestrator.review.checks.python_trees import blocks, parse
 from orchestrator.sandbox.paths import read_beneath
 
 MAX_BYTES = 1 << 20  # a tree takes some hundred times the bytes of its text
@@ -133,7 +134,7 @@ def parse_text(text: str, name: str = "<text>") -> ast.Module:
         NotParsedError: a syntax error, or nested deeper than the parser goes.
     """
     try:
-        return newer_python.parse(text, name)
+        return parse(text, name)
     except SyntaxError as fault:
         raise NotParsedError(f"does not parse: line {fault.lineno or 1}: {fault.msg}") from None
     except (RecursionError, MemoryError):
@@ -214,13 +215,13 @@ def definitions(tree: ast.Module) -> list[Definition]:
     waiting: list[tuple[ast.AST, Definition | None, bool]] = [(tree, None, False)]
     while waiting:
         node, scope, conditional = waiting.pop()
-        for child in ast.iter_child_nodes(node):
+        for child in chain.from_iterable(blocks(node)):
             if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 dotted = f"{scope.dotted}.{child.name}" if scope else child.name
                 inner = Definition(dotted, child, scope, conditional)
                 found.append(inner)
                 waiting.append((child, inner, False))
-            elif isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+            else:
                 waiting.append((child, scope, True))
     return sorted(found, key=lambda one: (one.node.lineno, one.node.col_offset))
 

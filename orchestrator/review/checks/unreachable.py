@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from orchestrator.review.checks.python_trees import all_blocks
 from orchestrator.review.checks.text import Finding
 
 _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
@@ -12,11 +13,8 @@ _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 def unreachable(tree: ast.Module) -> Iterator[Finding]:
     """The first statement behind each one that leaves its block for good."""
-    for node in ast.walk(tree):
-        for name in ("body", "orelse", "finalbody"):
-            block = getattr(node, name, None)
-            if isinstance(block, list):
-                yield from _behind_an_exit(block)
+    for block in all_blocks(tree):
+        yield from _behind_an_exit(block)
 
 
 def _behind_an_exit(block: Sequence[ast.stmt]) -> Iterator[Finding]:

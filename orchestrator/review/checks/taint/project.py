@@ -8,8 +8,8 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from orchestrator.review.checks import newer_python
 from orchestrator.review.checks.python_imports import is_standard
+from orchestrator.review.checks.python_trees import parse
 from orchestrator.review.checks.taint.values import Value
 from orchestrator.sandbox.paths import read_beneath
 
@@ -167,7 +167,7 @@ class Project:
         if text is None:
             return None
         try:
-            tree = newer_python.parse(read_beneath(self.root, path))
+            tree = parse(read_beneath(self.root, path))
         except SyntaxError as error:
             self.gaps[path] = f"does not parse: {error.msg} at line {error.lineno or 0}"
         except (ValueError, RecursionError, MemoryError, OSError) as error:
