@@ -20,6 +20,13 @@ change brings in is reported. A severity is the rule's, never the tool's: **high
 **info** are shown and decide nothing. Set others in `.diffcourt/config/verdict.yaml` (`block_at`,
 `needs_changes_at`).
 
+Every text is searched for secrets, invisible characters and conflict markers. What else is looked
+at goes by the file: Python deepest, then JavaScript, TypeScript, Go, Java and Ruby by their syntax
+trees, then shell, Dockerfiles, workflows, data files and Markdown. Of `.vue`, `.svelte` and
+`.astro` files the scripts are read, and of `.erb` files the Ruby in their tags; their markup, and
+other templates and HTML, are texts and nothing more. For each file the verdict's `checked` names
+the tools that looked into it.
+
 A rule that is *arguable* is a matter of judgement: an agent with evidence may argue its finding
 down to `rejected`. What any other rule found stays open, with the argument beside it.
 

@@ -13,7 +13,8 @@ MANIFESTS = (
     "go.mod",
 )
 SCRIPTS = ("*.js", "*.jsx", "*.mjs", "*.cjs", "*.ts", "*.mts", "*.cts", "*.tsx")
-PATTERNED = (*SCRIPTS, "*.go", "*.java", "*.rb", "*.rake")
+COMPONENTS = ("*.vue", "*.svelte", "*.astro")
+PATTERNED = (*SCRIPTS, *COMPONENTS, "*.go", "*.java", "*.rb", "*.rake", "*.erb")
 PAGES = ("*.py", "*.pyi", "*.pyx", "*.pxd", "*.md", "*.rst")
 LOGGED = ("*.py", "CHANGELOG*", "CHANGES*", "HISTORY*", "NEWS*")
 TESTED = (

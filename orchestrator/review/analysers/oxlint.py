@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
 from orchestrator.review.analysers.executables import one_line
 from orchestrator.review.analysers.programs import Copies, ProgramAnalyser, Seen
 from orchestrator.review.analysis import Raw
+from orchestrator.review.checks.components import Script, is_component, scripts
 
 _SUFFIXES = frozenset({".js", ".jsx", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx"})
 _DIRECTIVE = re.compile(rb"\b(?:eslint|oxlint)-(?:disable|enable)")
@@ -24,8 +25,8 @@ class Oxlint(ProgramAnalyser):
     package = "oxlint"
 
     def wants(self, path: str) -> bool:
-        """Whether it is a script by its name."""
-        return PurePosixPath(path).suffix in _SUFFIXES
+        """Whether it is a script, or a component with scripts in it, by its name."""
+        return PurePosixPath(path).suffix in _SUFFIXES or is_component(path)
 
     def copy_name(self, number: int, path: str) -> str:
         """Neutral, but the suffix names the language, and ``.d.ts`` what is declared only."""
@@ -35,6 +36,16 @@ class Oxlint(ProgramAnalyser):
     def prepare(self, path: str, data: bytes) -> bytes:
         """Take out the comments that silence it."""
         return _DIRECTIVE.sub(b"lint-unused", data)
+
+    def parts(self, path: str, data: bytes) -> Iterable[bytes]:
+        """Each script of a component as if it were its only one.
+
+        By itself oxlint reads two of them at the most, and none whose tag has several lines.
+        """
+        if not is_component(path):
+            return [data]
+        found = scripts(path, data.decode("latin-1"))  # which keeps every byte as it is
+        return [_component(script).encode("latin-1") for script in found]
 
     async def look(self, copies: Copies) -> Seen:
         """Run oxlint; what has no rule's code is a file that it cannot parse."""
@@ -64,3 +75,10 @@ class Oxlint(ProgramAnalyser):
             end_line=line,
             message=one_line(said["message"]).removesuffix("."),
         )
+
+
+def _component(script: Script) -> str:
+    around = (
+        ("---", "\n---\n") if script.front else (f'<script lang="{script.language}">', "</script>")
+    )
+    return "\n" * script.before + around[0] + script.body + around[1]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,12 +20,13 @@ from msgspec import Struct
 from orchestrator.errors import SandboxError
 from orchestrator.review.analysers.executables import LIMITS, MOST, Program, one_line
 from orchestrator.review.analysis import Needs, Raw, Report, Side
+from orchestrator.review.checks.text import Gap
 from orchestrator.sandbox import scratch
 from orchestrator.sandbox.paths import Beneath
 
 
 class Copies(Struct, frozen=True):
-    """Copies of files under review.
+    """Copies of files under review, or of parts of them.
 
     Attributes:
         folder: holds the copies and nothing else.
@@ -108,6 +109,14 @@ class ProgramAnalyser(ABC):
         """What the program is given of a file's content; None when it is not of our kind."""
         return data
 
+    def parts(self, path: str, data: bytes) -> Iterable[bytes]:
+        """What of a file the program looks at, each part alone in a copy with the file's lines.
+
+        Raises:
+            Gap: that cannot be told.
+        """
+        return [data]
+
     async def run(self, side: Side, paths: Sequence[str]) -> Report:
         """Analyse the given paths below ``side.root``."""
         if not self.codes or not paths:
@@ -143,14 +152,19 @@ class ProgramAnalyser(ABC):
         names: dict[str, str] = {}
         gaps: dict[str, str] = {}
         with Beneath(root) as side, Beneath(folder) as copies:
-            for number, path in enumerate(paths):
+            for path in paths:
                 try:
-                    data = self.prepare(path, side.read(path))
+                    parts = list(self.parts(path, side.read(path)))
                 except OSError as fault:
                     gaps[path] = f"{self.name} could not read it: {fault.strerror}"
                     continue
-                if data is not None:
-                    name = self.copy_name(number, path)
-                    copies.write(name, data)
-                    names[name] = path
+                except Gap as gap:
+                    gaps[path] = f"{self.name} cannot read it: {gap}"
+                    continue
+                for part in parts:
+                    data = self.prepare(path, part)
+                    if data is not None:
+                        name = self.copy_name(len(names), path)
+                        copies.write(name, data)
+                        names[name] = path
         return Copies(folder, names, gaps)

@@ -10,8 +10,10 @@ from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.review.checks.components import is_component, scripts
 from orchestrator.review.checks.patterns.language import Language, Pattern, load
 from orchestrator.review.checks.patterns.values import Values
+from orchestrator.review.checks.ruby_templates import ruby_of
 from orchestrator.review.checks.text import Finding, Gap, Source, reply_of
 
 if TYPE_CHECKING:
@@ -40,6 +42,25 @@ def _languages(files: tuple[str, ...]) -> dict[str, Language]:
 
 
 def _look(source: Source, *, files: Sequence[str], codes: frozenset[str]) -> Iterator[Finding]:
+    for part in _parts(source):
+        yield from _found(part, files, codes)
+
+
+def _parts(source: Source) -> list[Source]:
+    """The programs in a file, each as a file of its own; as a rule it is one itself."""
+    if is_component(source.path):
+        programs = [(each.language, each.text) for each in scripts(source.path, source.text)]
+    elif source.suffix == ".erb":
+        programs = [("rb", ruby_of(source.text))]
+    else:
+        return [source]
+    return [
+        Source(f"{source.path}.{language}", text.encode("utf-8", "surrogateescape"))
+        for language, text in programs
+    ]
+
+
+def _found(source: Source, files: Sequence[str], codes: frozenset[str]) -> Iterator[Finding]:
     language = _languages(tuple(files)).get(source.suffix)
     if language is None:
         raise Gap("no patterns are known for this kind of file")
