@@ -78,7 +78,7 @@ class Oxlint(ProgramAnalyser):
 
 
 def _component(script: Script) -> str:
-    around = (
-        ("---", "\n---\n") if script.front else (f'<script lang="{script.language}">', "</script>")
-    )
-    return "\n" * script.before + around[0] + script.body + around[1]
+    lines = "\n" * script.before
+    if script.front:
+        return f"{lines}---{script.body}\n---\n"
+    return f'{lines}<script lang="{script.language}">{script.body}</script>'

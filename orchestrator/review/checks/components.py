@@ -90,6 +90,9 @@ def _tagged(text: str, at: int, always: str | None) -> Iterator[Script]:
                 return
             continue
         tag = _REST_OF_TAG.match(text, mark.end(), mark.end() + _LONGEST_TAG)
+        if tag and tag[0].endswith("/>"):  # what it runs is another file
+            at = tag.end()
+            continue
         end = _END.search(text, tag.end()) if tag else None
         if not tag or not end:
             raise Gap("one of its scripts does not end")

@@ -23,6 +23,7 @@ READ: dict[str, tuple[str, list[int]]] = {
     "windows.vue": (f"<script>\r\nf();\r\n{BAD}\r\n</script>\r\n", [3]),
     "gone.vue": (f"<!-- <script>{BAD}</script> -->\n<script>f();</script>\n", []),
     "good.vue": ("<script>\nf(x)\n</script>\n", []),
+    "shut.vue": (f'<script lang="ts" src="./a.ts" />\n<script>\n{BAD}\n</script>', [3]),
     "marks.vue": (f"<script>\n// <!-- <script>\n{BAD}\n</script>\n", [3]),
     "data.vue": ('<script type="application/json">{debugger}</script><script>f()</script>', []),
     "named.vue": (f'<script data-type="x" data-lang="y">\n{BAD}\n</script>', [2]),
