@@ -7,7 +7,6 @@ from itertools import islice
 from types import TracebackType
 
 import anyio
-from anyio.streams.buffered import BufferedByteReceiveStream
 from msgspec import Struct
 
 from orchestrator.errors import InputError, SandboxError
@@ -17,7 +16,7 @@ from orchestrator.sandbox.process import Running, start
 MAX_BLOB = 64 << 20  # bytes that are ever held of one file
 
 _WINDOW = 128  # requests sent ahead; they fit a pipe, so that sending never waits for reading
-_SECONDS = 60.0
+_SECONDS = 60.0  # that git may say nothing
 
 _BROKEN = (
     OSError,
@@ -25,8 +24,7 @@ _BROKEN = (
     TimeoutError,
     anyio.BrokenResourceError,
     anyio.ClosedResourceError,
-    anyio.DelimiterNotFound,
-    anyio.IncompleteRead,
+    anyio.EndOfStream,
 )
 
 
@@ -54,7 +52,7 @@ class Blobs:
         self._git = git
         self._lock = anyio.Lock()
         self._process: Running | None = None
-        self._answers: BufferedByteReceiveStream | None = None
+        self._said = bytearray()  # what git said and nobody has taken yet
 
     async def __aenter__(self) -> "Blobs":
         """Start its process, so that the first read need not wait for that."""
@@ -121,19 +119,31 @@ class Blobs:
         git = self._git
         argv = git.command("cat-file", "--batch")
         self._process = start(argv, box=git.box, cwd=git.cwd, env=git.environment(), limits=LIMITS)
-        self._answers = BufferedByteReceiveStream(self._process.stdout)
+        self._said.clear()
         return self._process
 
     async def _answer(self, blob: str) -> bytes:
-        assert self._answers is not None
+        while (end := self._said.find(b"\n")) < 0:
+            await self._listen()
+        header = self._take(end + 1).split()
+        if header[1:2] != [b"blob"]:
+            raise missing(blob)
+        size = int(header[2])
+        if size > MAX_BLOB:
+            raise InputError(f"{blob[:12]} holds {size} bytes, more than {MAX_BLOB}")
+        while len(self._said) <= size:
+            await self._listen()
+        return self._take(size + 1)[:-1]  # without the line feed that ends it
+
+    async def _listen(self) -> None:
+        assert self._process is not None
         with anyio.fail_after(_SECONDS):
-            header = (await self._answers.receive_until(b"\n", 512)).split()
-            if header[1:2] != [b"blob"]:
-                raise missing(blob)
-            size = int(header[2])
-            if size > MAX_BLOB:
-                raise InputError(f"{blob[:12]} holds {size} bytes, more than {MAX_BLOB}")
-            return (await self._answers.receive_exactly(size + 1))[:-1]
+            self._said += await self._process.stdout.receive()
+
+    def _take(self, size: int) -> bytes:
+        taken = bytes(self._said[:size])
+        del self._said[:size]
+        return taken
 
     async def _end(self) -> None:
         process, self._process = self._process, None
