@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,13 @@ from orchestrator.app.answers import kept_answers
 from orchestrator.app.approvals import head_now
 from orchestrator.app.coverage import taken_in
 from orchestrator.app.mcp import open_tools
-from orchestrator.app.policy import environment, sources, tier
+from orchestrator.app.policy import environment, tier
 from orchestrator.app.providers import serve
 from orchestrator.app.rollback import scopes
 from orchestrator.app.ticker import Ticker
 from orchestrator.app.types import ReviewOptions, Run
 from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.source import Source
 from orchestrator.engine import machine
 from orchestrator.engine.approvals import RecordedApprovals
 from orchestrator.engine.events import Observer
@@ -32,8 +34,13 @@ from orchestrator.review.opening import Opening, open_case
 from orchestrator.review.verdict import Verdict
 
 
-async def reviewed(run: Run, change: Change, journal: Journal, observer: Observer) -> Verdict:
+async def reviewed(
+    run: Run, change: Change, layers: Sequence[Source], journal: Journal, observer: Observer
+) -> Verdict:
     """Run the flow over a change.
+
+    Args:
+        layers: of the catalog, as ``policy.sources`` gives them.
 
     Raises:
         DiffcourtError: it cannot be reviewed; says what to do.
@@ -42,7 +49,7 @@ async def reviewed(run: Run, change: Change, journal: Journal, observer: Observe
     top = state.top(options.repo or Path())
     with kept_answers(options) as answers:
         opening = Opening(
-            sources=await sources(change),
+            sources=layers,
             adjust=partial(adjusted, options),
             serve=serve,
             environment=environment(),

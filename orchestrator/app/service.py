@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from orchestrator.app import state, waiting
 from orchestrator.app.keys import signing_key
+from orchestrator.app.policy import sources
 from orchestrator.app.pool import new_pool
 from orchestrator.app.secrets import redactor
 from orchestrator.app.types import Answer, ReviewOptions, Run
@@ -178,11 +179,12 @@ async def _work(run: Run, observer: Observer, begin: Callable[[], Any]) -> Verdi
             # Most of the program is imported beside git, which is what this waits for.
             group.start_soon(to_thread.run_sync, _import_the_rest)
             change = await take_in(run.options, run.scratch, journal)
+            layers = await sources(change)
         from orchestrator.app.casework import reviewed  # noqa: PLC0415 - see above
 
         for note in change.notes:
             observer(Event("note", journal.elapsed(), detail=note))
-        verdict = await reviewed(run, change, journal, observer)
+        verdict = await reviewed(run, change, layers, journal, observer)
         place = waiting.place(journal) if waiting.awaited(verdict) else VERDICT
         journal.note(place, to_builtins(verdict))
         await journal.flush()
