@@ -1,12 +1,13 @@
 """How quiet is the review? Releases of well-known packages, diffed one against the next.
 
-Downloads releases at run time (pip, and npm where it is installed), commits one on top of the other,
-reviews the change offline, and prints the verdict per pair, how often each rule fired, and a sample of
-findings for a person to judge.
+Downloads releases at run time (pip, and npm where it is installed), commits one on top of the
+other, reviews the change offline, and prints the verdict per pair, how often each rule fired, and a
+sample of findings for a person to judge.
 
     python bench/noise.py [--show RULE] [--sample N] [--kind wheel] [--folder DIR] [PAIR ...]
 
-A pair is name==old..new or npm:name==old..new.
+A pair is name==old..new, npm:name==old..new, or for other languages git:FOLDER==old..new: two tags
+of a clone that is there already.
 """
 
 from __future__ import annotations
@@ -61,11 +62,14 @@ GIT = ("git", "-c", "user.name=bench", "-c", "user.email=bench@example.invalid")
 
 def fetch(name: str, version: str, folder: Path, kind: str) -> Path:
     """The unpacked release: of Python ``sdist`` (with tests and docs), or ``wheel``."""
-    registry, _, package = name.rpartition(":") if name.startswith("npm:") else ("", "", name)
-    place = folder / kind / f"{name.replace('/', '-').replace(':', '-')}-{version}"
+    source, _, package = name.rpartition(":")
+    place = folder / kind / f"{name}-{version}".replace("/", "-").replace(":", "-")
     if not place.exists():
         place.mkdir(parents=True)
-        if registry == "npm":
+        if source == "git":
+            clone = Path(package).absolute()
+            command = ["git", "-C", str(clone), "archive", f"--output={place}/release.tgz", version]
+        elif source == "npm":
             command = ["npm", "pack", "--silent", f"{package}@{version}"]
         else:
             which = "--no-binary" if kind == "sdist" else "--only-binary"

@@ -12,6 +12,8 @@ from urllib.parse import unquote, urlsplit
 from orchestrator.review.checks.text import Finding, Gap, Source, read, reply_of
 from orchestrator.sandbox.paths import Beneath
 
+# The makers of sites leave a page's own out.
+_ENDINGS = ("", ".md", ".markdown", ".mdx")
 _TITLE = re.compile(r"[^\w\- ]")
 _ID = re.compile(r"""(?:id|name)=["']([^"']+)["']""")
 
@@ -84,6 +86,7 @@ def _judge(
             place = source.path
         elif _is_label(source.path, path, files):
             continue
+        place = next((page for end in _ENDINGS if (page := place + end) in files), place)
         if place not in files and place not in folders and place != ".":
             yield Finding("missing-target", line, f"{path} does not exist", confidence=0.9)
         elif parts.fragment and place.endswith((".md", ".markdown")):

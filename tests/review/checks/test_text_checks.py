@@ -204,6 +204,16 @@ def test_public_api_by_pairs(before: str, after: str, broken: bool, tmp_path: Pa
     assert bool(api(tmp_path, before, after)) is broken
 
 
+def test_a_link_may_leave_out_the_ending_of_a_page(tmp_path: Path):
+    page, tree = "docs/a.md", ["docs/a.md", "docs/guide/b.mdx"]
+    assert (
+        codes(look(links, tmp_path, page, "# T\n[x](./guide/b) [y](../docs/a#t)\n", tree=tree))
+        == []
+    )
+    found = look(links, tmp_path, page, "# T\n[x](./guide/c) [y](./a#gone)\n", tree=tree)
+    assert codes(found) == ["missing-anchor", "missing-target"]
+
+
 def test_a_label_of_sphinx_is_no_file(tmp_path: Path):
     page, tree = "docs/guide/a.md", ["docs/guide/a.md", "docs/conf.py"]
     assert codes(look(links, tmp_path, page, "[x](custom-label)\n", tree=tree)) == []
