@@ -32,7 +32,6 @@ from orchestrator.engine.tasks import task_group
 from orchestrator.errors import ConfigError, InputError, Interrupted, ProviderRefused
 from orchestrator.review.change import wire
 from orchestrator.review.change.intake import from_refs, from_worktree
-from orchestrator.review.change.patch import from_patch
 from orchestrator.review.change.types import Change
 from orchestrator.sandbox.worker import WorkerPool
 from orchestrator.stores.holder import this_process
@@ -206,6 +205,8 @@ async def take_in(given: ReviewOptions, scratch: Path, journal: Journal) -> Chan
 
     async def perform() -> Done:
         if given.diff is not None:
+            from orchestrator.review.change.patch import from_patch  # noqa: PLC0415 - 2 ms; rare
+
             inside = repo if state.inside_repository(repo) else None
             change = await from_patch(given.diff, given.diff_name, inside, given.base, scratch)
         elif given.worktree:
