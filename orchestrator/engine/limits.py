@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Self
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from orchestrator.engine.types import Bounds
 from orchestrator.errors import BudgetExhausted
@@ -43,8 +44,7 @@ class Cost(Struct, frozen=True):
 
     def to_json(self) -> dict[str, float]:
         """The parts that are not zero."""
-        every = ((name, getattr(self, name)) for name in _DIMENSIONS)
-        return {name: value for name, value in every if value}
+        return {name: value for name, value in asdict(self).items() if value}
 
     @classmethod
     def from_json(cls, value: Mapping[str, float]) -> Self:
@@ -53,7 +53,6 @@ class Cost(Struct, frozen=True):
 
 
 NOTHING = Cost()
-_DIMENSIONS = Cost.__struct_fields__
 
 
 class Account:
@@ -79,20 +78,13 @@ class Account:
         self.name, self.bounds, self.parent = name, bounds, parent
         self.used, self.held = used, NOTHING
         self._elapsed = elapsed
-
-    def _chain(self) -> list[Account]:
-        chain: list[Account] = []
-        account: Account | None = self
-        while account is not None:
-            chain.append(account)
-            account = account.parent
-        return chain
+        self._chain: tuple[Account, ...] = (self, *(parent._chain if parent else ()))
 
     def seconds_left(self) -> float:
         """Wall time left here and above; ``inf`` when nothing bounds it."""
         return min(
             account.bounds.seconds - account._elapsed() if account._elapsed else float("inf")
-            for account in self._chain()
+            for account in self._chain
         )
 
     def left(self, dimension: str) -> float:
@@ -102,7 +94,7 @@ class Account:
                 getattr(account.bounds, dimension)
                 - (getattr(account.used, dimension) + getattr(account.held, dimension))
             )
-            for account in self._chain()
+            for account in self._chain
         )
 
     def reserve(self, worst: Cost) -> Reservation:
@@ -111,26 +103,28 @@ class Account:
         Raises:
             BudgetExhausted: it does not fit; names the account and the dimension.
         """
-        for account in self._chain():
-            if account._elapsed and account._elapsed() >= account.bounds.seconds:
-                raise BudgetExhausted(
-                    f"{account.name}: its {account.bounds.seconds:g} s of wall time are used up"
-                )
-            would = account.used + account.held + worst
-            for dimension in _DIMENSIONS:
-                limit = getattr(account.bounds, dimension)
-                if getattr(worst, dimension) and getattr(would, dimension) > limit:
-                    raise BudgetExhausted(
-                        f"{account.name}: {dimension} would reach {getattr(would, dimension):g}, "
-                        f"the limit is {limit:g}"
-                    )
-        for account in self._chain():
+        asked = worst.to_json()
+        for account in self._chain:
+            account._hold_against(asked)
+        for account in self._chain:
             account.held = account.held + worst
         return Reservation(self, worst)
 
+    def _hold_against(self, asked: Mapping[str, float]) -> None:
+        limits = self.bounds
+        if self._elapsed and self._elapsed() >= limits.seconds:
+            raise BudgetExhausted(f"{self.name}: its {limits.seconds:g} s of wall time are used up")
+        for dimension, amount in asked.items():
+            limit = getattr(limits, dimension)
+            would = getattr(self.used, dimension) + getattr(self.held, dimension) + amount
+            if would > limit:
+                raise BudgetExhausted(
+                    f"{self.name}: {dimension} would reach {would:g}, the limit is {limit:g}"
+                )
+
     def charge(self, cost: Cost) -> None:
         """Book a cost that is already a fact."""
-        for account in self._chain():
+        for account in self._chain:
             account.used = account.used + cost
 
 
@@ -144,7 +138,7 @@ class Reservation:
         """Release what was held and book what was used."""
         if self._open:
             self._open = False
-            for account in self._account._chain():
+            for account in self._account._chain:
                 account.held = account.held - self.worst
                 account.used = account.used + actual
 

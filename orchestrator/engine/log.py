@@ -204,8 +204,7 @@ class Log:
         batch, self._written = list(self._pending), anyio.Event()
         self._since = time.monotonic()  # of those that are added meanwhile
         try:
-            with anyio.CancelScope(shield=True):
-                await self._store.append(self.run_id, self._fence, batch, LEASE_SECONDS)
+            await self._store.append(self.run_id, self._fence, batch, LEASE_SECONDS)
             self._last = batch[-1] if batch else self._last
             del self._pending[: len(batch)]
         except StoreError as fault:

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import filterfalse, islice
 
 from msgspec import Struct
 
@@ -47,10 +46,14 @@ class _Turn:
     trace: str
 
     @cached_property
-    def shingles(self) -> frozenset[tuple[str, ...]]:
-        """Runs of three words, so that their order counts; a shorter text is one."""
+    def shingles(self) -> frozenset[int]:
+        """Runs of three words, so that their order counts, by their hashes; a shorter text is one.
+
+        Numbers, since many turns of many agents are kept, and the words themselves are not needed.
+        """
         words = self.trace.split()
-        return frozenset(zip(words, words[1:], words[2:], strict=False)) or frozenset([(*words,)])
+        runs = zip(words, words[1:], words[2:], strict=False)
+        return frozenset(map(hash, runs)) or frozenset([hash((*words,))])
 
     def alike(self, other: _Turn, similarity: float) -> bool:
         """Whether the Jaccard similarity of their shingles reaches ``similarity``."""
@@ -59,10 +62,7 @@ class _Turn:
         if self.trace == other.trace:
             return True
         one, two = self.shingles, other.shingles
-        # So many of one may be missing in the other, give or take a rounding: more are not counted.
-        most = len(one) - similarity * (len(one) + len(two)) / (1 + similarity)
-        missing = filterfalse(two.__contains__, one)
-        shared = len(one) - len(list(islice(missing, max(int(most), 0) + 2)))
+        shared = len(one & two)
         return shared >= similarity * (len(one) + len(two) - shared)
 
 

@@ -151,7 +151,10 @@ class Row(Struct, frozen=True):
 
 
 class JournalStore(Protocol):
-    """Keeps rows. An append is atomic, and durable when it returns."""
+    """Keeps rows. An append is atomic, durable when it returns, and not cut off by a cancellation.
+
+    One that is cut off all the same breaks the run, which can be resumed.
+    """
 
     async def acquire(self, run_id: str, holder: str, ttl: float) -> int:
         """Become the run's one writer for ``ttl`` seconds; returns the fencing token.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any, Protocol, TypeVar
 
 import anyio
-import anyio.to_thread
+from anyio.lowlevel import current_token
 
 from orchestrator.engine.ports import JournalStore, Row, RunIndex, RunMeta
 from orchestrator.engine.types import Json
@@ -37,30 +38,60 @@ class RunStore(JournalStore, RunIndex, Protocol):
 
 
 class Turns:
-    """Blocking work off the event loop, one piece at a time.
+    """Blocking work off the event loop, one piece at a time, in a thread of its own.
 
-    The lock, beside the limiter: asyncio's Ctrl-C ends the wait for a thread and not the thread,
-    and whoever comes next must not share its connection.
+    Every commit is waited for, and to hand it to a thread that stays takes two thirds of the time
+    that anyio's takes. The queue also orders what an interrupt cuts off: asyncio's Ctrl-C ends the
+    wait for a piece of work and not the work, and whoever comes next must not share its connection.
     """
 
     def __init__(self) -> None:
-        self._limiter = anyio.CapacityLimiter(1)
-        self._lock = threading.Lock()
-
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Wait for the piece of work that is under way, and hold off the next."""
-        with self._lock:
-            yield
+        self._pieces: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._thread: threading.Thread | None = None
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Do it in a worker thread."""
+        """Do it in the thread, after all that came before. A cancellation waits for its end."""
+        done, post = anyio.Event(), _poster()
+        results: list[T] = []
+        faults: list[BaseException] = []
 
-        def in_turn() -> T:
-            with self._lock:
-                return work()
+        def piece() -> None:
+            try:
+                results.append(work())
+            except BaseException as fault:
+                faults.append(fault)
+            with suppress(RuntimeError):  # the loop has ended: nobody waits any more
+                post(done.set)
 
-        return await anyio.to_thread.run_sync(in_turn, limiter=self._limiter)
+        if self._thread is None:
+            thread = threading.Thread(target=self._work, name="store", daemon=True)
+            thread.start()
+            self._thread = thread
+        self._pieces.put(piece)
+        with anyio.CancelScope(shield=True):
+            await done.wait()
+        for fault in faults:
+            raise fault
+        return results[0]
+
+    def _work(self) -> None:
+        while piece := self._pieces.get():
+            piece()
+
+    def end(self) -> None:
+        """Wait for all that was handed over, and end the thread. Idempotent."""
+        if self._thread is not None:
+            self._pieces.put(None)
+            self._thread.join()
+            self._thread = None
+
+
+def _poster() -> Callable[[Callable[[], object]], object]:
+    """How another thread has the running event loop call something, without waiting for it."""
+    loop: Any = current_token().native_token
+    post: Callable[[Callable[[], object]], object]
+    post = loop.run_sync_soon if hasattr(loop, "run_sync_soon") else loop.call_soon_threadsafe
+    return post
 
 
 def no_such_run(run_id: str) -> RunNotFound:

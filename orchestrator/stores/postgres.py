@@ -77,8 +77,8 @@ class PostgresStore:
 
     def close(self) -> None:
         """Close the connection, when what is being written is written. Idempotent."""
-        with self._turns.alone():
-            self._db.close()
+        self._turns.end()
+        self._db.close()
 
     @contextmanager
     def _faults(self) -> Iterator[None]:

@@ -1,7 +1,7 @@
 """The journal in one SQLite file: the default, no server, safe against a power cut.
 
 WAL with ``synchronous=FULL``: an append is on disk when it returns. One connection, used from one
-worker thread at a time, so that the event loop never waits for the disk.
+thread of its own, so that the event loop never waits for the disk.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class SqliteStore:
 
     def close(self) -> None:
         """Close the file, when what is being written is written. Idempotent."""
-        with self._turns.alone():
-            self._db.close()
+        self._turns.end()
+        self._db.close()
 
     @contextmanager
     def _faults(self) -> Iterator[None]:

@@ -8,6 +8,7 @@ import threading
 import time
 from pathlib import Path
 
+import anyio
 import pytest
 
 from orchestrator.engine.ports import Row
@@ -80,6 +81,43 @@ def test_closing_waits_for_what_is_being_written(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "journal.db") as db:
         assert db.execute("SELECT seq FROM journal").fetchall() == [(1,)]
     db.close()
+
+
+async def _interrupted_and_ended(store: SqliteStore, other: sqlite3.Connection) -> None:
+    await store.create("r", 1.0, {})
+    fence = await store.acquire("r", "me", 30)
+    other.execute("BEGIN IMMEDIATE")
+    writing = asyncio.create_task(store.append("r", fence, [ROW], 30))
+    await asyncio.sleep(0.2)
+    writing.cancel()
+
+
+def test_an_append_that_its_event_loop_did_not_live_to_see_is_there(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "journal.db")
+    other = sqlite3.connect(store.path, isolation_level=None)
+    asyncio.run(_interrupted_and_ended(store, other))
+    other.execute("ROLLBACK")
+    assert asyncio.run(store.rows("r")) == [ROW]
+    other.close()
+    store.close()
+
+
+@pytest.mark.anyio
+async def test_no_cancellation_cuts_an_append_off(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "journal.db")
+    await store.create("r", 1.0, {})
+    fence = await store.acquire("r", "me", 30)
+    other = sqlite3.connect(store.path, check_same_thread=False, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    threading.Timer(0.2, lambda: other.execute("ROLLBACK")).start()
+    appended = False
+    with anyio.move_on_after(0.05):
+        await store.append("r", fence, [ROW], 30)
+        appended = True
+    assert appended
+    assert await store.rows("r") == [ROW]
+    other.close()
+    store.close()
 
 
 def test_many_processes_may_open_a_new_journal_at_once(tmp_path: Path) -> None:
