@@ -201,7 +201,7 @@ class Git(Struct, frozen=True):
     def box(self) -> Box:
         """What a call may touch: to read the repository, to write what is kept beside it."""
         own = (
-            self.index.parent if self.index else None,
+            self.index.parent if self.index and self.index.parent != self.git_dir else None,
             self.object_dir,
             self.git_dir if self.ours else None,
         )

@@ -9,7 +9,7 @@ from anyio import to_thread
 from msgspec.structs import replace
 
 from orchestrator.errors import InputError, StoreError
-from orchestrator.review.change.export import make_directory, temporary
+from orchestrator.review.change.export import make_directory
 from orchestrator.review.change.git import Git, absolute, discover, fault, short
 
 _STATE = b".diffcourt/state/"
@@ -81,13 +81,11 @@ async def is_dirty(git: Git, repo: Path, top: Path | None) -> bool:
         work = await _checkout(git, top or await _top(repo))
     except InputError:
         return False
-    with temporary() as folder:
-        work = replace(work, index=folder / "index")
-        await to_thread.run_sync(_copy_index, git.git_dir / "index", folder / "index")
-        told = await work.attempt(
-            "status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty",
-            "--no-renames",
-        )  # fmt: skip
+    # Without optional locks it writes nothing, and its box would not let it.
+    told = await replace(work, index=git.git_dir / "index").attempt(
+        "status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty",
+        "--no-renames",
+    )  # fmt: skip
     return told.code != 0 or bool(told.stdout)
 
 
