@@ -13,36 +13,42 @@ from orchestrator.review.analysis import Raw, Report, Side
 from orchestrator.review.novelty import Placed, new_findings, normalise, numbered
 from orchestrator.review.places import stands_in
 from orchestrator.review.rules import Rule, RuleTable
-from orchestrator.review.scopes import Scopes
 from orchestrator.review.session import Session
 from orchestrator.sandbox.worker import WorkerPool
 
 WITHHELD = "[withheld]"
 UNSEARCHED = "Not shown, since it could hold a secret: this file could not be searched for any"
 SECONDS = 10.0
-"""For a search for secrets in what is quoted; it takes milliseconds for a usual file."""
-
-
-class _File(Struct, frozen=True):
-    lines: Sequence[str]
-    scopes: Scopes
+"""For each question about files: for a usual one it takes milliseconds."""
 
 
 class _Reader:
     """A side's files, each read once."""
 
-    def __init__(self, session: Session, side: Side) -> None:
-        self._session, self._side = session, side
-        self._files: dict[str, _File] = {}
+    def __init__(self, session: Session, side: Side, pool: WorkerPool) -> None:
+        self._session, self._side, self._pool = session, side, pool
+        self._lines: dict[str, Sequence[str]] = {}
 
-    def __getitem__(self, path: str) -> _File:
-        if path not in self._files:
-            lines = self._session.read(self._side, path)
-            self._files[path] = _File(lines, Scopes(path, lines))
-        return self._files[path]
+    def __getitem__(self, path: str) -> Sequence[str]:
+        if path not in self._lines:
+            self._lines[path] = self._session.read(self._side, path)
+        return self._lines[path]
+
+    async def scopes(self, raws: Iterable[Raw]) -> Mapping[tuple[str, int], str]:
+        """Path and line → what encloses it; a worker says so, as a file may have to be parsed."""
+        lines: dict[str, set[int]] = {}
+        for raw in raws:
+            lines.setdefault(raw.path, set()).add(raw.line)
+        wanted = {path: sorted(numbers) for path, numbers in lines.items()}
+        told, _ = await self._ask("scopes:run", {"lines": wanted}, wanted)
+        return {
+            (path, line): scope
+            for path, scopes in told.items()
+            for line, scope in zip(wanted[path], scopes, strict=True)
+        }
 
     async def quotes(
-        self, named: Mapping[str, Placed], pool: WorkerPool
+        self, named: Mapping[str, Placed]
     ) -> tuple[Mapping[str, Sequence[str]], Mapping[str, str]]:
         """What can be shown: worked out by a worker, as it takes the patterns of all secrets.
 
@@ -58,9 +64,15 @@ class _Reader:
                 "redact": raw.redact,
                 "texts": [raw.message, raw.detail],
             }
-        job = {"root": str(self._side.root), "cited": cited}
-        replies, unsearched = await ask(pool, "quotes:run", job, sorted(cited), SECONDS)
-        return dict(ChainMap(*replies)), unsearched
+        return await self._ask("quotes:run", {"cited": cited}, cited)
+
+    async def _ask(
+        self, function: str, job: Mapping[str, Any], paths: Iterable[str]
+    ) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+        """What a check says, by name; and path → why, for files that it says nothing of."""
+        whole = {"root": str(self._side.root), **job}
+        replies, faults = await ask(self._pool, function, whole, sorted(paths), SECONDS)
+        return ChainMap(*replies), faults
 
 
 async def brought_in(
@@ -77,25 +89,21 @@ async def brought_in(
     Args:
         blind: files whose base side could not be read; only their added lines count.
     """
-    readers = [_Reader(session, side) for side in sides]
-    placed = [
-        [_place(session.rules, raw, reader) for raw in report.findings]
-        for report, reader in zip((base, head), readers, strict=True)
-    ]
-    old, new = ([p for p in some if p is not None] for some in placed)
+    before, after = (_Reader(session, side, pool) for side in sides)
+    old = await _placed(session.rules, base, before)
+    new = await _placed(session.rules, head, after)
     fresh = [
         found
         for found in new_findings(old, new, session.added)
         if found.raw.path not in blind or found.raw.line in session.added(found.raw.path)
     ]
-    return await _shown(session.rules, fresh, readers[1], pool)
+    return await _shown(session.rules, fresh, after)
 
 
 async def as_reported(session: Session, pool: WorkerPool, report: Report, head: Side) -> Found:
     """A report whose findings are all brought in by the change, as its analyser saw to."""
-    reader = _Reader(session, head)
-    placed = [_place(session.rules, raw, reader) for raw in report.findings]
-    return await _shown(session.rules, [p for p in placed if p is not None], reader, pool)
+    reader = _Reader(session, head, pool)
+    return await _shown(session.rules, await _placed(session.rules, report, reader), reader)
 
 
 class Found(Struct, frozen=True):
@@ -110,28 +118,32 @@ class Found(Struct, frozen=True):
     rejected: list[dict[str, Any]] = []
 
 
-def _place(rules: RuleTable, raw: Raw, files: _Reader) -> Placed | None:
-    rule = rules.of(raw.tool, raw.code)
-    if rule is None or stands_in(raw.path, rule.not_in):
-        return None
-    file = files[raw.path]
-    text = raw.key if raw.key is not None else normalise(file.lines[raw.line - 1 : raw.end_line])
-    scope = raw.scope if raw.scope is not None else file.scopes.of(raw.line)
-    return Placed(raw, rule.id, text, "" if raw.key is not None else scope)
+async def _placed(rules: RuleTable, report: Report, files: _Reader) -> list[Placed]:
+    """What a report says by our rules, each with what identifies it."""
+    named = [(raw, rules.of(raw.tool, raw.code)) for raw in report.findings]
+    ours = [(raw, rule.id) for raw, rule in named if rule and not stands_in(raw.path, rule.not_in)]
+    scopes = await files.scopes(raw for raw, _ in ours if raw.key is None and raw.scope is None)
+    return [_place(raw, rule, files, scopes) for raw, rule in ours]
 
 
-async def _shown(
-    rules: RuleTable, fresh: Iterable[Placed], files: _Reader, pool: WorkerPool
-) -> Found:
+def _place(raw: Raw, rule: str, files: _Reader, scopes: Mapping[tuple[str, int], str]) -> Placed:
+    if raw.key is not None:
+        return Placed(raw, rule, raw.key, "")
+    text = normalise(files[raw.path][raw.line - 1 : raw.end_line])
+    scope = scopes.get((raw.path, raw.line), "") if raw.scope is None else raw.scope
+    return Placed(raw, rule, text, scope)
+
+
+async def _shown(rules: RuleTable, fresh: Iterable[Placed], files: _Reader) -> Found:
     found = Found([], [])
     named = numbered(fresh)
-    shown, unsearched = await files.quotes(named, pool)
+    shown, unsearched = await files.quotes(named)
     for fingerprint, placed in named.items():
         raw = placed.raw
         why = unsearched.get(raw.path, "it could not be read")
         said = shown.get(fingerprint, (WITHHELD, f"{UNSEARCHED} ({why})", ""))
         item = _as_json(rules.rules[placed.rule], raw, fingerprint, *said)
-        if 1 <= raw.line <= len(files[raw.path].lines) and item["quote"].strip():
+        if 1 <= raw.line <= len(files[raw.path]) and item["quote"].strip():
             found.findings.append(item)
         else:
             reason = f"nothing stands at {raw.path}:{raw.line} in head that it could quote"
