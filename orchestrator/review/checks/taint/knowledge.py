@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 from msgspec import Struct, field
-from msgspec.structs import fields
+from msgspec.structs import FieldInfo, fields
 
 from orchestrator.errors import ConfigError
 from orchestrator.review.checks.taint import rules
@@ -135,11 +135,16 @@ def _convert(kind: Any, value: Any) -> Any:
     return value
 
 
-def _rule(cls: type[Any], raw: Any, file: str, where: str) -> Any:
+@functools.cache
+def _fields(section: str) -> Mapping[str, FieldInfo]:
+    return {item.name: item for item in fields(_SECTIONS[section])}
+
+
+def _rule(raw: Any, file: str, where: str) -> Any:
     if not isinstance(raw, dict):
         raise ConfigError(f"{where}: an entry must be a mapping", file)
     raw = {("klass" if key == "class" else key): value for key, value in raw.items()}
-    known = {item.name: item for item in fields(cls)}
+    known = _fields(where)
     for key in raw:
         if key not in known:
             allowed = ", ".join(sorted(known)).replace("klass", "class")
@@ -148,7 +153,7 @@ def _rule(cls: type[Any], raw: Any, file: str, where: str) -> Any:
         if item.required and name not in raw:
             raise ConfigError(f"{where}: an entry lacks {name.replace('klass', 'class')!r}", file)
     try:
-        return cls(**{key: _convert(known[key].type, value) for key, value in raw.items()})
+        return _SECTIONS[where](**{key: _convert(known[key].type, value) for key, value in raw.items()})
     except TypeError as error:
         raise ConfigError(f"{where}: an entry has a wrong value; expected {error}", file) from None
 
@@ -172,8 +177,7 @@ def build(documents: Sequence[tuple[str, Mapping[str, Any]]]) -> Knowledge:
             elif section in lists:
                 lists[section].update(_names(content or []))
             elif section in _SECTIONS:
-                cls = _SECTIONS[section]
-                found[section].extend(_rule(cls, raw, file, section) for raw in content or [])
+                found[section].extend(_rule(raw, file, section) for raw in content or [])
             else:
                 allowed = ", ".join(sorted([*_SECTIONS, *_LISTS, "types"]))
                 raise ConfigError(f"unknown section {section!r}; allowed are {allowed}", file)
