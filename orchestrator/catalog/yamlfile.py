@@ -6,7 +6,6 @@ import json
 import re
 import types
 from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from msgspec import Struct, ValidationError, convert, structs
@@ -119,6 +118,8 @@ def check(model: type[T], node: Node, faults: list[ConfigError]) -> T | None:
 
 def unknown(kind: str, name: str, allowed: Iterable[str], place: str = "") -> str:
     """The message for a name that is none of the allowed ones, with the nearest match."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only who made a mistake pays for it
+
     options = sorted(allowed)
     near = get_close_matches(name, options, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""

@@ -153,7 +153,8 @@ def _rule(raw: Any, file: str, where: str) -> Any:
         if item.required and name not in raw:
             raise ConfigError(f"{where}: an entry lacks {name.replace('klass', 'class')!r}", file)
     try:
-        return _SECTIONS[where](**{key: _convert(known[key].type, value) for key, value in raw.items()})
+        values = {key: _convert(known[key].type, value) for key, value in raw.items()}
+        return _SECTIONS[where](**values)
     except TypeError as error:
         raise ConfigError(f"{where}: an entry has a wrong value; expected {error}", file) from None
 
