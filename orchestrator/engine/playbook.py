@@ -6,6 +6,7 @@ A step is a numbered item under ``## Steps``. The tools it names stand in backti
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -38,6 +39,7 @@ def sections(body: str) -> dict[str, tuple[int, str]]:
     return {title: (number, "\n".join(lines)) for title, (number, lines) in found.items()}
 
 
+@lru_cache(maxsize=64)
 def steps(body: str) -> tuple[Step, ...]:
     """The steps of a playbook, in order; empty when it has no ``## Steps``."""
     start, text = sections(body).get("Steps", (0, ""))

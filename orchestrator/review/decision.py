@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from msgspec import Struct
-from pathspec import PathSpec, Pattern
+from pathspec.patterns.gitignore.basic import GitIgnoreBasicPattern
 
 from orchestrator.catalog.verdict_policy import CheckRule, VerdictPolicy
 from orchestrator.review.change.types import Change
@@ -27,13 +27,14 @@ def excluded(change: Change, policy: VerdictPolicy) -> dict[str, str]:
 
 
 @lru_cache(maxsize=512)
-def _glob(pattern: str) -> PathSpec[Pattern]:
-    return PathSpec.from_lines("gitignore", [pattern])
+def _glob(pattern: str) -> GitIgnoreBasicPattern:
+    return GitIgnoreBasicPattern(pattern)
 
 
 def matches(path: str, pattern: str) -> bool:
     """Whether a glob of the policy speaks of a path, as ``.gitignore`` would read it."""
-    return _glob(pattern).match_file(path)
+    glob = _glob(pattern)
+    return bool(glob.include) and glob.match_file(path) is not None
 
 
 def required(rules: Iterable[CheckRule], paths: Sequence[str]) -> list[CheckRule]:
