@@ -1,10 +1,10 @@
 """The offline provider: a model that needs no key because it follows the playbooks to the letter.
 
-It reads the same request as any model: the skills' text, the brief, the tools it is shown. Each
-turn it takes the next playbook and proposes the calls that its steps name, side by side: what it
-passes on comes from the brief, so no call waits for another's result. When no playbook is left it
-reports what the observations say under the names that its output contract asks for. It knows
-nothing of reviews, sees nothing that a model would not see, and its calls pass the same executor.
+It reads the same request as any model: the skills' text, the brief, the tools it is shown. In its
+first turn it proposes the calls that the playbooks' steps name, all side by side: what it passes on
+comes from the brief, so no call waits for another's result. In its second it reports what the
+observations say under the names that its output contract asks for. It knows nothing of reviews,
+sees nothing that a model would not see, and its calls pass the same executor.
 """
 
 from __future__ import annotations
@@ -36,39 +36,34 @@ class OfflineModel:
     name = "offline"
 
     async def respond(self, request: Request, again: Again = always) -> Response:
-        """Take the next playbook, or report.
+        """Propose what the playbooks name, or report.
 
         Raises:
             ModelError: the request has no playbook with steps.
         """
-        plan = _calls_by_playbook(request)
-        if not plan:
+        tools = _named(request)
+        if not tools:
             raise ModelError(f"{request.agent} has no playbook step that it could take offline")
-        done = sum(message.role == "assistant" for message in request.messages)
-        if done < len(plan):
-            brief = _brief(request)
-            blocks = tuple(
-                ToolCall(f"call{done + 1}.{number}", tool.name, _arguments(tool, brief))
-                for number, tool in enumerate(plan[done], 1)
-            )
-            return Response(blocks, "tool_use", Usage(), self.name)
-        return Response((Text(_report(request)),), "end", Usage(), self.name)
+        if any(message.role == "assistant" for message in request.messages):
+            return Response((Text(_report(request)),), "end", Usage(), self.name)
+        brief = _brief(request)
+        calls = tuple(
+            ToolCall(f"call1.{number}", tool.name, _arguments(tool, brief))
+            for number, tool in enumerate(tools, 1)
+        )
+        return Response(calls, "tool_use", Usage(), self.name)
 
     def worst_case(self, request: Request) -> Usage:
         """Nothing: it is code."""
         return Usage()
 
 
-def _calls_by_playbook(request: Request) -> list[list[ToolSpec]]:
-    """For each playbook whose steps name tools that the agent has: those tools, each once."""
+def _named(request: Request) -> list[ToolSpec]:
+    """The tools that the playbooks' steps name and the agent has, each once, in their order."""
     shown = {tool.name: tool for tool in request.tools}
-    named = [
-        dict.fromkeys(name for step in steps(section.text) for name in step.names)
-        for section in request.system
-        if section.kind == "skill"
-    ]
-    plan = [[shown[name] for name in names if name in shown] for names in named]
-    return [tools for tools in plan if tools]
+    skills = (section for section in request.system if section.kind == "skill")
+    names = (name for skill in skills for step in steps(skill.text) for name in step.names)
+    return [shown[name] for name in dict.fromkeys(names) if name in shown]
 
 
 def _brief(request: Request) -> Mapping[str, Json]:
