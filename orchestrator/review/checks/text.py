@@ -57,6 +57,10 @@ class Gap(Exception):
     """This file cannot be judged; ``str()`` says why, to follow its path."""
 
 
+class NotOurs(Exception):
+    """There is nothing in this file that the check looks for: it has not examined it."""
+
+
 @dataclass(frozen=True)
 class Source:
     """One file of a job."""
@@ -123,6 +127,8 @@ def reply_of(job: dict[str, Any], look: Callable[[Source], Iterable[Finding]]) -
             found = list(look(Source(path, read(job["root"], path))))
         except Gap as gap:
             gaps[path] = str(gap)
+        except NotOurs:
+            continue
         except RecursionError:
             gaps[path] = "nested too deeply to be parsed"
         except MemoryError:

@@ -88,6 +88,12 @@ def test_what_patterns_cannot_be_looked_for_in_is_a_gap(tmp_path: Path, name: st
     assert not reply["examined"]
 
 
+@pytest.mark.parametrize("name", NOTHING)
+def test_a_component_without_a_script_is_neither_read_nor_a_gap(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(NOTHING[name])
+    assert _patterns(tmp_path, name) == {"findings": [], "examined": [], "gaps": {}}
+
+
 def _patterns(root: Path, name: str) -> dict[str, dict[str, str]]:
     files = sorted(str(file) for file in (data_root() / "config/patterns").glob("*.yaml"))
     job = {"root": str(root), "paths": [name], "languages": files, "codes": ["js-eval"]}

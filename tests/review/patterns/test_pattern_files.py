@@ -54,6 +54,14 @@ def test_every_kind_of_script_is_read(tmp_path: Path, suffix: str) -> None:
     assert codes(tmp_path, f"a{suffix}", "export const f = (x) => eval(x);") == ["js-eval"]
 
 
+def test_a_file_that_no_pattern_asked_for_speaks_of_is_not_examined(tmp_path: Path) -> None:
+    (tmp_path / "a.js").write_text("eval(x)")
+    (tmp_path / "a.rb").write_text("eval(x)")
+    job = {"root": str(tmp_path), "paths": ["a.js", "a.rb"], "languages": FILES}
+    reply = patterns.run({**job, "codes": ["ruby-swallowed"]})
+    assert reply == {"findings": [], "examined": ["a.rb"], "gaps": {}}
+
+
 def test_javascript_with_types_is_read_as_typescript(tmp_path: Path) -> None:
     assert codes(tmp_path, "a.js", "const f = (x: string): any => eval(x);") == ["js-eval"]
 

@@ -14,7 +14,7 @@ from orchestrator.review.checks.components import is_component, scripts
 from orchestrator.review.checks.patterns.language import Language, Pattern, load
 from orchestrator.review.checks.patterns.values import Values
 from orchestrator.review.checks.ruby_templates import ruby_of
-from orchestrator.review.checks.text import Finding, Gap, Source, reply_of
+from orchestrator.review.checks.text import Finding, Gap, NotOurs, Source, reply_of
 
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
@@ -42,7 +42,10 @@ def _languages(files: tuple[str, ...]) -> dict[str, Language]:
 
 
 def _look(source: Source, *, files: Sequence[str], codes: frozenset[str]) -> Iterator[Finding]:
-    for part in _parts(source):
+    parts = _parts(source)
+    if not parts:
+        raise NotOurs
+    for part in parts:
         yield from _found(part, files, codes)
 
 
@@ -64,10 +67,13 @@ def _found(source: Source, files: Sequence[str], codes: frozenset[str]) -> Itera
     language = _languages(tuple(files)).get(source.suffix)
     if language is None:
         raise Gap("no patterns are known for this kind of file")
+    asked = [pattern for pattern in language.patterns if pattern.code in codes]
+    if not asked:
+        raise NotOurs
     grammar, root = _parsed(source, language.grammars[source.suffix])
     values = Values(root, language)
-    for pattern in language.patterns:
-        if pattern.code in codes and _applies(pattern, grammar, source):
+    for pattern in asked:
+        if _applies(pattern, grammar, source):
             for node in root.find_all(dict(pattern.config)):  # type: ignore[call-overload]
                 finding = _judged(pattern, node, values, source)
                 if finding is not None:
