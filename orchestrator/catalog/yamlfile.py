@@ -192,7 +192,7 @@ def _message(kind: Any, given: Any, path: Path, error: ValidationError) -> str:
         *others, last = options
         said = f"{', '.join(others)} or {last}" if others else last
     elif match is None:
-        said = _KINDS["date"]
+        said = _KINDS["date"]  # what is wrong with a day's text is put in words of its own
     else:
         kind, bound = match["kind"], match["bound"]
         said = _KINDS[kind] + (_bound(kind, bound) if bound else _HINTS.get(kind, ""))
@@ -201,10 +201,9 @@ def _message(kind: Any, given: Any, path: Path, error: ValidationError) -> str:
 
 def _bound(kind: str, text: str) -> str:
     """`` of at least 1 characters`` for `` of length >= 1``."""
-    said = re.sub("[<>]=?", lambda sign: _SIGNS[sign[0]], text).removesuffix(".0")
-    if said == (said := said.removeprefix(" of length")):
-        return said
-    return said + (" characters" if kind == "str" else " items")
+    number = text.removeprefix(" of length")
+    unit = {"str": " characters", "array": " items"}.get(kind, "") if number != text else ""
+    return re.sub("[<>]=?", lambda sign: _SIGNS[sign[0]], number).removesuffix(".0") + unit
 
 
 def _options(kind: Any) -> Iterator[Any]:

@@ -1,13 +1,36 @@
 """Strict YAML: what is read, and the line and wording of each fault."""
 
+import json
+import random
 from typing import Annotated, Literal
 
 import pytest
 from msgspec import Meta, field
 
 from orchestrator.catalog import yamlevents
-from orchestrator.catalog.yamlfile import Strict, read, split, tree
+from orchestrator.catalog.guards import GuardsFile
+from orchestrator.catalog.mcp import McpFile
+from orchestrator.catalog.models import ModelsFile
+from orchestrator.catalog.prices import PricesFile
+from orchestrator.catalog.rubrics import RubricFile
+from orchestrator.catalog.settings import Settings, ToolPolicy
+from orchestrator.catalog.source import latest, shipped
+from orchestrator.catalog.verdict_policy import VerdictPolicy
+from orchestrator.catalog.yamlfile import Strict, check, read, split, tree
 from orchestrator.errors import ConfigError
+from orchestrator.review.rules import RuleFile
+
+MODELS = [
+    ("config/defaults.yaml", Settings),
+    ("config/tools.yaml", ToolPolicy),
+    ("config/verdict.yaml", VerdictPolicy),
+    ("config/guards.yaml", GuardsFile),
+    ("config/models.yaml", ModelsFile),
+    ("config/prices.yaml", PricesFile),
+    ("config/mcp.yaml", McpFile),
+    ("config/rules/*.yaml", RuleFile),
+    ("rubrics/*.yaml", RubricFile),
+]
 
 
 class Inner(Strict, frozen=True):
@@ -186,3 +209,35 @@ def test_faults_of_front_matter(text, message):
     with pytest.raises(ConfigError) as caught:
         split(text.encode(), "x.md")
     assert str(caught.value).startswith(message)
+
+
+def broken(value, rng):
+    """A copy of a document with one value somewhere in it that is of another kind."""
+    if isinstance(value, dict) and value and rng.random() < 0.9:
+        key = rng.choice(sorted(value))
+        return {**value, key: broken(value[key], rng)}
+    if isinstance(value, list) and value and rng.random() < 0.9:
+        at = rng.randrange(len(value))
+        return [*value[:at], broken(value[at], rng), *value[at + 1 :]]
+    return rng.choice(
+        [None, True, -1, 0, 10**17, 0.5, "", "x", "2027-02-30", [], [[]], {}, {"": 1}]
+    )
+
+
+@pytest.mark.parametrize(("path", "model"), MODELS)
+def test_whatever_is_written_is_read_or_refused_in_plain_words(path, model):
+    files = latest([shipped()], path).values()
+    documents = [tree(file.data, file.path).plain() for file in files]
+    rng = random.Random(path)
+    refused = 0
+    for _ in range(150):
+        text = json.dumps(broken(rng.choice(documents), rng))
+        faults = []
+        if check(model, tree(text.encode(), "x.yaml"), faults) is None:
+            refused += 1
+            assert faults
+        for found in map(str, faults):
+            assert found.startswith("x.yaml:1: ")
+            assert "Expected" not in found
+            assert not {"`", "\n", "$"} & set(found.partition(", not ")[0].partition("regex")[0])
+    assert refused > 30
