@@ -67,8 +67,8 @@ class Turns:
             thread = threading.Thread(target=self._work, name="store", daemon=True)
             thread.start()
             self._thread = thread
-        self._pieces.put(piece)
         with anyio.CancelScope(shield=True):
+            self._pieces.put(piece)
             await done.wait()
         for fault in faults:
             raise fault
