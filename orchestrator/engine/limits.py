@@ -75,16 +75,19 @@ class Account:
         used: Cost = NOTHING,
         elapsed: Callable[[], float] | None = None,
     ) -> None:
-        self.name, self.bounds, self.parent = name, bounds, parent
+        self.name, self.bounds = name, bounds
         self.used, self.held = used, NOTHING
         self._elapsed = elapsed
-        self._chain: tuple[Account, ...] = (self, *(parent._chain if parent else ()))
+        self._above: tuple[Account, ...] = (parent, *parent._above) if parent else ()
+
+    def _chain(self) -> tuple[Account, ...]:
+        return self, *self._above
 
     def seconds_left(self) -> float:
         """Wall time left here and above; ``inf`` when nothing bounds it."""
         return min(
             account.bounds.seconds - account._elapsed() if account._elapsed else float("inf")
-            for account in self._chain
+            for account in self._chain()
         )
 
     def left(self, dimension: str) -> float:
@@ -94,7 +97,7 @@ class Account:
                 getattr(account.bounds, dimension)
                 - (getattr(account.used, dimension) + getattr(account.held, dimension))
             )
-            for account in self._chain
+            for account in self._chain()
         )
 
     def reserve(self, worst: Cost) -> Reservation:
@@ -104,9 +107,9 @@ class Account:
             BudgetExhausted: it does not fit; names the account and the dimension.
         """
         asked = worst.to_json()
-        for account in self._chain:
+        for account in self._chain():
             account._hold_against(asked)
-        for account in self._chain:
+        for account in self._chain():
             account.held = account.held + worst
         return Reservation(self, worst)
 
@@ -124,7 +127,7 @@ class Account:
 
     def charge(self, cost: Cost) -> None:
         """Book a cost that is already a fact."""
-        for account in self._chain:
+        for account in self._chain():
             account.used = account.used + cost
 
 
@@ -138,7 +141,7 @@ class Reservation:
         """Release what was held and book what was used."""
         if self._open:
             self._open = False
-            for account in self._account._chain:
+            for account in self._account._chain():
                 account.held = account.held - self.worst
                 account.used = account.used + actual
 
