@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from orchestrator.review.checks.python_trees import blocks, parse
+from orchestrator.review.checks.python_trees import blocks, has_blocks, parse
 from orchestrator.sandbox.paths import read_beneath
 
 MAX_BYTES = 1 << 20  # a tree takes some hundred times the bytes of its text
@@ -221,7 +221,7 @@ def definitions(tree: ast.Module) -> list[Definition]:
                 inner = Definition(dotted, child, scope, conditional)
                 found.append(inner)
                 waiting.append((child, inner, False))
-            else:
+            elif has_blocks(child):
                 waiting.append((child, scope, True))
     return sorted(found, key=lambda one: (one.node.lineno, one.node.col_offset))
 

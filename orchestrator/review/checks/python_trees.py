@@ -74,6 +74,11 @@ def parse(source: str | bytes, name: str = "<text>") -> ast.Module:
     return _TREES.of(source, name)
 
 
+def has_blocks(node: ast.AST) -> bool:
+    """Whether a node is of a kind that holds statements."""
+    return type(node) in _BLOCKS or type(node) in _BRANCHES
+
+
 def blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
     """The blocks of statements that a node holds, those of its handlers and cases among them."""
     for name in _BLOCKS.get(type(node), ()):
@@ -89,4 +94,4 @@ def all_blocks(tree: ast.Module) -> Iterator[list[ast.stmt]]:
     for node in waiting:
         for block in blocks(node):
             yield block
-            waiting += block
+            waiting += filter(has_blocks, block)
