@@ -168,7 +168,7 @@ async def test_two_hundred_agents_never_overdraw_one_budget() -> None:
 async def test_the_offline_model_follows_its_playbook_to_the_letter() -> None:
     from orchestrator.engine.types import Skill
 
-    # A playbook's calls are proposed together, each once: the second would say the same.
+    # What all playbooks name is proposed together, each call once: a second would say the same.
     text = "## Steps\n\n1. Read with `echo`.\n2. Think.\n3. Read `echo` and `gone` again.\n"
     more = "## Steps\n\n1. Read with `echo`.\n"
     contract = {
@@ -185,10 +185,10 @@ async def test_the_offline_model_follows_its_playbook_to_the_letter() -> None:
         harness = make_harness(journal, OfflineModel(), tool)
         brief = '<untrusted n0nce>\n{"text": "from the brief", "other": 1}\n</untrusted n0nce>'
         result = await run_agent(agent, brief, harness, "w", account())
-    assert tool.started == ["from the brief", "from the brief"]
+    assert tool.started == ["from the brief"]
     assert result.status == "ok"
-    assert result.turns == 3
-    assert [gap["tool"] for gap in result.report["gaps"]] == ["echo", "echo"]  # prose, not JSON
+    assert result.turns == 2
+    assert [gap["tool"] for gap in result.report["gaps"]] == ["echo"]  # prose, not JSON
 
 
 def _fields(agent: object) -> dict[str, object]:
