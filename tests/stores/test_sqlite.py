@@ -138,6 +138,17 @@ def test_many_processes_may_open_a_new_journal_at_once(tmp_path: Path) -> None:
     assert [racer.communicate()[1] for racer in racers] == [""] * 6
 
 
+def test_a_new_journal_waits_for_who_writes_into_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("CREATE TABLE t (x)")
+    other.execute("BEGIN IMMEDIATE")  # as who begins a log beside us does
+    leaving = threading.Timer(0.3, other.close)
+    leaving.start()
+    SqliteStore(path).close()
+    leaving.join()
+
+
 @pytest.mark.anyio
 async def test_commits_find_room_in_the_log_and_do_not_make_it_longer(tmp_path: Path) -> None:
     store, log = SqliteStore(tmp_path / "journal.db"), tmp_path / "journal.db-wal"
