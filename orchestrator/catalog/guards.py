@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from orchestrator.catalog.fields import Words
+from orchestrator.catalog.fields import Unit, Words
 from orchestrator.catalog.yamlfile import Strict
 from orchestrator.engine.text_guards import Action
 
@@ -76,7 +76,7 @@ class Presidio(Strict, frozen=True):
     """
 
     entities: tuple[Words, ...]
-    score: Annotated[float, Meta(ge=0, le=1)]
+    score: Unit
 
 
 class Claim(Strict, frozen=True):

@@ -23,7 +23,7 @@ _OTHER = re.compile(r"[^a-z0-9_-]")
 
 
 class ToolEntry(Strict, frozen=True, omit_defaults=True):
-    """One tool that agents may be given.
+    """One tool that agents may be given; written out, it says what differs from the defaults.
 
     Attributes:
         timeout: seconds of one call.

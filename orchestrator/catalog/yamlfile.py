@@ -107,11 +107,10 @@ def check(model: type[T], node: Node, faults: list[ConfigError]) -> T | None:
     Returns:
         The model, or None when it does not fit; then every fault is added to ``faults``.
     """
-    given = node.plain()
     try:
-        return convert(given, model)
+        return convert(node.value, model)
     except ValidationError:
-        found = [node.fault(said, *path) for path, said in _faults(model, given, ())]
+        found = [node.fault(said, *path) for path, said in _faults(model, node.value, ())]
     faults.extend(sorted(found, key=lambda fault: (fault.file, fault.line)))
     return None
 
@@ -163,11 +162,13 @@ def _parts(kind: Any, given: Any) -> Iterator[tuple[str | int, Any, Any]]:
 def _key_faults(kind: Any, given: Any, path: Path) -> Iterator[tuple[Path, str]]:
     """Keys that a map lacks or should not have."""
     model = _model(kind, given)
-    fields = structs.fields(model) if model else ()
+    if model is None:
+        return
+    fields = structs.fields(model)
     inside = f" in {_place(path)}" if path else ""
     names = [field.encode_name for field in fields]
     required = [field.encode_name for field in fields if field.required]
-    for key in given if fields else ():
+    for key in given:
         if key not in names:
             yield (*path, key), unknown("key", key, names, _place(path) if path else "")
     for name in required:

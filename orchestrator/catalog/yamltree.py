@@ -21,7 +21,8 @@ class Node(Struct, frozen=True):
     """A value and its place. The nodes below it are made when somebody asks for them.
 
     Attributes:
-        value: in the JSON data model. Not to be altered: an alias is the very value that it names.
+        value: without places, in the JSON data model. Not to be altered: an alias is the very value
+            that it names.
         file, place: where it stands.
     """
 
@@ -42,10 +43,6 @@ class Node(Struct, frozen=True):
         if isinstance(self.value, list):
             return [self._below(index) for index in range(len(self.value))]
         return cast("Scalar", self.value)
-
-    def plain(self) -> Any:
-        """The value without places, in the JSON data model."""
-        return self.value
 
     def at(self, *path: str | int) -> Node:
         """The node at a path of keys and indices, or the nearest one above it that exists."""

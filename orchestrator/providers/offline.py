@@ -48,7 +48,7 @@ class OfflineModel:
             return Response((Text(_report(request)),), "end", Usage(), self.name)
         brief = _brief(request)
         calls = tuple(
-            ToolCall(f"call1.{number}", tool.name, _arguments(tool, brief))
+            ToolCall(f"call{number}", tool.name, _arguments(tool, brief))
             for number, tool in enumerate(tools, 1)
         )
         return Response(calls, "tool_use", Usage(), self.name)

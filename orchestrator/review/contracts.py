@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta, Struct, convert, field
 
+from orchestrator.catalog.fields import Unit
 from orchestrator.engine.types import Json
 from orchestrator.review.schemas import inlined
-from orchestrator.review.verdict import Severity, Unit
+from orchestrator.review.verdict import Severity
 
 F = TypeVar("F", bound="Form")
 

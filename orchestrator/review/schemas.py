@@ -25,8 +25,11 @@ def inlined(model: type[Struct]) -> dict[str, Any]:
             return resolve(parts[node["$ref"].rsplit("/", 1)[1]])
         if isinstance(node, dict):
             # Every class is labelled; a label is a string, a property named "title" is a map.
-            labels = {key for key in ("title",) if isinstance(node.get(key), str)}
-            return {key: resolve(value) for key, value in node.items() if key not in labels}
+            return {
+                key: resolve(value)
+                for key, value in node.items()
+                if key != "title" or not isinstance(value, str)
+            }
         return [resolve(item) for item in node] if isinstance(node, list) else node
 
     return dict(resolve(schema))

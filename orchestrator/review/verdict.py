@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
+from orchestrator.catalog.fields import Unit
 from orchestrator.review.schemas import schema_of
 from orchestrator.review.verdict_account import Doc, Escalation, GuardRuling, HumanQuestion, Usage
 
@@ -17,8 +18,6 @@ Outcome = Literal["merge", "needs_changes", "block"]
 StopReason = Literal["done", "budget", "stagnation", "human"]
 SEVERITIES: tuple[Severity, ...] = ("critical", "high", "medium", "low", "info")
 OUTCOMES: tuple[Outcome, ...] = ("merge", "needs_changes", "block")
-
-Unit = Annotated[float, Meta(ge=0, le=1)]
 
 
 class ChangeRef(Doc, frozen=True):

@@ -83,7 +83,7 @@ def test_a_file_becomes_a_model_with_the_types_as_written():
     ],
 )
 def test_plain_scalars_are_read_as_a_person_reads_them(text, value):
-    found = tree(f"key: {text}".encode(), "x.yaml").plain()
+    found = tree(f"key: {text}".encode(), "x.yaml").value
     assert found == {"key": value}
     assert type(found["key"]) is type(value)
 
@@ -156,7 +156,7 @@ def test_line_numbers_survive_windows_line_ends_and_a_byte_order_mark():
 
 def test_an_alias_may_repeat_a_value():
     found = tree(b"a: &one [1, 2]\nb: *one\n", "x.yaml")
-    assert found.plain() == {"a": [1, 2], "b": [1, 2]}
+    assert found.value == {"a": [1, 2], "b": [1, 2]}
     assert found.at("b").line == 2
 
 
@@ -227,7 +227,7 @@ def broken(value, rng):
 @pytest.mark.parametrize(("path", "model"), MODELS)
 def test_whatever_is_written_is_read_or_refused_in_plain_words(path, model):
     files = latest([shipped()], path).values()
-    documents = [tree(file.data, file.path).plain() for file in files]
+    documents = [tree(file.data, file.path).value for file in files]
     rng = random.Random(path)
     refused = 0
     for _ in range(150):

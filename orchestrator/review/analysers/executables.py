@@ -24,7 +24,8 @@ LIMITS = Limits(seconds=60)
 # Programs built with GHC reserve a terabyte of address space at their start: no limit fits them.
 UNBOUNDED = Limits(seconds=60, memory=0)
 _REASON = 200
-_SCRIPTS = sysconfig.get_path("scripts")
+# Not resolved: the interpreter of a virtualenv is a link to one outside of it.
+_OWN = (os.path.dirname(sys.executable), sysconfig.get_path("scripts"))
 _LIBRARY = sysconfig.get_path("purelib")
 
 
@@ -112,9 +113,7 @@ class Program:
         """
         search = self._search
         if search is None:
-            # Not resolved: the interpreter of a virtualenv is a link to one outside of it.
-            own = (str(Path(sys.executable).parent), _SCRIPTS)
-            search = os.pathsep.join((*own, os.environ.get("PATH", os.defpath)))
+            search = os.pathsep.join((*_OWN, os.environ.get("PATH", os.defpath)))
         # A relative entry would find programs in the folder we happen to stand in.
         absolute = os.pathsep.join(f for f in search.split(os.pathsep) if os.path.isabs(f))
         found = shutil.which(self.name, path=absolute)
@@ -127,8 +126,7 @@ class Program:
 
     def _packaged(self, place: str) -> str:
         """The version of the package that brought it, empty where it comes from somewhere else."""
-        ours = os.path.dirname(place) in {os.path.dirname(sys.executable), _SCRIPTS}
-        return _installed().get(self._package, "") if ours else ""
+        return _installed().get(self._package, "") if os.path.dirname(place) in _OWN else ""
 
     def identity(self) -> str:
         """Which build of it this is, told without running it.
