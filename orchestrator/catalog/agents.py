@@ -6,9 +6,9 @@ from typing import Any
 
 from msgspec import Struct, field, to_builtins
 
-from orchestrator.catalog.fields import Amount, Count, Words
+from orchestrator.catalog.fields import Amount, Count, Strict, Words
 from orchestrator.catalog.source import File
-from orchestrator.catalog.yamlfile import Markdown, Strict, check, split, unknown
+from orchestrator.catalog.yamlfile import Markdown, check, split, unknown
 from orchestrator.engine.canonical import digest
 from orchestrator.engine.models import HUMAN
 from orchestrator.engine.playbook import steps

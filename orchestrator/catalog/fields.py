@@ -1,9 +1,9 @@
-"""Field types that the data files share."""
+"""What data files, reports and verdicts share: their base, and the types of fields."""
 
 from datetime import date
-from typing import Annotated
+from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 Words = Annotated[str, Meta(min_length=1)]
 Count = Annotated[int, Meta(ge=1)]
@@ -11,3 +11,14 @@ Amount = Annotated[float, Meta(gt=0)]
 Unit = Annotated[float, Meta(ge=0, le=1)]
 Day = date
 """Written as 2027-06-30."""
+
+Severity = Literal["critical", "high", "medium", "low", "info"]
+SEVERITIES: tuple[Severity, ...] = ("critical", "high", "medium", "low", "info")
+"""Gravest first."""
+
+
+class Strict(Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of what comes from outside or is published: unknown keys are faults; frozen.
+
+    What no type can say is held in ``__post_init__``, which raises ``ValueError``.
+    """

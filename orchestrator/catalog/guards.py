@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from orchestrator.catalog.fields import Unit, Words
-from orchestrator.catalog.yamlfile import Strict
+from orchestrator.catalog.fields import Strict, Unit, Words
 from orchestrator.engine.text_guards import Action
 
 Environment = Literal["ci", "local"]

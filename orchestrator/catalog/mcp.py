@@ -7,9 +7,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta, field
 
-from orchestrator.catalog.fields import Amount, Words
+from orchestrator.catalog.fields import Amount, Strict, Words
 from orchestrator.catalog.settings import LevelName
-from orchestrator.catalog.yamlfile import Strict
 
 NAME_AT_MOST = 64
 """Characters of a tool's name that every provider takes."""

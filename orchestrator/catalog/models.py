@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, to_builtins
 
-from orchestrator.catalog.fields import Amount, Count, Unit, Words
+from orchestrator.catalog.fields import Amount, Count, Strict, Unit, Words
 from orchestrator.catalog.layers import layered
 from orchestrator.catalog.source import Source, versions
-from orchestrator.catalog.yamlfile import Strict, tree, unknown
+from orchestrator.catalog.yamlfile import tree, unknown
 from orchestrator.catalog.yamltree import Node
 from orchestrator.engine.models import (
     HUMAN,

@@ -6,10 +6,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from orchestrator.catalog.fields import Count, Day, Words
+from orchestrator.catalog.fields import Count, Day, Strict, Words
 from orchestrator.catalog.layers import merged
 from orchestrator.catalog.source import Source
-from orchestrator.catalog.yamlfile import Strict
 from orchestrator.engine.models import PRICES_FILE, Price, Prices, Rates
 
 Dollars = Annotated[float, Meta(ge=0)]

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field, to_builtins
 
-from orchestrator.catalog.fields import Count, Unit, Words
+from orchestrator.catalog.fields import Count, Strict, Unit, Words
 from orchestrator.catalog.source import File
-from orchestrator.catalog.yamlfile import Strict, check, tree, unknown
+from orchestrator.catalog.yamlfile import check, tree, unknown
 from orchestrator.catalog.yamltree import Node
 from orchestrator.engine.canonical import digest
 from orchestrator.engine.types import Criterion, Group, LevelOf, Rubric

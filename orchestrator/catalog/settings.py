@@ -4,8 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from orchestrator.catalog.fields import Amount, Count, Unit, Words
-from orchestrator.catalog.yamlfile import Strict
+from orchestrator.catalog.fields import Amount, Count, Strict, Unit, Words
 from orchestrator.engine.types import Bounds, Level
 
 OFFLINE = "offline"

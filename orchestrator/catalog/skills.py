@@ -6,8 +6,9 @@ from typing import Annotated
 
 from msgspec import Meta, field, to_builtins
 
+from orchestrator.catalog.fields import Strict
 from orchestrator.catalog.source import File
-from orchestrator.catalog.yamlfile import Markdown, Strict, check, split, unknown
+from orchestrator.catalog.yamlfile import Markdown, check, split, unknown
 from orchestrator.engine.canonical import digest
 from orchestrator.engine.playbook import SECTIONS, sections, steps
 from orchestrator.engine.types import Skill

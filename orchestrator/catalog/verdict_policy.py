@@ -1,14 +1,10 @@
 """The verdict policy (``config/verdict.yaml``): what findings and checks mean for the verdict."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from msgspec import Meta
 
-from orchestrator.catalog.fields import Day, Unit, Words
-from orchestrator.catalog.yamlfile import Strict
-
-Severity = Literal["critical", "high", "medium", "low", "info"]
-_ORDER: tuple[Severity, ...] = ("critical", "high", "medium", "low", "info")
+from orchestrator.catalog.fields import SEVERITIES, Day, Severity, Strict, Unit, Words
 
 
 class CheckRule(Strict, frozen=True):
@@ -74,10 +70,10 @@ class VerdictPolicy(Strict, frozen=True):
     waivers: tuple[Waiver, ...]
 
     def __post_init__(self) -> None:
-        if _ORDER.index(self.block_at) > _ORDER.index(self.needs_changes_at):
+        if SEVERITIES.index(self.block_at) > SEVERITIES.index(self.needs_changes_at):
             raise ValueError(
                 f"block_at ({self.block_at}) may not be milder than "
-                f"needs_changes_at ({self.needs_changes_at}); severities: {', '.join(_ORDER)}"
+                f"needs_changes_at ({self.needs_changes_at}); severities: {', '.join(SEVERITIES)}"
             )
         names = [check.name for check in self.required_checks]
         twice = sorted({name for name in names if names.count(name) > 1})

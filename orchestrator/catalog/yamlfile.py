@@ -32,13 +32,6 @@ _EXPECTED = re.compile(
 )
 
 
-class Strict(Struct, frozen=True, forbid_unknown_fields=True):
-    """Base of a data file's models: unknown keys are faults and nothing is coerced; frozen.
-
-    What no type can say is held in ``__post_init__``, which raises ``ValueError``.
-    """
-
-
 class Markdown(Struct, frozen=True):
     """A Markdown file with front matter.
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from textwrap import dedent
 
+from orchestrator.catalog.fields import SEVERITIES
 from orchestrator.report.page import Page, clip, plural
 from orchestrator.report.safe import code_lines, file_name, sentence, visible
-from orchestrator.review.verdict import SEVERITIES, Finding, Verdict
+from orchestrator.review.verdict import Finding, Verdict, severity_counts
 
 MOST_FINDINGS = 50
 MOST_OTHERS = 10
@@ -24,10 +25,8 @@ def open_findings(verdict: Verdict) -> list[Finding]:
 
 
 def count_by_severity(findings: Iterable[Finding]) -> str:
-    """``1 critical, 3 low``; empty for none."""
-    counts = dict.fromkeys(SEVERITIES, 0)
-    for finding in findings:
-        counts[finding.severity] += 1
+    """``1 critical, 3 low``, of those that count; empty for none."""
+    counts = severity_counts(findings)
     return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
 
 

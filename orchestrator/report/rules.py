@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
+from orchestrator.catalog.fields import SEVERITIES
 from orchestrator.review.rules import Rule
-from orchestrator.review.verdict import SEVERITIES
 
 HEAD = """\
 # Findings

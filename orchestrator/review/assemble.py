@@ -22,7 +22,6 @@ from orchestrator.review.crew import led
 from orchestrator.review.decision import decide
 from orchestrator.review.guarding import rulings, without_secrets
 from orchestrator.review.next_steps import next_actions, next_human_action
-from orchestrator.review.synthesis import severity_counts
 from orchestrator.review.verdict import (
     AgentReport,
     ChangeRef,
@@ -32,6 +31,7 @@ from orchestrator.review.verdict import (
     Score,
     Stop,
     Verdict,
+    severity_counts,
 )
 from orchestrator.review.verdict_account import Usage
 

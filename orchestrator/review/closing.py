@@ -14,11 +14,12 @@ from typing import Annotated
 from msgspec import Meta
 from msgspec.structs import replace
 
+from orchestrator.catalog.fields import Strict
 from orchestrator.engine.ladder import Task
 from orchestrator.engine.team import run_task
 from orchestrator.guards.claims import ClaimGuard, Rule
 from orchestrator.review.case import Case
-from orchestrator.review.contracts import Form, as_form
+from orchestrator.review.contracts import as_form
 from orchestrator.review.planning import brief
 from orchestrator.review.schemas import inlined
 from orchestrator.review.verdict import Finding, Rejected, Verdict
@@ -45,7 +46,7 @@ do not change it. Say of no check that it passed unless it is listed as passed. 
 _ID = re.compile(r"\b[FR]\d+\b")
 
 
-class Summary(Form, frozen=True):
+class Summary(Strict, frozen=True):
     """The lead's summary."""
 
     summary: Annotated[str, Meta(min_length=1, description="three to five plain sentences")]

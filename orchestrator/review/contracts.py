@@ -6,25 +6,18 @@ What a report says is a claim. Code holds it against the change before it counts
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
-from msgspec import Meta, Struct, convert, field
+from msgspec import Meta, convert, field
 
-from orchestrator.catalog.fields import Unit
+from orchestrator.catalog.fields import Severity, Strict, Unit
 from orchestrator.engine.types import Json
 from orchestrator.review.schemas import inlined
-from orchestrator.review.verdict import Severity
 
-F = TypeVar("F", bound="Form")
+F = TypeVar("F", bound=Strict)
 
 Line = Annotated[int, Meta(ge=1, le=1_000_000_000_000_000)]
-Weakness = Annotated[int, Meta(ge=0, le=1_000_000)]
-"""A number of the Common Weakness Enumeration."""
 
 
-class Form(Struct, frozen=True, forbid_unknown_fields=True):
-    """Base of all forms: closed, so that nothing slips in under a name we do not read."""
-
-
-class PlannedTask(Form, frozen=True):
+class PlannedTask(Strict, frozen=True):
     """A scope for one specialist."""
 
     agent: str
@@ -32,21 +25,21 @@ class PlannedTask(Form, frozen=True):
     why: str = ""
 
 
-class PlannedSkip(Form, frozen=True):
+class PlannedSkip(Strict, frozen=True):
     """A changed file that no specialist is given, and why."""
 
     path: str
     why: str
 
 
-class Question(Form, frozen=True):
+class Question(Strict, frozen=True):
     """What the change leaves open. A blocking one stops the review until a person answers."""
 
     question: str
     blocking: bool = False
 
 
-class Plan(Form, frozen=True, kw_only=True):
+class Plan(Strict, frozen=True, kw_only=True):
     """The lead's report."""
 
     summary: str = ""
@@ -56,7 +49,7 @@ class Plan(Form, frozen=True, kw_only=True):
     open_questions: list[Question] = field(default_factory=list)
 
 
-class Citation(Form, frozen=True):
+class Citation(Strict, frozen=True):
     """Where it can be seen. Code looks the quotation up; what does not stand there counts not."""
 
     source: Annotated[
@@ -70,7 +63,7 @@ class Citation(Form, frozen=True):
     quote: Annotated[str, Meta(description="text that stands there, letter for letter")]
 
 
-class Link(Form, frozen=True):
+class Link(Strict, frozen=True):
     """A line of the change that makes something a defect elsewhere."""
 
     path: str
@@ -78,7 +71,7 @@ class Link(Form, frozen=True):
     removed: Annotated[bool, Meta(description="the line is one of base that is taken away")] = False
 
 
-class ReportedFinding(Form, frozen=True):
+class ReportedFinding(Strict, frozen=True):
     """One defect as a specialist reports it. ``fingerprint`` names one that a tool proved."""
 
     path: str
@@ -107,7 +100,7 @@ class ReportedFinding(Form, frozen=True):
     ] = None
 
 
-class ReportedObjection(Form, frozen=True):
+class ReportedObjection(Strict, frozen=True):
     """An argument that a finding is no defect. It is kept beside the finding; code decides whether
     it sets the finding aside."""
 
@@ -116,7 +109,7 @@ class ReportedObjection(Form, frozen=True):
     evidence: Annotated[list[Citation], Meta(min_length=1)]
 
 
-class ReportedGap(Form, frozen=True):
+class ReportedGap(Strict, frozen=True):
     """What could not be looked at."""
 
     why: str
@@ -124,7 +117,7 @@ class ReportedGap(Form, frozen=True):
     tool: str = ""
 
 
-class SpecialistReport(Form, frozen=True):
+class SpecialistReport(Strict, frozen=True):
     """A specialist's report."""
 
     summary: str = ""
@@ -134,7 +127,7 @@ class SpecialistReport(Form, frozen=True):
     gaps: list[ReportedGap] = field(default_factory=list)
 
 
-class JudgedCriterion(Form, frozen=True, kw_only=True):
+class JudgedCriterion(Strict, frozen=True, kw_only=True):
     """A judge's score for one criterion; null abstains, and so does one without evidence."""
 
     id: str
@@ -148,7 +141,7 @@ class JudgedCriterion(Form, frozen=True, kw_only=True):
     ] = field(default_factory=list)
 
 
-class JudgeReport(Form, frozen=True):
+class JudgeReport(Strict, frozen=True):
     """The judge's report."""
 
     criteria: Annotated[
@@ -156,7 +149,7 @@ class JudgeReport(Form, frozen=True):
     ]
 
 
-FORMS: Mapping[str, type[Form]] = {
+FORMS: Mapping[str, type[Strict]] = {
     "plan": Plan,
     "report": SpecialistReport,
     "score": JudgeReport,

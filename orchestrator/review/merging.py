@@ -13,16 +13,15 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from orchestrator.catalog.fields import SEVERITIES, Severity
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.review.decision import weight
 from orchestrator.review.verdict import (
-    SEVERITIES,
     Cause,
     Evidence,
     Finding,
     Objection,
     Reported,
-    Severity,
 )
 
 ALIKE = 0.75

@@ -9,13 +9,12 @@ from typing import Annotated
 
 from msgspec import Meta, field, to_builtins
 
+from orchestrator.catalog.fields import Severity, Strict
 from orchestrator.catalog.layers import read_all
 from orchestrator.catalog.source import Source
-from orchestrator.catalog.yamlfile import Strict
 from orchestrator.engine.canonical import digest
 from orchestrator.errors import ConfigError
 from orchestrator.review.places import Place
-from orchestrator.review.verdict import Severity
 
 FOLDER = "config/rules"
 

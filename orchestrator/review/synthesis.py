@@ -19,11 +19,9 @@ from orchestrator.review.merging import GRAVITY, Defect, Word, finding, gravity,
 from orchestrator.review.rules import RuleTable
 from orchestrator.review.session import Session
 from orchestrator.review.verdict import (
-    SEVERITIES,
     Checked,
     Finding,
     Rejected,
-    Severity,
     Skipped,
 )
 
@@ -199,11 +197,3 @@ def _rejected(found: Finding, number: int) -> Finding:
 
 def _order(found: Finding) -> tuple[Any, ...]:
     return gravity({name: getattr(found, name) for name in GRAVITY})
-
-
-def severity_counts(findings: Iterable[Finding]) -> dict[Severity, int]:
-    """Open findings by severity, gravest first."""
-    counts = dict.fromkeys(SEVERITIES, 0)
-    for one in findings:
-        counts[one.severity] += one.state == "open"
-    return counts

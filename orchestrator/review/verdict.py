@@ -3,24 +3,23 @@
 These models are the published JSON Schema (``diffcourt schema verdict``).
 """
 
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from orchestrator.catalog.fields import Unit
+from orchestrator.catalog.fields import SEVERITIES, Severity, Strict, Unit
 from orchestrator.review.schemas import schema_of
-from orchestrator.review.verdict_account import Doc, Escalation, GuardRuling, HumanQuestion, Usage
+from orchestrator.review.verdict_account import Escalation, GuardRuling, HumanQuestion, Usage
 
 SCHEMA_VERSION: Literal["1.0"] = "1.0"
 
-Severity = Literal["critical", "high", "medium", "low", "info"]
 Outcome = Literal["merge", "needs_changes", "block"]
 StopReason = Literal["done", "budget", "stagnation", "human"]
-SEVERITIES: tuple[Severity, ...] = ("critical", "high", "medium", "low", "info")
 OUTCOMES: tuple[Outcome, ...] = ("merge", "needs_changes", "block")
 
 
-class ChangeRef(Doc, frozen=True):
+class ChangeRef(Strict, frozen=True):
     """What was reviewed."""
 
     base: str
@@ -31,14 +30,14 @@ class ChangeRef(Doc, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-class Evidence(Doc, frozen=True):
+class Evidence(Strict, frozen=True):
     """Why a finding is believed."""
 
     quote: Annotated[str, Meta(description="the text at the cited lines of head, secrets redacted")]
     tool_calls: Annotated[tuple[str, ...], Meta(description="ids of the calls that showed it")]
 
 
-class Reported(Doc, frozen=True):
+class Reported(Strict, frozen=True):
     """One reporter's word on a defect that several reported."""
 
     by: str
@@ -49,7 +48,7 @@ class Reported(Doc, frozen=True):
     detail: str = ""
 
 
-class Objection(Doc, frozen=True):
+class Objection(Strict, frozen=True):
     """An agent's argument that a finding is no defect."""
 
     by: str
@@ -60,7 +59,7 @@ class Objection(Doc, frozen=True):
     ]
 
 
-class Cause(Doc, frozen=True):
+class Cause(Strict, frozen=True):
     """The line of the change that makes something a defect elsewhere."""
 
     path: str
@@ -68,7 +67,7 @@ class Cause(Doc, frozen=True):
     removed: Annotated[bool, Meta(description="the line is one of base that is taken away")] = False
 
 
-class Finding(Doc, frozen=True, kw_only=True):
+class Finding(Strict, frozen=True, kw_only=True):
     """One defect that the change brings in."""
 
     id: Annotated[str, Meta(description="F1, F2, ... in the order of the report")]
@@ -109,7 +108,7 @@ class Finding(Doc, frozen=True, kw_only=True):
         return bool(self.objections) or (reasoned and len(severities) > 1)
 
 
-class Rejected(Doc, frozen=True):
+class Rejected(Strict, frozen=True):
     """A finding that does not count, and why: marked, not dropped."""
 
     finding: Finding
@@ -125,7 +124,7 @@ class Rejected(Doc, frozen=True):
     argued_by: tuple[str, ...] = ()
 
 
-class Checked(Doc, frozen=True):
+class Checked(Strict, frozen=True):
     """A changed file and what looked at it."""
 
     path: str
@@ -133,7 +132,7 @@ class Checked(Doc, frozen=True):
     tool_calls: tuple[str, ...]
 
 
-class Skipped(Doc, frozen=True, kw_only=True):
+class Skipped(Strict, frozen=True, kw_only=True):
     """A changed file, or a part of its review, that did not happen."""
 
     path: str
@@ -144,7 +143,7 @@ class Skipped(Doc, frozen=True, kw_only=True):
     ]
 
 
-class RequiredCheck(Doc, frozen=True):
+class RequiredCheck(Strict, frozen=True):
     """A check that must have run for the verdict to be complete."""
 
     name: str
@@ -152,7 +151,7 @@ class RequiredCheck(Doc, frozen=True):
     detail: str = ""
 
 
-class CriterionScore(Doc, frozen=True):
+class CriterionScore(Strict, frozen=True):
     """One line of the rubric."""
 
     id: str
@@ -168,7 +167,7 @@ class CriterionScore(Doc, frozen=True):
     ] = ()
 
 
-class Score(Doc, frozen=True):
+class Score(Strict, frozen=True):
     """The judge's score of the review (not of the change)."""
 
     total: Unit | None
@@ -176,7 +175,7 @@ class Score(Doc, frozen=True):
     criteria: tuple[CriterionScore, ...]
 
 
-class Stop(Doc, frozen=True, kw_only=True):
+class Stop(Strict, frozen=True, kw_only=True):
     """Why the run ended."""
 
     reason: StopReason
@@ -185,7 +184,7 @@ class Stop(Doc, frozen=True, kw_only=True):
     next_human_action: str
 
 
-class AgentReport(Doc, frozen=True):
+class AgentReport(Strict, frozen=True):
     """One agent's own report in the same terms."""
 
     agent: str
@@ -199,7 +198,7 @@ class AgentReport(Doc, frozen=True):
     tool_calls: Annotated[int, Meta(ge=0)] = 0
 
 
-class Iteration(Doc, frozen=True):
+class Iteration(Strict, frozen=True):
     """One round of Plan to Evaluate."""
 
     number: Annotated[int, Meta(ge=1)]
@@ -210,14 +209,14 @@ class Iteration(Doc, frozen=True):
     decision: str
 
 
-class Artifact(Doc, frozen=True):
+class Artifact(Strict, frozen=True):
     """A file the run left behind."""
 
     name: str
     path: str
 
 
-class Provenance(Doc, frozen=True, kw_only=True):
+class Provenance(Strict, frozen=True, kw_only=True):
     """What decided: with these equal, the verdict is equal."""
 
     version: str
@@ -230,7 +229,7 @@ class Provenance(Doc, frozen=True, kw_only=True):
     journal_length: int = 0
 
 
-class Verdict(Doc, frozen=True, kw_only=True):
+class Verdict(Strict, frozen=True, kw_only=True):
     """The verdict document, schema version 1."""
 
     schema_version: Literal["1.0"] = SCHEMA_VERSION
@@ -272,6 +271,14 @@ class Verdict(Doc, frozen=True, kw_only=True):
     digest: Annotated[
         str, Meta(description="SHA-256 of the canonical document, volatile fields left out")
     ] = ""
+
+
+def severity_counts(findings: Iterable[Finding]) -> dict[Severity, int]:
+    """Open findings by severity, gravest first."""
+    counts = dict.fromkeys(SEVERITIES, 0)
+    for one in findings:
+        counts[one.severity] += one.state == "open"
+    return counts
 
 
 def json_schema() -> dict[str, Any]:

@@ -2,16 +2,13 @@
 
 from typing import Annotated
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, field
 
+from orchestrator.catalog.fields import Strict
 from orchestrator.engine.text_guards import Action
 
 
-class Doc(Struct, frozen=True, forbid_unknown_fields=True):
-    """Base of every part: unknown keys are errors, instances are frozen."""
-
-
-class GuardRuling(Doc, frozen=True):
+class GuardRuling(Strict, frozen=True):
     """What a guard did about something that it found."""
 
     layer: Annotated[str, Meta(description="input, tool or output")]
@@ -22,7 +19,7 @@ class GuardRuling(Doc, frozen=True):
     count: Annotated[int, Meta(ge=1, description="how often")] = 1
 
 
-class Usage(Doc, frozen=True):
+class Usage(Strict, frozen=True):
     """What the run used."""
 
     iterations: int = 0
@@ -50,7 +47,7 @@ class Usage(Doc, frozen=True):
     ] = ()
 
 
-class Escalation(Doc, frozen=True):
+class Escalation(Strict, frozen=True):
     """One step of an agent up the ladder of models, and why."""
 
     agent: str
@@ -60,7 +57,7 @@ class Escalation(Doc, frozen=True):
     why: str
 
 
-class HumanQuestion(Doc, frozen=True):
+class HumanQuestion(Strict, frozen=True):
     """What a person was asked; the run waits while there is no answer."""
 
     name: Annotated[str, Meta(description="what diffcourt resume --to takes")]

@@ -2,10 +2,10 @@
 
 import pytest
 
+from orchestrator.catalog.fields import Strict
 from orchestrator.catalog.layers import merged, read_all
 from orchestrator.catalog.source import Source, overlay, shipped
 from orchestrator.catalog.verdict_policy import VerdictPolicy
-from orchestrator.catalog.yamlfile import Strict
 from orchestrator.errors import ConfigError
 
 

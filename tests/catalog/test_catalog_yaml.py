@@ -8,6 +8,7 @@ import pytest
 from msgspec import Meta, field
 
 from orchestrator.catalog import yamlevents
+from orchestrator.catalog.fields import Strict
 from orchestrator.catalog.guards import GuardsFile
 from orchestrator.catalog.mcp import McpFile
 from orchestrator.catalog.models import ModelsFile
@@ -16,7 +17,7 @@ from orchestrator.catalog.rubrics import RubricFile
 from orchestrator.catalog.settings import Settings, ToolPolicy
 from orchestrator.catalog.source import latest, shipped
 from orchestrator.catalog.verdict_policy import VerdictPolicy
-from orchestrator.catalog.yamlfile import Strict, check, read, split, tree
+from orchestrator.catalog.yamlfile import check, read, split, tree
 from orchestrator.errors import ConfigError
 from orchestrator.review.rules import RuleFile
 

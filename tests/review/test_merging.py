@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from orchestrator.catalog.fields import SEVERITIES
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.review.decision import weight
 from orchestrator.review.merging import Word, finding, merge
-from orchestrator.review.verdict import SEVERITIES, Finding
+from orchestrator.review.verdict import Finding
 
 POLICY = VerdictPolicy(
     block_at="critical",
