@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,16 +9,13 @@ from typing import Any
 import anyio
 
 from orchestrator.app import state
-from orchestrator.app.keys import signing_key
 from orchestrator.app.person import this_person
 from orchestrator.engine.approvals import VALID_SECONDS, Decision, decide, waiting
-from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.engine.types import Json
 from orchestrator.errors import InputError
 from orchestrator.review.change.git import Git
 from orchestrator.stores.base import RunStore
-from orchestrator.stores.holder import this_process
 
 
 async def head_now(options: Mapping[str, Any], reviewed: str) -> str:
@@ -43,11 +39,10 @@ def asked(repo: Path | None, run_id: str) -> dict[str, Mapping[str, Json]]:
     """
 
     async def look(store: RunStore, run: RunMeta) -> dict[str, Mapping[str, Json]]:
-        async with _journal(store, run) as journal:
+        async with state.open_writing(store, run.run_id) as journal:
             return waiting(journal)
 
-    with state.open_store(state.home(repo)) as store:
-        run = state.resolve(run_id, anyio.run(store.runs))
+    with state.open_run(state.home(repo), run_id) as (store, run):
         return anyio.run(look, store, run)
 
 
@@ -65,7 +60,7 @@ def say(
     """
 
     async def work(store: RunStore, run: RunMeta) -> Decision:
-        async with _journal(store, run) as journal:
+        async with state.open_writing(store, run.run_id) as journal:
             call_asked = waiting(journal).get(call)
             if call_asked is not None:
                 reviewed = str(call_asked["world"])
@@ -81,11 +76,5 @@ def say(
             await journal.flush()
             return decision
 
-    with state.open_store(state.home(repo)) as store:
-        run = state.resolve(run_id, anyio.run(store.runs))
+    with state.open_run(state.home(repo), run_id) as (store, run):
         return anyio.run(work, store, run)
-
-
-def _journal(store: RunStore, run: RunMeta) -> Any:
-    key, holder = signing_key(os.environ), this_process()
-    return open_journal(run.run_id, store, SystemClock(), holder=holder, key=key)

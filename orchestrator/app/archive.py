@@ -21,9 +21,9 @@ import anyio
 
 from orchestrator.app import state
 from orchestrator.app.listing import timeline
-from orchestrator.app.service import VERDICT
 from orchestrator.app.state import PATCH
 from orchestrator.app.types import ReviewOptions, TimelineEntry
+from orchestrator.app.waiting import VERDICT
 from orchestrator.engine.log import GENESIS, verify
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.engine.types import Json

@@ -15,16 +15,13 @@ from msgspec.structs import replace
 from orchestrator.app import state
 from orchestrator.app.keys import checking_keys
 from orchestrator.app.trail import Trail, acts
-from orchestrator.app.waiting import WAITING
+from orchestrator.app.waiting import VERDICT, WAITING
 from orchestrator.engine.audit import Anchor, Examination, Fault, examine
 from orchestrator.engine.canonical import canonical
 from orchestrator.engine.log import verify as check_chain
 from orchestrator.engine.ports import Row
 from orchestrator.engine.seal import SealKey
 from orchestrator.errors import InputError, StoreError
-
-VERDICT = "verdict"
-"""The key of the verdict's row, as ``app.service`` has it, which takes half a second to import."""
 
 
 class Verified(Struct, frozen=True):
@@ -63,8 +60,7 @@ def verify(
     """
     known = checking_keys(os.environ, keys)
     document = _document(verdict) if verdict else None
-    with state.open_store(state.home(repo)) as store:
-        run = state.resolve(name, anyio.run(store.runs))
+    with state.open_run(state.home(repo), name) as (store, run):
         rows = anyio.run(store.rows, run.run_id)
     if document is not None:
         anchor = _anchor(document, run.run_id)
@@ -134,8 +130,7 @@ def trail(repo: Path | None, name: str) -> Trail:
         RunNotFound: there is no such run.
         StoreError: the journal cannot be read, or was altered.
     """
-    with state.open_store(state.home(repo)) as store:
-        run = state.resolve(name, anyio.run(store.runs))
+    with state.open_run(state.home(repo), name) as (store, run):
         rows = anyio.run(store.rows, run.run_id)
     check_chain(rows)
     return Trail(run.run_id, tuple(acts(rows)))

@@ -15,9 +15,8 @@ from msgspec import convert
 
 from orchestrator.app import state
 from orchestrator.app.policy import on_disk
-from orchestrator.app.service import VERDICT
 from orchestrator.app.types import CatalogListing, RunInfo, Shown, TimelineEntry
-from orchestrator.app.waiting import waiting
+from orchestrator.app.waiting import VERDICT, waiting
 from orchestrator.catalog.catalog import load, problems
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import ConfigError

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from orchestrator.app.mcp_servers import connector
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.mcp import ServerEntry, tool_name
-from orchestrator.catalog.settings import Settings, ToolOverride, ToolPolicy
+from orchestrator.catalog.settings import OFFLINE, Settings, ToolOverride, ToolPolicy
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.playbook import steps
 from orchestrator.engine.ports import Tool
@@ -24,6 +24,7 @@ from orchestrator.engine.tasks import task_group
 from orchestrator.engine.types import AgentSpec, Json, Level
 from orchestrator.errors import InputError
 from orchestrator.mcp.types import Grant, Server
+from orchestrator.review.crew import crew
 
 if TYPE_CHECKING:
     from orchestrator.mcp.link import Link
@@ -99,18 +100,21 @@ async def _offered(links: Sequence[Link], journal: Journal) -> list[Tool]:
 
 def _wanted(catalog: Catalog, settings: Settings) -> frozenset[str]:
     """Tools that an agent of this review could call: offline, those that its playbooks name."""
-    names = [settings.lead, *settings.specialists] if settings.pattern == "team" else []
-    names += [settings.single] if settings.pattern == "single" else []
-    names += ["judge"] if settings.judge else []
-    agents = [catalog.agents[name] for name in names]
-    offline = settings.provider == "offline"
+    offline = settings.provider == OFFLINE
     return frozenset(
-        tool for agent in agents for tool in (_steps(agent) if offline else agent.tools)
+        tool
+        for agent in crew(catalog, settings)
+        for tool in (_steps(agent) if offline else agent.tools)
     )
 
 
 def _steps(agent: AgentSpec) -> Iterable[str]:
     return (name for skill in agent.skills for step in steps(skill.text) for name in step.names)
+
+
+def allowed(environment: Mapping[str, str]) -> frozenset[str]:
+    """The servers that whoever runs the review lets start."""
+    return frozenset(word.strip() for word in environment.get(ALLOWED, "").split(","))
 
 
 def server_of(
@@ -122,7 +126,6 @@ def server_of(
     environment: Mapping[str, str],
 ) -> Server:
     """A server as its adapter wants it: limits, tags and permissions are ours."""
-    allowed = {word.strip() for word in environment.get(ALLOWED, "").split(",")}
     refused = f"it may not start here; to let it, set {ALLOWED}={name}"
     more = frozenset() if entry.is_local else frozenset({NETWORK})
     grants = tuple(
@@ -138,7 +141,9 @@ def server_of(
         for remote, tool in entry.tools.items()
     )
     connect = connector(entry, repo or Path(), environment)
-    return Server(name, connect, grants, entry.start, "" if name in allowed else refused)
+    return Server(
+        name, connect, grants, entry.start, "" if name in allowed(environment) else refused
+    )
 
 
 def _own(policy: ToolPolicy, tool: str) -> ToolOverride:

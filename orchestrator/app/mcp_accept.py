@@ -12,7 +12,7 @@ from typing import Any, Literal
 import anyio
 from msgspec import Struct, to_builtins
 
-from orchestrator.app.mcp import ALLOWED, server_of
+from orchestrator.app.mcp import ALLOWED, allowed, server_of
 from orchestrator.app.policy import on_disk
 from orchestrator.catalog.catalog import MCP, TOOLS
 from orchestrator.catalog.layers import merged
@@ -74,12 +74,12 @@ def configured(repo: Path | None) -> list[Configured]:
     Raises:
         ConfigError: a fault in ``config/mcp.yaml``.
     """
-    allowed = {word.strip() for word in os.environ.get(ALLOWED, "").split(",")}
+    startable = allowed(os.environ)
     return [
         Configured(
             name,
             entry.url or shlex.join(entry.command),
-            name in allowed,
+            name in startable,
             [
                 (tool_name(name, remote), f"{tool.level}, {'pinned' if tool.pin else 'no pin yet'}")
                 for remote, tool in entry.tools.items()
@@ -156,10 +156,7 @@ def _document(
 
     usable = {tool.name for tool in seen if tool.state in {"accepted", "new", "changed"}}
     tools = {
-        remote: {
-            **to_builtins(tool),
-            "pin": pin_of(listed[remote]),
-        }
+        remote: {**to_builtins(tool), "pin": pin_of(listed[remote])}
         for remote, tool in entry.tools.items()
         if tool_name(name, remote) in usable
     }

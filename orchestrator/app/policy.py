@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Literal
 
-from orchestrator.catalog.source import Source, overlay, shipped
+from orchestrator.catalog.fields import Environment
+from orchestrator.catalog.source import OVERLAY, Source, overlay, shipped
+from orchestrator.resources import FOLDERS
 from orchestrator.review.change.blobs import Blobs
 from orchestrator.review.change.contents import listing
 from orchestrator.review.change.git import Git
 from orchestrator.review.change.types import Change
 from orchestrator.sandbox.paths import Beneath
 
-FOLDER = ".diffcourt"
-FOLDERS = ("agents", "skills_catalog", "rubrics", "config")
 TIER = "DIFFCOURT_TIER"
 """Environment variable: who the change's author counts as, of the tiers in config/guards.yaml."""
 
 
-def environment() -> Literal["ci", "local"]:
+def environment() -> Environment:
     """Where this runs: CI systems say so."""
     return "ci" if os.environ.get("CI") else "local"
 
@@ -34,9 +33,9 @@ async def sources(change: Change) -> list[Source]:
     if change.policy_commit is None:
         return [shipped()]
     git = Git.of(change)
-    entries = await listing(git, change.policy_commit, FOLDER)
+    entries = await listing(git, change.policy_commit, OVERLAY)
     wanted = {
-        path.removeprefix(f"{FOLDER}/"): blob
+        path.removeprefix(f"{OVERLAY}/"): blob
         for path, (mode, blob) in entries.items()
         if mode.startswith("100") and _is_policy(path)
     }
@@ -44,22 +43,22 @@ async def sources(change: Change) -> list[Source]:
         return [shipped()]
     async with Blobs(git) as blobs:
         files = {path: await blobs.read(blob) for path, blob in wanted.items()}
-    return [shipped(), overlay(FOLDER, files)]
+    return [shipped(), overlay(OVERLAY, files)]
 
 
 def _is_policy(path: str) -> bool:
     parts = path.split("/")
-    return len(parts) > 2 and parts[0] == FOLDER and parts[1] in FOLDERS
+    return len(parts) > 2 and parts[0] == OVERLAY and parts[1] in FOLDERS
 
 
 def on_disk(root: Path) -> list[Source]:
     """The layers as they lie in a work tree: for checking them before they are committed."""
     root = root.resolve()
-    found = [os.fspath(path.relative_to(root)) for path in sorted((root / FOLDER).rglob("*"))]
+    found = [os.fspath(path.relative_to(root)) for path in sorted((root / OVERLAY).rglob("*"))]
     with Beneath(root) as top:
         files = {
-            path.removeprefix(f"{FOLDER}/"): top.read(path)
+            path.removeprefix(f"{OVERLAY}/"): top.read(path)
             for path in found
             if _is_policy(path) and top.is_file(path)
         }
-    return [shipped(), overlay(FOLDER, files)] if files else [shipped()]
+    return [shipped(), overlay(OVERLAY, files)] if files else [shipped()]

@@ -23,8 +23,8 @@ from orchestrator.app.casework import adjusted
 from orchestrator.app.policy import environment, sources, tier
 from orchestrator.app.pool import new_pool
 from orchestrator.app.providers import serve
-from orchestrator.app.service import VERDICT
 from orchestrator.app.types import ReviewOptions
+from orchestrator.app.waiting import VERDICT
 from orchestrator.engine import machine
 from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.events import ignore
@@ -160,7 +160,7 @@ async def _replayed(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[Case, 
     if known is None or taken_in is None:
         raise StoreError("it has no verdict yet; finish it: diffcourt resume")
     verdict, change = convert(known, Verdict), wire.from_json(taken_in)
-    options = _options(run)
+    options = ReviewOptions.of_meta(run.meta["options"], None)
     opening = Opening(
         sources=await sources(change),
         adjust=partial(adjusted, options),
@@ -175,12 +175,6 @@ async def _replayed(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[Case, 
         await machine.run(FLOW, case, journal, ignore)
         _same(case.scorecard, verdict)
         yield case, verdict
-
-
-def _options(run: RunMeta) -> ReviewOptions:
-    given = {**run.meta["options"], "repo": None, "diff": None}
-    given.pop("has_diff")
-    return ReviewOptions(**given)
 
 
 def _same(card: Scorecard | None, verdict: Verdict) -> None:

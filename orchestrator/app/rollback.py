@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import anyio
 
 from orchestrator.app import state
-from orchestrator.app.keys import signing_key
 from orchestrator.app.person import this_person
-from orchestrator.engine.journal import open_journal
-from orchestrator.engine.ports import RunMeta, SystemClock
+from orchestrator.engine.ports import RunMeta
 from orchestrator.errors import InputError
 from orchestrator.sandbox.rollback import FileRollback
 from orchestrator.stores.base import RunStore
-from orchestrator.stores.holder import this_process
 
 NOTE = "rollback/"
 
@@ -49,11 +45,8 @@ def take_back(
         chosen = kept[::-1] if call is None else [call]
         if not chosen:
             raise InputError("no call of this run changed files that could be put back")
-        key, holder = signing_key(os.environ), this_process()
         done: dict[str, list[str]] = {}
-        async with open_journal(
-            run.run_id, store, SystemClock(), holder=holder, key=key
-        ) as journal:
+        async with state.open_writing(store, run.run_id) as journal:
             for ref in chosen:
                 done[ref] = files.restore(ref, force=force)
                 who = this_person()
@@ -62,6 +55,5 @@ def take_back(
             await journal.flush()
         return done
 
-    with state.open_store(folder) as store:
-        run = state.resolve(run_id, anyio.run(store.runs))
+    with state.open_run(folder, run_id) as (store, run):
         return anyio.run(work, store, run)

@@ -18,13 +18,13 @@ from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
 from orchestrator.app import state, waiting
-from orchestrator.app.keys import signing_key
 from orchestrator.app.policy import sources
 from orchestrator.app.pool import new_pool
 from orchestrator.app.secrets import redactor
 from orchestrator.app.types import Answer, ReviewOptions, Run
+from orchestrator.app.waiting import VERDICT
 from orchestrator.engine.events import Event, Observer
-from orchestrator.engine.journal import Journal, open_journal
+from orchestrator.engine.journal import Journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.records import Done
 from orchestrator.engine.redaction import Redactor
@@ -34,12 +34,10 @@ from orchestrator.review.change import wire
 from orchestrator.review.change.intake import from_refs, from_worktree
 from orchestrator.review.change.types import Change
 from orchestrator.sandbox.worker import WorkerPool
-from orchestrator.stores.holder import this_process
 
 if TYPE_CHECKING:
     from orchestrator.review.verdict import Verdict
 
-VERDICT = "verdict"
 BACKEND = "asyncio"
 
 
@@ -109,12 +107,10 @@ def resume(
         InputError: nothing waits for this answer.
     """
     folder = state.home(repo)
-    with state.open_store(folder) as store:
-        found = state.resolve(run_id, anyio.run(store.runs, backend=backend))
-        given: dict[str, Any] = {**found.meta["options"]}
-        given["diff"] = state.kept_patch(folder, found.run_id) if given.pop("has_diff") else None
-        given["repo"] = Path(given["repo"]) if given["repo"] else None
-        options, workers = ReviewOptions(**given), pool or new_pool()
+    with state.open_run(folder, run_id) as (store, found):
+        kept = found.meta["options"]
+        diff = state.kept_patch(folder, found.run_id) if kept["has_diff"] else None
+        options, workers = ReviewOptions.of_meta(kept, diff), pool or new_pool()
         scratch = state.scratch(folder, found.run_id)
         run = Run(found.run_id, options, folder, scratch, store, workers, answer)
         return _sit(run, observer, _nothing, backend)
@@ -161,11 +157,8 @@ def _terminable() -> Iterator[None]:
 
 async def _work(run: Run, observer: Observer, begin: Callable[[], Any]) -> Verdict:
     await begin()
-    key, holder, redact = signing_key(os.environ), this_process(), redactor(os.environ)
-    observer = _discreet(observer, redact)
-    async with open_journal(
-        run.run_id, run.store, SystemClock(), holder=holder, key=key, redact=redact
-    ) as journal:
+    async with state.open_writing(run.store, run.run_id) as journal:
+        observer = _discreet(observer, journal.redact)
         if run.answer is not None:
             await waiting.record(journal, run.answer)
         known = journal.noted(VERDICT)
@@ -232,4 +225,4 @@ def _discreet(observer: Observer, redact: Redactor) -> Observer:
         agent, tool, key, detail = said
         observer(replace(event, agent=agent, tool=tool, key=key, detail=detail))
 
-    return tell if redact else observer
+    return tell

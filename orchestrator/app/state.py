@@ -11,18 +11,24 @@ import secrets
 import shutil
 import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from pathlib import Path
 
+import anyio
 from anyio import to_thread
 
-from orchestrator.engine.ports import RunMeta
+from orchestrator.app.keys import signing_key
+from orchestrator.app.secrets import redactor
+from orchestrator.catalog.source import OVERLAY, STATE_FOLDER
+from orchestrator.engine.journal import Journal, open_journal
+from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.errors import InputError, RunNotFound, StoreError
 from orchestrator.sandbox.paths import Beneath, create, read_beneath
 from orchestrator.stores.base import RunStore
+from orchestrator.stores.holder import this_process
 from orchestrator.stores.sqlite import SqliteStore
 
-STATE = Path(".diffcourt/state")
+STATE = Path(OVERLAY, STATE_FOLDER)
 JOURNAL = "journal.db"
 JUDGINGS = "judgings.db"  # what a judge was asked of runs that had ended
 LATEST = "latest"
@@ -97,6 +103,27 @@ def open_store(folder: Path) -> Iterator[RunStore]:
         yield store
     finally:
         store.close()
+
+
+@contextmanager
+def open_run(folder: Path, name: str) -> Iterator[tuple[RunStore, RunMeta]]:
+    """A run by its name, as ``resolve`` has it, and the store that it is in.
+
+    Raises:
+        RunNotFound, InputError, StoreError: as ``resolve`` and ``open_store``.
+    """
+    with open_store(folder) as store:
+        yield store, resolve(name, anyio.run(store.runs))
+
+
+def open_writing(store: RunStore, run_id: str) -> AbstractAsyncContextManager[Journal]:
+    """A run's journal, to be its one writer: signed, and without secrets, as the environment says.
+
+    Raises:
+        InputError: the key that the environment names cannot be used.
+    """
+    key, redact = signing_key(os.environ), redactor(os.environ)
+    return open_journal(run_id, store, SystemClock(), holder=this_process(), key=key, redact=redact)
 
 
 def _postgres(address: str) -> RunStore:

@@ -102,13 +102,11 @@ def _effect(
     asked = asked if isinstance(asked, dict) else {}
     who = str(asked.get("agent", HARNESS))
     level = str(request.get("level", ""))
-    what, authority = (
-        _what(start.key, asked),
-        _authority(asked, level, request.get("who") or "nobody known"),
-    )
-    if refusal is not None:
+    what, refused = _what(start.key, asked), refusal is not None
+    if refusal is None:
+        authority = _authority(asked, level, request.get("who") or "nobody known")
+    else:
         authority = str(refusal.get("code", ""))
-    refused = refusal is not None
     return Act(start.seq, start.at, start.key, who, what, level, authority, outcome, refused)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +51,13 @@ class ReviewOptions(Struct, frozen=True):
         told = {name: value for name, value in asdict(self).items() if name not in {"diff", "repo"}}
         repo = os.fspath(self.repo.absolute()) if self.repo else None
         return {**told, "repo": repo, "has_diff": self.diff is not None}
+
+    @classmethod
+    def of_meta(cls, meta: Mapping[str, Any], diff: bytes | None) -> ReviewOptions:
+        """The options from what the index kept of them, and the diff that lies beside it."""
+        given = {**meta, "diff": diff, "repo": Path(meta["repo"]) if meta["repo"] else None}
+        del given["has_diff"]
+        return cls(**given)
 
 
 class Answer(Struct, frozen=True):

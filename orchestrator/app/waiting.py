@@ -1,4 +1,4 @@
-"""A person's answer to what a run asked, and what a run that waits for one has come to so far."""
+"""What a run has come to: its last word, or so far, while it waits for a person's answer."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from orchestrator.engine.questions import answer
 
 if TYPE_CHECKING:  # it takes a tenth of a second, and looking at rows needs none of it
     from orchestrator.review.verdict import Verdict
+
+VERDICT = "verdict"
+"""The note under this key is a review's last word."""
 
 WAITING = "waiting/"
 """Notes under this key are what a review had come to, each time that it stopped for an answer."""
