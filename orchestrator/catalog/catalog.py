@@ -127,10 +127,11 @@ def _load(
     merged = [settings, policy, verdict, guards, prices, mcp]
     paths = [SETTINGS, TOOLS, VERDICT, GUARDS, PRICES_FILE, MCP]
     files = {MODELS_FILE: models, **{p: found[1] for p, found in zip(paths, merged, strict=True)}}
+    whole_agents, whole_skills, whole_rubrics = _whole(agents), _whole(skills), _whole(rubrics)
     return Catalog(
-        agents=(loaded_agents := _whole(agents)),
-        skills=(loaded_skills := _whole(skills)),
-        rubrics=(loaded_rubrics := _whole(rubrics)),
+        agents=whole_agents,
+        skills=whole_skills,
+        rubrics=whole_rubrics,
         settings=settings[1],
         tool_policy=policy[1],
         verdict_policy=verdict[1],
@@ -140,9 +141,9 @@ def _load(
         mcp=mcp[1],
         digests=MappingProxyType(
             {
-                **_item_digests("agents/{}.md", loaded_agents),
-                **_item_digests("skills_catalog/{}/SKILL.md", loaded_skills),
-                **_item_digests("rubrics/{}.yaml", loaded_rubrics),
+                **_item_digests("agents/{}.md", whole_agents),
+                **_item_digests("skills_catalog/{}/SKILL.md", whole_skills),
+                **_item_digests("rubrics/{}.yaml", whole_rubrics),
                 **{path: digest(to_builtins(file)) for path, file in files.items()},
             }
         ),

@@ -12,6 +12,9 @@ Unit = Annotated[float, Meta(ge=0, le=1)]
 Day = date
 """Written as 2027-06-30."""
 
+Environment = Literal["ci", "local"]
+"""Where a run takes place."""
+
 Severity = Literal["critical", "high", "medium", "low", "info"]
 SEVERITIES: tuple[Severity, ...] = ("critical", "high", "medium", "low", "info")
 """Gravest first."""

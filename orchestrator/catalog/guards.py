@@ -6,10 +6,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from orchestrator.catalog.fields import Strict, Unit, Words
+from orchestrator.catalog.fields import Environment, Strict, Unit, Words
 from orchestrator.engine.text_guards import Action
 
-Environment = Literal["ci", "local"]
 Layer = Literal["input", "tool", "output"]
 
 ANY: Collection[Action] = ("block", "warn", "modify", "off")

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from orchestrator.catalog.fields import Amount, Count, Strict, Unit, Words
+from orchestrator.catalog.fields import Amount, Count, Environment, Strict, Unit, Words
 from orchestrator.engine.types import Bounds, Level
 
 OFFLINE = "offline"
@@ -118,8 +118,8 @@ class Settings(Strict, frozen=True, kw_only=True):
         )
 
 
-class Environment(Strict, frozen=True):
-    """Where a run takes place; ``max_level`` is the most that any tool may do there."""
+class Ceiling(Strict, frozen=True):
+    """``max_level`` is the most that any tool may do in an environment."""
 
     max_level: LevelName
 
@@ -127,8 +127,8 @@ class Environment(Strict, frozen=True):
 class Environments(Strict, frozen=True):
     """The environments: ``ci`` has no person to ask, ``local`` has one."""
 
-    ci: Environment
-    local: Environment
+    ci: Ceiling
+    local: Ceiling
 
     def __post_init__(self) -> None:
         if self.ci.max_level == "irreversible":
@@ -196,7 +196,7 @@ class ToolPolicy(Strict, frozen=True):
     tools: dict[str, ToolOverride]
     sensitive: tuple[Words, ...]
 
-    def level(self, environment: Literal["ci", "local"]) -> Level:
+    def level(self, environment: Environment) -> Level:
         """The most that a tool may do in an environment."""
         where = self.environments.ci if environment == "ci" else self.environments.local
         return Level[where.max_level.upper()]
@@ -206,9 +206,7 @@ class ToolPolicy(Strict, frozen=True):
         access = self.agents.get(agent, Access())
         return tool not in access.deny and (access.allow is None or tool in access.allow)
 
-    def per_tool(
-        self, limit: Literal["per_run", "per_minute", "failures", "pause"]
-    ) -> dict[str, int]:
+    def per_tool(self, limit: PerTool) -> dict[str, int]:
         """One limit: tool → number, ``*`` for any other."""
         own = {name: value for name, tool in self.tools.items() if (value := getattr(tool, limit))}
         return {"*": getattr(self.limits, limit), **own}

@@ -7,7 +7,7 @@ out what they do not know and read NaN; these hold every event to what ``reply``
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from orchestrator.engine.types import Json
@@ -27,7 +27,6 @@ MAX_STREAM_BYTES = 64_000_000
 """Each event repeats some hundred bytes around a word."""
 
 Events = Sequence[dict[str, Json]]
-Fold = Callable[[Events], dict[str, Json]]
 
 _DONE = "[DONE]"
 _FIELDS = {"event", "id", "retry", ""}

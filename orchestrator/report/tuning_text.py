@@ -68,11 +68,6 @@ def render_evaluation(found: Evaluation, width: int = 80, colour: bool = False) 
     return "\n".join(lines) + "\n"
 
 
-def render_advice(advice: Advice, width: int = 80) -> str:
-    """Whether the labels can carry a change, ending in a newline."""
-    return "\n".join(_labels(Page(width), advice)) + "\n"
-
-
 def _or(value: Interval | None) -> str:
     return "n/a" if value is None else value.shown()
 

@@ -12,9 +12,10 @@ from msgspec import Struct, to_builtins
 
 from orchestrator.engine.framing import disarmed
 from orchestrator.engine.types import Json
+from orchestrator.review.change.contents import SideName
 from orchestrator.review.contracts import Citation, Link, ReportedFinding
 from orchestrator.review.novelty import normalise
-from orchestrator.review.session import Session, SideName
+from orchestrator.review.session import Session
 from orchestrator.review.verdict import Finding
 
 LEAST_QUOTE = 5
@@ -38,7 +39,7 @@ def stands(quote: str, lines: Iterable[str]) -> bool:
 
 async def lines_of(session: Session, side: SideName, path: str) -> list[str]:
     """The lines of a regular file of a side's tree, changed or not; empty where there is none."""
-    mode, _ = (await session.contents.paths(side)).get(path, ("", ""))  # type: ignore[arg-type]
+    mode, _ = (await session.contents.paths(side)).get(path, ("", ""))
     if not mode.startswith("100"):
         return []
     written, failed = await session.side(side, [path])

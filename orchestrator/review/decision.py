@@ -38,13 +38,14 @@ def matches(path: str, pattern: str) -> bool:
     return bool(glob.include) and glob.match_file(path) is not None
 
 
+def concerned(rule: CheckRule, paths: Iterable[str]) -> list[str]:
+    """The files of these that a check is required of."""
+    return [path for path in paths if any(matches(path, pattern) for pattern in rule.when)]
+
+
 def required(rules: Iterable[CheckRule], paths: Sequence[str]) -> list[CheckRule]:
     """The checks that the policy requires of these files."""
-    return [
-        rule
-        for rule in rules
-        if any(matches(path, pattern) for path in paths for pattern in rule.when)
-    ]
+    return [rule for rule in rules if concerned(rule, paths)]
 
 
 class ToolHealth(Struct, frozen=True):

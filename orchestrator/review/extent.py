@@ -11,6 +11,9 @@ from orchestrator.review.verdict import Checked, Skipped
 WHOLE_CHANGE = "*"
 """The path of a gap that concerns the whole change and no file of it."""
 
+UNSEEN = "no tool looked at it"
+"""Why a file is skipped that was left out by nobody."""
+
 
 def checked(entries: Iterable[Call]) -> tuple[Checked, ...]:
     """The files that tools looked at, and in which calls."""
@@ -45,7 +48,7 @@ def skipped(
         if why := session.left_out(file):
             found.append(Skipped(path=file.path, why=why, gap=session.unread(file)))
         elif file.path not in looked:
-            found.append(Skipped(path=file.path, why="no tool looked at it", gap=True))
+            found.append(Skipped(path=file.path, why=UNSEEN, gap=True))
     found += _unread(entries)
     found += [
         Skipped(path=path, why=f"the lead left it out: {why}", gap=True)

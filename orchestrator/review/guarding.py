@@ -14,7 +14,8 @@ from typing import Literal
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
-from orchestrator.catalog.guards import Environment, GuardsFile
+from orchestrator.catalog.fields import Environment
+from orchestrator.catalog.guards import GuardsFile
 from orchestrator.catalog.settings import OFFLINE, ToolPolicy
 from orchestrator.engine.agent import as_reported
 from orchestrator.engine.canonical import digest

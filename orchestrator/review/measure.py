@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from orchestrator.engine.judge import Mark
+from orchestrator.review.extent import UNSEEN
 from orchestrator.review.ledger import Call, Work
 from orchestrator.review.synthesis import Synthesis
 from orchestrator.review.verdict import RequiredCheck
@@ -19,7 +20,7 @@ def measure(
 ) -> Mapping[str, Mark]:
     """Marks by criterion id; the rubric picks those it has."""
     accounted = {c.path for c in synthesis.checked}
-    accounted |= {s.path for s in synthesis.skipped if s.why and s.why != "no tool looked at it"}
+    accounted |= {s.path for s in synthesis.skipped if s.why and s.why != UNSEEN}
     applicable = [check for check in checks if check.status != "not_applicable"]
     passed = [check for check in applicable if check.status == "passed"]
     unverified = [r for r in synthesis.rejected if r.cause == "unverified"]

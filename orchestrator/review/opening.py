@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Literal
 
 from msgspec import Struct, to_builtins
 
 from orchestrator.catalog.catalog import Catalog, load
+from orchestrator.catalog.fields import Environment
 from orchestrator.catalog.settings import Settings
 from orchestrator.catalog.source import Source
 from orchestrator.engine.agent import Harness
@@ -91,7 +91,7 @@ class Opening(Struct, frozen=True):
     sources: Sequence[Source]
     adjust: Callable[[Settings], Settings]
     serve: Callable[[Settings, Catalog], AbstractAsyncContextManager[Serving]]
-    environment: Literal["ci", "local"]
+    environment: Environment
     observer: Observer
     pool: WorkerPool
     approver: Callable[[Journal], Approver] | None = None

@@ -33,8 +33,11 @@ _SAMPLE_FOLDERS = frozenset(
         "demo",
         "demos",
         "tutorial",
+        "tutorials",
+        "bench",
+        "benchmark",
+        "benchmarks",
     }
-    | {"tutorials", "bench", "benchmark", "benchmarks"}
 )
 
 

@@ -15,7 +15,7 @@ from orchestrator.engine.types import AgentSpec
 from orchestrator.review import climbing
 from orchestrator.review.case import Case
 from orchestrator.review.contracts import Plan, PlannedSkip, PlannedTask, as_form
-from orchestrator.review.decision import matches
+from orchestrator.review.decision import concerned
 from orchestrator.review.tools.analysis import Analysis
 
 RULES = """\
@@ -100,7 +100,7 @@ def _required(case: Case, planned: Iterable[PlannedTask]) -> list[PlannedTask]:
     given = {(task.agent, path) for task in planned for path in task.paths}
     lacking: dict[tuple[str, str], dict[str, None]] = {}
     for rule in case.catalog.verdict_policy.required_checks:
-        paths = [p for p in reviewable(case) if any(matches(p, glob) for glob in rule.when)]
+        paths = concerned(rule, reviewable(case))
         for tool in rule.tools:
             able = [a for a in case.settings.specialists if tool in case.catalog.agents[a].tools]
             for path in paths if able else ():
@@ -117,7 +117,7 @@ def due(case: Case, rule: CheckRule) -> Mapping[str, frozenset[str]] | None:
 
     The policy says to what it applies. A lead may ask for more checks of the policy, for none less.
     """
-    paths = [p for p in reviewable(case) if any(matches(p, glob) for glob in rule.when)]
+    paths = concerned(rule, reviewable(case))
     asked = any(rule.name in done.plan.required_checks for done in case.rounds)
     if not (paths or asked):
         return None

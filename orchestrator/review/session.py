@@ -1,4 +1,4 @@
-"""One review's ground: the change, its contents, its files on disk, and the rule table.
+"""What the tools of one review look at: the change, its files on disk, and the rule table.
 
 Everything here can be made again from the change alone, so nothing of it is journaled.
 """
@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 import anyio
@@ -17,15 +17,12 @@ import anyio.to_thread
 
 from orchestrator.review.analysis import Side
 from orchestrator.review.change.classify import too_large
-from orchestrator.review.change.contents import Contents, decode
+from orchestrator.review.change.contents import SIDES, Contents, SideName, decode
 from orchestrator.review.change.neutral import LARGE
 from orchestrator.review.change.types import Change, ChangedFile
 from orchestrator.review.rules import RuleTable
 from orchestrator.sandbox import scratch
 from orchestrator.sandbox.paths import read_beneath
-
-SideName = str
-SIDES = ("base", "head")
 
 
 @dataclass
@@ -60,7 +57,7 @@ class Session:
     def added(self) -> Callable[[str], frozenset[int]]:
         """Path in head → the lines that the change adds."""
         lines = {file.path: frozenset(file.added) for file in self.change.files}
-        return partial(_lookup, lines)
+        return lambda path: lines.get(path, frozenset())
 
     def left_out(self, file: ChangedFile) -> str | None:
         """Why no tool looks into a file, None when they do."""
@@ -86,25 +83,20 @@ class Session:
             wanted = [path for path in paths if path not in written]
             if wanted:
                 blobs = await self._blobs(name, wanted)
-                failed = await self.contents.export(name, blobs, self.root / name)  # type: ignore[arg-type]
+                failed = await self.contents.export(name, blobs, self.root / name)
                 written.update({path: failed.get(path) for path in wanted})
-            self_root = self.root / name
-            return Side(name, self_root), {p: why for p in paths if (why := written[p])}  # type: ignore[arg-type]
+            return Side(name, self.root / name), {p: why for p in paths if (why := written[p])}
 
     async def _blobs(self, name: SideName, paths: Sequence[str]) -> dict[str, str]:
-        known = {
-            path: blob
-            for file in self.change.files
-            for path, blob in (
-                ((file.old_path or file.path), file.old_blob)
-                if name == "base"
-                else (file.path, file.new_blob),
-            )
-            if blob
-        }
+        files = self.change.files
+        if name == "base":
+            changed = ((file.old_path or file.path, file.old_blob) for file in files)
+        else:
+            changed = ((file.path, file.new_blob) for file in files)
+        known = {path: blob for path, blob in changed if blob}
         if all(path in known for path in paths):
             return {path: known[path] for path in paths}
-        tree = await self.contents.paths(name)  # type: ignore[arg-type]
+        tree = await self.contents.paths(name)
         return {path: tree[path][1] for path in paths if path in tree}
 
     def read(self, side: Side, path: str) -> list[str]:
@@ -116,10 +108,6 @@ class Session:
         return decode(data).split("\n")
 
 
-def _lookup(lines: Mapping[str, frozenset[int]], path: str) -> frozenset[int]:
-    return lines.get(path, frozenset())
-
-
 @asynccontextmanager
 async def open_session(
     change: Change,
@@ -129,7 +117,7 @@ async def open_session(
     cores: int,
     max_bytes: int = LARGE,
 ) -> AsyncIterator[Session]:
-    """Open the ground of a review; what it writes is removed at the end."""
+    """Open a change to the tools of a review; what is written is removed at the end."""
     with tempfile.TemporaryDirectory(dir=scratch.folder(), ignore_cleanup_errors=True) as folder:
         root = Path(folder)
         for name in SIDES:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
+from orchestrator.catalog.catalog import VERDICT
 from orchestrator.catalog.verdict_policy import VerdictPolicy, Waiver
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.ports import SystemClock
@@ -15,8 +16,6 @@ from orchestrator.errors import ConfigError
 from orchestrator.review.decision import matches
 from orchestrator.review.rules import RuleTable
 from orchestrator.review.verdict import Finding
-
-POLICY = "config/verdict.yaml"
 
 
 def check(policy: VerdictPolicy, rules: RuleTable) -> None:
@@ -28,7 +27,7 @@ def check(policy: VerdictPolicy, rules: RuleTable) -> None:
     for waiver in policy.waivers:
         if waiver.rule is not None and waiver.rule not in rules.rules:
             raise ConfigError(
-                f"waivers: there is no rule {waiver.rule}; docs/findings.md lists them", POLICY
+                f"waivers: there is no rule {waiver.rule}; docs/findings.md lists them", VERDICT
             )
 
 

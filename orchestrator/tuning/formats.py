@@ -184,4 +184,3 @@ def _policies_lost(rubric: Rubric) -> list[str]:
 
 
 Importer = Callable[[Any, str, float], Imported]
-Exporter = Callable[[Rubric], Exported]

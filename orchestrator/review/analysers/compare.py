@@ -10,6 +10,7 @@ from orchestrator.errors import SandboxError
 from orchestrator.review.analysers.checks import PACKAGE, named, raws
 from orchestrator.review.analysis import Needs, Report, Side
 from orchestrator.review.change.classify import LINK
+from orchestrator.review.change.contents import SIDES
 from orchestrator.review.change.types import Change, ChangedFile
 from orchestrator.review.session import Session
 from orchestrator.sandbox.worker import WorkerPool
@@ -56,7 +57,7 @@ class CompareCheck:
         """Run the check; see ``ChangeAnalyser``."""
         if not files:
             return Report(self.name, __version__)
-        trees = {side: await self._session.contents.paths(side) for side in ("base", "head")}
+        trees = {side: await self._session.contents.paths(side) for side in SIDES}
         if self._whole_tree:
             for side, paths in trees.items():
                 await self._session.side(side, [path for path in paths if self.wants(path)])

@@ -18,6 +18,7 @@ from orchestrator.review.change.types import Change
 from orchestrator.sandbox.resolving import unsafe
 
 SideName = Literal["base", "head"]
+SIDES: tuple[SideName, ...] = ("base", "head")
 
 _FILES_AT_ONCE = 256
 _BYTES_AT_ONCE = 8 << 20
@@ -61,7 +62,7 @@ class Contents:
         self._blobs = Blobs(self._git)
         self._trees: dict[SideName, str] = {"base": change.base_tree, "head": change.head_tree}
         self._listings: dict[SideName, dict[str, tuple[str, str]]] = {}
-        self._listing: dict[SideName, anyio.Lock] = {"base": anyio.Lock(), "head": anyio.Lock()}
+        self._listing: dict[SideName, anyio.Lock] = {side: anyio.Lock() for side in SIDES}
 
     async def __aenter__(self) -> "Contents":
         return self

@@ -86,7 +86,6 @@ class Found(Struct):
     message: str
     confidence: float
     taint: Taint | None = None
-    source_kind: str = ""
 
 
 class Run(Struct, eq=False):

@@ -184,4 +184,3 @@ class Klass(Struct, frozen=True, kw_only=True):
 
     name: str
     sink: str
-    weak: bool = False
