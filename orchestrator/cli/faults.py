@@ -17,7 +17,7 @@ from orchestrator.errors import (
     DiffcourtError,
     OutputError,
 )
-from orchestrator.report.safe import visible
+from orchestrator.report.safe import inert, visible
 
 
 def report_faults(command: Callable[[], int]) -> int:
@@ -77,7 +77,8 @@ def _internal(fault: Exception) -> int:
 
 def _say(text: str) -> None:
     try:
-        print(f"diffcourt: {visible(_without_secrets(text))}", file=sys.stderr, flush=True)
+        line = inert(f"diffcourt: {visible(_without_secrets(text))}")
+        print(line, file=sys.stderr, flush=True)
     except (OSError, ValueError):
         discard(sys.stderr)  # nobody listens; the exit code still tells
 

@@ -13,18 +13,20 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from orchestrator.errors import InputError, OutputError
-from orchestrator.report.safe import file_name
+from orchestrator.report.safe import file_name, inert
 
 MAX_WIDTH = 100
 
 
 def as_json(document: Any) -> str:
     """A document as JSON that any terminal, encoding and parser takes: ASCII only, indented."""
-    return json.dumps(document, indent=2, allow_nan=False) + "\n"
+    return inert(json.dumps(document, indent=2, allow_nan=False)) + "\n"
 
 
 def emit(text: str, stream: TextIO | None) -> None:
     """Print; a reader that has left is no error, since the exit code tells the outcome.
+
+    The reader may be a CI job's runner, which would take orders from what a change wrote.
 
     Raises:
         OutputError: it could not be written for another reason, as on a full disk.
@@ -32,7 +34,7 @@ def emit(text: str, stream: TextIO | None) -> None:
     if stream is None:  # closed by whoever started us
         return
     try:
-        stream.write(text)
+        stream.write(inert(text))
     except BrokenPipeError:
         discard(stream)
     except OSError as fault:

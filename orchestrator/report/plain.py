@@ -7,7 +7,7 @@ from typing import Self, TextIO
 
 from orchestrator.engine.events import Event
 from orchestrator.report.progress import Progress
-from orchestrator.report.safe import sentence
+from orchestrator.report.safe import inert, sentence
 
 MOST_TROUBLES = 50
 MOST_NOTES = 100
@@ -98,7 +98,7 @@ class PlainView:
             return
         indent = text[: len(text) - len(text.lstrip(" "))]
         try:
-            self._stream.write(f"{event.at:7.1f}s  {indent}{sentence(text)}\n")
+            self._stream.write(inert(f"{event.at:7.1f}s  {indent}{sentence(text)}\n"))
             self._stream.flush()
         except (OSError, ValueError):
             self._stream = None

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
+_ANYWHERE = re.compile(r"##(?=(?:vso|teamcity)?\[)", re.IGNORECASE)
+_AT_THE_START = re.compile(r"^([^\S\n]*)::", re.MULTILINE)
+
 
 def visible(text: str) -> str:
     r"""The text on one line, with every character that does not print written as an escape.
@@ -39,3 +44,15 @@ def code_lines(quote: str) -> list[str]:
     """A quotation line by line, tabs as four columns; only a newline ends a line."""
     lines = quote.replace("\r\n", "\n").rstrip("\n").split("\n")
     return [visible(line.expandtabs(4)) for line in lines]
+
+
+def inert(text: str) -> str:
+    r"""What is printed, without orders to the runner of a CI job that reads it as its log.
+
+    GitHub's runner obeys ``::stop-commands::x`` where a line begins and ``##[add-mask]x`` anywhere
+    in one, Azure's ``##vso[task.complete]``, TeamCity's ``##teamcity[buildStatus]``, whoever wrote
+    them. The second character becomes ``\u0023`` or ``\u003a``: JSON stays the same document.
+    """
+    if "##" in text:
+        text = _ANYWHERE.sub(r"#\\u0023", text)
+    return _AT_THE_START.sub(r"\1:\\u003a", text) if "::" in text else text
