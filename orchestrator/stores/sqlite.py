@@ -13,28 +13,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
+from msgspec.structs import astuple
+
 from orchestrator.engine.canonical import canonical
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.engine.types import Json
 from orchestrator.errors import StoreError
 from orchestrator.stores.base import Turns, already_there, fenced_off, held, meta_of, no_such_run
 from orchestrator.stores.holder import gone
+from orchestrator.stores.sqlite_layout import LAST_SEQ, lay_out, place_of
 
 T = TypeVar("T")
-
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS runs (
-    run TEXT PRIMARY KEY, started REAL NOT NULL, meta TEXT NOT NULL,
-    holder TEXT, lease_until REAL NOT NULL DEFAULT 0, fence INTEGER NOT NULL DEFAULT 0
-) STRICT;
-CREATE TABLE IF NOT EXISTS journal (
-    run TEXT NOT NULL, seq INTEGER NOT NULL, kind TEXT NOT NULL, key TEXT NOT NULL,
-    at REAL NOT NULL, body BLOB NOT NULL, hash TEXT NOT NULL,
-    PRIMARY KEY (run, seq)
-) STRICT, WITHOUT ROWID;
-"""
-"""The journal in one tree, ordered by run, so that a commit has one page to write and not two.
-Files that were made with two are as good."""
 
 ROOM_PAGES, PAGE = 128, 4096
 """What the write-ahead log has room for from the start, in pages of so many bytes, and after which
@@ -47,9 +36,12 @@ BUSY_SECONDS = 10
 """That long one waits while another writes."""
 
 ROWS_AT_ONCE = 500
-"""Seven values each; SQLite takes 32766 in a statement."""
+"""Six values each; SQLite takes 32766 in a statement."""
 
-ROWS = "SELECT seq, kind, key, at, body, hash FROM journal"
+ROWS = """
+SELECT place & 0xffffffff, kind, key, at, body, hash FROM runs JOIN journal
+ON place BETWEEN number << 32 AND number << 32 | 0xffffffff WHERE run = ?
+"""
 
 
 class SqliteStore:
@@ -75,7 +67,7 @@ class SqliteStore:
                 self._db.execute("PRAGMA synchronous=FULL")
                 self._db.execute(f"PRAGMA wal_autocheckpoint={ROOM_PAGES}")
                 self._db.execute(f"PRAGMA cache_size={CACHE_PAGES}")
-                self._db.executescript(SCHEMA)
+                lay_out(self._db)
             except BaseException:
                 self._db.close()
                 raise
@@ -144,7 +136,7 @@ class SqliteStore:
             self._db.execute("PRAGMA cache_size=10")
             self._db.execute("BEGIN IMMEDIATE")
             self._db.execute("CREATE TABLE room (bytes BLOB)")
-            self._db.execute("INSERT INTO room VALUES (zeroblob(?))", (room,))
+            self._db.execute("INSERT INTO room VALUES (zeroblob(?))", (room + PAGE,))
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
         self._db.execute(f"PRAGMA cache_size={CACHE_PAGES}")
@@ -159,12 +151,13 @@ class SqliteStore:
         def work() -> None:
             with self._transaction() as db:
                 entered = db.execute(
-                    "INSERT INTO runs (run, started, meta) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                    "INSERT INTO runs (run, started, meta) VALUES (?, ?, ?)"
+                    " ON CONFLICT DO NOTHING RETURNING number",
                     (run.run_id, run.started, canonical(run.meta).decode()),
-                ).rowcount
-                if not entered:
+                ).fetchone()
+                if entered is None:
                     raise already_there(run.run_id)
-                _insert(db, run.run_id, rows)
+                _insert(db, entered[0], rows)
 
         await self._in_thread(work)
 
@@ -189,12 +182,18 @@ class SqliteStore:
         def work() -> None:
             with self._transaction() as db:
                 row = db.execute(
-                    "SELECT holder, lease_until FROM runs WHERE run = ?", (run_id,)
+                    "SELECT number, holder, lease_until FROM runs WHERE run = ?", (run_id,)
                 ).fetchone()
-                if row is not None and _live(*row):
-                    raise held(run_id, row[0], row[1] - time.time())
-                db.execute("DELETE FROM journal WHERE run = ?", (run_id,))
-                db.execute("DELETE FROM runs WHERE run = ?", (run_id,))
+                if row is None:
+                    return
+                number, holder, until = row
+                if _live(holder, until):
+                    raise held(run_id, holder, until - time.time())
+                db.execute(
+                    "DELETE FROM journal WHERE place BETWEEN ? AND ?",
+                    (place_of(number, 0), place_of(number, LAST_SEQ)),
+                )
+                db.execute("DELETE FROM runs WHERE number = ?", (number,))
 
         await self._in_thread(work)
 
@@ -226,14 +225,15 @@ class SqliteStore:
         def work() -> None:
             with self._transaction() as db:
                 ours = db.execute(
-                    "SELECT lease_until FROM runs WHERE run = ? AND fence = ?", (run_id, fence)
+                    "SELECT number, lease_until FROM runs WHERE run = ? AND fence = ?",
+                    (run_id, fence),
                 ).fetchone()
                 if ours is None:
                     raise fenced_off(run_id)
-                until = time.time() + ttl
-                if ours[0] < until - ttl / 10:  # not each time: it is one more page to write
-                    db.execute("UPDATE runs SET lease_until = ? WHERE run = ?", (until, run_id))
-                _insert(db, run_id, rows)
+                (number, lease), until = ours, time.time() + ttl
+                if lease < until - ttl / 10:  # not each time: it is one more page to write
+                    db.execute("UPDATE runs SET lease_until = ? WHERE number = ?", (until, number))
+                _insert(db, number, rows)
 
         await self._in_thread(work)
 
@@ -241,7 +241,7 @@ class SqliteStore:
         """All rows of a run, in order."""
 
         def work() -> list[Row]:
-            found = self._db.execute(f"{ROWS} WHERE run = ? ORDER BY seq", (run_id,))
+            found = self._db.execute(f"{ROWS} ORDER BY place", (run_id,))
             return [Row(*row) for row in found]
 
         return await self._in_thread(work)
@@ -251,7 +251,7 @@ class SqliteStore:
 
         def work() -> Row | None:
             found = self._db.execute(
-                f"{ROWS} WHERE run = ? AND key = ? ORDER BY seq DESC LIMIT 1", (run_id, key)
+                f"{ROWS} AND key = ? ORDER BY place DESC LIMIT 1", (run_id, key)
             ).fetchone()
             return Row(*found) if found else None
 
@@ -269,12 +269,12 @@ class SqliteStore:
         await self._in_thread(work)
 
 
-def _insert(db: sqlite3.Connection, run_id: str, rows: Sequence[Row]) -> None:
+def _insert(db: sqlite3.Connection, number: int, rows: Sequence[Row]) -> None:
     # Many rows a statement: after each one this thread waits for its turn with the interpreter.
     for start in range(0, len(rows), ROWS_AT_ONCE):
         part = rows[start : start + ROWS_AT_ONCE]
-        values = [v for r in part for v in (run_id, r.seq, r.kind, r.key, r.at, r.body, r.hash)]
-        places = ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * len(part))
+        values = [v for r in part for v in (place_of(number, r.seq), *astuple(r)[1:])]
+        places = ", ".join(["(?, ?, ?, ?, ?, ?)"] * len(part))
         db.execute(f"INSERT INTO journal VALUES {places}", values)  # noqa: S608
 
 

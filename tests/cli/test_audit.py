@@ -108,8 +108,11 @@ def test_what_cannot_be_told_is_said(folder: Path, capsys: pytest.CaptureFixture
 
 
 def test_an_edit_is_named_with_its_row(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    edit(folder, "UPDATE journal SET body = CAST('{\"n\":1}' AS BLOB) WHERE seq = 9")
-    edit(folder, "UPDATE journal SET key = CAST(X'ff1b5b33316d' AS TEXT) WHERE seq = 40")
+    edit(folder, "UPDATE journal SET body = CAST('{\"n\":1}' AS BLOB) WHERE place & 0xffffffff = 9")
+    edit(
+        folder,
+        "UPDATE journal SET key = CAST(X'ff1b5b33316d' AS TEXT) WHERE place & 0xffffffff = 40",
+    )
     code, out, err = verify(capsys)
     assert (code, err) == (1, "")
     assert out.startswith("TAMPERED")
@@ -126,13 +129,13 @@ def test_a_cut_end_is_told_by_the_verdict_the_head_and_the_key(
     carried = json.loads((folder / "verdict.json").read_text())["provenance"]
     head = "--head", carried["journal_head"], "--length", str(carried["journal_length"])
     assert verify(capsys, *head)[0] == 0
-    edit(folder, "DELETE FROM journal WHERE seq > ?", carried["journal_length"])
+    edit(folder, "DELETE FROM journal WHERE place & 0xffffffff > ?", carried["journal_length"])
     assert verify(capsys, *head)[0] == 0  # the head says nothing of what came after it
     for given in (("--verdict", "verdict.json"), ("--key", "public.pem")):
         code, out, _ = verify(capsys, *given)
         assert code == 1
         assert "none is recorded" in out
-    edit(folder, "DELETE FROM journal WHERE seq = ?", carried["journal_length"])
+    edit(folder, "DELETE FROM journal WHERE place & 0xffffffff = ?", carried["journal_length"])
     code, out, _ = verify(capsys, *head)
     assert code == 1
     assert "its end was cut off, or an older copy" in " ".join(out.split())
@@ -273,7 +276,7 @@ def test_show_tells_who_did_what_and_on_which_authority(
 def test_show_does_not_tell_of_an_altered_journal_as_if_it_were_true(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    edit(folder, "UPDATE journal SET body = CAST('{' AS BLOB) WHERE seq = 9")
+    edit(folder, "UPDATE journal SET body = CAST('{' AS BLOB) WHERE place & 0xffffffff = 9")
     assert main(["audit", "show", "latest", "--repo", "repo"]) == 3
     said = capsys.readouterr()
     assert said.out == ""

@@ -79,7 +79,7 @@ async def _interrupted_and_closed(store: SqliteStore) -> None:
 def test_closing_waits_for_what_is_being_written(tmp_path: Path) -> None:
     asyncio.run(_interrupted_and_closed(SqliteStore(tmp_path / "journal.db")))
     with sqlite3.connect(tmp_path / "journal.db") as db:
-        assert db.execute("SELECT seq FROM journal").fetchall() == [(1,)]
+        assert db.execute("SELECT key FROM journal").fetchall() == [("k",)]
     db.close()
 
 
@@ -166,19 +166,67 @@ async def test_commits_find_room_in_the_log_and_do_not_make_it_longer(tmp_path: 
     assert not log.exists()
 
 
+FIRST_LAYOUT = """
+CREATE TABLE runs (run TEXT PRIMARY KEY, started REAL NOT NULL, meta TEXT NOT NULL,
+    holder TEXT, lease_until REAL NOT NULL DEFAULT 0, fence INTEGER NOT NULL DEFAULT 0) STRICT;
+CREATE TABLE journal (run TEXT NOT NULL, seq INTEGER NOT NULL, kind TEXT NOT NULL,
+    key TEXT NOT NULL, at REAL NOT NULL, body BLOB NOT NULL, hash TEXT NOT NULL,
+    PRIMARY KEY (run, seq)) STRICT;
+INSERT INTO runs (run, started, meta, fence) VALUES ('s', 2.0, '{}', 4), ('r', 1.0, '{"a":1}', 7);
+INSERT INTO journal VALUES
+    ('r', 1, 'note', 'k', 1.0, x'7b7d', 'h'), ('s', 1, 'note', 'other', 1.0, x'7b7d', 'h');
+"""
+
+
 @pytest.mark.anyio
 async def test_a_journal_of_the_first_layout_goes_on(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "journal.db") as db:
-        db.execute(
-            "CREATE TABLE journal (run TEXT NOT NULL, seq INTEGER NOT NULL, kind TEXT NOT NULL,"
-            " key TEXT NOT NULL, at REAL NOT NULL, body BLOB NOT NULL, hash TEXT NOT NULL,"
-            " PRIMARY KEY (run, seq)) STRICT, WITHOUT ROWID"
-        )
-        db.execute("INSERT INTO journal VALUES ('r', 1, 'note', 'k', 1.0, x'7b7d', 'h')")
+        db.executescript(FIRST_LAYOUT)
+    db.close()
+    for _ in range(2):
+        store = SqliteStore(tmp_path / "journal.db")
+        assert [(run.run_id, run.meta) for run in await store.runs()] == [
+            ("s", {}),
+            ("r", {"a": 1}),
+        ]
+        assert await store.rows("r") == [ROW]
+        store.close()
+    store = SqliteStore(tmp_path / "journal.db")
+    more = [Row(seq, "note", f"k{seq}", 1.0, b"{}", "h") for seq in range(2, 2000)]
+    fence = await store.acquire("r", "me", 30)
+    assert fence == 8
+    await store.append("r", fence, more, 30)
+    assert await store.rows("r") == [ROW, *more]
+    assert [row.key for row in await store.rows("s")] == ["other"]
+    store.close()
+
+
+def test_a_file_that_was_cut_off_while_it_was_made_is_made(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "journal.db") as db:
+        db.execute(FIRST_LAYOUT.strip().split(";")[0])
     db.close()
     store = SqliteStore(tmp_path / "journal.db")
+    assert asyncio.run(store.runs()) == []
+    store.close()
+
+
+def test_a_newer_version_s_file_is_left_alone(tmp_path: Path) -> None:
+    SqliteStore(tmp_path / "journal.db").close()
+    with sqlite3.connect(tmp_path / "journal.db") as db:
+        db.execute("PRAGMA user_version=99")
+    db.close()
+    with pytest.raises(StoreError, match="newer Diffcourt"):
+        SqliteStore(tmp_path / "journal.db")
+
+
+@pytest.mark.anyio
+async def test_what_a_run_adds_is_written_at_one_place(tmp_path: Path) -> None:
+    store, log = SqliteStore(tmp_path / "journal.db"), tmp_path / "journal.db-wal"
     await store.create("r", 1.0, {})
-    more = [Row(seq, "note", f"k{seq}", 1.0, b"{}", "h") for seq in range(2, 2000)]
-    await store.append("r", await store.acquire("r", "me", 30), more, 30)
-    assert await store.rows("r") == [ROW, *more]
+    fence = await store.acquire("r", "me", 30)
+    store._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    for seq in range(1, 101):
+        await store.append("r", fence, [Row(seq, "note", f"k{seq}", 1.0, b"1" * 900, "h")], 30)
+    # A quarter of a page each: its own page, and the tree's root for each new one.
+    assert log.stat().st_size < 100 * 2 * PAGE
     store.close()

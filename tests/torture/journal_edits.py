@@ -28,6 +28,7 @@ from orchestrator.engine.log import GENESIS, row_hash
 from orchestrator.engine.ports import Row
 from orchestrator.engine.seal import SEAL, HmacKey, SealKey, place, seal_body
 from orchestrator.stores.sqlite import SqliteStore
+from orchestrator.stores.sqlite_layout import place_of
 from tests.review.review_kit import change
 
 FULL = 1_000_000
@@ -166,12 +167,14 @@ class Bench:
         # Text is stored as its bytes, UTF-8 or not.
         cast = {"at": "?", "body": "?"}.get(column, "CAST(? AS TEXT)")
         db.execute(
-            f"UPDATE journal SET {column} = {cast} WHERE run = ? AND seq = ?",
-            (value, self.run, seq),
+            f"UPDATE journal SET {column} = {cast} WHERE place = ?",
+            (value, place_of(1, seq)),
         )
 
     def _number(self, seq: int, number: int, db: sqlite3.Connection) -> None:
-        db.execute("UPDATE journal SET seq = ? WHERE run = ? AND seq = ?", (number, self.run, seq))
+        db.execute(
+            "UPDATE journal SET place = ? WHERE place = ?", (place_of(1, number), place_of(1, seq))
+        )
 
     def _renumber(self, rows: Sequence[Row], db: sqlite3.Connection) -> None:
         self._put([replace(row, seq=number) for number, row in enumerate(rows, 1)], db)
@@ -187,10 +190,10 @@ class Bench:
         self._put(sealed(forged, self.run, ANOTHER) if seals == "by another key" else forged, db)
 
     def _put(self, rows: Sequence[Row], db: sqlite3.Connection) -> None:
-        db.execute("DELETE FROM journal WHERE run = ?", (self.run,))
+        db.execute("DELETE FROM journal")
         db.executemany(
-            "INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?)",
-            [(self.run, *(getattr(row, name) for name in COLUMNS)) for row in rows],
+            "INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?)",
+            [(place_of(1, row.seq), *(getattr(row, name) for name in COLUMNS[1:])) for row in rows],
         )
 
     # --- what the audit says --------------------------------------------------------------------

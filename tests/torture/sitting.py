@@ -193,7 +193,7 @@ class Desk:
         with closing(sqlite3.connect(self.journal)) as db:
             if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'journal'").fetchone():
                 return []  # cut off while it was made
-            return db.execute("SELECT key, kind FROM journal ORDER BY seq").fetchall()
+            return db.execute("SELECT key, kind FROM journal ORDER BY place").fetchall()
 
 
 def template(folder: Path) -> Path:
