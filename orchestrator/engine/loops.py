@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 
 from msgspec import Struct
 
@@ -38,29 +36,16 @@ class LoopPolicy(Struct, frozen=True):
     similarity: float = 0.9
 
 
-@dataclass(frozen=True)
-class _Turn:
-    """What was called, and all that was said, asked and seen, as text."""
+class _Turn(Struct, frozen=True):
+    """What was called, and the shingles of all that was said, asked and seen."""
 
     tools: tuple[str, ...]
-    trace: str
-
-    @cached_property
-    def shingles(self) -> frozenset[int]:
-        """Runs of three words, so that their order counts, by their hashes; a shorter text is one.
-
-        Numbers, since many turns of many agents are kept, and the words themselves are not needed.
-        """
-        words = self.trace.split()
-        runs = zip(words, words[1:], words[2:], strict=False)
-        return frozenset(map(hash, runs)) or frozenset([hash((*words,))])
+    shingles: frozenset[int]
 
     def alike(self, other: _Turn, similarity: float) -> bool:
         """Whether the Jaccard similarity of their shingles reaches ``similarity``."""
         if self.tools != other.tools:
             return False
-        if self.trace == other.trace:
-            return True
         one, two = self.shingles, other.shingles
         shared = len(one & two)
         return shared >= similarity * (len(one) + len(two) - shared)
@@ -92,7 +77,7 @@ class LoopWatch:
         if calls or said:
             asked = [canonical([call.name, dict(call.arguments)]).decode() for call in calls]
             trace = "\n".join([said, *asked, *map(_seen, results)])
-            turn = _Turn(tuple(call.name for call in calls), _ends_of(trace))
+            turn = _Turn(tuple(call.name for call in calls), _shingles(_ends_of(trace)))
             alike = 1 + sum(turn.alike(before, self._policy.similarity) for before in self._turns)
             self._turns.append(turn)
             if alike >= self._policy.repeats:
@@ -126,3 +111,13 @@ def _seen(result: ToolResult) -> str:
 
 def _ends_of(trace: str) -> str:
     return trace if len(trace) <= 2 * _ENDS else trace[:_ENDS] + trace[-_ENDS:]
+
+
+def _shingles(trace: str) -> frozenset[int]:
+    """Runs of three words, so that their order counts, by their hashes; a shorter text is one.
+
+    Numbers, since many turns of many agents are kept, and the words themselves are not needed.
+    """
+    words = trace.split()
+    runs = zip(words, words[1:], words[2:], strict=False)
+    return frozenset(map(hash, runs)) or frozenset([hash((*words,))])
