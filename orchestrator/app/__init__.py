@@ -11,15 +11,26 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from orchestrator.app.estimate import estimated
-    from orchestrator.app.listing import catalog, rules, runs, show
+    from orchestrator.app.listing import catalog, newest, rules, runs, show
     from orchestrator.app.pool import workers
     from orchestrator.app.service import resume, review
 
-__all__ = ["catalog", "estimated", "resume", "review", "rules", "runs", "show", "workers"]
+__all__ = [
+    "catalog",
+    "estimated",
+    "newest",
+    "resume",
+    "review",
+    "rules",
+    "runs",
+    "show",
+    "workers",
+]
 
 _HOME = {
     "catalog": "orchestrator.app.listing",
     "estimated": "orchestrator.app.estimate",
+    "newest": "orchestrator.app.listing",
     "resume": "orchestrator.app.service",
     "review": "orchestrator.app.service",
     "rules": "orchestrator.app.listing",

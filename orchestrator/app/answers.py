@@ -9,14 +9,16 @@ from pathlib import Path
 
 from orchestrator.app import state
 from orchestrator.app.types import ReviewOptions
-from orchestrator.stores.answers import SqliteAnswers, folder_of, open_answers
+from orchestrator.resources import user_folder
+from orchestrator.stores.answers import SqliteAnswers, open_answers
 
 
 @contextmanager
 def kept_answers(given: ReviewOptions) -> Iterator[SqliteAnswers | None]:
     """The kept answers for a review, None where it is to do without."""
-    if given.no_cache:
+    folder = user_folder(os.environ, "XDG_CACHE_HOME", ".cache")
+    if given.no_cache or folder is None:
         yield None
         return
-    with open_answers(folder_of(os.environ), outside=state.top(given.repo or Path())) as answers:
+    with open_answers(folder, outside=state.top(given.repo or Path())) as answers:
         yield answers

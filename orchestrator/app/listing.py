@@ -35,12 +35,23 @@ DAY = 24 * 3600.0
 
 def runs(repo: Path | None) -> list[RunInfo]:
     """The runs of a repository, newest first."""
+    return newest(repo, None)[0]
+
+
+def newest(repo: Path | None, most: int | None) -> tuple[list[RunInfo], int]:
+    """The newest runs of a repository, newest first, and how many more there are.
+
+    Args:
+        most: how many at the most; None: all.
+    """
     with state.open_store(state.home(repo)) as store:
-        return anyio.run(_runs, store)
+        return anyio.run(_newest, store, most)
 
 
-async def _runs(store: RunStore) -> list[RunInfo]:
-    return [_info(run, *await _result(store, run)) for run in await store.runs()]
+async def _newest(store: RunStore, most: int | None) -> tuple[list[RunInfo], int]:
+    there = await store.runs()
+    found = [_info(run, *await _result(store, run)) for run in there[:most]]
+    return found, len(there) - len(found)
 
 
 async def _result(store: RunStore, run: RunMeta) -> tuple[Verdict | None, bool]:
@@ -174,12 +185,12 @@ def rules(repo: Path | None) -> list[Rule]:
     Raises:
         ConfigError: the first fault in them.
     """
-    return list(load_rules(on_disk(repo or Path())).rules.values())
+    return list(load_rules(on_disk(repo)).rules.values())
 
 
 def catalog(repo: Path | None) -> CatalogListing:
     """What the catalog holds here, the repository's ``.diffcourt/`` on disk included."""
-    layers = on_disk(repo or Path())
+    layers = on_disk(repo)
     tools = list(TOOLS.items())
     faults = problems(layers, tools=TOOLS.keys(), contracts=contracts())
     try:

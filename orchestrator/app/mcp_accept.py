@@ -85,7 +85,7 @@ def configured(repo: Path | None) -> list[Configured]:
                 for remote, tool in entry.tools.items()
             ],
         )
-        for name, entry in _file(on_disk(repo or Path())).servers.items()
+        for name, entry in _file(on_disk(repo)).servers.items()
     ]
 
 
@@ -96,7 +96,7 @@ def look(repo: Path | None, name: str) -> Look:
         InputError: there is no such server, or the extra is not installed.
         ServerFault: it cannot be used; says why.
     """
-    layers = on_disk(repo or Path())
+    layers = on_disk(repo)
     servers = _file(layers).servers
     if name not in servers:
         known = ", ".join(servers) or "none"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from orchestrator.app.state import top
 from orchestrator.catalog.fields import Environment
 from orchestrator.catalog.source import OVERLAY, Source, overlay, shipped
 from orchestrator.resources import FOLDERS
@@ -51,14 +52,18 @@ def _is_policy(path: str) -> bool:
     return len(parts) > 2 and parts[0] == OVERLAY and parts[1] in FOLDERS
 
 
-def on_disk(root: Path) -> list[Source]:
-    """The layers as they lie in a work tree: for checking them before they are committed."""
-    root = root.resolve()
+def on_disk(repo: Path | None) -> list[Source]:
+    """The layers as they lie in a work tree: for checking them before they are committed.
+
+    Args:
+        repo: a folder of it, None for where we stand.
+    """
+    root = top(repo or Path()).resolve()
     found = [os.fspath(path.relative_to(root)) for path in sorted((root / OVERLAY).rglob("*"))]
-    with Beneath(root) as top:
+    with Beneath(root) as tree:
         files = {
-            path.removeprefix(f"{OVERLAY}/"): top.read(path)
+            path.removeprefix(f"{OVERLAY}/"): tree.read(path)
             for path in found
-            if _is_policy(path) and top.is_file(path)
+            if _is_policy(path) and tree.is_file(path)
         }
     return [shipped(), overlay(OVERLAY, files)] if files else [shipped()]

@@ -23,6 +23,8 @@ from orchestrator.catalog.source import OVERLAY, STATE_FOLDER
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.errors import InputError, RunNotFound, StoreError
+from orchestrator.resources import user_folder
+from orchestrator.review.change.layout import is_git_dir
 from orchestrator.sandbox.paths import Beneath, create, read_beneath
 from orchestrator.stores.base import RunStore
 from orchestrator.stores.holder import this_process
@@ -46,11 +48,17 @@ def home(repo: Path | None) -> Path:
         StoreError: neither can be written.
     """
     root = top(repo or Path())
-    for above, below in ((root, STATE), _elsewhere(root)):
+    places = [(root, STATE)]
+    if own := user_folder(os.environ, "XDG_STATE_HOME", ".local/state"):
+        places.append((own, Path(hashlib.sha256(os.fsencode(root)).hexdigest()[:16])))
+    for above, below in places:
         with suppress(OSError):
             _claim(above, os.fspath(below))
             return above / below
-    raise StoreError(f"no place for the run's state: make {root / STATE} writable")
+    raise StoreError(
+        f"no place for the run's state: make {root / STATE} writable, or set XDG_STATE_HOME to a "
+        "folder that is"
+    )
 
 
 def _claim(above: Path, below: str) -> None:
@@ -74,19 +82,21 @@ def _claim(above: Path, below: str) -> None:
 
 def inside_repository(start: Path) -> bool:
     """Whether a folder lies in a git repository."""
-    start = start.absolute()
-    return any((up / ".git").exists() for up in (start, *start.parents))
+    return _holder(start.absolute()) is not None
 
 
 def top(start: Path) -> Path:
     """The repository's top folder around ``start``, or ``start`` itself."""
     start = start.absolute()
-    return next((up for up in (start, *start.parents) if (up / ".git").exists()), start)
+    return _holder(start) or start
 
 
-def _elsewhere(root: Path) -> tuple[Path, Path]:
-    base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state")
-    return base, Path("diffcourt", hashlib.sha256(os.fsencode(root)).hexdigest()[:16])
+def _holder(start: Path) -> Path | None:
+    """The nearest folder that has a git directory, or is a bare repository."""
+    for up in (start, *start.parents):
+        if os.path.exists(up / ".git") or (up.name != ".git" and is_git_dir(up)):
+            return up
+    return None
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, to_builtins
@@ -76,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     from orchestrator.catalog.prices import load_prices
     from orchestrator.sandbox.levels import report
 
-    sources = on_disk(args.repo or Path())
+    sources = on_disk(args.repo)
     config, prices, env = load_models(sources), load_prices(sources), dict(os.environ)
     findings = [_look(name, config, prices, env) for name in config.providers]
     if args.call:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -19,6 +20,8 @@ from orchestrator.errors import (
 )
 from orchestrator.report.safe import inert, visible
 
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.ENOMEM}
+
 
 def report_faults(command: Callable[[], int]) -> int:
     """Run a command to its exit code, whatever happens in it.
@@ -33,7 +36,7 @@ def report_faults(command: Callable[[], int]) -> int:
         _say(str(fault))
         code = fault.exit_code
     except Exception as fault:  # the last line of defence, and it fails closed
-        code = _internal(fault)
+        code = _machine(fault) or _internal(fault)
     except (KeyboardInterrupt, BaseExceptionGroup):  # a group, when Ctrl-C fell into a task group
         _say("interrupted; what can be continued is listed by: diffcourt runs")
         code = EXIT_INTERRUPTED
@@ -63,6 +66,26 @@ def _run(command: Callable[[], int]) -> int:
     with suppress(OutputError):
         flush(sys.stderr)
     return code
+
+
+def _machine(fault: Exception) -> int | None:
+    """Say what the machine lacks; None when the fault is ours."""
+    if isinstance(fault, OSError) and fault.errno in _NO_ROOM:
+        where = f" for {fault.filename}" if fault.filename else ""
+        _say(f"{fault.strerror}{where}; free some and run again, or: diffcourt resume latest")
+        return EXIT_INCOMPLETE
+    if isinstance(fault, FileNotFoundError) and _is_nowhere():
+        _say("the current folder is gone; change to one that is there")
+        return EXIT_USAGE
+    return None
+
+
+def _is_nowhere() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _internal(fault: Exception) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -57,6 +58,8 @@ def folder(text: str) -> Path:
         found = False
     if not found:
         raise argparse.ArgumentTypeError(f"{text!r} is not a folder")
+    if not os.access(text, os.R_OK | os.X_OK):
+        raise argparse.ArgumentTypeError(f"{text!r} may not be looked into by this user")
     return Path(text)
 
 

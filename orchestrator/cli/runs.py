@@ -11,10 +11,14 @@ from msgspec import to_builtins
 
 from orchestrator.cli.output import as_json, emit, width_of
 from orchestrator.cli.parsing import add_json_flag, add_repo, add_run, amount, count
+from orchestrator.errors import InputError
 from orchestrator.report.safe import file_name
 
 if TYPE_CHECKING:
     from orchestrator.app.types import RunInfo
+
+
+LISTED = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,6 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = "List the runs, newest first; or remove, export or import some."
     add_repo(parser)
     add_json_flag(parser)
+    parser.add_argument(
+        "--limit",
+        type=count,
+        metavar="N",
+        help=f"list the newest N; default: {LISTED}, and all of them with --json",
+    )
     parser.set_defaults(do=_list)
     parts = parser.add_subparsers(title="parts", metavar="[PART]", dest="part")
     p = _part(parts, "prune", "remove old runs for good; one that is being written stays")
@@ -57,6 +67,8 @@ def _part(
 
 def run(args: argparse.Namespace) -> int:
     """List, or run the part that was named."""
+    if args.part and args.limit is not None:
+        raise InputError(f"--limit is for the list, not for {args.part}")
     code: int = args.do(args)
     return code
 
@@ -64,7 +76,11 @@ def run(args: argparse.Namespace) -> int:
 def _list(args: argparse.Namespace) -> int:
     from orchestrator import app
 
-    _print(app.runs(args.repo), args.json)
+    most = LISTED if args.limit is None and not args.json else args.limit
+    found, left = app.newest(args.repo, most)
+    _print(found, args.json)
+    if left and not args.json:
+        emit(f"and {left:,} older; --limit {len(found) + left} lists them all\n", sys.stdout)
     return 0
 
 

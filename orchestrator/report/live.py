@@ -119,6 +119,11 @@ def _budget(progress: Progress) -> str:
     ):
         used, most = progress.used.get(name, 0), progress.limits.get(name)
         if used or most is not None:
-            limit = f" of {most:,.6g}" if most is not None else ""
-            parts.append(f"{label} {used:,.6g}{limit}")
+            limit = f" of {_amount(most)}" if most is not None else ""
+            parts.append(f"{label} {_amount(used)}{limit}")
     return "  ".join(parts)
+
+
+def _amount(value: float) -> str:
+    """Whole numbers in full, fractions of a dollar to a hundredth of a cent."""
+    return f"{round(value, 4):,.12g}"

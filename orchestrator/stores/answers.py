@@ -32,13 +32,6 @@ PRAGMA user_version=1;
 """
 
 
-def folder_of(environment: Mapping[str, str]) -> Path:
-    """The user's cache folder for this program."""
-    given = environment.get("XDG_CACHE_HOME", "")
-    base = Path(given) if os.path.isabs(given) else Path.home() / ".cache"
-    return base / "diffcourt"
-
-
 @contextmanager
 def open_answers(folder: Path, *, outside: Path) -> Iterator[SqliteAnswers | None]:
     """The kept answers, None where they cannot be had or trusted.

@@ -1,5 +1,6 @@
 """The command line without a review: usage, streams, faults and exit codes."""
 
+import errno
 import json
 import os
 import subprocess
@@ -101,6 +102,8 @@ def test_only_the_chosen_command_is_imported() -> None:
         (["resume", ""], "diffcourt runs"),
         (["show"], "RUN"),
         (["schema", "verdicts"], "verdict"),
+        (["review", "--diff", "/dev/null"], "/dev/null is empty"),
+        (["runs", "--limit", "5", "prune", "--keep", "1"], "--limit"),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_2(
@@ -165,6 +168,7 @@ def test_the_schema_is_valid_json(capsys: pytest.CaptureFixture[str]) -> None:
         (Interrupted("r7", Path("my repo")), 130, "diffcourt resume r7 --repo 'my repo'"),
         (KeyboardInterrupt(), 130, "interrupted"),
         (BaseExceptionGroup("tasks", [KeyboardInterrupt()]), 130, "interrupted"),
+        (OSError(errno.ENOSPC, "No space left on device", "x"), 3, "No space left on device for x"),
         (ZeroDivisionError("division by zero"), 3, "internal error, please report it"),
     ],
 )

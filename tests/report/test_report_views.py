@@ -27,7 +27,11 @@ RUN = [
     Event("tool_finished", 0.9, agent="qa", tool="ruff", detail="ok", data={"findings": 3}),
     Event("tool_started", 0.9, agent="qa", tool="rm"),
     Event("tool_finished", 0.9, agent="qa", tool="rm", detail="not_permitted"),
-    Event("budget", 0.9, data={"used": {"tool_calls": 2}, "limits": {"tool_calls": 40.0}}),
+    Event(
+        "budget",
+        0.9,
+        data={"used": {"tool_calls": 2}, "limits": {"tool_calls": 40.0, "tokens": 2e6}},
+    ),
     Event("agent_finished", 1.0, agent="qa", detail="ok"),
     Event("note", 1.1, detail="the clone is shallow"),
     Event("run_finished", 12.34, detail="done"),
@@ -169,7 +173,7 @@ def test_a_terminal_sees_progress_and_is_left_clean(ending: str, last: str) -> N
     seen = on_a_terminal(ending)
     assert "act" in seen
     assert "ruff" in seen
-    assert "tool calls 2 of 40" in seen
+    assert "tool calls 2 of 40  tokens 0 of 2,000,000" in seen
     assert "more" in seen  # a hundred agents do not scroll a terminal of 24 lines
     assert seen.rindex("\x1b[?25h") > seen.rindex("\x1b[?25l")  # the cursor is back
     after = seen[seen.rindex("\x1b[?25h") :]

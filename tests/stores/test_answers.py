@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.stores.answers import NAME, SqliteAnswers, folder_of, open_answers
+from orchestrator.stores.answers import NAME, SqliteAnswers, open_answers
 
 
 def filled(path: Path, entries: dict[bytes, bytes], largest: int = 1 << 20) -> None:
@@ -100,10 +100,3 @@ def test_only_a_folder_of_our_own_outside_the_work_tree_is_used(tmp_path: Path) 
     (tmp_path / "file").write_text("")
     with open_answers(tmp_path / "file", outside=tree) as answers:
         assert answers is None
-
-
-def test_where_the_users_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert folder_of({}) == tmp_path / ".cache/diffcourt"
-    assert folder_of({"XDG_CACHE_HOME": "relative"}) == tmp_path / ".cache/diffcourt"
-    assert folder_of({"XDG_CACHE_HOME": "/x"}) == Path("/x/diffcourt")

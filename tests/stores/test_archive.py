@@ -255,3 +255,16 @@ def test_the_command_says_what_it_did(
     assert "1 run would be removed" in said(
         "prune", "--older-than", "0.0000001", "--dry-run", "--repo", str(elsewhere)
     )
+
+
+def test_a_long_list_is_cut_and_says_so(five: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def said(*args: str) -> str:
+        assert main(["runs", "--repo", str(five), *args]) == 0
+        return capsys.readouterr().out
+
+    _, *rows, last = said("--limit", "2").splitlines()
+    assert [row.split()[0] for row in rows] == ["run0", "run1"]
+    assert last == "and 3 older; --limit 5 lists them all"
+    assert "older" not in said("--limit", "5") + said()
+    assert len(json.loads(said("--json"))) == 5
+    assert len(json.loads(said("--json", "--limit", "2"))) == 2

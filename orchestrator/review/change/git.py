@@ -60,7 +60,7 @@ def absolute(path: Path) -> Path:
 
 def is_directory(path: Path) -> bool:
     """Whether it is a directory that can be looked at."""
-    return path.is_dir()
+    return os.path.isdir(path)
 
 
 def _why(stderr: bytes) -> str:
@@ -81,7 +81,10 @@ def fault(what: str, completed: Completed, hint: str = "") -> DiffcourtError:
     if re.search(rb"No space left on device|Disk quota exceeded", completed.stderr):
         return StoreError(f"the disk is full ({what}); free some space and run again")
     if re.search(rb"promisor remote|lazy fetching", completed.stderr):
-        return InputError("this partial clone lacks contents that the review needs; clone in full")
+        return InputError(
+            "this partial clone lacks contents that the review needs; clone in full, or "
+            "git fetch --refetch --no-filter"
+        )
     return InputError(f"{what} failed: {_why(completed.stderr)}{hint}")
 
 
@@ -164,7 +167,9 @@ class Git(Struct, frozen=True):
         _, found = await both(_is_new_enough, partial(discover, repo, "--absolute-git-dir"))
         if found.code:
             hint = "" if b"not a git repository" in found.stderr else f" ({_why(found.stderr)})"
-            raise InputError(f"{short(str(repo))} is not a git repository{hint}")
+            raise InputError(
+                f"{short(str(repo))} is not a git repository, or may not be read{hint}"
+            )
         return cls(Path(os.fsdecode(found.stdout.removesuffix(b"\n"))))
 
     @classmethod

@@ -19,12 +19,12 @@ def found_from(place: Path) -> tuple[Path, ...]:
     """The folders of the repository that a folder lies in; none when there is none."""
     for folder in (place, *place.parents):
         entry = folder / ".git"
-        if entry.is_dir():
+        if os.path.isdir(entry):  # unlike a Path it takes what may not be looked at for missing
             return (folder, *parts(entry))
         named = _named(folder, ".git", b"gitdir:")
         if named is not None:
             return (folder, *parts(named))
-        if _is_git_dir(folder):
+        if is_git_dir(folder):
             return parts(folder)
     return ()
 
@@ -33,16 +33,19 @@ def parts(git_dir: Path) -> tuple[Path, ...]:
     """A git directory, the one it is a further work tree of, and the stores they borrow from."""
     real = git_dir.resolve()
     named = _named(real, "commondir", b"")
-    common = named if named and _is_git_dir(named) else real
+    common = named if named and is_git_dir(named) else real
     stores = [common / "objects"]
     for store in stores:
         if len(stores) < _MOST_STORES:
             stores += [path for path in _alternates(store) if path not in stores]
-    return tuple(path for path in dict.fromkeys((real, common, *stores[1:])) if path.exists())
+    return tuple(
+        path for path in dict.fromkeys((real, common, *stores[1:])) if os.path.exists(path)
+    )
 
 
-def _is_git_dir(folder: Path) -> bool:
-    return (folder / "HEAD").is_file() and (folder / "objects").is_dir()
+def is_git_dir(folder: Path) -> bool:
+    """Whether it looks like a git directory, a bare repository's too."""
+    return os.path.isfile(folder / "HEAD") and os.path.isdir(folder / "objects")
 
 
 def _named(folder: Path, name: str, mark: bytes) -> Path | None:
@@ -63,7 +66,7 @@ def _alternates(store: Path) -> list[Path]:
         return []
     named = [os.fsdecode(_unquoted(line)) for line in lines if line and not line.startswith(b"#")]
     paths = [Path(os.path.normpath(store / path)) for path in named if "\0" not in path]
-    return [path for path in paths if (path / "pack").is_dir()]
+    return [path for path in paths if os.path.isdir(path / "pack")]
 
 
 def _unquoted(line: bytes) -> bytes:

@@ -311,7 +311,7 @@ async def test_a_partial_clone_says_what_to_do(repo, tmp_path):
 async def test_no_repository_no_directory_no_commit(tmp_path, repo):
     plain = tmp_path / "plain"
     plain.mkdir()
-    with pytest.raises(InputError, match=r"is not a git repository$"):
+    with pytest.raises(InputError, match=r"is not a git repository, or may not be read$"):
         await from_refs(plain, None, None)
     with pytest.raises(InputError, match="is no directory"):
         await from_refs(tmp_path / "absent", None, None)

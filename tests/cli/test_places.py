@@ -1,0 +1,101 @@
+"""Where CI jobs run: users without a home, bare repositories, folders below the top or gone."""
+
+import json
+import os
+import pwd
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from orchestrator.app import state
+from orchestrator.app.person import this_person
+from orchestrator.app.policy import on_disk
+from orchestrator.cli.main import main
+from orchestrator.errors import StoreError
+from orchestrator.resources import user_folder
+from tests.review.review_kit import Repo, change
+
+SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
+
+
+@pytest.fixture
+def homeless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container's user: no HOME, and no line in the system's table."""
+
+    def unknown(uid: int) -> None:
+        raise KeyError(f"getpwuid(): uid not found: {uid}")
+
+    for name in ("HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "LOGNAME", "USER", "LNAME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("USERNAME", raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+
+
+@pytest.mark.usefixtures("homeless")
+def test_a_user_without_a_home_reviews_all_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repo = change(tmp_path / "repo", {}, {"app.py": SHELL}).path
+    assert main(["review", "--repo", str(repo), "--quiet", "--json", "-"]) == 1
+    assert json.loads(capsys.readouterr().out)["status"] == "complete"
+    assert this_person().startswith(f"user {os.getuid()} on ")
+
+
+@pytest.mark.usefixtures("homeless")
+def test_without_any_place_for_the_state_it_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / ".diffcourt").write_text("in the way")  # root writes into a read-only folder
+    with pytest.raises(StoreError, match=r"\.diffcourt/state writable, or set XDG_STATE_HOME"):
+        state.home(tmp_path)
+
+
+def test_a_users_folder_is_absolute_or_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def found(environment: dict[str, str]) -> Path | None:
+        return user_folder(environment, "XDG_CACHE_HOME", ".cache")
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert found({}) == tmp_path / ".cache/diffcourt"
+    assert found({"XDG_CACHE_HOME": "relative"}) == tmp_path / ".cache/diffcourt"
+    assert found({"XDG_CACHE_HOME": "/x"}) == Path("/x/diffcourt")
+    monkeypatch.setenv("HOME", "relative")
+    assert found({}) is None
+
+
+def test_a_bare_repository_is_reviewed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    repo = change(tmp_path / "repo", {}, {"app.py": SHELL})
+    bare = tmp_path / "mirror.git"
+    repo.git("clone", "-q", "--bare", ".", str(bare))
+    assert main(["review", "--repo", str(bare), "--quiet", "--json", "-"]) == 1
+    assert json.loads(capsys.readouterr().out)["checked"][0]["path"] == "app.py"
+    assert state.home(bare) == bare / ".diffcourt/state"
+    assert state.top(repo.path / ".git") == repo.path
+
+
+def test_policy_on_disk_is_that_of_the_top_wherever_one_stands(tmp_path: Path) -> None:
+    repo = Repo(tmp_path / "repo")
+    repo.write({".diffcourt/config/defaults.yaml": "fail_on: block\n", "a/b/c.py": ""})
+    assert len(on_disk(repo.path / "a/b")) == len(on_disk(repo.path)) == 2
+
+
+def test_a_current_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
+    script = f'rmdir "$PWD"; exec {sys.executable} -m orchestrator runs'
+    (tmp_path / "gone").mkdir()
+    done = subprocess.run(
+        ["sh", "-c", script], cwd=tmp_path / "gone", capture_output=True, text=True, timeout=60,
+        check=False, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr == "diffcourt: the current folder is gone; change to one that is there\n"
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may look into everything")
+def test_a_folder_that_may_not_be_looked_into_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "theirs").mkdir(mode=0o000)
+    assert main(["review", "--repo", str(tmp_path / "theirs")]) == 2
+    assert "may not be looked into by this user" in capsys.readouterr().err
+    assert state.inside_repository(tmp_path / "theirs") is False
