@@ -34,8 +34,9 @@ class Oxlint(ProgramAnalyser):
         return f"f{number}{'.d' if suffixes[-2:-1] == ['.d'] else ''}{suffixes[-1]}"
 
     def prepare(self, path: str, data: bytes) -> bytes:
-        """Take out the comments that silence it."""
-        return _DIRECTIVE.sub(b"lint-unused", data)
+        """Take out the comments that silence it, and bytes that would end its whole run."""
+        text = data.decode("utf-8", "replace")
+        return _DIRECTIVE.sub(b"lint-unused", text.encode())
 
     def parts(self, path: str, data: bytes) -> Iterable[bytes]:
         """Each script of a component as if it were its only one.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from orchestrator.review.analysers.executables import one_line
 from orchestrator.review.analysers.programs import Copies, ProgramAnalyser, Seen
 from orchestrator.review.analysis import Raw
+from orchestrator.review.checks.text import Gap
 from orchestrator.review.places import is_test
 
 # The newest that ruff knows: no new syntax is an error, and most names are known. Rules about
@@ -71,6 +72,19 @@ class Ruff(ProgramAnalyser):
             return f"d{number}/{pure.name}"
         return f"f{number}{pure.suffix}"
 
+    def parts(self, path: str, data: bytes) -> Iterable[bytes]:
+        """The file in UTF-8, which ruff takes all files for, and is silent about others."""
+        start = data.split(b"\n", 2)[:2]
+        if not any(b"coding" in line for line in start) and _is_utf8(data):
+            return [data]
+        # Imported here: it compiles expressions, for files of a kind that few changes have.
+        from orchestrator.review.checks.python_encoding import decoded  # noqa: PLC0415
+
+        try:
+            return [decoded(data).encode("utf-8")]
+        except (SyntaxError, ValueError) as fault:
+            raise Gap(str(fault)) from None
+
     def prepare(self, path: str, data: bytes) -> bytes:
         """Take out the comments that silence ruff in spite of its options."""
         return _DIRECTIVE.sub(rb"\1;", data)
@@ -119,6 +133,14 @@ class Ruff(ProgramAnalyser):
             # The security rules know calls by their names and see no data flow.
             confidence=0.8 if _SECURITY.fullmatch(code) else 1.0,
         )
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _left_over(result: Mapping[str, Any], copies: Copies, name: str) -> bool:

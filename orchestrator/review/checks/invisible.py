@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
+from orchestrator.review.checks.python_encoding import HiddenTextError, decoded
 from orchestrator.review.checks.text import Finding, Source, reply_of
 
 # Embeddings, overrides and isolates: they reorder what is shown (CVE-2021-42574).
@@ -15,6 +16,8 @@ _TAGS = re.compile("[\U000e0020-\U000e007f]{4,}")
 _INVISIBLE = re.compile("[\u00ad\u180e\u200b\u2060-\u2064\ufeff\u115f\u1160\u3164\uffa0]")
 _WORD = re.compile(r"[^\W\d]\w*")
 _CODE = re.compile(r"\.(?:py|pyi|js|jsx|ts|tsx|go|java|rb|rs|c|h|cc|cpp|cs|kt|php|swift|sh|scala)$")
+# To Java's compiler this is the end of a line, within a comment too (JLS 3.3).
+_LINE_END = re.compile(r"(?<!\\)(?:\\\\)*\\u+000[aAdD]")
 _LOOKALIKE = ("CYRILLIC", "GREEK", "ARMENIAN")
 _TALKS = re.compile(
     r"\b(?:ignore|disregard|forget)\s+(?:all\s+|any\s+)?(?:of\s+)?(?:the\s+|your\s+)?"
@@ -34,9 +37,14 @@ def _shown(found: re.Match[str]) -> str:
 def looks(source: Source) -> Iterator[Finding]:
     """Everything about one file."""
     code = bool(_CODE.search(source.name))
+    if source.suffix in {".py", ".pyi", ".pyw"}:
+        yield from _hidden(source.data)
     for number, line in enumerate(source.lines, 1):
         if not line.isascii():
             yield from _unseen(line.removeprefix("\ufeff") if number == 1 else line, number, code)
+        if source.suffix == ".java" and _LINE_END.search(line):
+            what = "An escape ends this line for the compiler; what follows is code"
+            yield Finding("hidden-code", number, what)
         if found := _TALKS.search(line):
             yield Finding(
                 "model-instruction",
@@ -44,6 +52,16 @@ def looks(source: Source) -> Iterator[Finding]:
                 f"Text that gives orders to a reviewing model: {found.group()[:80]!r}",
                 confidence=0.4 if source.is_test or source.is_document else 0.7,
             )
+
+
+def _hidden(data: bytes) -> Iterator[Finding]:
+    try:
+        decoded(data)
+    except HiddenTextError as fault:
+        line = 1 + (b"coding" not in data.partition(b"\n")[0])
+        yield Finding("hidden-code", line, f"Python runs other code than stands here: {fault}")
+    except (SyntaxError, ValueError):
+        return  # it does not run
 
 
 def _unseen(line: str, number: int, code: bool) -> Iterator[Finding]:

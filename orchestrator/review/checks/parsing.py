@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from orchestrator.review.checks import newer_python
+from orchestrator.review.checks.python_encoding import HiddenTextError
 from orchestrator.review.checks.python_trees import parse
 from orchestrator.review.checks.text import Finding, Gap, Source, reply_of
 from orchestrator.review.checks.unreachable import unreachable
@@ -49,6 +50,8 @@ def looks(source: Source) -> Iterator[Finding]:
 def _python(source: Source) -> Iterator[Finding]:
     try:
         yield from unreachable(parse(source.data))
+    except HiddenTextError as fault:
+        raise Gap(str(fault)) from None
     except SyntaxError as fault:
         line = min(fault.lineno or 1, len(source.lines))
         if not newer_python.COMPLETE and _NEWER.search(source.lines[line - 1]):

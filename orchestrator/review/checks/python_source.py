@@ -6,7 +6,6 @@ Nothing here imports or runs the code it reads.
 from __future__ import annotations
 
 import ast
-import importlib.util
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
@@ -14,6 +13,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from orchestrator.review.checks.python_encoding import decoded
 from orchestrator.review.checks.python_trees import blocks, has_blocks, parse
 from orchestrator.sandbox.paths import read_beneath
 
@@ -153,7 +153,7 @@ def read_text(root: str, path: str) -> str:
         data = read_beneath(root, path, MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
             raise NotParsedError(f"larger than {MAX_BYTES >> 20} MiB")
-        return importlib.util.decode_source(data)
+        return decoded(data)
     except OSError as fault:
         raise NotParsedError(f"cannot be read: {fault.strerror}") from None
     except SyntaxError as fault:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from collections import OrderedDict
 from collections.abc import Iterator
-from importlib.util import decode_source
 
 from orchestrator.review.checks import newer_python
+from orchestrator.review.checks.python_encoding import HiddenTextError, decoded
 
 ROOM = 256 * 1024
 """Characters of source whose trees are kept; a tree takes some hundred times its text."""
@@ -68,7 +68,9 @@ def parse(source: str | bytes, name: str = "<text>") -> ast.Module:
     """
     if isinstance(source, bytes):
         try:
-            source = decode_source(source)
+            source = decoded(source)
+        except HiddenTextError:
+            raise
         except (SyntaxError, ValueError):
             return newer_python.parse(source, name)  # which says it in the parser's words
     return _TREES.of(source, name)
