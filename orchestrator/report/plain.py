@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Self, TextIO
+from typing import TextIO
 
 from orchestrator.engine.events import Event
 from orchestrator.report.progress import Progress
@@ -27,17 +26,6 @@ class PlainView:
         self._troubles: set[tuple[str, str, str]] = set()
         self._notes: set[str] = set()
         self._replaying = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        return None
 
     def __call__(self, event: Event) -> None:
         """Take one event in, and write what a reader of a log wants of it."""

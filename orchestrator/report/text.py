@@ -6,10 +6,11 @@ import re
 import shlex
 from pathlib import Path
 
+from orchestrator.catalog.fields import Outcome
 from orchestrator.report import account, coverage, findings, ladder
 from orchestrator.report.page import MIN_WIDTH, Page, clip, plural
 from orchestrator.report.safe import file_name, sentence, visible
-from orchestrator.review.verdict import Outcome, Verdict
+from orchestrator.review.verdict import Verdict
 
 _STYLE: dict[Outcome, str] = {"merge": "green", "needs_changes": "yellow", "block": "red"}
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")

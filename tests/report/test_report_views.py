@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.engine.events import Event
+from orchestrator.engine.events import Event, ignore
 from orchestrator.report.live import LiveView
 from orchestrator.report.plain import PlainView
-from orchestrator.report.view import SilentView, choose_view
+from orchestrator.report.view import choose_view
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,9 +40,9 @@ RUN = [
 
 def lines_of(events: list[Event]) -> list[str]:
     stream = io.StringIO()
-    with PlainView(stream) as view:
-        for event in events:
-            view(event)
+    view = PlainView(stream)
+    for event in events:
+        view(event)
     return stream.getvalue().splitlines()
 
 
@@ -88,9 +88,9 @@ def test_a_reader_that_left_does_not_end_the_review() -> None:
     read, write = os.pipe()
     os.close(read)
     stream = os.fdopen(write, "w")
-    with PlainView(stream) as view:
-        for event in RUN:
-            view(event)
+    view = PlainView(stream)
+    for event in RUN:
+        view(event)
     with pytest.raises(BrokenPipeError):
         stream.close()
 
@@ -115,10 +115,14 @@ def test_the_view_fits_the_terminal(
             monkeypatch.setenv(name, value)
     _, terminal = pty.openpty()
     with os.fdopen(terminal, "w") as stream:
-        assert type(choose_view(stream)) is expected
-        assert type(choose_view(stream, quiet=True)) is SilentView
-    assert type(choose_view(io.StringIO())) is PlainView
-    assert type(choose_view(None)) is SilentView
+        with choose_view(stream) as view:
+            assert type(view) is expected
+        with choose_view(stream, quiet=True) as view:
+            assert view is ignore
+    with choose_view(io.StringIO()) as view:
+        assert type(view) is PlainView
+    with choose_view(None) as view:
+        assert view is ignore
 
 
 SCRIPT = """
