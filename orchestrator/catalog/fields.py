@@ -19,6 +19,10 @@ Severity = Literal["critical", "high", "medium", "low", "info"]
 SEVERITIES: tuple[Severity, ...] = ("critical", "high", "medium", "low", "info")
 """Gravest first."""
 
+Outcome = Literal["merge", "needs_changes", "block"]
+OUTCOMES: tuple[Outcome, ...] = ("merge", "needs_changes", "block")
+"""Mildest first."""
+
 
 class Strict(Struct, frozen=True, forbid_unknown_fields=True):
     """Base of what comes from outside or is published: unknown keys are faults; frozen.

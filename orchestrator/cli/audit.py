@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import to_builtins
 
 from orchestrator.cli.output import as_json, emit, width_of
-from orchestrator.cli.parsing import add_json_flag, add_repo, add_run, count
+from orchestrator.cli.parsing import add_json_flag, add_part, add_repo, add_run, count
 from orchestrator.errors import EXIT_GATED, EXIT_OK, InputError
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     def part(
         name: str, do: Callable[[argparse.Namespace], int], summary: str
     ) -> argparse.ArgumentParser:
-        p = parts.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+        p = add_part(parts, name, summary)
         p.set_defaults(do=do)
         add_run(p)
         add_repo(p)

@@ -78,14 +78,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _dispatch(args: list[str]) -> int:
     from importlib import import_module
 
+    from orchestrator.cli.parsing import add_part
+
     # The first word is the command: no option that comes before it takes a value.
     chosen = next((arg for arg in args if not arg.startswith("-")), "")
     parser, subparsers = _top()
     commands = {
-        name: subparsers.add_parser(
-            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
-        )
-        for name, (_, summary) in COMMANDS.items()
+        name: add_part(subparsers, name, summary) for name, (_, summary) in COMMANDS.items()
     }
     if chosen in COMMANDS:
         module = import_module(COMMANDS[chosen][0])

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from orchestrator.cli.output import emit, width_of
-from orchestrator.cli.parsing import add_repo, name_of
+from orchestrator.cli.parsing import add_part, add_repo, name_of
 from orchestrator.errors import EXIT_OK
 
 if TYPE_CHECKING:
@@ -18,13 +18,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's parts and their options."""
     parts = parser.add_subparsers(title="parts", metavar="PART", dest="part", required=True)
     summary = "list the servers and tools that config/mcp.yaml names; starts none"
-    part = parts.add_parser("list", help=summary, description=f"{summary.capitalize()}.")
+    part = add_part(parts, "list", summary)
     add_repo(part)
     part.set_defaults(do=_list)
     summary = "start one server, and print what it says of its tools and the pins to commit"
-    part = parts.add_parser(
+    part = add_part(
+        parts,
         "accept",
-        help=summary,
+        summary,
         description=f"{summary.capitalize()}. It runs the command that the work tree's\n"
         ".diffcourt/config/mcp.yaml names; `diffcourt mcp list` shows which that is.",
     )

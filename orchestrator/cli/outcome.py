@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
 
+from orchestrator.catalog.fields import OUTCOMES
 from orchestrator.cli.output import JsonTarget, emit, in_colour, width_of
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK
 
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from orchestrator.engine.events import Observer
     from orchestrator.review.verdict import Verdict
     from orchestrator.sandbox.worker import WorkerPool
-
-# Mildest first, as the verdict's outcomes are; the models that define them take 90 ms to import.
-LEVELS = ("merge", "needs_changes", "block")
 
 
 def add_result_options(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +28,7 @@ def add_result_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--fail-on",
-        choices=(*LEVELS, "never"),
+        choices=(*OUTCOMES, "never"),
         metavar="LEVEL",
         help="exit 1 at this verdict or a worse one: merge, needs_changes, block, or never; "
         "default: what the base's configuration says, needs_changes as shipped",
@@ -77,6 +75,6 @@ def gate(verdict: Verdict, fail_on: str) -> int:
     """The exit code: incomplete whatever else was found, else whether the level is reached."""
     if verdict.status == "incomplete":
         return EXIT_INCOMPLETE
-    if fail_on == "never" or LEVELS.index(verdict.verdict) < LEVELS.index(fail_on):
+    if fail_on == "never" or OUTCOMES.index(verdict.verdict) < OUTCOMES.index(fail_on):
         return EXIT_OK
     return EXIT_GATED

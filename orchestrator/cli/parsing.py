@@ -7,7 +7,9 @@ import math
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
+
+P = TypeVar("P", bound=argparse.ArgumentParser)
 
 EXIT_CODES = """\
 exit codes:
@@ -37,6 +39,12 @@ class Parser(argparse.ArgumentParser):
         command = self.prog.removeprefix("diffcourt").strip()
         where = f"{command}: " if command else ""
         self.exit(2, f"diffcourt: {where}{message} (see {self.prog} --help)\n")
+
+
+def add_part(parts: argparse._SubParsersAction[P], name: str, summary: str, **settings: Any) -> P:
+    """A command, or a part of one; its summary is also what it is described by."""
+    settings.setdefault("description", f"{summary[0].upper()}{summary[1:]}.")
+    return parts.add_parser(name, help=summary, **settings)
 
 
 def ref(text: str) -> str:

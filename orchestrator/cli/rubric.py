@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from orchestrator.cli import rubric_files, rubric_fit, rubric_score
-from orchestrator.cli.parsing import add_repo, amount, count, name_of
+from orchestrator.cli.parsing import add_part, add_repo, amount, count, name_of
 from orchestrator.cli.rubric_args import add_items, add_labels
 
 FORMATS = ("paperbench", "healthbench", "autorubric", "promptfoo", "deepeval")
@@ -26,11 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXIT_CODES
     parts = parser.add_subparsers(title="parts", metavar="PART", dest="part", required=True)
 
-    def part(name: str, summary: str) -> argparse.ArgumentParser:
-        return parts.add_parser(
-            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
-        )
-
+    part = partial(add_part, parts)
     _files(part)
     _score(part("score", "score items, or recorded runs by replay, with a rubric"))
     p = part("eval", "measure how a rubric agrees with people")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from msgspec import to_builtins
 
 from orchestrator.cli.output import as_json, emit, width_of
-from orchestrator.cli.parsing import add_json_flag, add_repo, add_run, amount, count
-from orchestrator.errors import InputError
+from orchestrator.cli.parsing import add_json_flag, add_part, add_repo, add_run, amount, count
+from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.report.safe import file_name
 
 if TYPE_CHECKING:
@@ -54,12 +54,7 @@ def _part(
 ) -> argparse.ArgumentParser:
     # The shared options may stand on either side of the part's name: what is not said after it
     # must not overwrite what was said before.
-    p = parts.add_parser(
-        name,
-        help=summary,
-        description=f"{summary[0].upper()}{summary[1:]}.",
-        argument_default=argparse.SUPPRESS,
-    )
+    p = add_part(parts, name, summary, argument_default=argparse.SUPPRESS)
     add_repo(p)
     add_json_flag(p)
     return p
@@ -81,7 +76,7 @@ def _list(args: argparse.Namespace) -> int:
     _print(found, args.json)
     if left and not args.json:
         emit(f"and {left:,} older; --limit {len(found) + left} lists them all\n", sys.stdout)
-    return 0
+    return EXIT_OK
 
 
 def _print(found: list[RunInfo], json: bool) -> None:
@@ -102,7 +97,7 @@ def _prune(args: argparse.Namespace) -> int:
     if not args.json:
         done = "would be removed" if args.dry_run else "removed"
         emit(f"{len(gone)} {'run' if len(gone) == 1 else 'runs'} {done}\n", sys.stdout)
-    return 0
+    return EXIT_OK
 
 
 def _export(args: argparse.Namespace) -> int:
@@ -110,7 +105,7 @@ def _export(args: argparse.Namespace) -> int:
 
     name = export(args.repo, args.run_id, args.dir)
     _told(args, name, f"run {name} is in {file_name(str(args.dir))}")
-    return 0
+    return EXIT_OK
 
 
 def _import(args: argparse.Namespace) -> int:
@@ -118,7 +113,7 @@ def _import(args: argparse.Namespace) -> int:
 
     name = restore(args.repo, args.source)
     _told(args, name, f"run {name} is here now; diffcourt show {name}")
-    return 0
+    return EXIT_OK
 
 
 def _told(args: argparse.Namespace, run_id: str, line: str) -> None:

@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from orchestrator.cli.output import as_json, emit
+from orchestrator.errors import EXIT_OK
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,4 +20,4 @@ def run(args: argparse.Namespace) -> int:
 
     schemas = {"verdict": json_schema}
     emit(as_json(schemas[args.document]()), sys.stdout)
-    return 0
+    return EXIT_OK

@@ -11,6 +11,7 @@ from msgspec import to_builtins
 
 from orchestrator.cli.output import as_json, emit, in_colour, width_of
 from orchestrator.cli.parsing import add_json_flag, add_repo, add_run
+from orchestrator.errors import EXIT_OK
 
 if TYPE_CHECKING:
     from orchestrator.app.types import Shown
@@ -29,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
 
     shown = app.show(args.repo, args.run_id)
     emit(_json(shown) if args.json else _text(shown, args.repo), sys.stdout)
-    return 0
+    return EXIT_OK
 
 
 def _json(shown: Shown) -> str:

@@ -11,10 +11,10 @@ from functools import lru_cache
 from msgspec import Struct
 from pathspec.patterns.gitignore.basic import GitIgnoreBasicPattern
 
-from orchestrator.catalog.fields import SEVERITIES, Severity
+from orchestrator.catalog.fields import SEVERITIES, Outcome, Severity
 from orchestrator.catalog.verdict_policy import CheckRule, VerdictPolicy
 from orchestrator.review.change.types import Change
-from orchestrator.review.verdict import Finding, Outcome, RequiredCheck
+from orchestrator.review.verdict import Finding, RequiredCheck
 
 
 def excluded(change: Change, policy: VerdictPolicy) -> dict[str, str]:

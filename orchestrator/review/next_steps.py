@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from orchestrator.catalog.fields import Outcome
 from orchestrator.engine.stopping import Stop
 from orchestrator.errors import answer_command
 from orchestrator.review import climbing
 from orchestrator.review.case import Case
-from orchestrator.review.verdict import Finding, Outcome
+from orchestrator.review.verdict import Finding
 
 LISTED_ACTIONS = 10
 

@@ -8,15 +8,13 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from orchestrator.catalog.fields import SEVERITIES, Severity, Strict, Unit
+from orchestrator.catalog.fields import SEVERITIES, Outcome, Severity, Strict, Unit
 from orchestrator.review.schemas import schema_of
 from orchestrator.review.verdict_account import Escalation, GuardRuling, HumanQuestion, Usage
 
 SCHEMA_VERSION: Literal["1.0"] = "1.0"
 
-Outcome = Literal["merge", "needs_changes", "block"]
 StopReason = Literal["done", "budget", "stagnation", "human"]
-OUTCOMES: tuple[Outcome, ...] = ("merge", "needs_changes", "block")
 
 
 class ChangeRef(Strict, frozen=True):
