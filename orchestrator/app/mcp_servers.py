@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import sysconfig
 import tempfile
@@ -21,7 +20,7 @@ from orchestrator.errors import SandboxError
 from orchestrator.mcp.types import Connect, Tell
 from orchestrator.sandbox import scratch
 from orchestrator.sandbox.kernel import kill_group
-from orchestrator.sandbox.process import start_unconfined
+from orchestrator.sandbox.process import find, start_unconfined
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
@@ -86,10 +85,8 @@ def _argv(command: Sequence[str], repo: Path, environment: Mapping[str, str]) ->
     """
     own = (str(Path(sys.executable).parent), sysconfig.get_path("scripts"))
     path = os.pathsep.join((*own, environment.get("PATH", os.defpath)))
-    # A relative entry would find programs in the folder we happen to stand in.
-    absolute = os.pathsep.join(entry for entry in path.split(os.pathsep) if os.path.isabs(entry))
     program = command[0]
-    found = shutil.which(program, path=absolute) if os.sep not in program else program
+    found = find(program, path) if os.sep not in program else program
     if found is None:
         raise SandboxError(f"{program} is not installed")
     if not os.path.isabs(found):

@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
-from orchestrator.mcp.types import Tell
+from orchestrator.mcp.types import TOTAL_AT_MOST, Tell
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
 BODY_AT_MOST = 4 << 20
 """Bytes of one response, or of one event in a stream."""
-
-TOTAL_AT_MOST = 256 << 20
-"""Bytes that one server may send in one run."""
 
 
 @asynccontextmanager

@@ -21,16 +21,13 @@ from anyio.abc import (
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from orchestrator.mcp.types import Tell
+from orchestrator.mcp.types import TOTAL_AT_MOST, Tell
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
 MESSAGE_AT_MOST = 4 << 20
 """Bytes of one message."""
-
-TOTAL_AT_MOST = 256 << 20
-"""Bytes that one server may send in one run."""
 
 TAIL = 300
 """Characters of a server's standard error that a message may quote."""

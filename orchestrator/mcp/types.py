@@ -14,6 +14,9 @@ from orchestrator.errors import DiffcourtError
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
+TOTAL_AT_MOST = 256 << 20
+"""Bytes that one server may send in one run."""
+
 Tell = Callable[[str], None]
 """Takes the reason why a connection ended, in words for a person."""
 

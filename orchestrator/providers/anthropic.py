@@ -32,7 +32,7 @@ from orchestrator.providers.reply import (
     some,
 )
 from orchestrator.providers.streams import Events
-from orchestrator.providers.turns import Turn, enforced, system_texts, turns
+from orchestrator.providers.turns import Turn, enforced, system_texts, tool_choice, turns
 
 _STOPS: dict[str, StopKind] = {
     "end_turn": "end",
@@ -79,15 +79,14 @@ class AnthropicModel(ApiModel):
                 for tool in request.tools
             ]
             body["tool_choice"] = self._choice(request)
-        if self.provider.can.streams:
+        if can.streams:
             body["stream"] = True
         output = self._output(request)
         return {**body, "output_config": output} if output else body
 
     def _choice(self, request: Request) -> dict[str, Json]:
         can = self.provider.can
-        forced = request.tool_choice == "required" and can.forced_calls
-        kind = "auto" if request.tool_choice == "required" and not forced else request.tool_choice
+        kind = tool_choice(request, can)
         choice: dict[str, Json] = {"type": _CHOICES[kind]}
         if not can.parallel_calls and kind != "none":
             choice["disable_parallel_tool_use"] = True

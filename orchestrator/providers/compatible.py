@@ -35,7 +35,7 @@ from orchestrator.providers.reply import (
     some,
 )
 from orchestrator.providers.streams import Events
-from orchestrator.providers.turns import Turn, enforced, system_texts, takes, turns
+from orchestrator.providers.turns import Turn, enforced, system_texts, takes, tool_choice, turns
 
 _STOPS: dict[str, StopKind] = {
     "length": "max_tokens",
@@ -74,7 +74,6 @@ class CompatibleModel(ApiModel):
 
     def _tools(self, request: Request) -> dict[str, Json]:
         can = self.provider.can
-        forced = request.tool_choice != "required" or can.forced_calls
         offered: dict[str, Json] = {
             "tools": [
                 {
@@ -87,7 +86,7 @@ class CompatibleModel(ApiModel):
                 }
                 for tool in request.tools
             ],
-            "tool_choice": request.tool_choice if forced else "auto",
+            "tool_choice": tool_choice(request, can),
         }
         return {**offered, "parallel_tool_calls": True} if can.parallel_calls else offered
 

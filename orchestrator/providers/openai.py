@@ -31,7 +31,7 @@ from orchestrator.providers.reply import (
     some,
 )
 from orchestrator.providers.streams import Events
-from orchestrator.providers.turns import Turn, enforced, system_texts, turns
+from orchestrator.providers.turns import Turn, enforced, system_texts, tool_choice, turns
 
 LEAST_OUTPUT = 16
 """The API refuses a smaller limit."""
@@ -73,8 +73,7 @@ class OpenAIModel(ApiModel):
                 }
                 for tool in request.tools
             ]
-            forced = request.tool_choice != "required" or can.forced_calls
-            body["tool_choice"] = request.tool_choice if forced else "auto"
+            body["tool_choice"] = tool_choice(request, can)
             body["parallel_tool_calls"] = can.parallel_calls
         if request.effort and can.effort:
             body["reasoning"] = {"effort": request.effort}

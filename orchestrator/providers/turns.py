@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -121,6 +122,12 @@ def system_texts(request: Request, can: Capabilities) -> list[str]:
             f"JSON Schema:\n{json.dumps(request.output_schema, ensure_ascii=False)}"
         )
     return [whole(part) for part in parts]
+
+
+def tool_choice(request: Request, can: Capabilities) -> Literal["auto", "none", "required"]:
+    """What the request asks for; of a server that cannot be made to call a tool, that it may."""
+    forced = request.tool_choice == "required"
+    return "auto" if forced and not can.forced_calls else request.tool_choice
 
 
 def takes(request: Request, can: Capabilities) -> bool:

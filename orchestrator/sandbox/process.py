@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import socket
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -39,6 +40,15 @@ class Completed(Struct, frozen=True):
 def clean_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     """What a program is given of an environment: nothing of ours."""
     return {"PATH": SAFE_PATH, "LC_ALL": "C.UTF-8", "HOME": "/nonexistent", **(more or {})}
+
+
+def find(name: str, path: str) -> str | None:
+    """Where a program is, on a search path written as in ``PATH``; None when it is not there.
+
+    Relative entries do not count: they would find programs in the folder we happen to stand in.
+    """
+    entries = (entry for entry in path.split(os.pathsep) if os.path.isabs(entry))
+    return shutil.which(name, path=os.pathsep.join(entries))
 
 
 class Running:

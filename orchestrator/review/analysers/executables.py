@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import sys
 import sysconfig
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from typing import Any
 
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox.box import Box, Limits
-from orchestrator.sandbox.process import run
+from orchestrator.sandbox.process import find, run
 
 ARGV_BYTES = 100_000  # of file names in one call; Linux allows 128 KiB in one page-aligned string
 MOST = 10_000  # files in one call
@@ -114,9 +113,7 @@ class Program:
         search = self._search
         if search is None:
             search = os.pathsep.join((*_OWN, os.environ.get("PATH", os.defpath)))
-        # A relative entry would find programs in the folder we happen to stand in.
-        absolute = os.pathsep.join(f for f in search.split(os.pathsep) if os.path.isabs(f))
-        found = shutil.which(self.name, path=absolute)
+        found = find(self.name, search)
         if found is None:
             raise SandboxError(
                 f"{self.name} is not installed; run `pip install {self._package}` "

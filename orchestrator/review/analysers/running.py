@@ -89,16 +89,15 @@ def _copy(
     root: Path, tree: Path, paths: Sequence[str], runnable: Sequence[str], report: str
 ) -> None:
     """A tree of its own for one run, without a report that the change brings along."""
-    left_out = {report}
     for path in paths:
         source = root / path
-        if path not in left_out and source.is_file():
+        if path != report and source.is_file():
             place = tree / path
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, place)
     tree.mkdir(exist_ok=True)
     for path in runnable:
-        if path not in left_out:
+        if path != report:
             (tree / path).chmod(0o755)
 
 

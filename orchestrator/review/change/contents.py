@@ -83,14 +83,6 @@ class Contents:
         """
         return await self._blobs.read(blob)
 
-    async def text(self, blob: str) -> str:
-        """The text of one blob, as :func:`decode` reads it.
-
-        Raises:
-            InputError: as for :meth:`read`.
-        """
-        return decode(await self.read(blob))
-
     async def paths(self, side: SideName) -> dict[str, tuple[str, str]]:
         """Every entry of a side's tree: path → (mode, object id). Read once; do not alter it."""
         async with self._listing[side]:

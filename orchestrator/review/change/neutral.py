@@ -1,9 +1,9 @@
 """What every call of git is told, so that no configuration of a repository can start a program."""
 
 import os
-import shutil
 
 from orchestrator.errors import InputError
+from orchestrator.sandbox.process import find
 from orchestrator.sandbox.warden import SAFE_PATH
 
 # Before 2.31 git reads no configuration from the environment, so filters could not be turned off.
@@ -55,8 +55,7 @@ def program() -> str:
     Raises:
         InputError: there is none.
     """
-    entries = os.environ.get("PATH", SAFE_PATH).split(os.pathsep)
-    found = shutil.which("git", path=os.pathsep.join(e for e in entries if os.path.isabs(e)))
+    found = find("git", os.environ.get("PATH", SAFE_PATH))
     if found is None:
         raise InputError("git is not installed or not on PATH; install git 2.31 or later")
     return found

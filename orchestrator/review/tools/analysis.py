@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Generic, TypeVar
 
 import anyio
 from msgspec import Struct, field
@@ -12,11 +13,13 @@ from msgspec import Struct, field
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.errors import SandboxError
-from orchestrator.review.analysis import ChangeAnalyser, Needs, Report, Side, SideAnalyser
+from orchestrator.review.analysis import ChangeAnalyser, Report, Side, SideAnalyser
 from orchestrator.review.change.types import ChangedFile
 from orchestrator.review.evidence import Found, as_reported, brought_in
 from orchestrator.review.session import Session
 from orchestrator.sandbox.worker import WorkerPool
+
+A = TypeVar("A", bound=SideAnalyser | ChangeAnalyser)
 
 SHOWN_FINDINGS = 60
 REPORTED = (
@@ -43,12 +46,10 @@ class _Scope(Struct, frozen=True):
     gaps: dict[str, str] = field(default_factory=dict)
 
 
-def select(session: Session, wanted: Sequence[str] | None, needs: Needs, by: Any) -> _Scope:
-    """The files that an analyser can look at, of those that were asked for.
-
-    Args:
-        by: whatever has ``wants(path)``.
-    """
+def select(
+    session: Session, wanted: Sequence[str] | None, by: SideAnalyser | ChangeAnalyser
+) -> _Scope:
+    """The files that an analyser can look at, of those that were asked for."""
     scope = _Scope()
     for path in session.files if wanted is None else dict.fromkeys(wanted):
         file = session.files.get(path)
@@ -56,9 +57,9 @@ def select(session: Session, wanted: Sequence[str] | None, needs: Needs, by: Any
             scope.gaps[path] = "not a changed file"
         elif session.left_out(file) or not (by.wants(path) or by.wants(file.old_path or path)):
             continue
-        elif needs == "tree" and not session.change.has_tree:
+        elif by.needs == "tree" and not session.change.has_tree:
             scope.gaps[path] = "needs the whole tree, and only a patch is known"
-        elif needs == "file" and not file.whole:
+        elif by.needs == "file" and not file.whole:
             scope.gaps[path] = "needs the whole file, and only the patch's hunks are known"
         else:
             scope.files.append(file)
@@ -100,22 +101,24 @@ def as_observation(
     return Observation(json.dumps(content), data, ok=report.error is None)
 
 
-class Analysis:
+class Analysis(ABC, Generic[A]):
     """What both kinds share: the same question is asked of an analyser once.
 
     Two agents may look at the same files with the same tool; both get the one observation. A
     failure is not kept, so that a further iteration does try again.
     """
 
-    def __init__(self, name: str, description: str, session: Session, pool: WorkerPool) -> None:
+    def __init__(
+        self, name: str, description: str, analyser: A, session: Session, pool: WorkerPool
+    ) -> None:
         self.spec = ToolSpec(name, description, PATHS_SCHEMA, timeout=120)
-        self._session, self._pool = session, pool
+        self._analyser, self._session, self._pool = analyser, session, pool
         self._lock = anyio.Lock()
         self._known: dict[tuple[str, ...] | None, Observation] = {}
 
     def concerns(self, path: str) -> bool:
         """Whether it looks into files of this name."""
-        raise NotImplementedError
+        return self._analyser.wants(path)
 
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
         """Analyse the asked-for files; see ``as_observation``."""
@@ -129,34 +132,20 @@ class Analysis:
                 self._known[key] = seen
             return self._known[key]
 
+    @abstractmethod
     async def _look(self, paths: Sequence[str] | None) -> Observation:
-        raise NotImplementedError
+        """The analyser's word on these files; None: on all."""
 
 
-class SideTool(Analysis):
+class SideTool(Analysis[SideAnalyser]):
     """A tool over an analyser of one side: what it finds in head and not in base is new.
 
     Most changes leave most analysers nothing to say: base is looked at when head has something.
     """
 
-    def __init__(
-        self,
-        name: str,
-        description: str,
-        analyser: SideAnalyser,
-        session: Session,
-        pool: WorkerPool,
-    ) -> None:
-        super().__init__(name, description, session, pool)
-        self._analyser = analyser
-
-    def concerns(self, path: str) -> bool:
-        """As the analyser says."""
-        return self._analyser.wants(path)
-
     async def _look(self, paths: Sequence[str] | None) -> Observation:
         analyser, session = self._analyser, self._session
-        scope = select(session, paths, analyser.needs, analyser)
+        scope = select(session, paths, analyser)
         head_paths = [file.path for file in scope.files if file.in_head]
         base_paths = [file.old_path or file.path for file in scope.files if file.in_base]
         head_side, unwritten = await session.side("head", head_paths)
@@ -189,27 +178,12 @@ class SideTool(Analysis):
                 return Report(analyser.name, "", error=str(fault))
 
 
-class ChangeTool(Analysis):
+class ChangeTool(Analysis[ChangeAnalyser]):
     """A tool over an analyser that looks at both sides itself."""
-
-    def __init__(
-        self,
-        name: str,
-        description: str,
-        analyser: ChangeAnalyser,
-        session: Session,
-        pool: WorkerPool,
-    ) -> None:
-        super().__init__(name, description, session, pool)
-        self._analyser = analyser
-
-    def concerns(self, path: str) -> bool:
-        """As the analyser says."""
-        return self._analyser.wants(path)
 
     async def _look(self, paths: Sequence[str] | None) -> Observation:
         analyser, session = self._analyser, self._session
-        scope = select(session, paths, analyser.needs, analyser)
+        scope = select(session, paths, analyser)
         old = [file.old_path or file.path for file in scope.files if file.in_base]
         base, _ = await session.side("base", old)
         head, unwritten = await session.side("head", [f.path for f in scope.files if f.in_head])
@@ -220,11 +194,8 @@ class ChangeTool(Analysis):
         except SandboxError as fault:
             report = Report(analyser.name, "", error=str(fault))
         cited = {raw.path for raw in report.findings}
-        head, _ = await session.side("head", sorted(cited & set(await _tree(session))))
+        tree = await session.contents.paths("head")
+        head, _ = await session.side("head", sorted(cited & tree.keys()))
         found = await as_reported(session, self._pool, report, head)
         gaps = {**scope.gaps, **unwritten, **report.gaps}
         return as_observation(report, found, gaps, scope.files)
-
-
-async def _tree(session: Session) -> Sequence[str]:
-    return list(await session.contents.paths("head"))

@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.errors import InputError, StoreError
 from orchestrator.review.change.blobs import MAX_BLOB
-from orchestrator.review.change.contents import Contents
+from orchestrator.review.change.contents import Contents, decode
 from orchestrator.review.change.intake import from_refs
 
 pytestmark = pytest.mark.anyio
@@ -38,7 +38,7 @@ async def test_many_callers_at_once_get_their_own_bytes(many):
     async with Contents(change) as contents, anyio.create_task_group() as group:
 
         async def one(path, blob):
-            got[path] = await contents.text(blob)
+            got[path] = decode(await contents.read(blob))
 
         for path, (_, blob) in (await contents.paths("head")).items():
             group.start_soon(one, path, blob)
@@ -60,7 +60,7 @@ async def test_a_cancelled_read_leaves_no_answer_for_the_next(repo):
                     for _ in range(steps):
                         await anyio.lowlevel.checkpoint()
                     scope.cancel()
-            assert await contents.text(blobs["small.txt"]) == "small\n"
+            assert decode(await contents.read(blobs["small.txt"])) == "small\n"
         assert len(await contents.read(blobs["big.txt"])) == 4_000_000
 
 

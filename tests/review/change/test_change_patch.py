@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator.errors import InputError
 from orchestrator.review.change import history
-from orchestrator.review.change.contents import Contents
+from orchestrator.review.change.contents import Contents, decode
 from orchestrator.review.change.intake import from_refs
 from orchestrator.review.change.patch import from_patch
 
@@ -79,7 +79,7 @@ async def test_the_repository_is_not_touched(full, tmp_path):
     change = await from_patch(diff, "x.diff", full.root, None, tmp_path / "scratch")
     assert [(f.path, f.status) for f in change.files] == [("added.py", "added")]
     async with Contents(change) as contents:
-        assert await contents.text(change.files[0].new_blob) == "x = 1\n"
+        assert decode(await contents.read(change.files[0].new_blob)) == "x = 1\n"
     after = {p: p.stat().st_mtime_ns for p in (full.root / ".git").rglob("*") if p.is_file()}
     assert after == before
     assert not (full.root / "added.py").exists()
@@ -105,7 +105,7 @@ async def test_alone_it_has_the_lines_it_tells_of(full, tmp_path):
     assert alone["lib"].skip == "submodule ..0123456789ab"
     assert alone["type"].skip == "symbolic link to elsewhere"
     async with Contents(change) as contents:
-        head = (await contents.text(alone["m.py"].new_blob)).split("\n")
+        head = decode(await contents.read(alone["m.py"].new_blob)).split("\n")
         full_text = full.git("show", "HEAD:m.py").decode().split("\n")
         for number in alone["m.py"].added:
             assert head[number - 1] == full_text[number - 1]

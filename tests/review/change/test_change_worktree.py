@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.errors import InputError, StoreError
 from orchestrator.review.change import history
-from orchestrator.review.change.contents import Contents
+from orchestrator.review.change.contents import Contents, decode
 from orchestrator.review.change.export import write_all
 from orchestrator.review.change.intake import from_worktree
 
@@ -91,7 +91,7 @@ async def test_every_sort_of_change_and_nothing_touched(full, tmp_path):
     assert change.policy_commit == full.oid("HEAD")
     assert change.notes == ()
     async with Contents(change) as contents:
-        assert await contents.text(files["both.py"].new_blob) == "a = 3\n"
+        assert decode(await contents.read(files["both.py"].new_blob)) == "a = 3\n"
         listed = await contents.paths("head")
         assert listed["kept.py"] == (await contents.paths("base"))["kept.py"]
 
@@ -170,7 +170,7 @@ async def test_an_unfinished_merge(repo, tmp_path):
     change = await from_worktree(repo.root, None, tmp_path / "scratch")
     assert set(known(change)) == {"a.py"}
     async with Contents(change) as contents:
-        assert "<<<<<<< HEAD" in await contents.text(known(change)["a.py"].new_blob)
+        assert "<<<<<<< HEAD" in decode(await contents.read(known(change)["a.py"].new_blob))
 
 
 async def test_submodules_at_another_commit(repo, make_repo, tmp_path):
@@ -242,7 +242,7 @@ async def test_odd_places(make_repo, tmp_path):
     change = await from_worktree(odd.root, None, tmp_path / 's:x"y z')
     assert [os.fsencode(f.path) for f in change.files] == [b"n\nl \xe9.py"]
     async with Contents(change) as contents:
-        assert await contents.text(change.files[0].new_blob) == "x\n"
+        assert decode(await contents.read(change.files[0].new_blob)) == "x\n"
         assert len(await contents.paths("head")) == 2
 
 
