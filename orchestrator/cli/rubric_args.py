@@ -111,6 +111,18 @@ def load(args: argparse.Namespace) -> Loaded:
     )
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a file that a command was asked for, which may be a device.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+
+
 def need_numpy() -> None:
     """See that the optional part is installed.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from orchestrator.cli.output import as_json, emit
-from orchestrator.cli.rubric_args import rubric_path
+from orchestrator.cli.rubric_args import rubric_path, write_text
 from orchestrator.errors import EXIT_GATED, EXIT_OK, EXIT_USAGE, InputError
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def import_(args: argparse.Namespace, out: TextIO) -> int:
     write_rubric(args.out, found.rubric)
     emit(f"wrote {args.out}: {len(found.rubric.criteria)} criteria\n", out)
     if args.items and found.items:
-        _write(args.items, "".join(json.dumps(row) + "\n" for row in found.items))
+        write_text(args.items, "".join(json.dumps(row) + "\n" for row in found.items))
         emit(f"wrote {args.items}: {len(found.items)} scored item\n", out)
     for line in found.unmapped:
         emit(f"not mapped: {sentence(line)}\n", sys.stderr)
@@ -153,20 +153,11 @@ def _document(path: Path) -> Any:
     """A JSON or YAML document."""
     import yaml
 
+    from orchestrator.tuning.files import read_text
+
+    text = read_text(path)
     try:
-        text = path.read_text(encoding="utf-8-sig")
         return json.loads(text) if path.suffix != ".yaml" else yaml.safe_load(text)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: is not UTF-8; save it as UTF-8") from None
     except (ValueError, yaml.YAMLError) as error:
         line = " ".join(str(error).split())
         raise InputError(f"{path}: is not {path.suffix.lstrip('.') or 'JSON'}: {line}") from None
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from orchestrator.cli.output import JsonTarget, as_json, emit, in_colour, width_of
-from orchestrator.cli.rubric_args import load, plain, rubric_path
+from orchestrator.cli.rubric_args import load, plain, rubric_path, write_text
 from orchestrator.errors import EXIT_GATED, EXIT_OK, InputError
 
 if TYPE_CHECKING:
@@ -60,7 +60,9 @@ def tune(args: argparse.Namespace, out: TextIO) -> int:
     if target is None or not target.to_stdout:
         emit(render_outcome(found, width_of(out), in_colour(out)), out)
     if args.report:
-        _page(args.report, found, f"Tuning of {read.rubric.name}")
+        from orchestrator.report.tuning_page import render_page
+
+        write_text(args.report, render_page(found, f"Tuning of {read.rubric.name}"))
     if target is not None:
         target.write(plain(found))
     if not found.proven:
@@ -78,17 +80,6 @@ def _next(path: Path, version: int) -> Path:
     return path.with_name(f"{base}-v{version}{path.suffix}")
 
 
-def _page(path: Path, found: object, title: str) -> None:
-    from orchestrator.report.tuning_page import render_page
-    from orchestrator.tuning.tune import Outcome
-
-    assert isinstance(found, Outcome)
-    try:
-        path.write_text(render_page(found, title), encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
-
-
 def gate(args: argparse.Namespace, out: TextIO) -> int:
     """Freeze a set, or hold the rubric to a frozen one; exit 1 when agreement dropped."""
     read = load(args)
@@ -96,10 +87,7 @@ def gate(args: argparse.Namespace, out: TextIO) -> int:
 
     if args.freeze:
         doc = gating.freeze(read.rubric, read.data, read.labels)
-        try:
-            args.baseline.write_text(as_json(doc), encoding="utf-8")
-        except OSError as error:
-            raise InputError(f"{args.baseline}: cannot be written: {error.strerror}") from None
+        write_text(args.baseline, as_json(doc))
         emit(f"wrote {args.baseline}: {len(read.data.items)} decisions\n", out)
         return EXIT_OK
     baseline = gating.read_baseline(args.baseline)

@@ -15,7 +15,6 @@ from orchestrator.errors import EXIT_INCOMPLETE, EXIT_OK, InputError
 if TYPE_CHECKING:
     from orchestrator.app.asking import Scores
     from orchestrator.app.rescore import Rescored
-    from orchestrator.engine.scoring import Given
     from orchestrator.engine.types import Rubric
     from orchestrator.tuning.items import Item
 
@@ -120,10 +119,7 @@ def _row(item: Item) -> dict[str, Any]:
 def _item(run: Rescored, marks: Scores, repeat: int) -> Item:
     from orchestrator.tuning.items import Item
 
-    scores: dict[str, Given] = {
-        name: "na" if mark.not_applicable else mark.score for name, mark in marks.items()
-    }
-    verdict = run.verdict
+    verdict, scores = run.verdict, {name: mark.given for name, mark in marks.items()}
     return Item(
         verdict.run_id,
         verdict.change.head,

@@ -20,7 +20,7 @@ from orchestrator.tuning.intervals import (
     without_each,
 )
 from orchestrator.tuning.items import Item
-from orchestrator.tuning.labels import OUTCOMES
+from orchestrator.tuning.labels import RANKS
 from orchestrator.tuning.noise import Repeats, length_sway, repeat_noise
 from orchestrator.tuning.provenance import seen_groups
 from orchestrator.tuning.rubric_file import stale
@@ -132,16 +132,16 @@ def _kappa(y: Bools, said: Bools, w: Floats, group: Any) -> Interval | None:
 
 
 def _weighted(data: Labelled) -> Interval | None:
-    if data.scale.values != tuple(OUTCOMES):
+    if data.scale.values != tuple(RANKS):
         return None
     s = data.sample
-    told = np.array([OUTCOMES.get(i.verdict, -1) for i in data.items], dtype=np.int64)
+    told = np.array([RANKS.get(i.verdict, -1) for i in data.items], dtype=np.int64)
     if (told < 0).any():
         return None
     label = data.ratings[data.rater, s.item].astype(np.int64)
     return of_statistic(
         lambda v: agreement.cohen_kappa(
-            agreement.confusion(label, told[s.item], len(OUTCOMES), v), "quadratic"
+            agreement.confusion(label, told[s.item], len(RANKS), v), "quadratic"
         ),
         s.weight,
         s.group,

@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 from orchestrator.engine.scoring import Given
 from orchestrator.errors import InputError
+from orchestrator.tuning.files import read_text
 from orchestrator.tuning.formats import is_id, slug
 
 _TEXTS = ("text", "review", "summary")
@@ -49,8 +50,7 @@ def read_items(paths: Iterable[Path], scale: tuple[float, float] = (0.0, 1.0)) -
 
     Raises:
         InputError: a file, row or score that cannot be used, with its place; an id that stands
-        twice;
-            a group that stands in two files.
+            twice; a group that stands in two files.
     """
     items: list[Item] = []
     homes: dict[str, Path] = {}
@@ -101,12 +101,7 @@ def _no_duplicates(items: list[Item]) -> None:
 
 
 def _rows(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: is not UTF-8; save it as UTF-8") from None
+    text = read_text(path)
     if path.suffix == ".csv":
         yield from _csv_rows(text, path)
     elif path.suffix == ".json":

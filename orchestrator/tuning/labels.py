@@ -8,14 +8,17 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from orchestrator.catalog.fields import OUTCOMES
 from orchestrator.errors import InputError
+from orchestrator.tuning.files import read_text, replace_text
 from orchestrator.tuning.items import Item
 
 Value = float | str
 WORDS: dict[str, int] = {
     "reject": 0, "accept": 1, "no": 0, "yes": 1, "false": 0, "true": 1, "fail": 0, "pass": 1,
 }  # fmt: skip
-OUTCOMES: dict[str, int] = {"block": 0, "needs_changes": 1, "merge": 2}
+RANKS: dict[str, int] = {word: rank for rank, word in enumerate(OUTCOMES[::-1])}
+"""Verdicts as ordered categories, the gravest lowest."""
 KEYS = {"item", "rater", "label", "criteria", "note", "at"}
 _MOST_LEVELS = 12
 
@@ -53,12 +56,7 @@ def read_labels(paths: Iterable[Path]) -> list[Label]:
     """
     out: list[Label] = []
     for path in paths:
-        try:
-            lines = path.read_text(encoding="utf-8-sig").splitlines()
-        except OSError as error:
-            raise InputError(f"{path}: cannot be read: {error.strerror}") from None
-        except UnicodeDecodeError:
-            raise InputError(f"{path}: is not UTF-8; save it as UTF-8") from None
+        lines = read_text(path).splitlines()
         out += [_label(line, f"{path}:{n}") for n, line in enumerate(lines, 1) if line.strip()]
     one_word_each(out)
     return out
@@ -98,9 +96,9 @@ def value_of(raw: Any, place: str) -> Value:
         return "accept" if raw else "reject"
     if isinstance(raw, (int, float)) and math.isfinite(raw):
         return float(raw)
-    if isinstance(raw, str) and raw.strip().lower() in WORDS | OUTCOMES:
+    if isinstance(raw, str) and raw.strip().lower() in WORDS | RANKS:
         word = raw.strip().lower()
-        return word if word in OUTCOMES else ("accept" if WORDS[word] else "reject")
+        return word if word in RANKS else ("accept" if WORDS[word] else "reject")
     raise InputError(
         f"{place}: the label is {raw!r}; allowed: accept, reject, merge, needs_changes, block, "
         "or a number"
@@ -152,13 +150,8 @@ def one_word_each(labels: Iterable[Label]) -> None:
 
 def write_labels(path: Path, labels: Iterable[Label]) -> None:
     """Write a label file whole; the old one stays until the new one is complete."""
-    text = "".join(json.dumps(x.row(), ensure_ascii=False) + "\n" for x in labels)
-    new = path.with_name(path.name + ".new")
-    try:
-        new.write_text(text, encoding="utf-8")
-        new.replace(path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+    rows = (json.dumps(x.row(), ensure_ascii=False) + "\n" for x in labels)
+    replace_text(path, "".join(rows))
 
 
 class Scale(Struct, frozen=True):
@@ -190,10 +183,10 @@ def scale_of(labels: list[Label], accept_at: float | None) -> Scale:
     words = {x for x in said if isinstance(x, str)}
     if words and len(words) < len(said):
         raise InputError("labels mix words and numbers; use one scale in a label set")
-    if words & set(OUTCOMES) and words & {"accept", "reject"}:
+    if words & set(RANKS) and words & {"accept", "reject"}:
         raise InputError("labels mix accept/reject with merge/needs_changes/block; use one scale")
-    if words & set(OUTCOMES):
-        return Scale(tuple(OUTCOMES), 2)
+    if words & set(RANKS):
+        return Scale(tuple(RANKS), 2)
     if words:
         return Scale(("reject", "accept"), 1)
     return _numeric({x for x in said if not isinstance(x, str)}, accept_at)

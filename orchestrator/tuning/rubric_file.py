@@ -11,6 +11,7 @@ from orchestrator.catalog.source import File
 from orchestrator.engine.canonical import digest
 from orchestrator.engine.types import Criterion, Group, Json, Rubric
 from orchestrator.errors import ConfigError, InputError
+from orchestrator.tuning.files import replace_text
 
 PLAIN = Criterion("", "measured", "")
 _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
@@ -120,12 +121,7 @@ def write_rubric(path: Path, rubric: Rubric) -> None:
     """
     if rubric.name != path.stem:
         raise InputError(f"{path}: a rubric's name is its file's name; this one is {rubric.name!r}")
-    new = path.with_name(path.name + ".new")
-    try:
-        new.write_text(to_yaml(rubric), encoding="utf-8")
-        new.replace(path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from None
+    replace_text(path, to_yaml(rubric))
 
 
 def text_digest(rubric: Rubric) -> str:

@@ -48,8 +48,7 @@ class Outcome(Struct, frozen=True):
         why: one sentence each: the reasons against, or what proves it.
         rubric: the candidate; None when nothing was fitted.
         compared: held out, None when nothing was fitted; ``kappa`` the same by kappa when the aim
-        is
-            cost.
+            is cost.
         trivial: held-out value of trivial policies, by name.
         reliability: calibration curve of held-out probabilities, and its error.
         needed: labelled items at which the gain, if it is what it looks like, would be proven.
