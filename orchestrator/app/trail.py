@@ -9,11 +9,11 @@ from typing import Any
 from msgspec import Struct
 
 from orchestrator.engine.journal import APPROVAL
+from orchestrator.engine.log import SITTING
 from orchestrator.engine.ports import Row
 from orchestrator.engine.seal import SEAL
 
 HARNESS = "diffcourt"
-SITTING = "sitting/"
 
 
 class Act(Struct, frozen=True):

@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from orchestrator.engine.scoring import total
+from orchestrator.engine.scoring import Given, blocked_by, total
 from orchestrator.engine.types import Criterion, Rubric
 
 
@@ -30,6 +30,11 @@ class Mark(Struct, frozen=True):
     missing: tuple[str, ...] = ()
     not_applicable: bool = False
     evidence: tuple[str, ...] = ()
+
+    @property
+    def given(self) -> Given:
+        """The score as a rubric counts it."""
+        return "na" if self.not_applicable else self.score
 
 
 class Scorecard(Struct, frozen=True):
@@ -67,11 +72,8 @@ class Scorecard(Struct, frozen=True):
 def judge(rubric: Rubric, marks: Mapping[str, Mark]) -> Scorecard:
     """Score a rubric. A criterion without a mark counts as not scored."""
     whole = {c.id: marks.get(c.id, _unscored(c)) for c in rubric.criteria}
-    scores: dict[str, float | Literal["na"] | None] = {
-        name: "na" if mark.not_applicable else mark.score for name, mark in whole.items()
-    }
-    blocked = tuple(c.id for c in rubric.criteria if c.blocker and scores[c.id] == 0)
-    return Scorecard(rubric, whole, total(rubric, scores), blocked)
+    scores = {name: mark.given for name, mark in whole.items()}
+    return Scorecard(rubric, whole, total(rubric, scores), blocked_by(rubric, scores))
 
 
 def _unscored(criterion: Criterion) -> Mark:

@@ -22,7 +22,6 @@ class ToolPolicy(Struct, frozen=True):
     Attributes:
         environment: its name, for messages.
         max_level: nothing above it runs.
-        denied: tools nobody may call.
         allow: agent → the only tools it may call, on top of its own list; absent: its own list.
         deny: agent → tools it may not call.
         failures, pause: when a tool is left alone, see ``ToolBreaker``.
@@ -31,7 +30,6 @@ class ToolPolicy(Struct, frozen=True):
 
     environment: str = "local"
     max_level: Level = Level.READ
-    denied: frozenset[str] = frozenset()
     allow: Mapping[str, frozenset[str]] = field(default_factory=dict)
     deny: Mapping[str, frozenset[str]] = field(default_factory=dict)
     failures: Mapping[str, int] = field(default_factory=dict)
@@ -43,8 +41,6 @@ class ToolPolicy(Struct, frozen=True):
         name = tool.name
         if name not in agent.tools:
             return f"{agent.name} has no tool {name}"
-        if name in self.denied:
-            return f"{name} is denied in the environment {self.environment}"
         if tool.level > self.max_level:
             return f"{name} is {tool.level.name}; {self.environment} allows {self.max_level.name}"
         if agent.name in self.allow and name not in self.allow[agent.name]:

@@ -60,7 +60,7 @@ async def test_what_is_refused_never_starts_and_costs_nothing(wish: ToolCall, co
     tools = Echo(), Echo("foreign"), Echo("other")
     budget = account(tool_calls=5)
     async with open_memory_journal() as journal:
-        policy = ToolPolicy(denied=frozenset({"other"}))
+        policy = ToolPolicy(deny={"worker": frozenset({"other"})})
         result = await ask(make_harness(journal, NOBODY, *tools, policy=policy), wish, budget)
         assert journal.refusals() == {"k": (code, result.content.splitlines()[1][9:])}
     assert (result.ok, result.code) == (False, code)
