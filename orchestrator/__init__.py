@@ -4,7 +4,7 @@ The package is layered; imports point down only (``import-linter`` holds it)::
 
     cli - adapters - report - app      screens, other frameworks, wiring
       review, tuning                   the application
-        catalog, mcp, providers, stores, sandbox    adapters behind the engine's ports
+        catalog, guards, mcp, providers, stores, sandbox, testing    behind the engine's ports
           engine                       the harness
             errors, resources
 

@@ -26,9 +26,8 @@ from orchestrator.review.checks.python_source import (
 )
 from orchestrator.review.checks.text import Gap, Source, read
 
-FUNCTION_LINES = (
-    5  # executable lines that make a function that no test runs worth a rule of its own
-)
+# Executable lines that make a function that no test runs worth a rule of its own.
+FUNCTION_LINES = 5
 NEAR = 3  # lines between two uncovered ones that are told together, where functions are not known
 SHOWN = 20  # places in one review; the longest come first
 SKEW = 300.0  # seconds by which two clocks may differ
