@@ -97,13 +97,14 @@ async def brought_in(
         for found in new_findings(old, new, session.added)
         if found.raw.path not in blind or found.raw.line in session.added(found.raw.path)
     ]
-    return await _shown(session.rules, fresh, after)
+    return await _shown(session.rules, numbered(fresh, old), after)
 
 
 async def as_reported(session: Session, pool: WorkerPool, report: Report, head: Side) -> Found:
     """A report whose findings are all brought in by the change, as its analyser saw to."""
     reader = _Reader(session, head, pool)
-    return await _shown(session.rules, await _placed(session.rules, report, reader), reader)
+    found = await _placed(session.rules, report, reader)
+    return await _shown(session.rules, numbered(found), reader)
 
 
 class Found(Struct, frozen=True):
@@ -134,9 +135,8 @@ def _place(raw: Raw, rule: str, files: _Reader, scopes: Mapping[tuple[str, int],
     return Placed(raw, rule, text, scope)
 
 
-async def _shown(rules: RuleTable, fresh: Iterable[Placed], files: _Reader) -> Found:
+async def _shown(rules: RuleTable, named: Mapping[str, Placed], files: _Reader) -> Found:
     found = Found([], [])
-    named = numbered(fresh)
     shown, unsearched = await files.quotes(named)
     for fingerprint, placed in named.items():
         raw = placed.raw

@@ -100,9 +100,14 @@ def _pair(
     return fresh, [placed for pool in known.values() for placed in pool]
 
 
-def numbered(found: Iterable[Placed]) -> Mapping[str, Placed]:
-    """Findings by fingerprint, in reading order."""
-    seen: Counter[tuple[str, ...]] = Counter()
+def numbered(found: Iterable[Placed], base: Iterable[Placed] = ()) -> Mapping[str, Placed]:
+    """Findings by fingerprint, in reading order.
+
+    Args:
+        base: what stood there before and is counted first, so that one more of the same has another
+            fingerprint: that of an old one may be waived.
+    """
+    seen = Counter((*placed.identity, placed.raw.path) for placed in base)
     named: dict[str, Placed] = {}
     for placed in sorted(found, key=lambda p: (p.raw.path, p.raw.line, p.rule, p.text)):
         where = (*placed.identity, placed.raw.path)

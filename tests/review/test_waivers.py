@@ -63,6 +63,16 @@ async def test_a_single_finding_is_waived_by_its_fingerprint(tmp_path: Path) -> 
     assert shell_finding(verdict).state == "waived"
 
 
+async def test_one_more_of_the_same_is_not_the_one_that_was_waived(tmp_path: Path) -> None:
+    first = await review(change(tmp_path / "first", {}, {"tools/run.py": SHELL}))
+    waiver = f"waivers:\n  - {{fingerprint: {shell_finding(first).fingerprint}, why: Known.}}\n"
+    base = {".diffcourt/config/verdict.yaml": waiver, "tools/run.py": SHELL}
+    again = "\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
+    verdict = await review(change(tmp_path / "repo", base, {"tools/run.py": SHELL + again}))
+    assert shell_finding(verdict).state == "open"
+    assert verdict.verdict == "needs_changes"
+
+
 async def test_a_waiver_that_the_change_brings_does_not_count(tmp_path: Path) -> None:
     waivers = f"waivers:\n  - {{rule: {RULE}, why: Trust me.}}\n"
     head = {"run.py": SHELL, ".diffcourt/config/verdict.yaml": waivers}

@@ -44,7 +44,7 @@ async def _head(git: Git, change: Change) -> str:
         raise InputError("a patch without a repository has no history")
     if OID.fullmatch(change.head):
         return change.head
-    parent = f"parent {change.policy_commit}\n" if change.policy_commit else ""
+    parent = f"parent {change.base}\n" if OID.fullmatch(change.base) else ""
     body = f"tree {change.head_tree}\n{parent}author {_IDENTITY}\ncommitter {_IDENTITY}\n\n"
     text = f"{body}not committed yet\n".encode()
     return (await git.run("hash-object", "-t", "commit", "-w", "--stdin", stdin=text)).decode()[:-1]

@@ -35,11 +35,14 @@ class Base(Struct, frozen=True):
         commit: None for the empty tree.
         tree: tree id.
         notes: why it is this one, where a person would not expect it.
+        policy: the commit whose policy holds, None for this one. Of a branch it is the tip: where
+            head parted from it is for the change's author to choose, who could pick a laxer day.
     """
 
     commit: str | None
     tree: str
     notes: tuple[str, ...] = ()
+    policy: str | None = None
 
     @property
     def name(self) -> str:
@@ -82,7 +85,7 @@ async def _default_base(git: Git, head: str) -> Base:
     if base == tip and _tree_of(ref) in seen:
         return Base(base, seen[_tree_of(ref)].oid)
     if base:
-        return Base(base, await git.tree(base))
+        return Base(base, await git.tree(base), policy=tip)
     if await git.is_shallow():
         return await _nothing(git, f"this clone holds no merge base of {head[:12]} and {name}")
     return await newest(f"{head[:12]} shares no history with {name}; the newest commit is reviewed")
@@ -96,7 +99,7 @@ async def _named_base(git: Git, base: str, head: str) -> Base:
     named = await git.commit(base)
     common = await git.merge_base(named, head)
     if common:
-        return Base(common, await git.tree(common))
+        return Base(common, await git.tree(common), policy=named)
     where = "in this shallow clone" if await git.is_shallow() else "at all"
     why = f"{named[:12]} and {head[:12]} have no common commit {where}; they are compared directly"
     return Base(named, await git.tree(named), (why,))
@@ -131,7 +134,7 @@ async def between(
         head_tree=head_tree,
         git_dir=str(git.git_dir),
         object_dir=str(git.object_dir) if git.object_dir else None,
-        policy_commit=base.commit,
+        policy_commit=base.policy or base.commit,
         files=files,
         notes=(*base.notes, *notes, *empty),
     )
@@ -153,7 +156,7 @@ async def from_refs(repo: Path, base: str | None, head: str | None) -> Change:
     git = known.git
     tip = known.head or await git.commit("HEAD" if head is None else head)
     if known.common is not None:
-        start = Base(known.common, await known.tree(known.common))
+        start = Base(known.common, await known.tree(known.common), policy=known.base)
     else:
         start = await (_default_base(git, tip) if base is None else _named_base(git, base, tip))
     found = partial(between, git, start, tip, await known.tree(tip))

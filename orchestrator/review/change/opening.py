@@ -19,13 +19,15 @@ class Opened(Struct, frozen=True):
         git: the repository.
         top: its work tree.
         head: the commit named.
-        common: where it parted from the one that was named as base.
+        base: the commit named as base.
+        common: where head parted from it.
         trees: commit → its tree.
     """
 
     git: Git
     top: Path | None = None
     head: str | None = None
+    base: str | None = None
     common: str | None = None
     trees: Mapping[str, str] = {}
 
@@ -81,6 +83,7 @@ def _read(stdout: bytes, has_top: bool, has_base: bool) -> Opened | None:
         git=Git(Path(paths[0])),
         top=Path(paths[1]) if has_top else None,
         head=sides[0],
+        base=sides[2] if has_base else None,
         common=common[0] if common else None,
         trees=dict(zip(sides[0::2], sides[1::2], strict=True)),
     )

@@ -44,7 +44,7 @@ def paths(change):
 async def test_a_branch_is_compared_with_its_merge_base(branched):
     change = await from_refs(branched.root, None, None)
     assert change.head == branched.oid("topic")
-    assert change.base == change.policy_commit == branched.oid("main~1")
+    assert change.base == branched.oid("main~1")
     assert change.base_tree == branched.oid("main~1^{tree}")
     assert paths(change) == ["t.py"]
     assert change.notes == ()
@@ -61,6 +61,13 @@ async def test_a_named_base_is_used_by_its_merge_base(branched):
     change = await from_refs(branched.root, "main", "topic")
     assert change.base == branched.oid("main~1")
     assert paths(change) == ["t.py"]
+
+
+@pytest.mark.parametrize("base", [None, "main", "main^0"])
+async def test_policy_is_that_of_the_tip_since_the_author_chose_where_to_branch_off(branched, base):
+    change = await from_refs(branched.root, base, None)
+    assert change.base == branched.oid("main~1")
+    assert change.policy_commit == branched.oid("main")
 
 
 async def test_origin_head_is_the_default_branch(branched, tmp_path):
