@@ -7,7 +7,7 @@ from math import inf, isfinite
 
 from rich.cells import cell_len
 
-from orchestrator.report.page import Page, duration, pad, plural
+from orchestrator.report.page import DEEP, Page, and_more, duration, pad, plural
 from orchestrator.report.safe import sentence
 from orchestrator.review.verdict import AgentReport, Verdict
 from orchestrator.review.verdict_account import Usage
@@ -40,7 +40,7 @@ def score(page: Page, verdict: Verdict) -> list[str]:
             why += sentence(f"; missing: {', '.join(criterion.missing)}")
         first = f"  {pad(name, width)}  {number(criterion.score):>5}  {criterion.weight:>6g}  "
         lines += page.wrap(why, first=first, most=4)
-    return lines + _more(len(criteria))
+    return lines + and_more(len(criteria), MOST_ROWS)
 
 
 def agents(page: Page, verdict: Verdict) -> list[str]:
@@ -62,8 +62,8 @@ def agents(page: Page, verdict: Verdict) -> list[str]:
         )
         if agent.status != "ok":
             said = "; ".join(filter(None, (agent.summary, *agent.gaps[:3]))) or "no reason given"
-            lines += page.wrap(sentence(said), first="      why: ", rest=" " * 8, most=3)
-    return lines + _more(len(verdict.agents))
+            lines += page.wrap(sentence(said), first="      why: ", rest=DEEP, most=3)
+    return lines + and_more(len(verdict.agents), MOST_ROWS)
 
 
 def _agent_name(agent: AgentReport, rounds: bool) -> str:
@@ -81,7 +81,7 @@ def rounds(page: Page, verdict: Verdict) -> list[str]:
             f"{step.new_evidence:,} new evidence, {plural(step.gaps, 'gap')} -> {step.decision}"
         )
         lines += page.wrap(sentence(text), first=f"  {step.number}  ", most=3)
-    return lines + _more(len(verdict.iterations))
+    return lines + and_more(len(verdict.iterations), MOST_ROWS)
 
 
 def guards(page: Page, verdict: Verdict) -> list[str]:
@@ -93,7 +93,7 @@ def guards(page: Page, verdict: Verdict) -> list[str]:
         times = f", {ruling.count} times" if ruling.count > 1 else ""
         text = f"{ruling.layer} {ruling.guard}: {ruling.action}, {ruling.agent}: {ruling.reason}"
         lines += page.wrap(sentence(text + times), first="  ", rest="    ", most=3)
-    return lines + _more(len(verdict.guards))
+    return lines + and_more(len(verdict.guards), MOST_ROWS)
 
 
 def stop(page: Page, verdict: Verdict) -> list[str]:
@@ -150,7 +150,3 @@ def _unsure(usage: Usage) -> str:
 def _limit(usage: Usage, name: str, shown: Callable[[float], str] = "{:,.10g}".format) -> str:
     most = usage.limits.get(name, inf)
     return f" of {shown(most)}" if isfinite(most) else ""
-
-
-def _more(total: int) -> list[str]:
-    return [f"  and {total - MOST_ROWS:,} more in the JSON"] if total > MOST_ROWS else []

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from orchestrator.report.page import Page, plural
+from orchestrator.report.page import DEEP, Page, plural
 from orchestrator.report.safe import file_name, sentence
 from orchestrator.review.verdict import Skipped, Verdict
 
 GROUPED_FROM = 4
 MOST_LINES = 20
 EXAMPLES = 3
-# Deeper than any line of ours begins, so that wrapped text from outside never looks like one.
-_REST = " " * 8
 
 
 def gaps(verdict: Verdict) -> list[Skipped]:
@@ -56,15 +54,15 @@ def _grouped(page: Page, entries: Iterable[Skipped]) -> list[str]:
 
 def _entry(page: Page, path: str, said: str) -> list[str]:
     where = f"    {file_name(path)}  " if path else "    "
-    return page.wrap(sentence(said), first=where, rest=_REST, most=3)
+    return page.wrap(sentence(said), first=where, rest=DEEP, most=3)
 
 
 def _group(page: Page, paths: list[str], said: str) -> list[str]:
     named = ", ".join(file_name(path) for path in paths[:EXAMPLES])
     lines = page.wrap(
-        sentence(said), first=f"    {plural(len(paths), 'file')}: ", rest=_REST, most=3
+        sentence(said), first=f"    {plural(len(paths), 'file')}: ", rest=DEEP, most=3
     )
-    return lines + page.wrap(f"{named}, ...", first="      ", rest=_REST, most=3)
+    return lines + page.wrap(f"{named}, ...", first="      ", rest=DEEP, most=3)
 
 
 def required_checks(page: Page, verdict: Verdict) -> list[str]:
@@ -80,5 +78,5 @@ def required_checks(page: Page, verdict: Verdict) -> list[str]:
         if check.status in {"failed", "not_run"}:
             first = f"  {sentence(check.name)}  {check.status.replace('_', ' ')}"
             detail = f"{first}: {sentence(check.detail)}" if check.detail else first
-            lines += page.wrap(detail.strip(), first="  ", rest=_REST, most=3)
+            lines += page.wrap(detail.strip(), first="  ", rest=DEEP, most=3)
     return lines

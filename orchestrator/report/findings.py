@@ -6,15 +6,13 @@ from collections.abc import Iterable, Sequence
 from textwrap import dedent
 
 from orchestrator.catalog.fields import SEVERITIES
-from orchestrator.report.page import Page, clip, plural
+from orchestrator.report.page import DEEP, Page, and_more, clip, plural
 from orchestrator.report.safe import code_lines, file_name, sentence, visible
 from orchestrator.review.verdict import Finding, Verdict, severity_counts
 
 MOST_FINDINGS = 50
 MOST_OTHERS = 10
 QUOTE_LINES = 6
-# Deeper than any line of ours begins, so that wrapped text from outside never looks like one.
-_REST = " " * 8
 _STYLE = {"critical": "red", "high": "red", "medium": "yellow", "low": "blue", "info": "bold"}
 
 
@@ -63,20 +61,18 @@ def _source(finding: Finding) -> str:
 
 def _one(page: Page, finding: Finding) -> list[str]:
     where = place(finding)
-    first, *others = page.wrap(sentence(finding.title), first=f"  {where}  ", rest=_REST, most=4)
+    first, *others = page.wrap(sentence(finding.title), first=f"  {where}  ", rest=DEEP, most=4)
     lines = ["  " + page.paint(where, "bold") + first[2 + len(where) :], *others]
     lines += _quote(page, finding)
     if finding.detail and sentence(finding.detail) != sentence(finding.title):
-        lines += page.wrap(sentence(finding.detail), first="      why: ", rest=_REST, most=4)
+        lines += page.wrap(sentence(finding.detail), first="      why: ", rest=DEEP, most=4)
     if finding.fix_suggestion:
-        lines += page.wrap(
-            sentence(finding.fix_suggestion), first="      fix: ", rest=_REST, most=4
-        )
+        lines += page.wrap(sentence(finding.fix_suggestion), first="      fix: ", rest=DEEP, most=4)
     lines += _contradictions(page, finding)
     told = [sentence(finding.waiver)] if finding.waiver else []
     for text in (*told, _source(finding)):
         lines += [
-            page.paint(line, "dim") for line in page.wrap(text, first="      ", rest=_REST, most=3)
+            page.paint(line, "dim") for line in page.wrap(text, first="      ", rest=DEEP, most=3)
         ]
     return lines
 
@@ -96,7 +92,7 @@ def _contradictions(page: Page, finding: Finding) -> list[str]:
     ]
     lines: list[str] = []
     for text in dict.fromkeys(told):
-        lines += page.wrap(sentence(text), first="      but: ", rest=_REST, most=4)
+        lines += page.wrap(sentence(text), first="      but: ", rest=DEEP, most=4)
     return lines
 
 
@@ -127,8 +123,8 @@ def waived(page: Page, verdict: Verdict) -> list[str]:
     lines = [page.heading(f"Waived ({len(accepted):,}): these stand, and do not count")]
     for finding in accepted[:MOST_OTHERS]:
         text = f"{finding.severity}: {finding.title} [{finding.rule}]; {finding.waiver}"
-        lines += page.wrap(sentence(text), first=f"  {place(finding)}  ", rest=_REST, most=2)
-    return lines + _more(len(accepted))
+        lines += page.wrap(sentence(text), first=f"  {place(finding)}  ", rest=DEEP, most=2)
+    return lines + and_more(len(accepted), MOST_OTHERS)
 
 
 def rejected(page: Page, verdict: Verdict) -> list[str]:
@@ -145,16 +141,11 @@ def rejected(page: Page, verdict: Verdict) -> list[str]:
         return []
     lines = [page.heading(f"Rejected ({total:,}): reported, and not believed")]
     for reason, group in list(named.items())[:MOST_OTHERS]:
-        lines += page.wrap(sentence(reason), first=f"  {len(group):>4,}  ", rest=_REST, most=3)
-        lines += page.wrap(_examples(group), first=_REST, most=3)
-    return lines + _more(len(named), "reason")
+        lines += page.wrap(sentence(reason), first=f"  {len(group):>4,}  ", rest=DEEP, most=3)
+        lines += page.wrap(_examples(group), first=DEEP, most=3)
+    return lines + and_more(len(named), MOST_OTHERS, "reasons")
 
 
 def _examples(group: Sequence[Finding]) -> str:
     shown = ", ".join(f"{place(finding)} [{visible(finding.rule)}]" for finding in group[:2])
     return shown + (", ..." if len(group) > 2 else "")
-
-
-def _more(total: int, noun: str = "") -> list[str]:
-    left = total - MOST_OTHERS
-    return [f"  and {left:,} more {noun + 's' if noun else 'in the JSON'}"] if left > 0 else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from orchestrator.errors import answer_command
-from orchestrator.report.page import Page
+from orchestrator.report.page import Page, and_more
 from orchestrator.report.safe import sentence, visible
 from orchestrator.review.verdict import Verdict
 
@@ -39,5 +39,4 @@ def climbs(page: Page, verdict: Verdict) -> list[str]:
     for step in verdict.escalations[:MOST_STEPS]:
         text = f"{step.agent} (round {step.iteration}) {step.below} -> {step.rung}: {step.why}"
         lines += page.wrap(sentence(text), first="  ", most=3)
-    left = len(verdict.escalations) - MOST_STEPS
-    return [*lines, f"  and {left:,} more in the JSON"] if left > 0 else lines
+    return lines + and_more(len(verdict.escalations), MOST_STEPS)

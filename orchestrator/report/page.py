@@ -10,6 +10,8 @@ from rich.cells import cell_len, chop_cells
 from orchestrator.report.safe import sentence
 
 MIN_WIDTH = 40
+DEEP = " " * 8
+"""Deeper than any line of ours begins, so that wrapped text from outside never looks like one."""
 _STYLES = {
     "bold": "1",
     "dim": "2",
@@ -23,6 +25,11 @@ _STYLES = {
 def plural(count: int, noun: str) -> str:
     """``1 file``, ``1,204 files``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def and_more(total: int, most: int, what: str = "in the JSON") -> list[str]:
+    """The line that tells how many were left out of a list; none when all of it is shown."""
+    return [f"  and {total - most:,} more {what}"] if total > most else []
 
 
 def duration(seconds: float) -> str:
