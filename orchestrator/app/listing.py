@@ -15,6 +15,7 @@ from msgspec import convert
 
 from orchestrator.app import state
 from orchestrator.app.policy import on_disk
+from orchestrator.app.trail import in_a_word
 from orchestrator.app.types import CatalogListing, RunInfo, Shown, TimelineEntry
 from orchestrator.app.waiting import VERDICT, waiting
 from orchestrator.catalog.catalog import load, problems
@@ -26,9 +27,6 @@ from orchestrator.review.rules import Rule, load_rules
 from orchestrator.review.toolbox import TOOLS
 from orchestrator.review.verdict import Verdict
 from orchestrator.stores.base import RunStore
-
-SAYS = ("said", "state", "decision", "verdict")
-"""The parts of a note that say in a few words what it is about."""
 
 DAY = 24 * 3600.0
 
@@ -175,8 +173,8 @@ def _noted(body: Mapping[str, Any]) -> str:
     if "exchanges" in body:
         observations, turns = len(body["observations"]), body["exchanges"]
         return f"no room in the window: {observations} observations, {turns} turns left out"
-    said = next((body[name] for name in SAYS if body.get(name)), "")
-    return f"{said}: {body['why']}" if said and "why" in body else str(said)
+    said = in_a_word(body)
+    return f"{said}: {body['why']}" if said and "why" in body else said
 
 
 def rules(repo: Path | None) -> list[Rule]:
@@ -194,10 +192,10 @@ def catalog(repo: Path | None) -> CatalogListing:
     tools = list(TOOLS.items())
     faults = problems(layers, tools=TOOLS.keys(), contracts=contracts())
     try:
-        rules = load_rules(layers)
+        table = load_rules(layers)
         found = load(layers, tools=TOOLS.keys(), contracts=contracts())
-        waivers.check(found.verdict_policy, rules)
-        knowledge.check(layers, rules)
+        waivers.check(found.verdict_policy, table)
+        knowledge.check(layers, table)
     except ConfigError as fault:
         faults += [fault] if str(fault) not in map(str, faults) else []
     if faults:

@@ -14,6 +14,7 @@ from orchestrator.engine.ports import Row
 from orchestrator.engine.seal import SEAL
 
 HARNESS = "diffcourt"
+SAYS = ("said", "state", "decision", "verdict")
 
 
 class Act(Struct, frozen=True):
@@ -83,8 +84,7 @@ def _said(row: Row, body: Mapping[str, Any]) -> Act:
     if row.kind == SEAL:
         what, authority = f"signed rows 1 to {row.seq - 1}", f"key {body.get('key')}"
     else:
-        says = ("said", "state", "decision", "verdict")
-        said = next((body[name] for name in says if name in body), "")
+        said = in_a_word(body)
         if "rung" in body:
             said = f"{body['agent']} climbs to {body['rung']}: {body['why']}"
         if row.key.startswith(APPROVAL):
@@ -93,6 +93,11 @@ def _said(row: Row, body: Mapping[str, Any]) -> Act:
         if row.key.startswith(SITTING):
             what = f"sitting {row.key.removeprefix(SITTING)} began"
     return Act(row.seq, row.at, row.key, HARNESS, what, "", authority, "", False)
+
+
+def in_a_word(note: Mapping[str, Any]) -> str:
+    """The part of a note that says what it is about; empty where none does."""
+    return str(next((note[name] for name in SAYS if note.get(name)), ""))
 
 
 def _effect(
