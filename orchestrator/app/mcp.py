@@ -17,7 +17,7 @@ from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.mcp import ServerEntry, tool_name
 from orchestrator.catalog.settings import OFFLINE, Settings, ToolOverride, ToolPolicy
 from orchestrator.engine.journal import Journal
-from orchestrator.engine.playbook import steps
+from orchestrator.engine.playbook import named
 from orchestrator.engine.ports import Tool
 from orchestrator.engine.records import Done
 from orchestrator.engine.tasks import task_group
@@ -104,12 +104,12 @@ def _wanted(catalog: Catalog, settings: Settings) -> frozenset[str]:
     return frozenset(
         tool
         for agent in crew(catalog, settings)
-        for tool in (_steps(agent) if offline else agent.tools)
+        for tool in (_in_playbooks(agent) if offline else agent.tools)
     )
 
 
-def _steps(agent: AgentSpec) -> Iterable[str]:
-    return (name for skill in agent.skills for step in steps(skill.text) for name in step.names)
+def _in_playbooks(agent: AgentSpec) -> Iterable[str]:
+    return (name for skill in agent.skills for name in named(skill.text))
 
 
 def allowed(environment: Mapping[str, str]) -> frozenset[str]:

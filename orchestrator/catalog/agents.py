@@ -11,7 +11,7 @@ from orchestrator.catalog.source import File
 from orchestrator.catalog.yamlfile import Markdown, check, split, unknown
 from orchestrator.engine.canonical import digest
 from orchestrator.engine.models import HUMAN
-from orchestrator.engine.playbook import steps
+from orchestrator.engine.playbook import named
 from orchestrator.engine.types import AgentSpec, Bounds, Json, Skill
 from orchestrator.errors import ConfigError
 
@@ -179,8 +179,7 @@ def _skill_faults(
             found.append(page.head.fault(unknown("skill", name, skills), "skills", at))
             continue
         skill = skills[name]
-        named = (tool for step in steps(skill.text) for tool in step.names) if skill else ()
-        missing = sorted({tool for tool in named if tool not in head.granted})
+        missing = sorted({*named(skill.text)} - {*head.granted}) if skill else []
         if missing:
             message = (
                 f"the skill {name!r} calls {', '.join(missing)}, which this agent may not; "

@@ -6,6 +6,7 @@ A step is a numbered item under ``## Steps``. The tools it names stand in backti
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 
 from msgspec import Struct
@@ -37,6 +38,11 @@ def sections(body: str) -> dict[str, tuple[int, str]]:
         else:
             current.append(line)
     return {title: (number, "\n".join(lines)) for title, (number, lines) in found.items()}
+
+
+def named(body: str) -> Iterator[str]:
+    """What a playbook's steps name, in order."""
+    return (name for step in steps(body) for name in step.names)
 
 
 @lru_cache(maxsize=64)

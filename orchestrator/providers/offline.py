@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from orchestrator.engine.framing import as_json, unframe
-from orchestrator.engine.playbook import steps
+from orchestrator.engine.playbook import named
 from orchestrator.engine.ports import Again, always
 from orchestrator.engine.types import (
     Json,
@@ -62,7 +62,7 @@ def _named(request: Request) -> list[ToolSpec]:
     """The tools that the playbooks' steps name and the agent has, each once, in their order."""
     shown = {tool.name: tool for tool in request.tools}
     skills = (section for section in request.system if section.kind == "skill")
-    names = (name for skill in skills for step in steps(skill.text) for name in step.names)
+    names = (name for skill in skills for name in named(skill.text))
     return [shown[name] for name in dict.fromkeys(names) if name in shown]
 
 

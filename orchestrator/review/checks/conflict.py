@@ -35,7 +35,7 @@ def conflicts(source: Source) -> Iterator[Finding]:
                 start,
                 "Merge conflict markers were left in the file",
                 end_line=number,
-                confidence=0.7 if source.is_test or source.is_document else 1.0,
+                confidence=0.7 if source.is_sample or source.is_document else 1.0,
             )
             start = middle = 0
 

@@ -50,7 +50,7 @@ def looks(source: Source) -> Iterator[Finding]:
                 "model-instruction",
                 number,
                 f"Text that gives orders to a reviewing model: {found.group()[:80]!r}",
-                confidence=0.4 if source.is_test or source.is_document else 0.7,
+                confidence=0.4 if source.is_sample or source.is_document else 0.7,
             )
 
 

@@ -50,9 +50,9 @@ def _shaped(text: str) -> Iterator[Hit]:
 
 def _hits(source: Source, text: str) -> Iterator[Hit]:
     """Everything found, the surest first; the same text may be found more than once."""
-    shown = source.is_test or source.is_document or bool(_OF_NOBODY.search(source.name))
+    shown = source.is_sample or source.is_document or bool(_OF_NOBODY.search(source.name))
     yield from private_keys(text, example=shown)
-    by_place = not (source.is_test or _DIGESTS.fullmatch(source.path))
+    by_place = not (source.is_sample or _DIGESTS.fullmatch(source.path))
     if by_place and not source.is_document:
         yield from secrets_by_file(source.path, text)
     for hit in _shaped(text):

@@ -92,7 +92,7 @@ class Source:
         return os.path.splitext(self.name)[1]
 
     @property
-    def is_test(self) -> bool:
+    def is_sample(self) -> bool:
         """Whether its path says test, fixture, example or sample."""
         return bool(_TEST_FOLDERS.search(self.path) or _TEST_NAMES.search(self.path))
 

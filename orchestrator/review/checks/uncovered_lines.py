@@ -90,7 +90,7 @@ def _is_source(path: str) -> bool:
     source = Source(path, b"")
     if source.suffix == ".py":
         return is_product_path(path)
-    return not source.is_test and not source.is_document
+    return not source.is_sample and not source.is_document
 
 
 def _lines(job: Job, wanted: list[str], gaps: dict[str, str]) -> dict[str, Lines]:
