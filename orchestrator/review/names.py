@@ -23,4 +23,5 @@ TESTED = (
     *("*.go", "*.java", "*.kt", "*.scala", "*.rb", "*.php", "*.cs", "*.swift", "*.rs"),
     *("*.c", "*.cc", "*.cpp", "*.h", "*.hpp"),
 )
+WRITTEN = tuple(sorted({*PYTHON, *PATTERNED, *TESTED}))
 PROSE = ("*.md", "*.markdown")

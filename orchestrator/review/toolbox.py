@@ -41,6 +41,7 @@ from orchestrator.review.names import (
     PROSE,
     PYTHON,
     TESTED,
+    WRITTEN,
 )
 from orchestrator.review.tools.analysis import ChangeTool, SideTool
 from orchestrator.review.tools.navigation import SPECS as NAVIGATION
@@ -156,6 +157,11 @@ ANALYSERS: Mapping[str, OfSide | OfChange] = {
     ),
     "dependencies": _compare(
         "dependencies", MANIFESTS, "Dependencies added, loosened, or taken from elsewhere."
+    ),
+    "protections": _compare(
+        "protections",
+        WRITTEN,
+        "Escaping, constant time and secure randomness taken away.",
     ),
     # qa
     "parse_check": _check(

@@ -1,5 +1,5 @@
 """Files that do not parse: Python, JSON, YAML and TOML; and what only a parser sees of the others:
-keys that stand twice, statements that are never reached.
+keys that stand twice, versions that are numbers, statements that are never reached.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from orchestrator.review.checks.python_encoding import HiddenTextError
 from orchestrator.review.checks.python_trees import parse
 from orchestrator.review.checks.text import Finding, Gap, Source, reply_of
 from orchestrator.review.checks.unreachable import unreachable
+from orchestrator.review.checks.yaml_versions import versions_as_numbers
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _COMMENTED = re.compile(r"(?:^|/)(?:tsconfig|jsconfig)[^/]*\.json$|\.jsonc$|(?:^|/)\.[^/]+(?:/|$)")
@@ -113,6 +114,7 @@ def _is_template(source: Source, language: str) -> bool:
 def _yaml(source: Source) -> Iterator[Finding]:
     try:
         yield from _twice(source)
+        yield from versions_as_numbers(source)
     except yaml.MarkedYAMLError as fault:
         if _is_template(source, "YAML"):
             return

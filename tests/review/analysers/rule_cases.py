@@ -142,6 +142,7 @@ OWN: dict[str, Case] = {
     "qa.untested-change": Case({}, {}),
     "qa.does-not-parse": text("a.py", "def f(:\n", "def f():\n    pass\n"),
     "qa.key-twice": text("a.json", '{"a": 1,\n "a": 2}\n', '{"a": 1,\n "b": 2}\n'),
+    "qa.version-loses-zero": text("action.yml", "go-version: 1.20\n", "go-version: '1.20'\n"),
     "qa.unreachable": text("a.py", "def f():\n    return 1\n    print(2)\n", "def f():\n    print(2)\n    return 1\n"),
     "qa.conflict-markers": text("a.txt", "<<<<<<< ours\na\n=======\nb\n>>>>>>> theirs\n", "Title\n=======\n"),
     "qa.complexity-jump": text("a.py", branches(15), branches(13), branches(12)),
@@ -173,6 +174,9 @@ OWN: dict[str, Case] = {
     "security.extra-index": text("requirements.txt", "--extra-index-url https://example.invalid/s\na==1\n", "--index-url https://example.invalid/s\na==1\n", "a==1\n"),
     "security.install-script": text("package.json", '{\n  "scripts": {"postinstall": "node x.js"}\n}\n', '{\n  "scripts": {"build": "node x.js"}\n}\n', "{}\n"),
     "security.loosened-dependency": text("requirements.txt", "a>=1.2\n", "a==1.3\n", "a==1.2\n"),
+    "security.escape-removed": text("pay.js", "el.innerHTML = box(name);\n", "el.innerHTML = box(escapeHtml(title));\n", "el.innerHTML = box(escapeHtml(name));\n"),
+    "security.comparison-timing": text("pay.py", "ok = given == token\n", "ok = hmac.compare_digest(token, given)\n", "ok = hmac.compare_digest(given, token)\n"),
+    "security.random-weakened": text("pay.go", "n := draw(Math.random())\n".replace("Math.random()", "rand(9)"), "n := draw(randomBytes(8))\n", "n := draw(randomBytes(9))\n"),
     "security.new-dependency": text("pyproject.toml", project('"a>=1", "b>=2"'), project('"A >= 1"'), project('"a>=1"')),
 }  # fmt: skip
 

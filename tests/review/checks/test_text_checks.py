@@ -48,6 +48,14 @@ def codes(reply: dict) -> list[str]:
         (parsing, "toml", "a.toml", "a = \n", "a = 1\n"),
         (parsing, "duplicate-key", "a.json", '{"a": 1,\n "a": 2}', '{"a": 1,\n "b": 2}'),
         (parsing, "duplicate-key", "a.yml", "a: 1\na: 2\n", "a: 1\nb: {a: 2}\n"),
+        (
+            parsing,
+            "version-number",
+            ".github/workflows/ci.yml",
+            "matrix:\n  python-version:\n    - 3.9\n    - 3.10  # new\n",
+            "go-version: 1.2\ntimeout: 1.10\nrust: 1.10\nrun: python 3.10\nnode: '20.10'\nruby: 1.10.2\n",
+        ),
+        (parsing, "version-number", ".travis.yml", "python: [3.9, 3.10]\n", "python: ['3.10']\n"),
         (links, "missing-target", "a.md", "[x](gone.md)\n", "`[x](gone.md)` and [y](a.md)\n"),
         (
             links,
