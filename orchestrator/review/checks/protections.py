@@ -13,7 +13,7 @@ from orchestrator.review.checks.text import Finding, Gap, Source, read
 
 
 def run(job: dict[str, Any]) -> dict[str, Any]:
-    """Report what the changed files lost; tests are looked at for what moved there, no more."""
+    """Report what the changed files lost."""
     files: list[ChangedText] = []
     gaps: dict[str, str] = {}
     for file in job["files"]:
@@ -27,7 +27,6 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
     findings = [
         {**asdict(one), "path": file.path, "end_line": max(one.line, one.end_line)}
         for file in files
-        if not Source(file.path, b"").is_test
         for one in _lost(file, added)
     ]
     return {"findings": findings, "examined": [file.path for file in files], "gaps": gaps}
