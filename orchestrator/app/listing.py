@@ -21,7 +21,7 @@ from orchestrator.app.waiting import VERDICT, waiting
 from orchestrator.catalog.catalog import load, problems
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import ConfigError
-from orchestrator.review import knowledge, waivers
+from orchestrator.review import crosscheck
 from orchestrator.review.contracts import contracts
 from orchestrator.review.rules import Rule, load_rules
 from orchestrator.review.toolbox import TOOLS
@@ -194,8 +194,7 @@ def catalog(repo: Path | None) -> CatalogListing:
     try:
         table = load_rules(layers)
         found = load(layers, tools=TOOLS.keys(), contracts=contracts())
-        waivers.check(found.verdict_policy, table)
-        knowledge.check(layers, table)
+        crosscheck.check(found, table, layers)
     except ConfigError as fault:
         faults += [fault] if str(fault) not in map(str, faults) else []
     if faults:

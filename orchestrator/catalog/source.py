@@ -106,6 +106,23 @@ def versions(sources: Sequence[Source], path: str) -> list[File]:
     ]
 
 
+def place_of(sources: Sequence[Source], pattern: str, word: str) -> tuple[str, int]:
+    """Where a word stands: a file's name in messages, and the 1-based line; 0 where in none.
+
+    For a fault in what several files say together; the topmost layer is looked through first.
+
+    Args:
+        pattern: as of ``latest``.
+    """
+    for source in reversed(sources):
+        for path, data in sorted(source.files.items()):
+            if _matches(path, pattern):
+                for number, line in enumerate(data.splitlines(), 1):
+                    if word.encode() in line:
+                        return source.shown(path), number
+    return pattern, 0
+
+
 def unread(sources: Sequence[Source]) -> Iterator[ConfigError]:
     """A fault for each file of an overlay that nothing would read: a misspelt name is not silence.
 

@@ -40,7 +40,10 @@ def run(args: argparse.Namespace) -> int:
         emit(rules_page(app.rules(args.repo)), sys.stdout)
         return EXIT_OK
     listing = app.catalog(args.repo)
-    emit(_json(listing) if args.json else _text(listing), sys.stdout)
+    if args.json:
+        emit(_json(listing), sys.stdout)
+    elif not listing.problems:  # with faults nothing is loaded, and an empty list would say "none"
+        emit(_text(listing), sys.stdout)
     for problem in listing.problems:
         emit(f"{visible(str(problem))}\n", sys.stderr)
     return EXIT_USAGE if listing.problems else EXIT_OK

@@ -44,8 +44,13 @@ class Kind(Struct, frozen=True):
 def _check_taint(documents: Documents, known: Known, rules: RuleTable) -> None:
     from orchestrator.review.checks.taint.knowledge import build  # noqa: PLC0415 - as few have own
 
-    for document in documents:
-        build([document])
+    own = [(shown, build([(shown, content)])) for shown, content in documents]
+    classes = {item["name"] for data in known.values() for item in data.get("classes") or ()}
+    for shown, knowledge in own:
+        for name in knowledge.named_classes():
+            if name not in classes:
+                allowed = ", ".join(sorted(classes))
+                raise ConfigError(f"there is no class {name!r}; allowed: {allowed}", shown)
 
 
 def _check_patterns(documents: Documents, known: Known, rules: RuleTable) -> None:

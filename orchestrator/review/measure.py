@@ -10,6 +10,16 @@ from orchestrator.review.ledger import Call, Work
 from orchestrator.review.synthesis import Synthesis
 from orchestrator.review.verdict import RequiredCheck
 
+MEASURES = (
+    "files-accounted",
+    "required-checks-run",
+    "analysers-healthy",
+    "gaps-explained",
+    "evidence-verified",
+    "contracts-kept",
+)
+"""The criteria that can be measured."""
+
 
 def measure(
     synthesis: Synthesis,

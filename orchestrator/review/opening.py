@@ -25,7 +25,7 @@ from orchestrator.engine.ports import Approver, Model, Rollback, Tool
 from orchestrator.engine.skills import UseSkill
 from orchestrator.engine.tools import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds
-from orchestrator.review import knowledge, waivers
+from orchestrator.review import crosscheck, knowledge
 from orchestrator.review.answers import Answers
 from orchestrator.review.case import Case
 from orchestrator.review.change.types import Change
@@ -124,8 +124,7 @@ async def open_case(change: Change, journal: Journal, opening: Opening) -> Async
     """
     sources = opening.sources
     catalog, rules = read_catalog(sources), load_rules(sources)
-    waivers.check(catalog.verdict_policy, rules)
-    knowledge.check(sources, rules)
+    crosscheck.check(catalog, rules, sources)
     more = {"config/rules": rules.digest, **knowledge.digests(sources)}
     journal.note("intake/catalog", {**catalog.digests, **more})
     settings = opening.adjust(catalog.settings)

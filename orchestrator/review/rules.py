@@ -11,7 +11,7 @@ from msgspec import Meta, field, to_builtins
 
 from orchestrator.catalog.fields import Severity, Strict
 from orchestrator.catalog.layers import read_all
-from orchestrator.catalog.source import Source
+from orchestrator.catalog.source import Source, latest, place_of
 from orchestrator.engine.canonical import digest
 from orchestrator.errors import ConfigError
 from orchestrator.review.places import Place
@@ -98,12 +98,33 @@ def load_rules(sources: Sequence[Source]) -> RuleTable:
     for file in read_all(sources, FOLDER, RuleFile):
         for rule in file.rules:
             if rule.id in rules:
-                raise ConfigError(f"the rule {rule.id} stands twice; ids are unique", FOLDER)
+                raise ConfigError(
+                    f"the rule {rule.id} stands twice; ids are unique",
+                    *place_of(sources, f"{FOLDER}/*.yaml", rule.id),
+                )
             rules[rule.id] = rule
             for code in rule.codes:
                 if code in owner:
                     raise ConfigError(
-                        f"{code} belongs to both {owner[code]} and {rule.id}; give it one", FOLDER
+                        f"{code} belongs to both {owner[code]} and {rule.id}; give it one",
+                        *place_of(sources, f"{FOLDER}/*.yaml", code),
                     )
                 owner[code] = rule.id
+    _check_tools(sources, rules.values())
     return RuleTable(rules.values())
+
+
+def _check_tools(sources: Sequence[Source], rules: Iterable[Rule]) -> None:
+    """See that a repository's own rules speak of tools that there are."""
+    if not latest(sources[1:], f"{FOLDER}/*.yaml"):
+        return
+    shipped = (rule for file in read_all(sources[:1], FOLDER, RuleFile) for rule in file.rules)
+    tools = {code.partition(":")[0] for rule in shipped for code in rule.codes}
+    for rule in rules:
+        for code in rule.codes:
+            if code.partition(":")[0] not in tools:
+                raise ConfigError(
+                    f"{rule.id} is from {code!r}, which must be TOOL:CODE with a tool of these: "
+                    f"{', '.join(sorted(tools))}",
+                    *place_of(sources, f"{FOLDER}/*.yaml", code),
+                )

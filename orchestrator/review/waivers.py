@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
 from orchestrator.catalog.catalog import VERDICT
+from orchestrator.catalog.source import Source, place_of
 from orchestrator.catalog.verdict_policy import VerdictPolicy, Waiver
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.ports import SystemClock
@@ -18,7 +19,7 @@ from orchestrator.review.rules import RuleTable
 from orchestrator.review.verdict import Finding
 
 
-def check(policy: VerdictPolicy, rules: RuleTable) -> None:
+def check(policy: VerdictPolicy, rules: RuleTable, sources: Sequence[Source]) -> None:
     """Hold the waivers against the rules that there are.
 
     Raises:
@@ -27,7 +28,8 @@ def check(policy: VerdictPolicy, rules: RuleTable) -> None:
     for waiver in policy.waivers:
         if waiver.rule is not None and waiver.rule not in rules.rules:
             raise ConfigError(
-                f"waivers: there is no rule {waiver.rule}; docs/findings.md lists them", VERDICT
+                f"waivers: there is no rule {waiver.rule}; docs/findings.md lists them",
+                *place_of(sources, VERDICT, waiver.rule),
             )
 
 

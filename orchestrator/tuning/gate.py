@@ -11,7 +11,7 @@ from orchestrator.engine.types import Json, Rubric
 from orchestrator.errors import InputError
 from orchestrator.tuning import rule
 from orchestrator.tuning.flips import accepts
-from orchestrator.tuning.intervals import Compared, compare, number
+from orchestrator.tuning.intervals import Compared, change, compare, number
 from orchestrator.tuning.labels import Label
 from orchestrator.tuning.provenance import labels_digest, seen_groups
 from orchestrator.tuning.rubric_file import rule_digest
@@ -41,7 +41,7 @@ class Gate(Struct, frozen=True):
         how = "passed" if self.passed else "failed"
         return (
             f"gate {how}: kappa {number(c.before.value)} when frozen, {number(c.after.value)} now, "
-            f"change {c.delta.value:+.2f} [{c.delta.low:+.2f}, {c.delta.high:+.2f}], "
+            f"change {change(c.delta.value)} [{change(c.delta.low)}, {change(c.delta.high)}], "
             f"{len(self.changed)} decisions changed"
         )
 
@@ -81,7 +81,7 @@ def check(
     """Hold the present rubric and scores against a baseline.
 
     Agreement has dropped by more than its noise when the whole 95% interval of the paired change in
-    kappa lies below 0.
+    kappa lies below 0. Where there are too few groups to tell, any changed decision fails.
 
     Raises:
         InputError: the labels are not those of the baseline.
@@ -94,9 +94,10 @@ def check(
     now = {i.id: accepts(rubric, i.scores)[0] for i in data.items}
     after = np.array([now[i.id] for i in data.items])[s.item]
     compared = compare(rule.Aim(), before, after[None, :], s.accept, s.weight, s.group)
+    changed = tuple(i.id for i in data.items if now[i.id] != decisions[i.id])
     return Gate(
-        passed=not compared.delta.high < 0.0,
+        passed=not changed or compared.delta.high >= 0.0,
         compared=compared,
-        changed=tuple(i.id for i in data.items if now[i.id] != decisions[i.id]),
+        changed=changed,
         seen=seen_groups(rubric, data.items),
     )

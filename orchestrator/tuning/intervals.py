@@ -52,7 +52,9 @@ def number(value: float | None, digits: int = 2) -> str:
 
 
 def change(value: float, digits: int = 2) -> str:
-    """A difference with its sign: ``+0.05``."""
+    """A difference with its sign: ``+0.05``; ``n/a`` for one that cannot be told."""
+    if math.isnan(value):
+        return "n/a"
     return f"{round(value, digits) + 0.0:+.{digits}f}"
 
 

@@ -31,7 +31,8 @@ class Aim(Struct, frozen=True):
 
     def value(self, tp: Floats, fp: Floats, fn: Floats, tn: Floats) -> Floats:
         """Cohen's kappa, or minus the mean cost; higher is better. Kappa of one class only is 0."""
-        n = tp + fp + fn + tn
+        rows = tp + fp + fn + tn
+        n = np.where(rows > 0.0, rows, 1.0)  # none are left without the only group
         if self.by_cost:
             loss: Floats = -(self.merge * fp + self.block * fn) / n
             return loss

@@ -248,6 +248,22 @@ def test_a_gate_fails_on_a_worse_rubric_and_passes_on_the_same(
         run("gate", house, save(changed, "changed.jsonl"), "--baseline", base)
 
 
+def test_a_gate_over_too_few_items_fails_on_any_change(
+    save: Save, house: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few, base = rows(200, (3.0, 3.0, 3.0, 3.0))[:2], tmp_path / "base.json"
+    items = save([row | {"group": "one"} for row in few])
+    assert run("gate", house, items, "--baseline", base, "--freeze") == 0
+    assert run("gate", house, items, "--baseline", base) == 0
+    told = capsys.readouterr().out
+    assert "[n/a, n/a], 0 decisions changed" in told
+    frozen = json.loads(base.read_text())
+    frozen["decisions"] = {item: not accepted for item, accepted in frozen["decisions"].items()}
+    base.write_text(json.dumps(frozen))
+    assert run("gate", house, items, "--baseline", base) == 1
+    assert "2 decisions changed" in capsys.readouterr().out
+
+
 class _Page(HTMLParser):
     def __init__(self) -> None:
         super().__init__()

@@ -6,7 +6,7 @@ hold. Ast-grep brings the grammars in its wheel; a file that its grammar cannot 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +70,15 @@ def _found(source: Source, files: Sequence[str], codes: frozenset[str]) -> Itera
     asked = [pattern for pattern in language.patterns if pattern.code in codes]
     if not asked:
         raise NotOurs
+    yield from matches(asked, source, language)
+
+
+def matches(asked: Iterable[Pattern], source: Source, language: Language) -> Iterator[Finding]:
+    """What some patterns of a language find in a program.
+
+    Raises:
+        Gap: its grammar cannot parse it.
+    """
     grammar, root = _parsed(source, language.grammars[source.suffix])
     values = Values(root, language)
     for pattern in asked:

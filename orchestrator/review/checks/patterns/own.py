@@ -7,7 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from orchestrator.errors import ConfigError
-from orchestrator.review.checks.patterns.language import EXTENDS, Pattern, language_of
+from orchestrator.review.checks.patterns import matches
+from orchestrator.review.checks.patterns.language import EXTENDS, Language, Pattern, language_of
+from orchestrator.review.checks.text import Gap, Source
 
 
 def check_own(
@@ -32,17 +34,18 @@ def check_own(
             raise ConfigError(f"there is no language to extend so; allowed: {allowed}", shown)
         try:
             language = languages[content[EXTENDS]] if EXTENDS in content else content
-            patterns = language_of({**language, **content}).patterns
+            whole = language_of({**language, **content})
             grammars = {name for names in language["grammars"].values() for name in names}
         except (LookupError, TypeError, AttributeError, ValueError, re.error) as fault:
             what = f"{fault} is missing" if isinstance(fault, KeyError) else str(fault)
             raise ConfigError(f"is no file of patterns: {what}", shown) from None
-        for pattern in patterns:
+        for pattern in whole.patterns:
             if pattern.code not in codes:
                 raise ConfigError(
                     f"no rule names patterns:{pattern.code}; add one in config/rules/", shown
                 )
             _run(pattern, grammars, shown)
+            _prove(pattern, whole, shown)
 
 
 def _run(pattern: Pattern, grammars: Collection[str], shown: str) -> None:
@@ -52,5 +55,24 @@ def _run(pattern: Pattern, grammars: Collection[str], shown: str) -> None:
         try:
             SgRoot("", grammar).root().find_all(dict(pattern.config))  # type: ignore[call-overload]
         except Exception as fault:  # it has no kind of its own
-            why = " ".join(str(fault).split())
+            why = " ".join(str(fault).partition("Stack backtrace")[0].split())
             raise ConfigError(f"ast-grep does not take {pattern.code}: {why:.200}", shown) from None
+
+
+def _prove(pattern: Pattern, language: Language, shown: str) -> None:
+    """See that the pattern finds its bad example and not its good one, in one kind of file."""
+    finds_bad = False
+    for suffix in language.grammars:
+        if _finds(pattern, language, suffix, pattern.bad):
+            finds_bad = True
+            if not _finds(pattern, language, suffix, pattern.good):
+                return
+    what = "finds its good example too" if finds_bad else "does not find its bad example"
+    raise ConfigError(f"{pattern.code} {what}; mend its rule, its where or its example", shown)
+
+
+def _finds(pattern: Pattern, language: Language, suffix: str, program: str) -> bool:
+    try:
+        return any(matches([pattern], Source(f"example{suffix}", program.encode()), language))
+    except Gap:
+        return False

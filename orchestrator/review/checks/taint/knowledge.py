@@ -4,7 +4,7 @@ import functools
 import re
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
@@ -97,6 +97,14 @@ class Knowledge(Struct):
         """Whether a plain list of names holds this one, or its last part on anything."""
         names = self.names[section]
         return bool(names) and (ref in names or "?." + leaf(ref) in names)
+
+    def named_classes(self) -> Iterator[str]:
+        """The classes of defect that sinks, sanitisers, guards and routes speak of."""
+        yield from (sink.klass for sink in self.sinks.rules())
+        cleared = [rule.clears for rule in self.sanitisers.rules()]
+        cleared += [guard.clears for guard in self.guards]
+        yield from (name for names in cleared for name in names if name != "all")
+        yield from (route.returns for route in self.routes.rules() if route.returns)
 
     def cleared(self, facts: frozenset[str]) -> frozenset[str]:
         """The classes for which these facts make a value safe; ``all`` stands for every one."""

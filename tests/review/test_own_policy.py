@@ -1,0 +1,82 @@
+"""A repository's own data that names what does not exist is a fault with its place, not silence."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from orchestrator.cli.main import main
+from orchestrator.review.measure import MEASURES
+
+RULE = "rules:\n  - {id: security.x, title: T, severity: high, why: w, fix: f, from: ["
+PATTERN = """extends: javascript
+patterns:
+  - code: js-x
+    rule: {pattern: RULE}
+    where: {A: {is: [varies]}}
+    message: m
+    example: {bad: "shop.raw(text);", good: "GOOD"}
+"""
+RUBRIC = """name: mine
+version: 1
+description: d
+threshold: 0.5
+criteria:
+  - {id: files-acounted, kind: measured, description: d}
+"""
+WAIVER = "waivers:\n  - {rule: security.nosuch, paths: ['**'], why: w}\n"
+
+
+def pattern(rule: str, good: str = "shop.raw('a');") -> dict[str, str]:
+    return {
+        "config/patterns/x.yaml": PATTERN.replace("RULE", rule).replace("GOOD", good),
+        "config/rules/x.yaml": RULE + '"patterns:js-x"]}\n',
+    }
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"config/rules/x.yaml": RULE + '"rufff:S1"]}\n'}, "config/rules/x.yaml:2: security.x is"),
+        (
+            {"config/rules/x.yaml": RULE + '"ruff:S602"]}\n'},
+            "config/rules/x.yaml:2: ruff:S602 belongs to both security",
+        ),
+        ({"config/verdict.yaml": WAIVER}, "config/verdict.yaml:2: waivers: there is no rule sec"),
+        (
+            {"config/taint/x.yaml": "sinks: [{match: a.b, class: sqll, args: ['0']}]\n"},
+            "config/taint/x.yaml: there is no class 'sqll'; allowed: code, command, ",
+        ),
+        (
+            {"config/taint/x.yaml": "sanitisers: [{match: a.b, clears: [all, SQL]}]\n"},
+            "config/taint/x.yaml: there is no class 'SQL'; allowed: code, command, ",
+        ),
+        ({"rubrics/mine.yaml": RUBRIC}, "rubrics/mine.yaml:6: nothing measures 'files-acounted'"),
+        (pattern("shop.row($A)"), "x.yaml: js-x does not find its bad example; mend"),
+        (pattern("'shop.raw($A'"), "x.yaml: js-x does not find its bad example; mend"),
+        (pattern("shop.raw($A)", "shop.raw(t);"), "x.yaml: js-x finds its good example too; mend"),
+        (pattern("shop.raw($A)"), ""),
+    ],
+)
+def test_what_would_do_nothing_is_a_fault(
+    files: dict[str, str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, text in files.items():
+        place = tmp_path / ".diffcourt" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    assert main(["catalog", "--repo", str(tmp_path)]) == (2 if said else 0)
+    told = capsys.readouterr()
+    assert told.err.count("\n") == bool(said)
+    assert said in told.err
+    assert bool(told.out) != bool(said)  # an empty list would say that there is nothing
+
+
+def test_all_that_the_shipped_rubric_measures_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs/rubrics.md").read_text()
+    listed = page.partition("Measures that code computes: ")[2].partition(".")[0]
+    assert {name.strip("` \n") for name in listed.split(",")} == set(MEASURES)
+    assert main(["catalog", "--repo", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["problems"] == []
