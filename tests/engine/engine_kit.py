@@ -17,7 +17,6 @@ from orchestrator.engine.ports import (
     CallContext,
     GuardedCall,
     Model,
-    Row,
     SystemClock,
     always,
 )
@@ -34,7 +33,7 @@ from orchestrator.engine.types import (
     ToolSpec,
     Usage,
 )
-from orchestrator.errors import Denied, StoreError
+from orchestrator.errors import Denied
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.stores.sqlite import SqliteStore
 
@@ -165,26 +164,6 @@ class TurnModel:
 
     def worst_case(self, request: Request) -> Usage:
         return self._worst
-
-
-class FailingStore:
-    """A store whose append number ``fail_at`` fails, and each one after it.
-
-    Args:
-        torn: the failing append is written all the same, as when only the answer was lost.
-    """
-
-    def __init__(self, inner: MemoryStore, fail_at: float = float("inf"), *, torn: bool = False):
-        self.inner, self.appends = inner, 0
-        self._fail_at, self._torn = fail_at, torn
-        self.acquire, self.rows, self.release = inner.acquire, inner.rows, inner.release
-
-    async def append(self, run_id: str, fence: int, rows: Sequence[Row], ttl: float) -> None:
-        self.appends += 1
-        if self.appends < self._fail_at or (self._torn and self.appends == self._fail_at):
-            await self.inner.append(run_id, fence, rows, ttl)
-        if self.appends >= self._fail_at:
-            raise StoreError("no space left")
 
 
 def spec(name: str = "worker", *tools: str, **more: Json) -> AgentSpec:
