@@ -123,12 +123,12 @@ def _info(run: RunMeta, verdict: Verdict | None, final: bool) -> RunInfo:
     started = datetime.fromtimestamp(run.started, UTC).isoformat(timespec="seconds")
     open_findings = [f for f in verdict.findings if f.state == "open"] if verdict else []
     return RunInfo(
-        run.run_id,
-        started,
-        what,
-        status,
-        verdict.verdict if verdict else None,
-        len(open_findings) if verdict else None,
+        run_id=run.run_id,
+        started=started,
+        change=what,
+        state=status,
+        verdict=verdict.verdict if verdict else None,
+        findings=len(open_findings) if verdict else None,
     )
 
 

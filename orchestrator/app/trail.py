@@ -92,7 +92,17 @@ def _said(row: Row, body: Mapping[str, Any]) -> Act:
         what, authority = f"{row.key}: {said}" if said else row.key, ""
         if row.key.startswith(SITTING):
             what = f"sitting {row.key.removeprefix(SITTING)} began"
-    return Act(row.seq, row.at, row.key, HARNESS, what, "", authority, "", False)
+    return Act(
+        row=row.seq,
+        at=row.at,
+        key=row.key,
+        who=HARNESS,
+        what=what,
+        level="",
+        authority=authority,
+        outcome="",
+        refused=False,
+    )
 
 
 def in_a_word(note: Mapping[str, Any]) -> str:
@@ -105,14 +115,22 @@ def _effect(
 ) -> Act:
     asked = request.get("asked")
     asked = asked if isinstance(asked, dict) else {}
-    who = str(asked.get("agent", HARNESS))
     level = str(request.get("level", ""))
-    what, refused = _what(start.key, asked), refusal is not None
     if refusal is None:
         authority = _authority(asked, level, request.get("who") or "nobody known")
     else:
         authority = str(refusal.get("code", ""))
-    return Act(start.seq, start.at, start.key, who, what, level, authority, outcome, refused)
+    return Act(
+        row=start.seq,
+        at=start.at,
+        key=start.key,
+        who=str(asked.get("agent", HARNESS)),
+        what=_what(start.key, asked),
+        level=level,
+        authority=authority,
+        outcome=outcome,
+        refused=refusal is not None,
+    )
 
 
 def _what(key: str, asked: Mapping[str, Any]) -> str:

@@ -70,13 +70,13 @@ def made(link: Link, offered: Mapping[str, Json]) -> Iterator[Tool]:
 def _spec(grant: Grant, description: str, schema: Mapping[str, Json]) -> ToolSpec:
     # A server's words, read beside ours: nothing in them may look like a mark of ours.
     return ToolSpec(
-        grant.name,
-        disarmed(description),
-        throughout(dict(schema), disarmed),
-        grant.level,
-        grant.tags,
-        grant.timeout,
-        grant.max_output,
+        name=grant.name,
+        description=disarmed(description),
+        schema=throughout(dict(schema), disarmed),
+        level=grant.level,
+        tags=grant.tags,
+        timeout=grant.timeout,
+        max_output=grant.max_output,
     )
 
 

@@ -145,30 +145,30 @@ async def open_case(change: Change, journal: Journal, opening: Opening) -> Async
         languages = knowledge.write(knowledge.PATTERNS, sources, session.root / "patterns")
         reports = await opening.coverage(settings, journal)
         ground = Ground(
-            session,
-            opening.pool,
-            settings.specialists,
-            focus,
-            checks,
-            known,
-            languages,
-            reports,
-            opening.answers,
-            settings.tests,
+            session=session,
+            pool=opening.pool,
+            specialists=settings.specialists,
+            focus=focus,
+            required=checks,
+            knowledge=known,
+            languages=languages,
+            coverage=reports,
+            answers=opening.answers,
+            tests=settings.tests,
         )
         tools = [UseSkill(), *build(ground, catalog.tool_policy), *from_elsewhere]
         journal.redact.add(serving.secrets)
         _listen(serving, journal, opening.observer)
         guards = Guards(catalog.guards, opening.environment, opening.tier, journal)
         harness = Harness(
-            guards.model(serving.model),
-            _executor(Registry(tools), catalog, guards, opening, await drawn(journal)),
-            journal,
-            opening.observer,
-            RULES,
-            serving.choose,
-            LoopPolicy(**to_builtins(settings.loops)),
-            guards.outgoing(serving.model),
+            model=guards.model(serving.model),
+            executor=_executor(Registry(tools), catalog, guards, opening, await drawn(journal)),
+            journal=journal,
+            observer=opening.observer,
+            rules=RULES,
+            choose=serving.choose,
+            loops=LoopPolicy(**to_builtins(settings.loops)),
+            outgoing=guards.outgoing(serving.model),
         )
         budget = _budget(settings, journal)
         yield Case(session, catalog, settings, harness, budget, focus, serving.notes)

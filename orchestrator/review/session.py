@@ -124,11 +124,11 @@ async def open_session(
             (root / name).mkdir()
         async with Contents(change) as contents:
             yield Session(
-                change,
-                rules,
-                contents,
-                root,
-                excluded,
-                max_bytes,
-                anyio.CapacityLimiter(cores),
+                change=change,
+                rules=rules,
+                contents=contents,
+                root=root,
+                excluded=excluded,
+                max_bytes=max_bytes,
+                slots=anyio.CapacityLimiter(cores),
             )

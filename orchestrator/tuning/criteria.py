@@ -65,15 +65,15 @@ def examine(
         kept, after = _over_refits(j, chosen, refits)
         out.append(
             Criterion(
-                name,
-                alone,
-                names[twin] if twin != j else "",
-                float(like[j, twin]) if twin != j else 0.0,
-                drop,
-                kept,
-                float(abs(sample.w0[j]) / np.abs(sample.w0).sum()),
-                after,
-                _notes(alone, float(like[j, twin]), names[twin], kept),
+                name=name,
+                auc=alone,
+                twin=names[twin] if twin != j else "",
+                correlation=float(like[j, twin]) if twin != j else 0.0,
+                drop=drop,
+                kept=kept,
+                before=float(abs(sample.w0[j]) / np.abs(sample.w0).sum()),
+                after=after,
+                notes=_notes(alone, float(like[j, twin]), names[twin], kept),
             )
         )
     return out

@@ -121,8 +121,26 @@ def build(rubric: Rubric, items: list[Item], labels: list[Label], scale: Scale) 
     weight = 1.0 / np.bincount(item)[item]
     y, levels, cut = merge_levels(level, weight, len(scale.values), scale.cut)
     blocked = np.array([bool(blocked_by(rubric, i.scores)) for i in used])
-    sample = Sample(x[item], w0, y, levels, cut, group[item], weight, blocked[item], item)
-    return Labelled(sample, free, tuple(used), raters, rater, ratings, scale)
+    sample = Sample(
+        x=x[item],
+        w0=w0,
+        y=y,
+        levels=levels,
+        cut=cut,
+        group=group[item],
+        weight=weight,
+        blocked=blocked[item],
+        item=item,
+    )
+    return Labelled(
+        sample=sample,
+        free=free,
+        items=tuple(used),
+        raters=raters,
+        rater=rater,
+        ratings=ratings,
+        scale=scale,
+    )
 
 
 def _counted(used: list[Item], x: Floats, w0: Floats) -> None:
