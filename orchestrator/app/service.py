@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio import to_thread
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from orchestrator.review.verdict import Verdict
 
 BACKEND = "asyncio"
+
+Begin = Callable[[], Awaitable[None]]
+"""Enters a new run; there is none for one that is resumed."""
 
 
 def review(
@@ -113,11 +116,7 @@ def resume(
         options, workers = ReviewOptions.of_meta(kept, diff), pool or new_pool()
         scratch = state.scratch(folder, found.run_id)
         run = Run(found.run_id, options, folder, scratch, store, workers, answer)
-        return _sit(run, observer, _nothing, backend)
-
-
-async def _nothing() -> None:
-    """A run that is resumed is in the index already."""
+        return _sit(run, observer, None, backend)
 
 
 async def _begin(run: Run) -> None:
@@ -125,7 +124,7 @@ async def _begin(run: Run) -> None:
     await run.store.create(run.run_id, SystemClock().now(), asked)
 
 
-def _sit(run: Run, observer: Observer, begin: Callable[[], Any], backend: str) -> Verdict:
+def _sit(run: Run, observer: Observer, begin: Begin | None, backend: str) -> Verdict:
     with _terminable():
         try:
             return anyio.run(_work, run, observer, begin, backend=backend)
@@ -155,9 +154,12 @@ def _terminable() -> Iterator[None]:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-async def _work(run: Run, observer: Observer, begin: Callable[[], Any]) -> Verdict:
-    await begin()
+async def _work(run: Run, observer: Observer, begin: Begin | None) -> Verdict:
+    if begin is not None:
+        await begin()
     async with state.open_writing(run.store, run.run_id) as journal:
+        if begin is not None:
+            state.see_that_it_is_new(journal, run.folder)
         observer = _discreet(observer, journal.redact)
         if run.answer is not None:
             await waiting.record(journal, run.answer)

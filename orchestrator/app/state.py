@@ -136,6 +136,19 @@ def open_writing(store: RunStore, run_id: str) -> AbstractAsyncContextManager[Jo
     return open_journal(run_id, store, SystemClock(), holder=this_process(), key=key, redact=redact)
 
 
+def see_that_it_is_new(journal: Journal, folder: Path) -> None:
+    """See that a run that was just begun has no record: what is recorded is believed, not done.
+
+    Raises:
+        StoreError: somebody else wrote some, such as the change whose checkout this is.
+    """
+    if journal.log.length > 1:  # the first row says that this sitting began
+        raise StoreError(
+            f"{folder / JOURNAL} held rows of a run that had not begun, which Diffcourt never "
+            "writes; see who brought that file, and remove it"
+        )
+
+
 def _postgres(address: str) -> RunStore:
     if not address.startswith(("postgresql://", "postgres://")):
         # Without the value: it may hold a password.

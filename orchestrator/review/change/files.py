@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 
 from msgspec.structs import replace
 
@@ -30,6 +31,8 @@ Lines = tuple[tuple[int, ...], tuple[int, ...]]  # added, removed
 
 # Above this many candidates on a side git tells renames by equal content only, and does not fail.
 RENAME_LIMIT = "-l400"
+
+_STATE = ".diffcourt/state/"
 
 _FLAGS = ("-U0", "--full-index", *PLAIN_DIFF)
 
@@ -61,10 +64,28 @@ async def _described(
         base_tree, head_tree,
     )  # fmt: skip
     files = sorted(_raw(told), key=lambda file: file.path)
+    _see_that_names_are_sound(files)
+    return await describe(git, base_tree, files)
+
+
+def _see_that_names_are_sound(files: Sequence[ChangedFile]) -> None:
+    """See that what a checkout would write is what is looked at, and nothing of ours.
+
+    Raises:
+        InputError: a name leads out of the tree, stands there twice, or is one of our own files.
+    """
     for path in (path for file in files for path in (file.path, file.old_path) if path):
         if why := unsafe(path):
             raise InputError(f"{short(path, 80)} is no name that git would check out: {why}")
-    return await describe(git, base_tree, files)
+    for one, other in pairwise(files):
+        if one.path == other.path:
+            raise InputError(
+                f"{short(one.path, 80)} stands twice in one tree; git fsck shows where"
+            )
+    for file in files:
+        if file.new_blob and f"{file.path}/".casefold().startswith(_STATE):
+            what = "is where Diffcourt records its runs, which no change may bring"
+            raise InputError(f"{short(file.path, 80)} {what}; git rm --cached it")
 
 
 def _raw(told: bytes) -> Iterator[ChangedFile]:

@@ -115,8 +115,9 @@ async def discover(repo: Path, *asked: str) -> Completed:
     place = absolute(repo)
     if not is_directory(place):
         raise InputError(f"{short(str(repo))} is no directory; name a checkout with --repo")
-    argv = [program(), *options(), "rev-parse", *asked]
-    return await _execute(argv, Box(found_from(place)), place)
+    folders = found_from(place)
+    argv = [program(folders), *options(), "rev-parse", *asked]
+    return await _execute(argv, Box(folders), place)
 
 
 async def _is_new_enough() -> None:
@@ -164,6 +165,7 @@ class Git(Struct, frozen=True):
         Raises:
             InputError: no such directory, no repository there, no git, or one too old.
         """
+        program(found_from(absolute(repo)))  # before any is started
         _, found = await both(_is_new_enough, partial(discover, repo, "--absolute-git-dir"))
         if found.code:
             hint = "" if b"not a git repository" in found.stderr else f" ({_why(found.stderr)})"

@@ -1,6 +1,8 @@
 """What every call of git is told, so that no configuration of a repository can start a program."""
 
 import os
+from collections.abc import Iterable
+from pathlib import Path
 
 from orchestrator.errors import InputError
 from orchestrator.sandbox.process import find
@@ -49,15 +51,24 @@ ENVIRONMENT = {
 NO_INDEX = "/nonexistent/index"
 
 
-def program() -> str:
+def program(within: Iterable[Path] = ()) -> str:
     """Absolute path of git, found on the absolute entries of PATH only.
 
+    Args:
+        within: the repository's folders. A git in there could be the change's own, and show less.
+
     Raises:
-        InputError: there is none.
+        InputError: there is none, or it lies in the repository.
     """
     found = find("git", os.environ.get("PATH", SAFE_PATH))
     if found is None:
         raise InputError("git is not installed or not on PATH; install git 2.31 or later")
+    real = Path(found).resolve()
+    if any(real.is_relative_to(p.resolve()) or Path(found).is_relative_to(p) for p in within):
+        raise InputError(
+            f"git, as PATH finds it, lies in the repository under review ({found}); "
+            "take that folder out of PATH"
+        )
     return found
 
 

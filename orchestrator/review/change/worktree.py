@@ -58,7 +58,14 @@ async def _top(repo: Path) -> Path:
     found = await discover(repo, "--show-toplevel")
     if found.code:
         raise InputError(f"{short(str(repo))} is not in a work tree; name two commits instead")
-    return Path(os.fsdecode(found.stdout.removesuffix(b"\n")))
+    top, place = Path(os.fsdecode(found.stdout.removesuffix(b"\n"))), absolute(repo)
+    holds = next((up for up in (place, *place.parents) if os.path.lexists(up / ".git")), top)
+    if top.resolve() != holds.resolve():
+        raise InputError(
+            f"the configuration of {short(str(repo))} names {short(str(top))} as its work tree; "
+            "unset core.worktree there, or name two commits"
+        )
+    return top
 
 
 async def _checkout(git: Git, top: Path) -> Git:

@@ -278,3 +278,47 @@ async def test_arguments_of_tools_are_never_options(repo, tmp_path):
     with pytest.raises(InputError, match="NUL"):
         await history.diff(change, "a\0b")
     assert not (Path(change.git_dir) / "x").exists()
+
+
+async def test_a_tree_that_each_reader_understands_in_another_way_is_refused(repo):
+    repo.commit({"a.py": "a = 1\n"})
+    twice = [("100644", b"a.py", blob(repo, b"eval(x)\n")), ("100644", b"a.py", blob(repo, b"a\n"))]
+    for names in (twice, twice[::-1]):
+        head = repo.git("commit-tree", tree(repo, names), "-p", "HEAD", "-m", "x").decode().strip()
+        with pytest.raises(InputError, match=r"a\.py stands twice in one tree"):
+            await from_refs(repo.root, "main", head)
+
+
+@pytest.mark.parametrize("path", [".diffcourt/state/journal.db", ".Diffcourt/state"])
+async def test_a_change_may_not_bring_what_we_recorded(repo, path):
+    repo.commit({"a.py": "a = 1\n"})
+    repo.commit({path: "rows\n"})
+    with pytest.raises(InputError, match="which no change may bring; git rm --cached it"):
+        await from_refs(repo.root, "HEAD~1", None)
+    repo.git("rm", "-q", path)
+    repo.git("commit", "-q", "-m", "gone")
+    assert (await from_refs(repo.root, "HEAD~1", None)).files[0].status == "deleted"
+
+
+async def test_a_work_tree_that_its_configuration_puts_elsewhere_is_not_read(repo, tmp_path):
+    repo.commit({"a.py": "a = 1\n"})
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "diary.txt").write_text("private\n")
+    repo.git("config", "core.worktree", str(home))
+    with pytest.raises(InputError, match=r"unset core\.worktree there"):
+        await from_worktree(repo.root, None, tmp_path / "scratch")
+
+
+async def test_a_git_of_the_checkout_is_not_asked(repo, monkeypatch, tmp_path):
+    repo.commit({"a.py": "a = 1\n"})
+    fake = repo.write("bin/git", f"#!/bin/sh\ntouch {tmp_path}/canary\n")
+    fake.chmod(0o755)
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked" / "git").symlink_to(fake)
+    for folder in (repo.root / "bin", tmp_path / "linked"):
+        monkeypatch.setenv("PATH", f"{folder}:{os.defpath}")
+        for base in (None, ""):  # "" is asked for by more than one call
+            with pytest.raises(InputError, match="lies in the repository under review"):
+                await from_refs(repo.root, base, None)
+    assert not (tmp_path / "canary").exists()

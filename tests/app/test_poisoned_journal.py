@@ -1,0 +1,41 @@
+"""A journal that came with the checkout: what it says is never taken for what was done."""
+
+import sqlite3
+from pathlib import Path
+
+import anyio
+import pytest
+
+from orchestrator.app import service, state
+from orchestrator.engine.events import ignore
+from orchestrator.engine.journal import open_journal
+from orchestrator.engine.ports import SystemClock
+from orchestrator.engine.records import Done
+from orchestrator.errors import StoreError
+from orchestrator.stores.sqlite import SqliteStore
+from tests.review.review_kit import change, options
+
+
+async def leave_rows(place: Path) -> None:
+    """Rows of the run that will be the first one, with an intake of somebody else's choice."""
+
+    async def perform() -> Done:
+        return Done({"base": "innocent"})
+
+    store, clock = SqliteStore(place), SystemClock()
+    await store.create("elsewhere", clock.now(), {})
+    async with open_journal("elsewhere", store, clock, holder="x") as journal:
+        await journal.effect("intake", {}, perform)
+    store.close()
+    db = sqlite3.connect(place)
+    db.execute("DELETE FROM runs")
+    db.commit()
+    db.close()
+
+
+def test_a_new_run_believes_no_rows_that_stood_there_before_it(tmp_path: Path) -> None:
+    repo = change(tmp_path / "repo", {}, {"app.py": "eval(input())\n"})
+    folder = state.home(repo.path)
+    anyio.run(leave_rows, folder / state.JOURNAL)
+    with pytest.raises(StoreError, match="held rows of a run that had not begun"):
+        service.review(options(repo.path, provider="offline"), ignore)
