@@ -58,14 +58,19 @@ async def _top(repo: Path) -> Path:
     found = await discover(repo, "--show-toplevel")
     if found.code:
         raise InputError(f"{short(str(repo))} is not in a work tree; name two commits instead")
-    top, place = Path(os.fsdecode(found.stdout.removesuffix(b"\n"))), absolute(repo)
-    holds = next((up for up in (place, *place.parents) if os.path.lexists(up / ".git")), top)
-    if top.resolve() != holds.resolve():
+    top = Path(os.fsdecode(found.stdout.removesuffix(b"\n")))
+    if not _holds_its_repository(top, absolute(repo)):
         raise InputError(
             f"the configuration of {short(str(repo))} names {short(str(top))} as its work tree; "
             "unset core.worktree there, or name two commits"
         )
     return top
+
+
+def _holds_its_repository(top: Path, place: Path) -> bool:
+    """Whether a work tree is the folder in which its repository was found from a place."""
+    found = next((up for up in (place, *place.parents) if os.path.lexists(up / ".git")), top)
+    return top.resolve() == found.resolve()
 
 
 async def _checkout(git: Git, top: Path) -> Git:
