@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import anyio.to_thread
-from msgspec import Struct
+from msgspec import Struct, field
 
 from orchestrator.errors import SandboxError
 from orchestrator.review.analysers.executables import LIMITS, MOST, Program, one_line
@@ -32,11 +32,14 @@ class Copies(Struct, frozen=True):
         folder: holds the copies and nothing else.
         paths: name of a copy below ``folder`` → path in the side.
         gaps: path → why there is no copy of it.
+        read: name of a copy → its lines, once somebody asked for some. A copy of a megabyte in which
+            ten thousand things are found is read once, and not for each of them.
     """
 
     folder: Path
     paths: Mapping[str, str]
     gaps: Mapping[str, str]
+    read: dict[str, list[str]] = field(default_factory=dict)
 
     def name_of(self, reported: str) -> str:
         """The copy a program speaks of, whether it says so absolutely or relatively.
@@ -51,8 +54,10 @@ class Copies(Struct, frozen=True):
 
     def text(self, name: str, first: int = 1, last: int | None = None) -> str:
         """Lines ``first`` to ``last`` of a copy, 1-based and inclusive; none where none stand."""
-        whole = (self.folder / name).read_text("utf-8", "replace")  # turns any newline into \\n
-        return "\n".join(whole.split("\n")[max(0, first - 1) : last])
+        if name not in self.read:
+            whole = (self.folder / name).read_text("utf-8", "replace")  # turns any newline into \\n
+            self.read[name] = whole.split("\n")
+        return "\n".join(self.read[name][max(0, first - 1) : last])
 
 
 class Seen(Struct, frozen=True):

@@ -3,6 +3,7 @@
 import os
 import shlex
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 from program_tools import (
@@ -18,6 +19,7 @@ from program_tools import (
 
 from orchestrator.review.analysers.executables import Program, batches
 from orchestrator.review.analysers.hadolint import Hadolint
+from orchestrator.review.analysers.programs import Copies
 from orchestrator.review.analysers.ruff import Ruff
 from orchestrator.review.analysers.shellcheck import ShellCheck
 from orchestrator.review.analysers.zizmor import Zizmor
@@ -175,3 +177,11 @@ def test_names_are_split_by_their_bytes_and_by_their_number() -> None:
     assert list(batches(names, limit=40)) == [names[:2], names[2:3], names[3:4], names[4:]]
     assert list(batches(names, most=4)) == [names[:4], names[4:]]
     assert list(batches([])) == []
+
+
+def test_a_copy_is_read_once_however_much_is_found_in_it(tmp_path: Path) -> None:
+    (tmp_path / "f0.py").write_text("a\nb\n")
+    copies = Copies(tmp_path, {"f0.py": "a.py"}, {})
+    assert copies.text("f0.py", 2, 2) == "b"
+    (tmp_path / "f0.py").unlink()
+    assert copies.text("f0.py", 1, 1) == "a"
