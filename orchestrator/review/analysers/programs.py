@@ -32,8 +32,8 @@ class Copies(Struct, frozen=True):
         folder: holds the copies and nothing else.
         paths: name of a copy below ``folder`` → path in the side.
         gaps: path → why there is no copy of it.
-        read: name of a copy → its lines, once somebody asked for some. A copy of a megabyte in which
-            ten thousand things are found is read once, and not for each of them.
+        read: name of a copy → its lines, once somebody asked for some: thousands of things may be
+            found in a large one.
     """
 
     folder: Path

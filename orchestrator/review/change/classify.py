@@ -57,7 +57,16 @@ VENDORED = frozenset({"node_modules", "vendor", "third_party"})
 
 _HEADER_LINES = 10
 _GENERATED = re.compile(rb"@generated\b|\bDO NOT EDIT\b")
+# What is run or built is source, whatever bytes stand in it: shells and browsers read past a NUL.
+_SOURCE = re.compile(
+    r"\.(?:py[iwx]?|[cm]?[jt]sx?|vue|svelte|astro|go|java|kts?|scala|groovy|gradle|rb|rake|erb|php|pl|pm"
+    r"|lua|rs|swift|cs|fs|vb|vbs|c|cc|cpp|h|hpp|m|mm|sh|bash|zsh|fish|ps1|psm1|bat|cmd|sql|html?|xml"
+    r"|json|ya?ml|toml|ini|cfg|tf)\Z|(?:^|/)(?:Dockerfile|Containerfile|Makefile|Jenkinsfile)[^/]*\Z",
+    re.IGNORECASE,
+)
 _MINIFIED = re.compile(r"\.min\.(?:js|mjs|cjs|css)\Z")
+_NEWLY_MINIFIED = "generated: minified, as it was not in base"
+_WIDE = "binary: UTF-16 text, which the analysers cannot read"
 _LONG_LINE = re.compile(rb"[^\n]{500}")
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\f\r\b\x1b"))
 _SNIFFED = 8000  # as many bytes as git looks at
@@ -85,7 +94,7 @@ class Look(Struct, frozen=True):
 
 def _binary(data: bytes) -> str | None:
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "binary: UTF-16 text, which the analysers cannot read"
+        return _WIDE
     start = data[:_SNIFFED]
     if b"\0" in start:
         return "binary"
@@ -151,7 +160,7 @@ def _generated(file: ChangedFile, was: Look | None, now: Look, policy: Policy) -
     if marked is not None:
         return "generated: so marked in .gitattributes of base" if marked else None
     if _MINIFIED.search(file.path) and now.long_lines:
-        return "generated: minified"
+        return "generated: minified" if was and was.long_lines else _NEWLY_MINIFIED
     if was and was.generated and now.generated:
         return "generated: its header says so, in base as well"
     return None
@@ -172,6 +181,16 @@ def too_large(size: int, most: int) -> str:
     return f"too large: {size / 1e6:.1f} MB, and files above {most / 1e6:.1f} MB are not read"
 
 
+def _as_binary(file: ChangedFile, was: Look | None, now: Look) -> ChangedFile:
+    """A binary file, which is a gap where it ought to be text: then it could hide what it does."""
+    skip, gap = now.binary or "", now.binary == _WIDE
+    if file.new_blob and was and not was.binary and was.size <= LARGE:
+        skip, gap = f"{skip}, although it was text in base", True
+    elif _SOURCE.search(file.path) or now.target.startswith(b"#!"):
+        skip, gap = f"{skip}, although its name or first line says that it is source", True
+    return replace(file, kind="binary", size=now.size, skip=skip, gap=gap and bool(file.new_blob))
+
+
 def classify(file: ChangedFile, looks: Mapping[str, Look], policy: Policy) -> ChangedFile:
     """The file with its kind, size and reason to be skipped.
 
@@ -185,11 +204,10 @@ def classify(file: ChangedFile, looks: Mapping[str, Look], policy: Policy) -> Ch
     if mode in {LINK, SUBMODULE} or now is None:
         return _link_or_submodule(replace(file, size=now.size if now else 0), now)
     if now.binary:
-        skip = now.binary
-        if was and not was.binary and file.new_blob and was.size <= LARGE:
-            skip = f"{skip}, although it was text in base"
-        return replace(file, kind="binary", size=now.size, skip=skip)
+        return _as_binary(file, was, now)
     by_policy = _by_policy(file, was, now, policy)
+    if by_policy == _NEWLY_MINIFIED and file.new_blob:
+        return replace(file, size=now.size, skip=by_policy, gap=True)
     if by_policy is None and now.size > LARGE:
         return replace(file, size=now.size, skip=too_large(now.size, LARGE), gap=True)
     return replace(file, kind="text", size=now.size, skip=by_policy)

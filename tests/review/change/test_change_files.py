@@ -206,6 +206,8 @@ async def test_binary_files(review):
             "was_text.py": b"a = 1\n\0",
             "was_binary.py": "a = 1\nb = 2\n",
             "new.png": b"\x89PNG\r\n\x1a\n\0\0",
+            "hook": b"#!/bin/sh\n#\0\nrm -rf $1/*\n",
+            "new.js": b"//\0\neval(location.hash)\n",
             "noise": bytes(range(1, 9)) * 100 + b"\xff\xfe\xfd",
             "wide.ps1": "Write-Host 上\n".encode("utf-16"),
             "late.py": b"#" * 8100 + b"\0\n",
@@ -215,6 +217,8 @@ async def test_binary_files(review):
     assert (files["b.bin"].kind, files["b.bin"].skip) == ("binary", "binary")
     assert files["b.bin"].added == ()
     assert files["was_text.py"].skip == "binary, although it was text in base"
+    gaps = {path for path, file in files.items() if file.gap}
+    assert gaps == {"was_text.py", "wide.ps1", "hook", "new.js"}
     assert files["was_text.py"].removed == (1,)
     assert (files["was_binary.py"].kind, files["was_binary.py"].added) == ("text", (1, 2))
     assert files["new.png"].skip == files["noise"].skip == "binary"
@@ -245,6 +249,7 @@ async def test_generated_counts_only_when_base_says_so(review):
             "claims.py": "a = 1\n",
             "x.gen.py": "a\n",
             "sub/special.py": "a\n",
+            "old.min.js": long_line,
         },
         {
             ".gitattributes": "*.py linguist-generated\n",
@@ -256,13 +261,15 @@ async def test_generated_counts_only_when_base_says_so(review):
             "x.gen.py": "b\n",
             "sub/special.py": "b\n",
             "lib.min.js": long_line,
+            "old.min.js": "y" + long_line,
             "fake.min.js": "eval(1)\n",
         },
     )
     assert files["pb.py"].skip == "generated: its header says so, in base as well"
     assert files["x.gen.py"].skip == "generated: so marked in .gitattributes of base"
     assert files["sub/special.py"].skip == "generated: so marked in .gitattributes of base"
-    assert files["lib.min.js"].skip == "generated: minified"
+    minified = {path: file.gap for path, file in files.items() if "minified" in (file.skip or "")}
+    assert minified == {"lib.min.js": True, "old.min.js": False}
     for name in (
         "claims.py",
         "new_pb.py",
