@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -15,13 +16,14 @@ if TYPE_CHECKING:
     from orchestrator.app.types import RunInfo
 
 MIN_CHANGE = 14
+_COMMIT = re.compile(r"\b([0-9a-f]{6})[0-9a-f]{34,}\b")  # two of them fit into the least room
 
 
 def render_runs(rows: Sequence[RunInfo], width: int = 80) -> str:
     """A table, in the order given; ends in a newline."""
     if not rows:
         return "No runs yet. Start one with: diffcourt review\n"
-    table = [("run", "started", "result", "findings", "change")]
+    table = [("run", "started", "result", "found", "change")]
     table += [_cells(row) for row in rows]
     widths = [max(cell_len(row[column]) for row in table) for column in range(4)]
     room = max(max(width, MIN_WIDTH) - sum(widths) - 2 * len(widths), MIN_CHANGE)
@@ -41,7 +43,7 @@ def _cells(row: RunInfo) -> tuple[str, str, str, str, str]:
         _local(row.started),
         visible(result.replace("_", " ")),
         "-" if row.findings is None else f"{row.findings:,}",
-        sentence(row.change),
+        sentence(_COMMIT.sub(r"\1", row.change)),
     )
 
 

@@ -55,11 +55,21 @@ def test_runs_show_the_verdict_or_else_the_state() -> None:
         RunInfo("20260313-b", "not a time\x1b", "main..\ny", "interrupted", None, None),
     ]
     head, first, second = render_runs(rows).splitlines()
-    assert head.split() == ["run", "started", "result", "findings", "change"]
+    assert head.split() == ["run", "started", "result", "found", "change"]
     assert first.split()[0] == "20260314-a"
     assert first.split()[-3:] == ["block", "1,204", "main..x"]
     assert second.split()[-4:] == ["interrupted", "-", "main..", "y"]
     assert "\\x1b" in second
+
+
+def test_a_list_of_runs_fits_eighty_columns() -> None:
+    change = "16b8e9725a6b8e9725a616b8e9725a616b8e9725..173efde7a7af173efde7a7af173efde7a7af7a7a"
+    row = RunInfo(
+        "20261121-173328-02cc3f36", "2026-11-21T17:33:28Z", change, "finished", "needs_changes", 1
+    )
+    _, line = render_runs([row]).splitlines()
+    assert line.endswith("1  16b8e9..173efd")
+    assert len(line) == 80
 
 
 def test_no_runs_say_how_to_get_one() -> None:

@@ -126,7 +126,7 @@ async def between(
     """
     found = await changed_files(git, base.tree, head_tree)
     files = tuple(sorted((*found, *unseen), key=lambda file: file.path))
-    empty = () if files else (f"nothing differs between {_brief(base.name)} and {_brief(head)}",)
+    empty = () if files else (_nothing_new(base, head),)
     return Change(
         base=base.name,
         head=head,
@@ -138,6 +138,12 @@ async def between(
         files=files,
         notes=(*base.notes, *notes, *empty),
     )
+
+
+def _nothing_new(base: Base, head: str) -> str:
+    if base.commit == head and base.policy not in {None, head}:
+        return f"{_brief(str(base.policy))} holds all of {_brief(head)} already; nothing is new"
+    return f"nothing differs between {_brief(base.name)} and {_brief(head)}"
 
 
 async def from_refs(repo: Path, base: str | None, head: str | None) -> Change:

@@ -156,6 +156,14 @@ async def test_an_empty_diff_is_a_change_with_a_note(branched):
     assert change.notes[0].startswith("nothing differs between ")
 
 
+async def test_a_head_that_base_holds_already_is_said_to_be_behind(repo):
+    old = repo.commit({"a.py": "a = 1\n"})
+    new = repo.commit({"a.py": "a = 2\n"})
+    change = await from_refs(repo.root, new, old)
+    assert change.files == ()
+    assert change.notes == (f"{new[:12]} holds all of {old[:12]} already; nothing is new",)
+
+
 async def test_uncommitted_changes_are_told_of(branched):
     branched.write("t.py", "t = 3\n")
     change = await from_refs(branched.root, None, None)
