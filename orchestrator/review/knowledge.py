@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
 from msgspec import Struct
 
 from orchestrator.catalog.source import Source, latest
+from orchestrator.catalog.yamlfile import tree
 from orchestrator.engine.canonical import digest
 from orchestrator.errors import ConfigError
 from orchestrator.resources import data_root
@@ -93,11 +93,7 @@ def check(sources: Sequence[Source], rules: RuleTable) -> None:
 
 
 def _parsed(data: bytes, shown: str) -> Mapping[str, Any]:
-    try:
-        content = yaml.safe_load(data)
-    except yaml.YAMLError as fault:
-        why = " ".join(str(fault).split())
-        raise ConfigError(f"not valid YAML: {why}", shown) from None
+    content = tree(data, shown).value
     if not isinstance(content, dict):
         raise ConfigError("a data file must be a mapping of sections", shown)
     return content
@@ -126,5 +122,5 @@ def further_names(languages: Sequence[str]) -> list[str]:
     """
     shipped = {path.name for path in (data_root() / PATTERNS.folder).glob("*.yaml")}
     own = [Path(file) for file in languages if Path(file).name not in shipped]
-    contents = (yaml.safe_load(file.read_text("utf-8")) for file in own)
+    contents = (_parsed(file.read_bytes(), file.name) for file in own)
     return [f"*{suffix}" for content in contents for suffix in content.get("grammars", ())]

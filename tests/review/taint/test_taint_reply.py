@@ -230,19 +230,6 @@ def test_a_fault_in_a_knowledge_file_names_what_is_allowed(
     assert caught.value.file == extra.name
 
 
-def test_parsed_knowledge_is_taken_as_well(tmp_path: Path) -> None:
-    known = {
-        "mine": {
-            "classes": [{"name": "sql", "sink": "a query"}],
-            "sources": [{"match": "bus.receive()", "kind": "socket"}],
-            "sinks": [{"match": "shop.charge", "class": "sql", "args": ["0"]}],
-        }
-    }
-    files = {"app.py": "import bus, shop\n\ndef run():\n    shop.charge(bus.receive())\n"}
-    (finding,) = trace(tmp_path, files, knowledge=known)["findings"]
-    assert finding["message"] == "data from the network reaches a query (shop.charge)"
-
-
 def test_nothing_of_the_program_is_run(tmp_path: Path) -> None:
     mark = tmp_path / "ran"
     write(tmp_path, {"evil.py": f"open({str(mark)!r}, 'w')\nimport os\nx = os.environ\n"})

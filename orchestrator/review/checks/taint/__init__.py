@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from orchestrator.review.checks.taint.frames import Found
-from orchestrator.review.checks.taint.knowledge import Knowledge, build, load
+from orchestrator.review.checks.taint.knowledge import load
 from orchestrator.review.checks.taint.project import Project
 from orchestrator.review.checks.taint.tracer import Tracer
 from orchestrator.review.checks.taint.values import Step
@@ -28,8 +28,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
 
     Args:
         job: ``root``: the folder; ``paths``: files to report on; ``tree``: all Python files below
-            the root that may be read; ``knowledge``: paths of data files, or parsed data files as a
-            mapping from name to content.
+            the root that may be read; ``knowledge``: paths of data files.
 
     Returns:
         ``findings`` (``code``, ``path``, ``line``, ``end_line``, ``message``, ``key``, ``scope``,
@@ -56,7 +55,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
 def _trace(job: dict[str, Any], paths: list[str]) -> dict[str, Any]:
     tree = {path for path in (*job.get("tree", ()), *paths) if path.endswith(".py")}
     project = Project(Path(job["root"]), tree)
-    tracer = Tracer(project, _knowledge(job["knowledge"]))
+    tracer = Tracer(project, load(job["knowledge"]))
     tracer.trace(paths)
     wanted = frozenset(paths)
     gaps = {**project.gaps, **tracer.gaps}
@@ -73,12 +72,6 @@ def _trace(job: dict[str, Any], paths: list[str]) -> dict[str, Any]:
             ]
         },
     }
-
-
-def _knowledge(given: Any) -> Knowledge:
-    if isinstance(given, dict):
-        return build(list(given.items()))
-    return load(map(str, given))
 
 
 def _findings(found: Iterable[Found], wanted: frozenset[str]) -> list[dict[str, Any]]:
