@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -19,9 +19,9 @@ from msgspec.structs import replace
 
 from orchestrator.app import state
 from orchestrator.app.policy import environment, tier
+from orchestrator.app.providers import serve
 from orchestrator.app.secrets import redactor
-from orchestrator.catalog.catalog import Catalog
-from orchestrator.catalog.settings import OFFLINE, Settings
+from orchestrator.catalog.settings import OFFLINE
 from orchestrator.engine.agent import Harness
 from orchestrator.engine.canonical import digest
 from orchestrator.engine.choice import Choice
@@ -46,7 +46,6 @@ PADDING = " ".join(
     ["This sentence says nothing of the change; it is here to make the text longer."] * 5
 )
 
-Serve = Callable[[Settings, Catalog], AbstractAsyncContextManager[Serving]]
 Scores = Mapping[str, Mark]
 Evidence = dict[str, Any]
 
@@ -99,13 +98,11 @@ class Question(Struct, frozen=True):
 
     Attributes:
         folder: where the answers are kept.
-        serving: opens the judge's model.
     """
 
     case: Case
     folder: Path
     asking: Asking
-    serving: Serve
 
 
 class Judge:
@@ -164,7 +161,7 @@ async def open_judge(question: Question) -> AsyncIterator[Judge | None]:
     settings = replace(case.settings, provider=asking.provider)
     async with (
         _kept(question.folder, case.journal.run_id) as journal,
-        question.serving(settings, case.catalog) as serving,
+        serve(settings, case.catalog) as serving,
     ):
         yield Judge(case, _harness(case, journal, serving))
 

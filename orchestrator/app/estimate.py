@@ -15,7 +15,7 @@ from orchestrator.app.casework import adjusted
 from orchestrator.app.policy import environment, sources, tier
 from orchestrator.app.pool import new_pool
 from orchestrator.app.providers import offer
-from orchestrator.app.service import BACKEND, need_something, take_in
+from orchestrator.app.service import need_something, take_in
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.settings import Settings
@@ -32,14 +32,14 @@ from orchestrator.stores.memory import MemoryStore
 NAME = "estimate"
 
 
-def estimated(options: ReviewOptions, *, backend: str = BACKEND) -> Estimate:
+def estimated(options: ReviewOptions) -> Estimate:
     """What this review would cost. It needs no key.
 
     Raises:
         DiffcourtError: it cannot be reviewed; says what to do.
     """
     need_something(options)
-    return anyio.run(_estimate, options, backend=backend)
+    return anyio.run(_estimate, options)
 
 
 async def _estimate(options: ReviewOptions) -> Estimate:

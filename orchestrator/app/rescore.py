@@ -18,11 +18,10 @@ import anyio
 from msgspec import Struct, convert, field
 
 from orchestrator.app import coverage, state
-from orchestrator.app.asking import NOBODY, PROBES, Asking, Question, Scores, Serve, open_judge
+from orchestrator.app.asking import NOBODY, PROBES, Asking, Question, Scores, open_judge
 from orchestrator.app.casework import adjusted
 from orchestrator.app.policy import environment, sources, tier
 from orchestrator.app.pool import new_pool
-from orchestrator.app.providers import serve
 from orchestrator.app.types import ReviewOptions
 from orchestrator.app.waiting import VERDICT
 from orchestrator.engine import machine
@@ -103,25 +102,21 @@ def rescore(
     names: Sequence[str],
     rubric: Rubric,
     asking: Asking = NOBODY,
-    *,
-    serving: Serve = serve,
-    backend: str = "asyncio",
 ) -> list[Rescored | NotRescored]:
     """Score recorded runs with a rubric.
 
     Args:
         names: of runs, as ``diffcourt show`` takes them; none: every finished one, oldest first.
-        serving: opens the judge's model.
 
     Raises:
         RunNotFound: a name is no run's.
         InputError: there is no such provider, or its key is missing.
     """
-    return anyio.run(_all, repo, names, rubric, asking, serving, backend=backend)
+    return anyio.run(_all, repo, names, rubric, asking)
 
 
 async def _all(
-    repo: Path | None, names: Sequence[str], rubric: Rubric, asking: Asking, serving: Serve
+    repo: Path | None, names: Sequence[str], rubric: Rubric, asking: Asking
 ) -> list[Rescored | NotRescored]:
     folder = state.home(repo)
     out: list[Rescored | NotRescored] = []
@@ -133,7 +128,7 @@ async def _all(
                 continue
             try:
                 async with _replayed(store, run) as (case, verdict):
-                    question = Question(case, folder, asking, serving)
+                    question = Question(case, folder, asking)
                     out.append(await _score(question, verdict, rubric))
             except InputError:
                 raise

@@ -119,12 +119,12 @@ class Page(Struct, frozen=True):
             lines.append(f"  and {len(texts) - most:,} {rest}")
         return lines
 
-    def facts(self, parts: Iterable[str], *, first: str = "", gap: str = "   ") -> list[str]:
+    def facts(self, parts: Iterable[str], *, first: str = "") -> list[str]:
         """Short facts side by side, a new line where the next one does not fit."""
         indent = " " * cell_len(first)
         lines, line, fresh = [], first, True
         for part in filter(None, parts):
-            joined = line + ("" if fresh else gap) + part
+            joined = line + ("" if fresh else "   ") + part
             if cell_len(joined) > self.width and not fresh:
                 lines.append(line)
                 joined = indent + part

@@ -24,7 +24,8 @@ from msgspec import Struct
 from orchestrator.errors import InputError, NotPermitted
 from orchestrator.sandbox.paths import Beneath, create
 
-LEFT_OUT = (".git", ".diffcourt/state")
+LEFT_OUT = frozenset({".git", ".diffcourt/state"})
+"""Paths below the root that are neither kept nor put back."""
 MOST_BYTES = 1 << 30
 MOST_FILES = 100_000
 PART = ".diffcourt-part"
@@ -53,12 +54,10 @@ class FileRollback:
     Args:
         root: the folder that writing tools may change.
         vault: where snapshots are kept; outside the root, or in what is left out of it.
-        left_out: paths below the root that are neither kept nor put back.
     """
 
-    def __init__(self, root: Path, vault: Path, left_out: tuple[str, ...] = LEFT_OUT) -> None:
+    def __init__(self, root: Path, vault: Path) -> None:
         self._root, self._vault = root.resolve(), vault
-        self._left_out = frozenset(left_out)
         self._lock, self._held = anyio.Lock(), ""
 
     async def begin(self, ref: str) -> None:
@@ -199,7 +198,7 @@ class FileRollback:
     def _walk(self, root: Beneath, below: str) -> Iterator[tuple[str, Entry]]:
         for name, about, target in _listed(root, below):
             path = f"{below}/{name}" if below else name
-            if path in self._left_out:
+            if path in LEFT_OUT:
                 continue
             mode = stat.S_IMODE(about.st_mode)
             if stat.S_ISDIR(about.st_mode):

@@ -5,7 +5,7 @@ from orchestrator.review.change.git import OID, PLAIN_DIFF, Git
 from orchestrator.review.change.types import Change
 
 _IDENTITY = "not committed <> 0 +0000"
-_MOST = 1000  # commits or lines of context
+_MOST = 1000  # commits
 
 
 def _names(change: Change, path: str) -> tuple[str, ...]:
@@ -19,21 +19,19 @@ def _clean(told: bytes) -> str:
     return told.decode("utf-8", "replace")
 
 
-async def diff(change: Change, path: str | None = None, context: int = 3) -> str:
+async def diff(change: Change, path: str | None = None) -> str:
     """The change as a unified diff; empty when the path did not change.
 
     Args:
         change: what is reviewed.
         path: one file, by its old or new name; None for all.
-        context: unchanged lines around each hunk.
 
     Raises:
         InputError: it cannot be read, or is too large to be shown in one piece.
     """
     only = ["--", *_names(change, path)] if path is not None else []
-    lines = f"-U{max(0, min(context, _MOST))}"
     told = await Git.of(change).run(
-        "diff-tree", "-r", "-p", "-M", lines, *PLAIN_DIFF, change.base_tree, change.head_tree, *only
+        "diff-tree", "-r", "-p", "-M", "-U3", *PLAIN_DIFF, change.base_tree, change.head_tree, *only
     )
     return _clean(told)
 
