@@ -54,7 +54,7 @@ def home(repo: Path | None) -> Path:
     for above, below in places:
         with suppress(OSError):
             _claim(above, os.fspath(below))
-            return above / below
+            return above.resolve() / below  # what is confined finds real places only
     raise StoreError(
         f"no place for the run's state: make {root / STATE} writable, or set XDG_STATE_HOME to a "
         "folder that is"

@@ -20,7 +20,7 @@ from orchestrator.errors import (
 )
 from orchestrator.report.safe import inert, visible
 
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.ENOMEM}
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
 
 
 def report_faults(command: Callable[[], int]) -> int:
@@ -72,7 +72,7 @@ def _machine(fault: Exception) -> int | None:
     """Say what the machine lacks; None when the fault is ours."""
     if isinstance(fault, OSError) and fault.errno in _NO_ROOM:
         where = f" for {fault.filename}" if fault.filename else ""
-        _say(f"{fault.strerror}{where}; free some and run again, or: diffcourt resume latest")
+        _say(f"{fault.strerror}{where}; make room, then: diffcourt resume latest")
         return EXIT_INCOMPLETE
     if isinstance(fault, FileNotFoundError) and _is_nowhere():
         _say("the current folder is gone; change to one that is there")

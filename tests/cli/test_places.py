@@ -34,16 +34,6 @@ def homeless(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("homeless")
-def test_a_user_without_a_home_reviews_all_the_same(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    repo = change(tmp_path / "repo", {}, {"app.py": SHELL}).path
-    assert main(["review", "--repo", str(repo), "--quiet", "--json", "-"]) == 1
-    assert json.loads(capsys.readouterr().out)["status"] == "complete"
-    assert this_person().startswith(f"user {os.getuid()} on ")
-
-
-@pytest.mark.usefixtures("homeless")
 def test_without_any_place_for_the_state_it_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / ".diffcourt").write_text("in the way")  # root writes into a read-only folder
     with pytest.raises(StoreError, match=r"\.diffcourt/state writable, or set XDG_STATE_HOME"):
@@ -64,14 +54,41 @@ def test_a_users_folder_is_absolute_or_none(
     assert found({}) is None
 
 
-def test_a_bare_repository_is_reviewed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.usefixtures("homeless")
+def test_a_user_without_a_home_reviews_a_bare_repository_through_a_link(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     repo = change(tmp_path / "repo", {}, {"app.py": SHELL})
-    bare = tmp_path / "mirror.git"
+    bare, link = tmp_path / "mirror.git", tmp_path / "link"
     repo.git("clone", "-q", "--bare", ".", str(bare))
-    assert main(["review", "--repo", str(bare), "--quiet", "--json", "-"]) == 1
-    assert json.loads(capsys.readouterr().out)["checked"][0]["path"] == "app.py"
-    assert state.home(bare) == bare / ".diffcourt/state"
+    link.symlink_to(bare)
+    assert main(["review", "--repo", str(link), "--quiet", "--json", "-"]) == 1
+    verdict = json.loads(capsys.readouterr().out)
+    assert (verdict["status"], verdict["checked"][0]["path"]) == ("complete", "app.py")
+    assert state.home(link) == bare / ".diffcourt/state"
     assert state.top(repo.path / ".git") == repo.path
+    assert this_person().startswith(f"user {os.getuid()} on ")
+
+
+def test_a_work_tree_and_a_state_folder_behind_links_are_real_places(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repo = change(tmp_path / "real/repo", {"app.py": "X = 1\n"}, {})
+    repo.write({"app.py": SHELL, ".diffcourt": "in the way"})
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "link/state"))
+    words = ["review", "--worktree", "--quiet", "--json", "-"]
+    assert main([*words, "--repo", str(tmp_path / "link/repo")]) == 1
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert {finding["path"] for finding in found} == {"app.py"}
+
+
+def test_a_git_file_that_is_none_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / ".git").write_text("garbage")
+    assert main(["review", "--quiet", "--repo", str(tmp_path)]) == 2
+    assert "is not a git repository, or may not be read" in capsys.readouterr().err
 
 
 def test_policy_on_disk_is_that_of_the_top_wherever_one_stands(tmp_path: Path) -> None:

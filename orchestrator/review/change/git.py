@@ -54,8 +54,8 @@ def short(text: str, width: int = 200) -> str:
 
 
 def absolute(path: Path) -> Path:
-    """The path from the root, links in it kept."""
-    return Path(os.path.abspath(path))
+    """The path from the root, without links: what is confined finds real places only."""
+    return Path(os.path.realpath(path))
 
 
 def is_directory(path: Path) -> bool:
@@ -115,7 +115,7 @@ async def discover(repo: Path, *asked: str) -> Completed:
     place = absolute(repo)
     if not is_directory(place):
         raise InputError(f"{short(str(repo))} is no directory; name a checkout with --repo")
-    folders = found_from(place)
+    folders = found_from(place) or (place,)  # where there is none, git is still to say so
     argv = [program(folders), *options(), "rev-parse", *asked]
     return await _execute(argv, Box(folders), place)
 
