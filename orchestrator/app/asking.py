@@ -21,7 +21,7 @@ from orchestrator.app import state
 from orchestrator.app.policy import environment, tier
 from orchestrator.app.providers import serve
 from orchestrator.app.secrets import redactor
-from orchestrator.catalog.settings import OFFLINE
+from orchestrator.catalog.fields import OFFLINE
 from orchestrator.engine.agent import Harness
 from orchestrator.engine.canonical import digest
 from orchestrator.engine.choice import Choice

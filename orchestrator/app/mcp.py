@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from orchestrator.app.mcp_servers import connector
 from orchestrator.catalog.catalog import Catalog
+from orchestrator.catalog.fields import OFFLINE
 from orchestrator.catalog.mcp import ServerEntry, tool_name
-from orchestrator.catalog.settings import OFFLINE, Settings, ToolOverride, ToolPolicy
+from orchestrator.catalog.settings import Settings, ToolOverride, ToolPolicy
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.playbook import named
 from orchestrator.engine.ports import Tool

@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from orchestrator.catalog.catalog import Catalog
-from orchestrator.catalog.settings import OFFLINE, Settings
+from orchestrator.catalog.fields import OFFLINE
+from orchestrator.catalog.settings import Settings
 from orchestrator.engine.calls import Relay
 from orchestrator.engine.choice import Choice, answerers, as_named, choose
 from orchestrator.engine.models import PRICES_FILE, price_of

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
+from orchestrator.catalog.fields import OFFLINE
 from orchestrator.catalog.guards import GUARDS, Actions, GuardsFile, InTier, Layer
-from orchestrator.catalog.settings import OFFLINE, Settings, ToolPolicy
+from orchestrator.catalog.settings import Settings, ToolPolicy
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.catalog.yamlfile import unknown
 from orchestrator.catalog.yamltree import Node

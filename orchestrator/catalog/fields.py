@@ -15,6 +15,9 @@ Day = date
 Environment = Literal["ci", "local"]
 """Where a run takes place."""
 
+OFFLINE = "offline"
+"""The provider that needs no key, no network and no entry in ``config/models.yaml``."""
+
 Severity = Literal["critical", "high", "medium", "low", "info"]
 SEVERITIES: tuple[Severity, ...] = ("critical", "high", "medium", "low", "info")
 """Gravest first."""

@@ -7,9 +7,6 @@ from msgspec import Meta
 from orchestrator.catalog.fields import Amount, Count, Environment, Strict, Unit, Words
 from orchestrator.engine.types import Bounds, Level
 
-OFFLINE = "offline"
-"""The provider that needs no key, no network and no entry in ``config/models.yaml``."""
-
 LevelName = Literal["read", "write", "admin", "irreversible"]
 PerTool = Literal["per_run", "per_minute", "failures", "pause"]
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
+from orchestrator.catalog.fields import OFFLINE
 from orchestrator.cli.output import as_json, emit, width_of
 from orchestrator.cli.parsing import add_json_flag, add_repo
 from orchestrator.errors import EXIT_OK, EXIT_USAGE, ConfigError, DiffcourtError
@@ -160,7 +161,7 @@ async def _call(
 def _text(findings: list[Finding], sandbox: Report) -> str:
     from orchestrator.report.listing import render_listing
 
-    providers = [("offline", "ready; needs nothing")]
+    providers = [(OFFLINE, "ready; needs nothing")]
     parts: dict[str, list[tuple[str, str]]] = {
         "sandbox": _sandbox(sandbox),
         "providers": providers,

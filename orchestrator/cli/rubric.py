@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from orchestrator.catalog.fields import OFFLINE
 from orchestrator.cli import rubric_files, rubric_fit, rubric_score
 from orchestrator.cli.parsing import add_part, add_repo, amount, count, name_of
 from orchestrator.cli.rubric_args import add_items, add_labels
@@ -81,7 +82,7 @@ def _score(p: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add_repo(p)
     p.add_argument(
-        "--provider", type=name_of("a provider"), default="offline", metavar="NAME",
+        "--provider", type=name_of("a provider"), default=OFFLINE, metavar="NAME",
         help="who judges what no record answers; default: nobody, and it is not scored",
     )  # fmt: skip
     p.add_argument(

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
+from orchestrator.catalog.fields import OFFLINE
 from orchestrator.cli.output import emit, width_of
 from orchestrator.cli.rubric_args import need_numpy, plain, rubric_path
 from orchestrator.errors import EXIT_INCOMPLETE, EXIT_OK, InputError
@@ -27,7 +28,7 @@ def score(args: argparse.Namespace, out: TextIO) -> int:
         if args.items:
             raise InputError("score ITEMS or --runs, one at a time")
         return _score_runs(args, out)
-    if args.repeat or args.probes or args.provider != "offline":
+    if args.repeat or args.probes or args.provider != OFFLINE:
         raise InputError("--provider, --repeat and --probes judge recorded runs; add --runs")
     if not args.items:
         raise InputError("nothing to score; name ITEMS, or say --runs for recorded runs")
@@ -68,7 +69,7 @@ def _print(
 
 
 def _score_runs(args: argparse.Namespace, out: TextIO) -> int:
-    if (args.repeat or args.probes) and args.provider == "offline":
+    if (args.repeat or args.probes) and args.provider == OFFLINE:
         raise InputError("--repeat and --probes ask the judge; name who serves it: --provider NAME")
     need_numpy()
     from orchestrator.app.asking import Asking

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from orchestrator.catalog.catalog import Catalog
-from orchestrator.catalog.settings import OFFLINE, Settings
+from orchestrator.catalog.crosscheck import JUDGE
+from orchestrator.catalog.fields import OFFLINE
+from orchestrator.catalog.settings import Settings
 from orchestrator.engine.types import AgentSpec
-from orchestrator.review.judging import JUDGE, wanted
+from orchestrator.review.judging import wanted
 
 
 def crew(catalog: Catalog, settings: Settings) -> list[AgentSpec]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.catalog.settings import OFFLINE
+from orchestrator.catalog.fields import OFFLINE
 from orchestrator.engine.agent import AgentResult, first_request
 from orchestrator.engine.choice import answerers
 from orchestrator.engine.ladder import Task

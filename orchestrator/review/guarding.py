@@ -14,9 +14,9 @@ from typing import Literal
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
-from orchestrator.catalog.fields import Environment
+from orchestrator.catalog.fields import OFFLINE, Environment
 from orchestrator.catalog.guards import GuardsFile
-from orchestrator.catalog.settings import OFFLINE, ToolPolicy
+from orchestrator.catalog.settings import ToolPolicy
 from orchestrator.engine.agent import as_reported
 from orchestrator.engine.canonical import digest
 from orchestrator.engine.guards import Advisory, RateGuard, RepetitionGuard, SensitiveGuard

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import to_builtins
 
-from orchestrator.catalog.settings import OFFLINE, Settings
+from orchestrator.catalog.crosscheck import JUDGE
+from orchestrator.catalog.fields import OFFLINE
+from orchestrator.catalog.settings import Settings
 from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.judge import Mark
 from orchestrator.engine.ladder import Task
@@ -17,7 +19,6 @@ from orchestrator.review.citations import Sources, shown
 from orchestrator.review.contracts import JudgedCriterion, JudgeReport, as_form
 from orchestrator.review.planning import brief
 
-JUDGE = "judge"
 SHOWN_FINDINGS = 60
 
 
