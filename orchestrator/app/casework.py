@@ -19,7 +19,7 @@ from orchestrator.app.policy import environment, tier
 from orchestrator.app.providers import serve
 from orchestrator.app.rollback import scopes
 from orchestrator.app.ticker import Ticker
-from orchestrator.app.types import ReviewOptions, Run
+from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.settings import Settings
 from orchestrator.catalog.source import Source
 from orchestrator.engine import machine
@@ -35,7 +35,7 @@ from orchestrator.review.verdict import Verdict
 
 
 async def reviewed(
-    run: Run, change: Change, layers: Sequence[Source], journal: Journal, observer: Observer
+    run: state.Run, change: Change, layers: Sequence[Source], journal: Journal, observer: Observer
 ) -> Verdict:
     """Run the flow over a change.
 
@@ -68,7 +68,7 @@ async def reviewed(
             return await conclude(case)
 
 
-def _approver(run: Run, change: Change, journal: Journal) -> RecordedApprovals:
+def _approver(run: state.Run, change: Change, journal: Journal) -> RecordedApprovals:
     """What a person said counts while the head that they were shown is still the head."""
     head = partial(head_now, run.options.as_meta(), change.head)
     return RecordedApprovals(journal, SystemClock(), head)

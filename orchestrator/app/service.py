@@ -21,7 +21,7 @@ from orchestrator.app import state, waiting
 from orchestrator.app.policy import sources
 from orchestrator.app.pool import new_pool
 from orchestrator.app.secrets import redactor
-from orchestrator.app.types import Answer, ReviewOptions, Run
+from orchestrator.app.types import Answer, ReviewOptions
 from orchestrator.app.waiting import VERDICT
 from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.journal import Journal
@@ -66,7 +66,7 @@ def review(
     run_id = state.new_run_id()
     with state.open_store(folder) as store:
         scratch = state.scratch(folder, run_id)
-        run = Run(run_id, options, folder, scratch, store, pool or new_pool())
+        run = state.Run(run_id, options, folder, scratch, store, pool or new_pool())
         if options.diff is not None:
             state.keep_patch(folder, run_id, options.diff)
         try:
@@ -115,16 +115,16 @@ def resume(
         diff = state.kept_patch(folder, found.run_id) if kept["has_diff"] else None
         options, workers = ReviewOptions.of_meta(kept, diff), pool or new_pool()
         scratch = state.scratch(folder, found.run_id)
-        run = Run(found.run_id, options, folder, scratch, store, workers, answer)
+        run = state.Run(found.run_id, options, folder, scratch, store, workers, answer)
         return _sit(run, observer, None, backend)
 
 
-async def _begin(run: Run) -> None:
+async def _begin(run: state.Run) -> None:
     asked = redactor(os.environ).json({"options": run.options.as_meta()})
     await run.store.create(run.run_id, SystemClock().now(), asked)
 
 
-def _sit(run: Run, observer: Observer, begin: Begin | None, backend: str) -> Verdict:
+def _sit(run: state.Run, observer: Observer, begin: Begin | None, backend: str) -> Verdict:
     with _terminable():
         try:
             return anyio.run(_work, run, observer, begin, backend=backend)
@@ -154,7 +154,7 @@ def _terminable() -> Iterator[None]:
             signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-async def _work(run: Run, observer: Observer, begin: Begin | None) -> Verdict:
+async def _work(run: state.Run, observer: Observer, begin: Begin | None) -> Verdict:
     if begin is not None:
         await begin()
     async with state.open_writing(run.store, run.run_id) as journal:

@@ -13,12 +13,15 @@ import time
 from collections.abc import Collection, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio import to_thread
+from msgspec import Struct
 
 from orchestrator.app.keys import signing_key
 from orchestrator.app.secrets import redactor
+from orchestrator.app.types import Answer, ReviewOptions
 from orchestrator.catalog.source import OVERLAY, STATE_FOLDER
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.ports import RunMeta, SystemClock
@@ -30,12 +33,33 @@ from orchestrator.stores.base import RunStore
 from orchestrator.stores.holder import this_process
 from orchestrator.stores.sqlite import SqliteStore
 
+if TYPE_CHECKING:
+    from orchestrator.sandbox.worker import WorkerPool
+
 STATE = Path(OVERLAY, STATE_FOLDER)
 JOURNAL = "journal.db"
 JUDGINGS = "judgings.db"  # what a judge was asked of runs that had ended
 LATEST = "latest"
 PATCH = "change.patch"
 STORE = "DIFFCOURT_STORE"
+
+
+class Run(Struct, frozen=True):
+    """One sitting of a run: what was asked, and where its things lie.
+
+    Attributes:
+        folder: where runs are kept.
+        scratch: where this one keeps what lies beside its journal.
+        answer: what a person says to what the run asked.
+    """
+
+    run_id: str
+    options: ReviewOptions
+    folder: Path
+    scratch: Path
+    store: RunStore
+    pool: WorkerPool
+    answer: Answer | None = None
 
 
 def home(repo: Path | None) -> Path:

@@ -13,8 +13,6 @@ from msgspec.structs import asdict
 if TYPE_CHECKING:
     from orchestrator.errors import ConfigError
     from orchestrator.review.verdict import Verdict
-    from orchestrator.sandbox.worker import WorkerPool
-    from orchestrator.stores.base import RunStore
 
 
 class ReviewOptions(Struct, frozen=True):
@@ -65,24 +63,6 @@ class Answer(Struct, frozen=True):
 
     text: str
     to: str = ""
-
-
-class Run(Struct, frozen=True):
-    """One sitting of a run: what was asked, and where its things lie.
-
-    Attributes:
-        folder: where runs are kept.
-        scratch: where this one keeps what lies beside its journal.
-        answer: what a person says to what the run asked.
-    """
-
-    run_id: str
-    options: ReviewOptions
-    folder: Path
-    scratch: Path
-    store: RunStore
-    pool: WorkerPool
-    answer: Answer | None = None
 
 
 class RunInfo(Struct, frozen=True):
