@@ -38,6 +38,7 @@ _CODE = re.compile(
     r"``[^`]*``|`[^`]*`|<[^>]*>|\]\([^)]*\)|\w+://\S+|\S+@\S+|[\w.-]*[/\\_]\S*|\"[^\" ]*\"|'\w+'"
     r"|\w+\(\S*|\w+(?:[.:=]+\w+)+\S*|\w*[a-z][A-Z]\w*|\b[A-Z]{2,}\w*|@param\s+\w+|\w*\*\w+\*\w+|\w*\d\w*|[$%@#-]\w+"
 )
+_LONGEST = 2000  # characters of a line; a longer one is no sentence, and takes the square of them
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _SHORTEST = 5  # letters; shorter ones are abbreviations as often as slips
 _ENGLISH = re.compile(
@@ -71,7 +72,7 @@ class Typos(ProgramAnalyser):
         lines = data.decode("utf-8", "replace").split("\n")
         suffix = PurePosixPath(path).suffix
         kept = _sentences(lines) if suffix in _PROSE else _comments(lines, suffix)
-        text = "\n".join(_CODE.sub(_blank, line) for line in kept)
+        text = "\n".join("" if len(s) > _LONGEST else _CODE.sub(_blank, s) for s in kept)
         words = len(_WORDS.findall(text))
         if words > _MANY_WORDS and len(_ENGLISH.findall(text)) < _SHARE * words:
             return None

@@ -1,5 +1,6 @@
 """Misspellings in what people read: prose and comments, not names, code or other languages."""
 
+import time
 from collections.abc import Callable, Mapping
 
 import pytest
@@ -91,3 +92,11 @@ async def test_program_that_fails_is_an_error(
         assert report.error is not None
         assert why in report.error
         assert not report.examined
+
+
+def test_a_line_of_half_a_megabyte_is_no_sentence() -> None:
+    started = time.perf_counter()
+    said = Typos({"misspelling"}).prepare("a.md", b"You will recieve it.\n" + b"<script " * 60_000)
+    assert time.perf_counter() - started < 5  # it took a minute and more, in which nothing else ran
+    assert said is not None
+    assert said.startswith(b"You will recieve it.\n")
