@@ -15,14 +15,8 @@ from msgspec import Struct
 
 from orchestrator.engine.tasks import both
 from orchestrator.errors import DiffcourtError, InputError, SandboxError, StoreError
-from orchestrator.review.change.layout import found_from, parts
-from orchestrator.review.change.neutral import (
-    ENVIRONMENT,
-    MINIMUM,
-    NO_INDEX,
-    options,
-    program,
-)
+from orchestrator.review.change.layout import absolute, found_from, is_directory, parts
+from orchestrator.review.change.neutral import ENVIRONMENT, MINIMUM, NO_INDEX, options, program
 from orchestrator.review.change.types import Change
 from orchestrator.sandbox.box import Box, Limits
 from orchestrator.sandbox.process import Completed, run
@@ -51,16 +45,6 @@ def short(text: str, width: int = 200) -> str:
     """The text on one line, with nothing in it that a terminal would act on."""
     flat = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
     return flat if len(flat) <= width else f"{flat[: width - 1]}…"
-
-
-def absolute(path: Path) -> Path:
-    """The path from the root, without links: what is confined finds real places only."""
-    return Path(os.path.realpath(path))
-
-
-def is_directory(path: Path) -> bool:
-    """Whether it is a directory that can be looked at."""
-    return os.path.isdir(path)
 
 
 def _why(stderr: bytes) -> str:
@@ -259,6 +243,10 @@ class Git(Struct, frozen=True):
             return commit
         oid = await self._named(ref, shown)  # ":/text" takes no suffix
         if oid is None or (await self.attempt("cat-file", "-e", oid)).code:
+            if oid and not OID.fullmatch(ref):
+                raise InputError(
+                    f"{shown} is {oid[:12]}, which is missing here; git fsck tells why"
+                )
             raise InputError(await self._unknown(ref, shown))
         if commit := await self._named(f"{oid}^{{commit}}", shown):
             return commit
@@ -287,8 +275,15 @@ class Git(Struct, frozen=True):
         return await self.line("rev-parse", "--is-shallow-repository") == "true"
 
     async def tree(self, commit: str) -> str:
-        """The tree id of a commit id."""
-        return await self.line("rev-parse", "--verify", f"{commit}^{{tree}}")
+        """The tree id of a commit id.
+
+        Raises:
+            InputError: it is missing, in a repository that is damaged.
+        """
+        tree = await self.attempt("rev-parse", "--verify", f"{commit}^{{tree}}")
+        if tree.code:
+            raise fault(f"reading {commit[:12]}", tree, "; git fsck tells what is missing")
+        return tree.stdout.decode().strip()
 
     async def empty_tree(self) -> str:
         """The id of the tree without files, in this repository's hash."""

@@ -183,6 +183,8 @@ async def named_or_head(git: Git, base: str | None) -> Base:
         return Base(commit, await git.tree(commit))
     found = await git.attempt("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     if found.code:
+        if (await git.attempt("rev-parse", "--verify", "--quiet", "HEAD")).code == 0:
+            await git.commit("HEAD")  # there is one, and it is lost: says so
         return await _nothing(git, "this repository has no commit yet")
     commit = found.stdout.decode().strip()
     return Base(commit, await git.tree(commit))

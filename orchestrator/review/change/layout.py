@@ -15,6 +15,16 @@ _MOST_STORES = 50
 _MOST_BYTES = 1 << 16
 
 
+def absolute(path: Path) -> Path:
+    """The path from the root, without links: what is confined finds real places only."""
+    return Path(os.path.realpath(path))
+
+
+def is_directory(path: Path) -> bool:
+    """Whether it is a directory that can be looked at."""
+    return os.path.isdir(path)
+
+
 def found_from(place: Path) -> tuple[Path, ...]:
     """The folders of the repository that a folder lies in; none when there is none."""
     for folder in (place, *place.parents):

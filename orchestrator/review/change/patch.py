@@ -7,8 +7,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from orchestrator.errors import InputError, StoreError
-from orchestrator.review.change.git import Git, absolute, fault, short
+from orchestrator.review.change.git import Git, fault, short
 from orchestrator.review.change.intake import between, named_or_head
+from orchestrator.review.change.layout import absolute
 from orchestrator.review.change.patch_names import strip_level
 from orchestrator.review.change.patch_store import NO_CONTENTS, PatchFile, change_of, resolve
 from orchestrator.review.change.patch_types import FilePatch

@@ -12,7 +12,8 @@ from orchestrator.review.change.classify import LINK, SUBMODULE
 from orchestrator.review.change.contents import listing
 from orchestrator.review.change.export import make_directory
 from orchestrator.review.change.files import describe
-from orchestrator.review.change.git import Git, absolute, short
+from orchestrator.review.change.git import Git, short
+from orchestrator.review.change.layout import absolute
 from orchestrator.review.change.patch_names import quote, strip, unquote
 from orchestrator.review.change.patch_types import FilePatch, Hunk
 from orchestrator.review.change.types import Change, ChangedFile, Status

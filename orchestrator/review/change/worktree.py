@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from orchestrator.errors import InputError, StoreError
 from orchestrator.review.change.export import make_directory
-from orchestrator.review.change.git import Git, absolute, discover, fault, short
+from orchestrator.review.change.git import Git, discover, fault, short
+from orchestrator.review.change.layout import absolute
 
 _STATE = b".diffcourt/state/"
 _SUBMODULE = b"160000"

@@ -323,6 +323,13 @@ async def test_a_partial_clone_says_what_to_do(repo, tmp_path):
         await from_refs(clone.root, "HEAD~1", None)
 
 
+async def test_a_commit_that_is_lost_is_not_taken_for_none_at_all(repo):
+    lost = repo.commit({"a.py": "a = 1\n"})
+    (repo.root / f".git/objects/{lost[:2]}/{lost[2:]}").unlink()
+    with pytest.raises(InputError, match=f"'HEAD' is {lost[:12]}, which is missing here; git fsck"):
+        await from_refs(repo.root, None, None)
+
+
 async def test_no_repository_no_directory_no_commit(tmp_path, repo):
     plain = tmp_path / "plain"
     plain.mkdir()
