@@ -271,4 +271,5 @@ def _tell(
     *,
     replayed: bool,
 ) -> None:
-    harness.observer(Event(kind, harness.journal.elapsed(), agent, "", key, "", data, replayed))
+    at = harness.journal.elapsed()
+    harness.observer(Event(kind, at, agent=agent, key=key, data=data, replayed=replayed))

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Literal
 
 import anyio
 
@@ -123,13 +125,12 @@ class Executor:
                 admit=admit,
                 level=level,
                 durable=False,
-                undo=(lambda: self._rollback.undo(key)) if self._rollback else None,  # type: ignore[union-attr]
+                undo=partial(self._rollback.undo, key) if self._rollback else None,
             )
         except Refused as refusal:
             self._tell("tool_finished", agent, call, key, refusal.code, replayed=replayed)
-            return ToolResult(
-                call.id, frame(f"refused: {refusal}", self.nonce), False, key, None, refusal.code
-            )
+            said = frame(f"refused: {refusal}", self.nonce)
+            return ToolResult(call.id, said, ok=False, ref=key, code=refusal.code)
         self._tell(
             "tool_finished",
             agent,
@@ -139,7 +140,14 @@ class Executor:
             replayed=replayed,
             data=value["data"],
         )
-        return ToolResult(call.id, value["content"], value["ok"], key, value["data"], value["code"])
+        return ToolResult(
+            call.id,
+            value["content"],
+            ok=value["ok"],
+            ref=key,
+            data=value["data"],
+            code=value["code"],
+        )
 
     # --- may it be done? ------------------------------------------------------------------------
 
@@ -244,7 +252,7 @@ class Executor:
 
     def _tell(
         self,
-        kind: str,
+        kind: Literal["tool_started", "tool_finished"],
         agent: AgentSpec,
         call: ToolCall,
         key: str,
@@ -256,13 +264,13 @@ class Executor:
         found = len(data["findings"]) if isinstance(data, dict) and "findings" in data else 0
         self._observe(
             Event(
-                kind,  # type: ignore[arg-type]
+                kind,
                 self._journal.elapsed(),
-                agent.name,
-                call.name,
-                key,
-                detail,
-                {"findings": found} if detail else None,
-                replayed,
+                agent=agent.name,
+                tool=call.name,
+                key=key,
+                detail=detail,
+                data={"findings": found} if detail else None,
+                replayed=replayed,
             )
         )

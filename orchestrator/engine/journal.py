@@ -51,7 +51,7 @@ class Journal:
         self, log: Log, rows: list[tuple[str, str, bytes]], redact: Redactor | None = None
     ) -> None:
         self.log, self.run_id = log, log.run_id
-        self.redact = redact or Redactor()
+        self.redact = Redactor() if redact is None else redact
         self.elapsed, self.flush = log.elapsed, log.flush
         self.repeated: list[str] = []
         self.decisions: dict[str, Mapping[str, Json]] = {}

@@ -125,11 +125,6 @@ class Account:
                     f"{self.name}: {dimension} would reach {would:g}, the limit is {limit:g}"
                 )
 
-    def charge(self, cost: Cost) -> None:
-        """Book a cost that is already a fact."""
-        for account in self._chain():
-            account.used = account.used + cost
-
 
 class Reservation:
     """A held worst case; settled or refunded exactly once, later calls do nothing."""

@@ -15,6 +15,7 @@ from engine_kit import (
 )
 
 from orchestrator.engine.agent import run_agent
+from orchestrator.engine.limits import Account
 from orchestrator.engine.ports import Again, always
 from orchestrator.engine.team import Task, run_team
 from orchestrator.engine.types import Bounds, Request, Response, Text, ToolCall, Usage
@@ -244,8 +245,7 @@ async def test_a_resumed_run_has_the_same_record_though_less_is_left() -> None:
     model, store = Priced(1.0), await created()
     for turns, left in ((1, 9_000), (3, 9_000)):
         async with open_memory_journal(store) as journal:
-            budget = account(tokens=left)
-            budget.charge(journal.spent())
+            budget = Account("the run", Bounds(tokens=left), used=journal.spent())
             agent = spec(bounds=Bounds(turns=turns))
             await run_agent(agent, "go", make_harness(journal, model), "w", budget)
     assert model.answered.count(("worker", 1)) == 1

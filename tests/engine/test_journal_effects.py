@@ -10,6 +10,7 @@ from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.limits import Cost
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.records import Done
+from orchestrator.engine.redaction import Redactor
 from orchestrator.errors import (
     BudgetExhausted,
     ModelError,
@@ -174,3 +175,11 @@ async def test_a_swallowed_store_error_does_not_end_as_success() -> None:
 
     with pytest.raises(StoreError, match="disk full"):
         await run()
+
+
+async def test_a_secret_that_is_learned_of_later_is_taken_out_too() -> None:
+    store, redact = await created(), Redactor()
+    async with open_journal(RUN, store, SystemClock(), holder="a test", redact=redact) as journal:
+        redact.add(["hunter2-hunter2"])
+        await journal.effect("k", {}, Counted("it is hunter2-hunter2"))
+    assert not any(b"hunter2" in row.body for row in await store.rows(RUN))
