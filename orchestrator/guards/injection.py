@@ -26,7 +26,7 @@ _END = re.compile(r"[.!?;。！？]\s")
 _MARKS = re.compile(
     r"<\|(?:im_start|im_end|system|endoftext|start_header_id|eot_id)\|>|\[/?inst\]|<</?sys>>"
     r"|</?(?:system|untrusted)\b[^>]{0,40}>\s*(?:you|ignore|new|the)\b"
-    r"|^\W*(?:system|assistant)\s*(?:message|prompt|instructions?)?\s*:\s+(?:you|ignore|from)\b",
+    r"|^[^\w\n]*(?:system|assistant)\s*(?:message|prompt|instructions?)?\s*:\s+(?:you|ignore|from)\b",
     re.MULTILINE,
 )
 
