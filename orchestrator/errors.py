@@ -85,10 +85,18 @@ class ReplayMismatch(DiffcourtError):
 
     def __init__(self, key: str, recorded: object, present: object) -> None:
         self.key, self.recorded, self.present = key, recorded, present
+        was, now = _only_in(recorded, present), _only_in(present, recorded)
         super().__init__(
             f"the recorded request at {key} differs from the present one; "
-            f"start a new review. recorded: {recorded!r:.300} present: {present!r:.300}"
+            f"start a new review. recorded: {was!r:.300} present: {now!r:.300}"
         )
+
+
+def _only_in(one: object, other: object) -> object:
+    """What one says otherwise than the other, where both say it by name."""
+    if not (isinstance(one, Mapping) and isinstance(other, Mapping)):
+        return one
+    return {name: said for name, said in one.items() if name not in other or other[name] != said}
 
 
 class Interrupted(DiffcourtError):

@@ -19,6 +19,7 @@ from orchestrator.report.safe import sentence
 
 REFRESH_PER_SECOND = 8
 MOST_AGENTS = 16
+_ROOMY = 70  # columns; with fewer the counts are left out, so that no agent takes two lines
 _STATUS_STYLE = {"running": "cyan", "ok": "green"}
 
 
@@ -76,17 +77,20 @@ class LiveView:
                 f"   {duration(monotonic() - self._started)}",
                 f" of {duration(most)}" if most is not None else "",
                 f"   findings so far {progress.findings}",
+                no_wrap=True,
+                overflow="ellipsis",
             )
             table = Table.grid(padding=(0, 2))
             rows, left = _rows(progress, min(MOST_AGENTS, max(height - 5, 1)))
             for agent in rows:
-                table.add_row(
+                cells = [
                     Text(f"  {clip(sentence(agent.name), 20)}"),
                     Text(agent.status, style=_STATUS_STYLE.get(agent.status, "yellow")),
                     Text(clip(_doing(agent), max(width - 56, 10))),
                     Text(f"findings {agent.findings}", style="dim"),
                     Text(f"calls {agent.tool_calls}", style="dim"),
-                )
+                ]
+                table.add_row(*cells[: 5 if width >= _ROOMY else 3])
             parts: list[RenderableType] = [head, table]
             if left:
                 parts.append(Text(f"  and {left} more", style="dim"))

@@ -13,7 +13,14 @@ import pytest
 from orchestrator import __version__
 from orchestrator.cli.faults import report_faults
 from orchestrator.cli.main import COMMANDS, main
-from orchestrator.errors import ConfigError, InputError, Interrupted, OutputError, StoreError
+from orchestrator.errors import (
+    ConfigError,
+    InputError,
+    Interrupted,
+    OutputError,
+    ReplayMismatch,
+    StoreError,
+)
 
 ROOT = Path(__file__).parents[2]
 
@@ -169,6 +176,11 @@ def test_the_schema_is_valid_json(capsys: pytest.CaptureFixture[str]) -> None:
         (KeyboardInterrupt(), 130, "interrupted"),
         (BaseExceptionGroup("tasks", [KeyboardInterrupt()]), 130, "interrupted"),
         (OSError(errno.ENOSPC, "No space left on device", "x"), 3, "No space left on device for x"),
+        (
+            ReplayMismatch("k", {"same": "s" * 400, "a": 1}, {"same": "s" * 400, "a": 2}),
+            3,
+            "recorded: {'a': 1} present: {'a': 2}",
+        ),
         (ZeroDivisionError("division by zero"), 3, "internal error, please report it"),
     ],
 )

@@ -9,6 +9,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from orchestrator.engine.events import Event, ignore
 from orchestrator.report.live import LiveView
@@ -184,3 +185,15 @@ def test_a_terminal_sees_progress_and_is_left_clean(ending: str, last: str) -> N
     assert last in after
     assert "tool calls 2 of 40" not in after
     assert seen.count("findings so far") <= 20
+
+
+def test_a_narrow_terminal_gets_a_line_an_agent() -> None:
+    stream = io.StringIO()
+    with LiveView(stream) as view:
+        for event in RUN[:7]:
+            view(event)
+        console = Console(width=40, file=io.StringIO())
+        console.print(view._picture(10, 40))
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert [line.split()[0] for line in lines] == ["act", "qa"]
+    assert all(len(line) <= 40 for line in lines)
