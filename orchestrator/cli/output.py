@@ -81,6 +81,17 @@ def in_colour(stream: TextIO | None) -> bool:
     return os.environ.get("TERM", "dumb") not in {"", "dumb", "unknown"}
 
 
+def _led_out(path: Path) -> bool:
+    """Whether links take a name that stands in a checkout out of its work tree."""
+    given = Path(os.path.abspath(path))
+    top = next((up for up in given.parents if os.path.lexists(up / ".git")), None)
+    if top is None:
+        return False
+    root, real = Path(os.path.realpath(top)), Path(os.path.realpath(given))
+    plain = real == root / given.relative_to(top)
+    return not plain and (not real.is_relative_to(root) or real.is_relative_to(root / ".git"))
+
+
 class JsonTarget:
     """Where ``--json`` goes; making one finds out whether it can be written, before any work.
 
@@ -100,6 +111,11 @@ class JsonTarget:
             raise InputError("--json: the file's name is empty; name a file, or - for stdout")
         self._path = Path(name)
         try:
+            if _led_out(self._path):
+                raise InputError(
+                    f"--json: {file_name(name)} leads out of the checkout through a link, which a "
+                    "change may have brought; remove that link, or name another file"
+                )
             self._special = self._is_special()
             if not self._special:
                 # Through a symbolic link the file behind it is replaced, and the link stays.

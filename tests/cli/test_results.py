@@ -87,6 +87,24 @@ def test_json_is_replaced_whole_and_keeps_its_mode_and_link(tmp_path: Path) -> N
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link.json", "real.json"]
 
 
+@pytest.mark.parametrize("name", ["verdict.json", "out/verdict.json", "hook.json"])
+def test_no_link_of_a_checkout_leads_the_verdict_out_of_it(tmp_path: Path, name: str) -> None:
+    home, repo = tmp_path / "home", tmp_path / "repo"
+    home.mkdir()
+    (home / "profile").write_text("mine")
+    (repo / ".git" / "hooks").mkdir(parents=True)
+    (repo / "verdict.json").symlink_to(home / "profile")
+    (repo / "out").symlink_to(home)
+    (repo / "hook.json").symlink_to(".git/hooks/pre-push")
+    with pytest.raises(InputError, match="leads out of the checkout through a link"):
+        JsonTarget(str(repo / name))
+    assert [path.read_text() for path in home.iterdir()] == ["mine"]
+    (repo / "real.json").write_text("old")
+    (repo / "link.json").symlink_to("real.json")
+    JsonTarget(str(repo / "link.json")).write([])
+    assert json.loads((repo / "real.json").read_text()) == []
+
+
 def test_a_failed_write_leaves_the_old_file_and_no_scraps(tmp_path: Path) -> None:
     path = tmp_path / "v.json"
     path.write_text("old")
