@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.review.checks.broken_calls import BrokenCalls
 from orchestrator.review.checks.broken_imports import BrokenImports, Side
 from orchestrator.review.checks.python_imports import (
     Import,
@@ -218,14 +219,11 @@ def run(job: Job) -> dict[str, Any]:
     """Compare the import graphs of both sides; facts hold what the changed modules reach."""
     gaps: dict[str, str] = {}
     both = _Comparison(job, gaps)
-    broken = BrokenImports(
-        job,
-        Side(both.base.root, both.base.index),
-        Side(both.head.root, both.head.index),
-        both.paths_in_base,
-        {"base": both.base.importers, "head": both.head.importers},
-    )
-    findings = [*_cycles(both), *_coupling(both), *broken.findings()]
+    base, head = (Side(side.root, side.index) for side in (both.base, both.head))
+    importers = {"base": both.base.importers, "head": both.head.importers}
+    broken = BrokenImports(job, base, head, both.paths_in_base, importers)
+    calls = BrokenCalls(base, head, {path: both.old(path) for path in both.changed}, importers)
+    findings = [*_cycles(both), *_coupling(both), *broken.findings(), *calls.findings()]
     return {
         "findings": findings,
         "examined": both.changed,
