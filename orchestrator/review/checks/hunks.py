@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator
 from functools import cached_property
 
 from msgspec import Struct
 
-LONGEST_CALL = 2000  # characters: what is longer is data, not arguments
+LONGEST_CALL = 600  # characters: what is longer is data, not arguments
 
 _OPENING, _CLOSING, _QUOTES = "([{", ")]}", "\"'`"
+_CALLED = re.compile(r"\b(\w+)\(")
 _WHITE = re.compile(r"\s+")
 
 
@@ -87,6 +89,23 @@ class ChangedText:
     def added_text(self) -> str:
         """All lines that came."""
         return _joined(self.head, sorted(self._added))
+
+    @cached_property
+    def squeezed_head(self) -> list[str]:
+        """The lines of head without white space."""
+        return [squeezed(line) for line in self.head]
+
+    def loses_calls(self, name: str) -> bool:
+        """Whether fewer calls of a name come than go."""
+        return self._came[name] < self._went[name]
+
+    @cached_property
+    def _came(self) -> Counter[str]:
+        return Counter(_CALLED.findall(self.added_text))
+
+    @cached_property
+    def _went(self) -> Counter[str]:
+        return Counter(_CALLED.findall(self.removed_text))
 
     def hunks(self) -> Iterator[Hunk]:
         """Every place where the sides differ, in the order of the text."""

@@ -15,6 +15,8 @@ from orchestrator.review.checks.hunks import ChangedText, Hunk, arguments, squee
 from orchestrator.review.checks.text import Finding
 
 BEHIND = 12  # characters behind a call that must stand behind its argument, too
+LARGEST = 50_000  # characters of a place: a larger one was written anew
+LINES = 40  # that a value and what goes before it may span
 SHOWN = 60  # characters of an argument in a message
 
 _ESCAPES = re.compile(
@@ -47,6 +49,7 @@ _PREDICTABLE = re.compile(
 )
 _NAME_BEFORE = re.compile(r"[\w$@.:]*\Z")
 _NAME_BEHIND = re.compile(r"\w*(?:\.\w+)?\(")
+_PARTS = re.compile(r"[.:]+")
 _LITERAL = re.compile(r"[\"'`][^\"'`]*[\"'`]|\d*")
 
 
@@ -65,12 +68,12 @@ def lost_protection(file: ChangedText, hunk: Hunk, added: str) -> Iterator[Findi
     Args:
         added: every line that the change adds in any file, squeezed.
     """
-    if not hunk.head:
+    was, now = file.was(hunk), file.now(hunk)
+    if not now or max(len(was), len(now)) > LARGEST:
         return
     yield from _unwrapped(file, hunk, added)
     yield from _unreplaced(file, hunk, added)
-    was, now = file.was(hunk), file.now(hunk)
-    if not _CONSTANT_TIME.search(file.added_text):
+    if _CONSTANT_TIME.search(was) and not _CONSTANT_TIME.search(file.added_text):
         yield from _compared_plainly(file, hunk, was)
     secure, predictable = _SECURE.search(was), _PREDICTABLE.search(now)
     if secure and predictable and not (_SECURE.search(now) or _PREDICTABLE.search(was)):
@@ -97,14 +100,11 @@ def _unwrapped(file: ChangedText, hunk: Hunk, added: str) -> Iterator[Finding]:
     was = file.was(hunk)
     for call in calls(was, _ESCAPES):
         value = squeezed(call.arguments[0])
-        if (
-            _ANOTHER.search(call.name)
-            or _LITERAL.fullmatch(value)
-            or f"{call.name}({value}" in added
-            or _count(call.name, file.added_text) >= _count(call.name, file.removed_text)
-        ):
+        last = _PARTS.split(call.name)[-1]
+        if _ANOTHER.search(call.name) or _LITERAL.fullmatch(value) or not file.loses_calls(last):
             continue
-        if line := _line_with(file, hunk, _line_before(was, call.start) + value, was[call.end :]):
+        line = _line_with(file, hunk, _line_before(was, call.start) + value, was[call.end :])
+        if line and f"{call.name}({value}" not in added:
             shown = " ".join(call.arguments[0].split())[:SHOWN]
             says = f"{call.name}() no longer stands around {shown}"
             yield Finding("escape-removed", line, says)
@@ -121,9 +121,8 @@ def _unreplaced(file: ChangedText, hunk: Hunk, added: str) -> Iterator[Finding]:
             continue
         call = squeezed(was[word.start() : found[1]])
         taken_out = not squeezed(found[0][0]).strip("'\"`")
-        if taken_out or call in added:
-            continue
-        if line := _line_with(file, hunk, value, was[found[1] :]):
+        line = _line_with(file, hunk, value, was[found[1] :])
+        if line and not taken_out and call not in added:
             says = f"Special characters are no longer replaced: {call[:SHOWN]} is gone"
             yield Finding("escape-removed", line, says)
 
@@ -137,9 +136,13 @@ def _line_with(file: ChangedText, hunk: Hunk, begins: str, goes_on: str) -> int 
     """The added line that begins so and goes on as the old one did, to the next common line."""
     below = file.base[hunk.base.stop - 1 : hunk.base.stop]
     wanted = begins + squeezed("\n".join([goes_on, *below]))[:BEHIND]
+    lines = file.squeezed_head
     for number in hunk.head:
-        if squeezed("\n".join(file.head[number - 1 : hunk.head.stop])).startswith(wanted):
-            return number
+        line = lines[number - 1]
+        if line and (wanted.startswith(line) or line.startswith(wanted)):
+            last = min(number + LINES, hunk.head.stop)
+            if "".join(lines[number - 1 : last]).startswith(wanted):
+                return number
     return None
 
 
@@ -148,7 +151,7 @@ def _compared_plainly(file: ChangedText, hunk: Hunk, was: str) -> Iterator[Findi
     for call in calls(was, _CONSTANT_TIME):
         values = [_without_bytes(squeezed(one)) for one in call.arguments]
         for number in hunk.head:
-            line = squeezed(file.head[number - 1])
+            line = file.squeezed_head[number - 1]
             if _COMPARES.search(line) and len(values) > 1 and all(one in line for one in values):
                 says = f"Compared without {call.name}(): how long it takes tells how much is right"
                 yield Finding("comparison-timing", number, says)
@@ -159,8 +162,3 @@ def _without_bytes(value: str) -> str:
     """What is compared, without the call that makes bytes of it."""
     found = _BYTES.match(value)
     return next((one for one in found.groups() if one), value) if found else value
-
-
-def _count(name: str, text: str) -> int:
-    last = re.split(r"[.:]+", name)[-1]
-    return len(re.findall(rf"(?<!\w){re.escape(last)}\(", text))
