@@ -104,9 +104,9 @@ OWN: dict[str, Case] = {
         {"KIND/__init__.py": "", "KIND/a.py": "GONE = 1\n", "KIND/b.py": "from KIND.a import GONE\n"},
     ),
     "architecture.broken-call": Case(
-        {"KIND/a.py": "def pay(order, currency): ...\n"},
-        {"KIND/a.py": "def pay(order, currency='EUR'): ...\n"},
-        {"KIND/__init__.py": "", "KIND/a.py": "def pay(order): ...\n", "KIND/b.py": "from KIND.a import pay\n\npay(1)\n"},
+        {"till_KIND/a.py": "def pay(order, currency): ...\n"},
+        {"till_KIND/a.py": "def pay(order, currency='EUR'): ...\n"},
+        {"till_KIND/__init__.py": "", "till_KIND/a.py": "def pay(order): ...\n", "till_KIND/b.py": "from till_KIND.a import pay\n\npay(1)\n"},
     ),
     "architecture.coupling-jump": Case(
         {"pkg/hub.py": "".join(f"import pkg.m{n}\n" for n in range(10))},
