@@ -109,24 +109,17 @@ def _read(name: str) -> bytes:
     """The diff's bytes.
 
     Raises:
-        InputError: it cannot be read, or holds nothing: a pipe does not tell of a git that failed.
+        InputError: it cannot be read.
     """
     try:
         if name != "-":
-            diff = Path(name).read_bytes()
-        elif sys.stdin is None:
+            return Path(name).read_bytes()
+        if sys.stdin is None:
             raise InputError("--diff -: standard input is closed")
-        else:
-            diff = sys.stdin.buffer.read()
+        return sys.stdin.buffer.read()
     except (OSError, ValueError) as fault:
         why = fault.strerror if isinstance(fault, OSError) else str(fault)
         raise InputError(f"--diff: cannot read {file_name(name)}: {why}") from None
-    if not diff.strip():
-        raise InputError(
-            f"--diff: {file_name(_diff_name(name))} is empty; where nothing changed there is "
-            "nothing to review, else see why the command that made it failed"
-        )
-    return diff
 
 
 def _diff_name(name: str) -> str:

@@ -109,7 +109,6 @@ def test_only_the_chosen_command_is_imported() -> None:
         (["resume", ""], "diffcourt runs"),
         (["show"], "RUN"),
         (["schema", "verdicts"], "verdict"),
-        (["review", "--diff", "/dev/null"], "/dev/null is empty"),
         (["runs", "--limit", "5", "prune", "--keep", "1"], "--limit"),
     ],
 )
