@@ -14,6 +14,7 @@ from orchestrator.review.analysers.programs import Copies, ProgramAnalyser, Seen
 from orchestrator.review.analysis import Raw
 from orchestrator.review.checks.text import Gap
 from orchestrator.review.places import is_test
+from orchestrator.review.scripts import interpreter, may_be_script
 
 # The newest that ruff knows: no new syntax is an error, and most names are known. Rules about
 # what an older Python lacks are not ours to judge: what the project supports is not known here.
@@ -62,18 +63,23 @@ class Ruff(ProgramAnalyser):
     package = "ruff"
 
     def wants(self, path: str) -> bool:
-        """Whether it is a Python file or stub by its name."""
-        return path.endswith(_SUFFIXES)
+        """Whether it is a Python file or stub by its name, or may be a script."""
+        return path.endswith(_SUFFIXES) or may_be_script(path)
 
     def copy_name(self, number: int, path: str) -> str:
         """Neutral, except that ruff treats packages and stubs in ways of their own."""
         pure = PurePosixPath(path)
         if pure.stem == "__init__":
             return f"d{number}/{pure.name}"
-        return f"f{number}{pure.suffix}"
+        return f"f{number}{pure.suffix or '.py'}"
 
     def parts(self, path: str, data: bytes) -> Iterable[bytes]:
-        """The file in UTF-8, which ruff takes all files for, and is silent about others."""
+        """The file in UTF-8, which ruff takes all files for, and is silent about others.
+
+        Nothing of one without an ending whose first line does not ask for Python.
+        """
+        if not path.endswith(_SUFFIXES) and not (interpreter(data) or "").startswith("python"):
+            return []
         start = data.split(b"\n", 2)[:2]
         if not any(b"coding" in line for line in start) and _is_utf8(data):
             return [data]

@@ -10,30 +10,15 @@ from typing import Any
 from orchestrator.review.analysers.executables import FEW, UNBOUNDED, one_line
 from orchestrator.review.analysers.programs import Copies, ProgramAnalyser, Seen
 from orchestrator.review.analysis import Raw
+from orchestrator.review.scripts import interpreter, may_be_script
 
 _SUFFIXES = frozenset({".sh", ".bash", ".ksh"})
-# Where programs without a suffix live; the first line tells whether one is a script.
-_FOLDERS = frozenset({"bin", "sbin", "script", "scripts", "ci", ".ci", "hooks", ".githooks"})
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "ksh88", "ksh93"})
 _DIRECTIVE = re.compile(rb"(#[ \t]*shellcheck[ \t][^\n]*)")
 _SILENCING = re.compile(rb"\b(?:disable|extended-analysis)=")
 # A shell it does not know, or a script it cannot parse. To be asked for like any other code.
 _REFUSALS = frozenset({1071, 1072, 1073})
 _CRLF = 1017  # reported for each line; the first says it all
-
-
-def interpreter(data: bytes) -> str | None:
-    """The name of the program that a script's first line asks for, None if it asks for none."""
-    first = data.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0]
-    if not first.startswith(b"#!"):
-        return None
-    words = first[2:].decode(errors="replace").split()
-    names = [PurePosixPath(word).name for word in words]
-    if names and names[0] == "env":
-        names = [name for name in names[1:] if name[:1] != "-" and "=" not in name]
-    if names and names[0] == "busybox":
-        names = names[1:]
-    return names[0] if names else ""
 
 
 def _unsilenced(comment: re.Match[bytes]) -> bytes:
@@ -50,10 +35,7 @@ class ShellCheck(ProgramAnalyser):
 
     def wants(self, path: str) -> bool:
         """Whether it may be a shell script by its name."""
-        pure = PurePosixPath(path)
-        if pure.suffix:
-            return pure.suffix in _SUFFIXES
-        return not pure.name.startswith(".") and not _FOLDERS.isdisjoint(pure.parts[:-1])
+        return PurePosixPath(path).suffix in _SUFFIXES or may_be_script(path)
 
     def copy_name(self, number: int, path: str) -> str:
         """Neutral, but the suffix names the dialect where no first line does."""

@@ -7,9 +7,10 @@ import pytest
 from orchestrator.review.analysers.hadolint import Hadolint
 from orchestrator.review.analysers.programs import ProgramAnalyser
 from orchestrator.review.analysers.ruff import Ruff
-from orchestrator.review.analysers.shellcheck import ShellCheck, interpreter
+from orchestrator.review.analysers.shellcheck import ShellCheck
 from orchestrator.review.analysers.zizmor import Zizmor
 from orchestrator.review.analysis import Report, Side
+from orchestrator.review.scripts import interpreter
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +26,7 @@ def codes(report: Report) -> list[str]:
 @pytest.mark.parametrize(
     ("make", "wanted", "others"),
     [
-        (Ruff, ["a.py", "a/b.pyi", "c.pyw"], ["a.pyc", "a.ipynb", "py", "setup.cfg"]),
+        (Ruff, ["a.py", "a/b.pyi", "c.pyw", "tools/x"], ["a.pyc", "a.ipynb", "py", "setup.cfg"]),
         (
             ShellCheck,
             ["a.sh", "b.bash", "c.ksh", "bin/run", "scripts/x", ".ci/run", "a/hooks/pre-commit"],
@@ -106,6 +107,19 @@ async def test_only_shell_scripts_are_examined(export: Export) -> None:
     report = await ShellCheck({"SC2115"}).run(side, paths)
     assert report.examined == {"bin/a", "e.sh", "f.sh"}
     assert [(found.path, found.line) for found in report.findings] == [("bin/a", 2), ("e.sh", 1)]
+    assert not report.gaps
+
+
+async def test_python_is_told_by_the_first_line_where_there_is_no_ending(export: Export) -> None:
+    files: dict[str, str | bytes] = {
+        "bin/a": "#!/usr/bin/env python3\neval(input())\n",
+        "bin/b": "#!/bin/sh\neval(input())\n",
+        "bin/c": "eval(input())\n",
+        "bin/d": b"\x7fELF\0\xff",
+    }
+    report = await Ruff({"S307"}).run(export(files), list(files))
+    assert report.examined == {"bin/a"}
+    assert [(found.path, found.line) for found in report.findings] == [("bin/a", 2)]
     assert not report.gaps
 
 
