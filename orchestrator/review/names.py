@@ -23,5 +23,5 @@ TESTED = (
     *("*.go", "*.java", "*.kt", "*.scala", "*.rb", "*.php", "*.cs", "*.swift", "*.rs"),
     *("*.c", "*.cc", "*.cpp", "*.h", "*.hpp"),
 )
-WRITTEN = tuple(sorted({*PYTHON, *PATTERNED, *TESTED}))
+WRITTEN = tuple(dict.fromkeys((*PYTHON, *PATTERNED, *TESTED)))  # the commonest first
 PROSE = ("*.md", "*.markdown")
