@@ -47,9 +47,12 @@ def lay_out(db: sqlite3.Connection) -> None:
     """Make the tables where there are none, and move an older file's rows into them.
 
     Raises:
-        StoreError: a newer Diffcourt made the file.
+        StoreError: a newer Diffcourt made the file, or somebody has it do more than keep rows.
         sqlite3.Error: it cannot be written, or is not such a database.
     """
+    more = "SELECT type, name FROM sqlite_master WHERE type IN ('trigger', 'view')"
+    if found := db.execute(more).fetchone():
+        raise StoreError(f"the journal has a {found[0]} that Diffcourt did not make: {found[1]!r}")
     if _version(db) == LAYOUT:
         return
     db.execute("BEGIN IMMEDIATE")

@@ -219,6 +219,18 @@ def test_a_newer_version_s_file_is_left_alone(tmp_path: Path) -> None:
         SqliteStore(tmp_path / "journal.db")
 
 
+def test_a_file_that_does_more_than_keep_rows_is_refused(tmp_path: Path) -> None:
+    SqliteStore(tmp_path / "journal.db").close()
+    with sqlite3.connect(tmp_path / "journal.db") as db:
+        db.execute(
+            "CREATE TRIGGER lie AFTER INSERT ON journal"
+            " BEGIN UPDATE journal SET body = x'7b7d' WHERE place = new.place; END"
+        )
+    db.close()
+    with pytest.raises(StoreError, match="trigger that Diffcourt did not make: 'lie'"):
+        SqliteStore(tmp_path / "journal.db")
+
+
 @pytest.mark.anyio
 async def test_what_a_run_adds_is_written_at_one_place(tmp_path: Path) -> None:
     store, log = SqliteStore(tmp_path / "journal.db"), tmp_path / "journal.db-wal"
