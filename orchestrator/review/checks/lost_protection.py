@@ -16,6 +16,7 @@ from orchestrator.review.checks.text import Finding
 
 BEHIND = 12  # characters behind a call that must stand behind its argument, too
 LARGEST = 50_000  # characters of a place: a larger one was written anew
+BELOW = 3  # common lines below that are looked at: the first may be empty
 LINES = 40  # that a value and what goes before it may span
 SHOWN = 60  # characters of an argument in a message
 
@@ -133,14 +134,14 @@ def _line_before(text: str, at: int) -> str:
 
 
 def _line_with(file: ChangedText, hunk: Hunk, begins: str, goes_on: str) -> int | None:
-    """The added line that begins so and goes on as the old one did, to the next common line."""
-    below = file.base[hunk.base.stop - 1 : hunk.base.stop]
+    """The added line that begins so and goes on as the old one did, to the common lines below."""
+    below = file.base[hunk.base.stop - 1 : hunk.base.stop - 1 + BELOW]
     wanted = begins + squeezed("\n".join([goes_on, *below]))[:BEHIND]
     lines = file.squeezed_head
     for number in hunk.head:
         line = lines[number - 1]
         if line and (wanted.startswith(line) or line.startswith(wanted)):
-            last = min(number + LINES, hunk.head.stop)
+            last = min(number + LINES, hunk.head.stop - 1 + BELOW)
             if "".join(lines[number - 1 : last]).startswith(wanted):
                 return number
     return None

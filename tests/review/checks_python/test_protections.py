@@ -31,6 +31,8 @@ KEPT = [
     ("a.js", "show(escapeHtml('&'));", "show('&');"),
     # the value went as well
     ("a.js", "show(escapeHtml(name));", "show(title);"),
+    # the same on all matches, with nothing behind it
+    ("a.js", "name = name.replace(/\\\\/, '/')\n", "name = name.replace(/\\\\/g, '/')\n"),
     # trimming is no escaping
     ("a.js", "return url.replace(/'/, '');", "return url;"),
     ("a.py", "return url.replace('a', 'b')", "return url"),
