@@ -97,7 +97,8 @@ class Log:
         self._store, self._clock, self._fence = store, clock, fence
         self._last = rows[-1] if rows else None
         self._pending: list[Row] = []
-        self._written: anyio.Event | None = None  # set when the write under way has ended
+        self._writing = False
+        self._waiting: list[tuple[int, anyio.Event]] = []  # a row's number, and who waits for it
         self._dirty = anyio.Event()
         self._since = 0.0  # no pending row is older, by the monotonic clock
         self._broken: StoreError | None = None
@@ -165,15 +166,24 @@ class Log:
         Raises:
             StoreError: the store failed; the run cannot go on, and can be resumed.
         """
+        target = self.length
+        while not self._durable(target):
+            if self._writing:
+                woken = anyio.Event()
+                self._waiting.append((target, woken))
+                await woken.wait()
+            else:
+                await self._write()
+
+    def _durable(self, seq: int) -> bool:
+        """Whether all rows up to this one are on disk.
+
+        Raises:
+            StoreError: a write failed, so that this will never be known.
+        """
         if self._broken:
             raise self._broken
-        target = self.length
-        while self._waits(target):
-            await self._write()
-
-    def _waits(self, seq: int) -> bool:
-        """Whether a row up to this one is not durable yet."""
-        return bool(self._pending) and self._pending[0].seq <= seq
+        return not self._pending or self._pending[0].seq > seq
 
     async def close(self) -> None:
         """Seal, and make what is pending durable, unless an earlier write failed and said so."""
@@ -187,7 +197,8 @@ class Log:
             with anyio.move_on_after(LEASE_SECONDS / 3) as quiet:
                 await self._dirty.wait()
             if quiet.cancelled_caught:
-                await self._write()
+                if not self._writing:
+                    await self._write()
                 continue
             self._dirty = anyio.Event()
             while self._pending:
@@ -195,13 +206,10 @@ class Log:
                 await (anyio.sleep(left) if left > 0 else self.flush())
 
     async def _write(self) -> None:
-        """Hand all pending rows to the store; or wait, while others are being handed over."""
+        """Hand all pending rows to the store, none when only the lease is to be extended."""
         if self._broken:
             raise self._broken
-        if self._written:
-            await self._written.wait()
-            return
-        batch, self._written = list(self._pending), anyio.Event()
+        batch, self._writing = list(self._pending), True
         self._since = time.monotonic()  # of those that are added meanwhile
         try:
             await self._store.append(self.run_id, self._fence, batch, LEASE_SECONDS)
@@ -215,5 +223,19 @@ class Log:
             self._broken = StoreError(f"run {self.run_id} was cut off while it wrote; resume it")
             raise
         finally:
-            self._written.set()
-            self._written = None
+            self._writing = False
+            self._wake()
+
+    def _wake(self) -> None:
+        """Wake those whose rows are on disk, and of the others one, who writes for all of them.
+
+        Where that one is cancelled first, they are written for when the log has been idle.
+        """
+        waiting, self._waiting = self._waiting, []
+        for seq, woken in waiting:
+            if self._broken or self._durable(seq):
+                woken.set()
+            else:
+                self._waiting.append((seq, woken))
+        if self._waiting:
+            self._waiting.pop(0)[1].set()

@@ -1,0 +1,102 @@
+"""Commits are shared: whoever waits while one is under way is on disk with the next."""
+
+from collections.abc import Sequence
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+from engine_kit import RUN
+
+from orchestrator.engine.journal import Journal, open_journal
+from orchestrator.engine.ports import Row, SystemClock
+from orchestrator.errors import StoreError
+from orchestrator.stores.memory import MemoryStore
+
+pytestmark = pytest.mark.anyio
+
+
+class Gated(MemoryStore):
+    """Its appends wait until they are let through, each after how many rows it brings."""
+
+    def __init__(self) -> None:
+        super().__init__(SystemClock())
+        self.gate, self.brought = anyio.Semaphore(0), list[int]()
+
+    async def append(self, run_id: str, fence: int, rows: Sequence[Row], ttl: float) -> None:
+        self.brought.append(len(rows))
+        await self.gate.acquire()
+        if self.gate.value > 100:
+            raise StoreError("disk full")
+        await super().append(run_id, fence, rows, ttl)
+
+    def let(self, times: int) -> None:
+        for _ in range(times):
+            self.gate.release()
+
+
+async def settle() -> None:
+    for _ in range(10):
+        await checkpoint()
+
+
+async def durable(journal: Journal, key: str, done: list[str]) -> None:
+    journal.note(key, {})
+    await journal.flush()
+    done.append(key)
+
+
+async def test_all_who_wait_while_one_is_written_share_the_next() -> None:
+    store, done = Gated(), list[str]()
+    await store.create(RUN, 0.0, {})
+    async with open_journal(RUN, store, SystemClock(), holder="a test") as journal:
+        async with anyio.create_task_group() as group:
+            for number in range(20):
+                group.start_soon(durable, journal, f"k{number:02}", done)
+                await settle()
+            assert (store.brought, done) == ([2], [])  # the sitting's row and the first note
+            store.let(1)
+            await settle()
+            assert (store.brought, done) == ([2, 19], ["k00"])
+            store.let(1)
+        assert done == [f"k{number:02}" for number in range(20)]
+        assert store.brought == [2, 19]
+        store.let(9)
+
+
+async def test_who_is_to_write_and_is_cancelled_keeps_nobody_waiting() -> None:
+    store, done = Gated(), list[str]()
+    await store.create(RUN, 0.0, {})
+    async with open_journal(RUN, store, SystemClock(), holder="a test") as journal:
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as group:
+                group.start_soon(durable, journal, "first", done)
+                await settle()
+                async with anyio.create_task_group() as cut_off:
+                    cut_off.start_soon(durable, journal, "second", done)
+                    await settle()
+                    group.start_soon(durable, journal, "third", done)
+                    await settle()
+                    cut_off.cancel_scope.cancel()
+                store.let(9)
+    assert done == ["first", "third"]
+
+
+async def test_all_who_wait_are_told_that_a_write_failed() -> None:
+    store, told = Gated(), list[str]()
+    await store.create(RUN, 0.0, {})
+
+    async def waits(journal: Journal, key: str) -> None:
+        with pytest.raises(StoreError, match="disk full"):
+            await durable(journal, key, [])
+        told.append(key)
+
+    with pytest.raises(StoreError, match="disk full"):
+        async with (
+            open_journal(RUN, store, SystemClock(), holder="a test") as journal,
+            anyio.create_task_group() as group,
+        ):
+            for key in ("first", "second", "third"):
+                group.start_soon(waits, journal, key)
+                await settle()
+            store.let(200)
+    assert sorted(told) == ["first", "second", "third"]
