@@ -58,7 +58,7 @@ async def test_all_who_wait_while_one_is_written_share_the_next() -> None:
             await settle()
             assert (store.brought, done) == ([2, 19], ["k00"])
             store.let(1)
-        assert done == [f"k{number:02}" for number in range(20)]
+        assert sorted(done) == [f"k{number:02}" for number in range(20)]  # trio wakes in any order
         assert store.brought == [2, 19]
         store.let(9)
 
