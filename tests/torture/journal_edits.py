@@ -94,23 +94,26 @@ class Bench:
 
     def _bytes(self, row: Row) -> Iterator[Case]:
         """Every byte of every column, set to another one."""
-        for column in ("run", "kind", "key", "at", "body", "hash"):
-            value = self.run if column == "run" else getattr(row, column)
+        for column in ("kind", "key", "at", "body", "hash"):
+            value = getattr(row, column)
             raw = struct.pack("<d", value) if column == "at" else value
             raw = raw.encode() if isinstance(raw, str) else raw
-            last = row is self.rows[-1]
-            # The last row taken out of the run is a cut end, which the chain alone cannot tell.
-            given, named = ("key", 0) if column == "run" and last else ("nothing", row.seq)
             for at in range(len(raw)):
                 flip = 1 + (at * 31 + row.seq * 7) % 255
                 edited = raw[:at] + bytes([raw[at] ^ flip]) + raw[at + 1 :]
-                yield Case("byte edited", partial(self._set, row.seq, column, edited), given, named)
+                yield Case("byte edited", partial(self._set, row.seq, column, edited), row=row.seq)
+        # The last row taken out of the run is a cut end, which the chain alone cannot tell.
+        given, named = ("key", 0) if row is self.rows[-1] else ("nothing", row.seq)
+        for bit in range(31):
+            away = partial(self._place, row.seq, place_of(1 ^ (1 << bit), row.seq))
+            yield Case("byte edited", away, given, named)
         for bit in range(24):
             number = row.seq ^ (1 << bit)
             if not 1 <= number <= len(self.rows):
                 # As row 0 it stands before row 1, which is then the first that is wrong.
                 named = row.seq if number else 1
-                yield Case("byte edited", partial(self._number, row.seq, number), row=named)
+                moved = partial(self._place, row.seq, place_of(1, number))
+                yield Case("byte edited", moved, row=named)
 
     def _moved(self) -> Iterator[Case]:
         """Rows deleted, swapped, put in twice or made up, with the numbers put right or not."""
@@ -171,10 +174,8 @@ class Bench:
             (value, place_of(1, seq)),
         )
 
-    def _number(self, seq: int, number: int, db: sqlite3.Connection) -> None:
-        db.execute(
-            "UPDATE journal SET place = ? WHERE place = ?", (place_of(1, number), place_of(1, seq))
-        )
+    def _place(self, seq: int, place: int, db: sqlite3.Connection) -> None:
+        db.execute("UPDATE journal SET place = ? WHERE place = ?", (place, place_of(1, seq)))
 
     def _renumber(self, rows: Sequence[Row], db: sqlite3.Connection) -> None:
         self._put([replace(row, seq=number) for number, row in enumerate(rows, 1)], db)
@@ -267,7 +268,7 @@ async def _run(bench: Bench, count: int) -> tuple[Counter[str], list[str]]:
     return passed, failed
 
 
-def run(count: int) -> tuple[int, int]:
+def run(count: int, say: Callable[[str], None] = print) -> tuple[int, int]:
     """Do ``count`` things to a journal, or all there are; returns (detected, missed)."""
     with TemporaryDirectory() as folder:
         bench = Bench(Path(folder))
@@ -278,5 +279,5 @@ def run(count: int) -> tuple[int, int]:
     for kind, number in sorted(passed.items()):
         print(f"  {kind}: {number}")
     for line in failed[:20]:
-        print(f"  MISSED {line}")
+        say(f"  MISSED {line}")
     return passed.total(), len(failed)

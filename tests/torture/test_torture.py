@@ -12,6 +12,7 @@ from tests.torture import (
     budget_sequences,
     code_rooms,
     hostile_calls,
+    journal_edits,
     kill_points,
     malformed,
     malformed_replies,
@@ -39,6 +40,7 @@ FIND = bubblewrap.find  # before the suite does without
         (malformed, 60),
         (path_races, 1000),
         (hostile_calls, 150),
+        (journal_edits, 100),
     ],
 )
 def test_a_sample_of_the_cases_passes(module: ModuleType, count: int) -> None:
