@@ -10,10 +10,9 @@ from msgspec import to_builtins
 from orchestrator.engine.agent import AgentResult, Harness
 from orchestrator.engine.events import Event
 from orchestrator.engine.ladder import Task, climb
-from orchestrator.engine.limits import Account
+from orchestrator.engine.limits import NOTHING, Account
 from orchestrator.engine.records import Done
 from orchestrator.engine.tasks import task_group
-from orchestrator.engine.types import AgentSpec
 from orchestrator.errors import (
     AnswerPending,
     ApprovalPending,
@@ -21,11 +20,6 @@ from orchestrator.errors import (
     ReplayMismatch,
     StoreError,
 )
-
-
-def agent_account(spec: AgentSpec, key: str, harness: Harness, parent: Account) -> Account:
-    """An agent's own budget, which draws on the run's as well."""
-    return Account(spec.name, spec.bounds, parent=parent, used=harness.journal.spent(key))
 
 
 async def run_team(
@@ -71,7 +65,9 @@ async def run_task(task: Task, harness: Harness, budget: Account) -> AgentResult
     replayed = journal.recorded(task.key)
 
     async def perform() -> Done:
-        account = agent_account(spec, f"{task.key}/", harness, budget)
+        # Only of work that was cut off before can there be any: to look for it takes all records.
+        used = journal.spent(f"{task.key}/") if task.key in journal.repeated else NOTHING
+        account = Account(spec.name, spec.bounds, parent=budget, used=used)
         try:
             with anyio.fail_after(min(spec.bounds.seconds, max(budget.seconds_left(), 0))):
                 result = await climb(task, harness, account)

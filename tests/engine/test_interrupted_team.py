@@ -93,6 +93,30 @@ async def test_two_hundred_agents_cut_off_and_resumed_repeat_nothing_recorded(
         assert len(again) == len(set(again))
 
 
+@pytest.mark.anyio
+async def test_what_an_agent_spent_before_it_was_cut_off_counts_against_its_own_bounds(
+    tmp_path: Path,
+) -> None:
+    model = CutOff(answer, latency=LATENCY, worst=Usage(6, 4))
+    bounds = Bounds(turns=4, tokens=25)  # two calls of 10
+    work = [Task(spec("a0", contract=REPORT, bounds=bounds), "go", "1/act/a0")]
+    with closing(SqliteStore(tmp_path / "journal.db")) as store:
+        await store.create(RUN, 0.0, {})
+        model.left = 1  # so that it is cut off in the second call
+        with anyio.CancelScope() as model.scope:
+            async with open_journal(RUN, store, SystemClock(), holder="a test") as journal:
+                await run_team(work, make_harness(journal, model), account(), concurrency=1)
+        assert (model.started, model.answered) == ([("a0", 1), ("a0", 2)], [("a0", 1)])
+        async with open_journal(RUN, store, SystemClock(), holder="a test") as journal:
+            harness = make_harness(journal, model)
+            [result] = await run_team(work, harness, account(), concurrency=1)
+        assert (result.status, result.detail) == (
+            "budget",
+            "a0: tokens would reach 30, the limit is 25",
+        )
+        assert model.answered == [("a0", 1)]
+
+
 def usages() -> st.SearchStrategy[Usage]:
     count = st.integers(0, 10**9)
     return st.builds(Usage, count, count, count, count, usd=st.floats(0, 1e6))
