@@ -169,11 +169,21 @@ class Log:
         target = self.length
         while not self._durable(target):
             if self._writing:
-                woken = anyio.Event()
-                self._waiting.append((target, woken))
-                await woken.wait()
+                await self._woken(target)
             else:
                 await self._write()
+
+    async def _woken(self, seq: int) -> None:
+        """Wait while others write, until this row is on disk or it is our turn to write."""
+        woken = anyio.Event()
+        self._waiting.append((seq, woken))
+        try:
+            await woken.wait()
+        except BaseException:
+            self._waiting = [(row, who) for row, who in self._waiting if who is not woken]
+            if woken.is_set() and not self._writing:
+                self._wake()  # it was our turn: another's then
+            raise
 
     def _durable(self, seq: int) -> bool:
         """Whether all rows up to this one are on disk.
@@ -227,10 +237,7 @@ class Log:
             self._wake()
 
     def _wake(self) -> None:
-        """Wake those whose rows are on disk, and of the others one, who writes for all of them.
-
-        Where that one is cancelled first, they are written for when the log has been idle.
-        """
+        """Wake those whose rows are on disk, and of the others one, who writes for all of them."""
         waiting, self._waiting = self._waiting, []
         for seq, woken in waiting:
             if self._broken or self._durable(seq):

@@ -1,5 +1,6 @@
 """Commits are shared: whoever waits while one is under way is on disk with the next."""
 
+import asyncio
 from collections.abc import Sequence
 
 import anyio
@@ -24,7 +25,8 @@ class Gated(MemoryStore):
 
     async def append(self, run_id: str, fence: int, rows: Sequence[Row], ttl: float) -> None:
         self.brought.append(len(rows))
-        await self.gate.acquire()
+        with anyio.CancelScope(shield=True):  # as the stores do it
+            await self.gate.acquire()
         if self.gate.value > 100:
             raise StoreError("disk full")
         await super().append(run_id, fence, rows, ttl)
@@ -75,9 +77,35 @@ async def test_who_is_to_write_and_is_cancelled_keeps_nobody_waiting() -> None:
                     cut_off.start_soon(durable, journal, "second", done)
                     await settle()
                     group.start_soon(durable, journal, "third", done)
-                    await settle()
+                    await anyio.sleep(0.02)  # so that who commits in the background waits as well
                     cut_off.cancel_scope.cancel()
                 store.let(9)
+    assert done == ["first", "third"]
+
+
+def test_nor_does_who_is_cancelled_when_it_was_just_woken() -> None:
+    store, done, tasks = Gated(), list[str](), list[asyncio.Task[None]]()
+
+    async def first(journal: Journal) -> None:
+        await durable(journal, "first", done)
+        tasks[1].cancel()  # it is woken, and has not run yet
+
+    async def main() -> None:
+        await store.create(RUN, 0.0, {})
+        async with open_journal(RUN, store, SystemClock(), holder="a test") as journal:
+            tasks.append(asyncio.create_task(first(journal)))
+            await settle()
+            second = asyncio.create_task(durable(journal, "second", done))
+            await settle()
+            third = asyncio.create_task(durable(journal, "third", done))
+            tasks.append(second)
+            await asyncio.sleep(0.02)
+            store.let(9)
+            async with asyncio.timeout(5):
+                await third
+            assert second.cancelled()
+
+    asyncio.run(main())
     assert done == ["first", "third"]
 
 
