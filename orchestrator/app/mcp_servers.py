@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import sysconfig
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -18,6 +17,7 @@ from anyio.abc import Process
 from orchestrator.catalog.mcp import ServerEntry
 from orchestrator.errors import SandboxError
 from orchestrator.mcp.types import Connect, Tell
+from orchestrator.review.analysers.executables import OWN
 from orchestrator.sandbox import scratch
 from orchestrator.sandbox.kernel import kill_group
 from orchestrator.sandbox.process import find, start_unconfined
@@ -83,8 +83,7 @@ def _argv(command: Sequence[str], repo: Path, environment: Mapping[str, str]) ->
     Raises:
         SandboxError: there is no such program, or it lies in the repository.
     """
-    own = (str(Path(sys.executable).parent), sysconfig.get_path("scripts"))
-    path = os.pathsep.join((*own, environment.get("PATH", os.defpath)))
+    path = os.pathsep.join((*OWN, environment.get("PATH", os.defpath)))
     program = command[0]
     found = find(program, path) if os.sep not in program else program
     if found is None:

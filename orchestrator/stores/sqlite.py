@@ -21,7 +21,7 @@ from orchestrator.engine.types import Json
 from orchestrator.errors import StoreError
 from orchestrator.stores.base import Turns, already_there, fenced_off, held, meta_of, no_such_run
 from orchestrator.stores.holder import gone
-from orchestrator.stores.sqlite_layout import LAST_SEQ, lay_out, place_of
+from orchestrator.stores.sqlite_layout import LAST_SEQ, lay_out, place_of, transaction
 
 T = TypeVar("T")
 
@@ -94,18 +94,6 @@ class SqliteStore:
 
         return await self._turns.run(guarded)
 
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield self._db
-            self._db.execute("COMMIT")
-        except BaseException:
-            # A failed COMMIT (a full disk) may have ended the transaction by itself.
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise
-
     def _keep_a_log(self) -> None:
         # SQLite does not wait for others here, whatever busy_timeout says: when several open a new
         # file at once, each holds what another wants.
@@ -149,7 +137,7 @@ class SqliteStore:
         """Enter a run with all its rows; see ``RunStore``."""
 
         def work() -> None:
-            with self._transaction() as db:
+            with transaction(self._db) as db:
                 entered = db.execute(
                     "INSERT INTO runs (run, started, meta) VALUES (?, ?, ?)"
                     " ON CONFLICT DO NOTHING RETURNING number",
@@ -180,7 +168,7 @@ class SqliteStore:
         """Remove a run and its rows."""
 
         def work() -> None:
-            with self._transaction() as db:
+            with transaction(self._db) as db:
                 row = db.execute(
                     "SELECT number, holder, lease_until FROM runs WHERE run = ?", (run_id,)
                 ).fetchone()
@@ -202,7 +190,7 @@ class SqliteStore:
 
         def work() -> int:
             self._make_room()
-            with self._transaction() as db:
+            with transaction(self._db) as db:
                 row = db.execute(
                     "SELECT holder, lease_until, fence FROM runs WHERE run = ?", (run_id,)
                 ).fetchone()
@@ -223,7 +211,7 @@ class SqliteStore:
         """Add rows and extend the lease, in one transaction; durable when it returns."""
 
         def work() -> None:
-            with self._transaction() as db:
+            with transaction(self._db) as db:
                 ours = db.execute(
                     "SELECT number, lease_until FROM runs WHERE run = ? AND fence = ?",
                     (run_id, fence),
@@ -261,7 +249,7 @@ class SqliteStore:
         """Let others write."""
 
         def work() -> None:
-            with self._transaction() as db:
+            with transaction(self._db) as db:
                 db.execute(
                     "UPDATE runs SET lease_until = 0 WHERE run = ? AND fence = ?", (run_id, fence)
                 )

@@ -8,6 +8,8 @@ its own, or without a rowid, a commit writes twice as many pages.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from orchestrator.errors import StoreError
 
@@ -43,6 +45,20 @@ def place_of(number: int, seq: int) -> int:
     return number << 32 | seq
 
 
+@contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """What is done within is done whole or not at all, and nobody else writes meanwhile."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield db
+        db.execute("COMMIT")
+    except BaseException:
+        # A failed COMMIT (a full disk) may have ended the transaction by itself.
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
 def lay_out(db: sqlite3.Connection) -> None:
     """Make the tables where there are none, and move an older file's rows into them.
 
@@ -55,15 +71,9 @@ def lay_out(db: sqlite3.Connection) -> None:
         raise StoreError(f"the journal has a {found[0]} that Diffcourt did not make: {found[1]!r}")
     if _version(db) == LAYOUT:
         return
-    db.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(db):
         if _version(db) == 0:  # still: others may have been here first
             _make(db)
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
     if _version(db) != LAYOUT:
         raise StoreError("the journal was written by a newer Diffcourt; use that version")
 

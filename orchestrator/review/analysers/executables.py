@@ -24,7 +24,9 @@ LIMITS = Limits(seconds=60)
 UNBOUNDED = Limits(seconds=60, memory=0)
 _REASON = 200
 # Not resolved: the interpreter of a virtualenv is a link to one outside of it.
-_OWN = (os.path.dirname(sys.executable), sysconfig.get_path("scripts"))
+OWN = (os.path.dirname(sys.executable), sysconfig.get_path("scripts"))
+"""Where the programs lie that were installed with this one."""
+
 _LIBRARY = sysconfig.get_path("purelib")
 
 
@@ -112,7 +114,7 @@ class Program:
         """
         search = self._search
         if search is None:
-            search = os.pathsep.join((*_OWN, os.environ.get("PATH", os.defpath)))
+            search = os.pathsep.join((*OWN, os.environ.get("PATH", os.defpath)))
         found = find(self.name, search)
         if found is None:
             raise SandboxError(
@@ -123,7 +125,7 @@ class Program:
 
     def _packaged(self, place: str) -> str:
         """The version of the package that brought it, empty where it comes from somewhere else."""
-        return _installed().get(self._package, "") if os.path.dirname(place) in _OWN else ""
+        return _installed().get(self._package, "") if os.path.dirname(place) in OWN else ""
 
     def identity(self) -> str:
         """Which build of it this is, told without running it.

@@ -23,6 +23,7 @@ from orchestrator.review.change.classify import (
 )
 from orchestrator.review.change.export import temporary
 from orchestrator.review.change.git import LIMITS, PLAIN_DIFF, Git, short
+from orchestrator.review.change.layout import STATE
 from orchestrator.review.change.neutral import LARGE
 from orchestrator.review.change.types import ChangedFile, Status
 from orchestrator.sandbox.resolving import unsafe
@@ -31,8 +32,6 @@ Lines = tuple[tuple[int, ...], tuple[int, ...]]  # added, removed
 
 # Above this many candidates on a side git tells renames by equal content only, and does not fail.
 RENAME_LIMIT = "-l400"
-
-_STATE = ".diffcourt/state/"
 
 _FLAGS = ("-U0", "--full-index", *PLAIN_DIFF)
 
@@ -83,7 +82,7 @@ def _see_that_names_are_sound(files: Sequence[ChangedFile]) -> None:
                 f"{short(one.path, 80)} stands twice in one tree; git fsck shows where"
             )
     for file in files:
-        if file.new_blob and f"{file.path}/".casefold().startswith(_STATE):
+        if file.new_blob and f"{file.path}/".casefold().startswith(STATE):
             what = "is where Diffcourt records its runs, which no change may bring"
             raise InputError(f"{short(file.path, 80)} {what}; git rm --cached it")
 

@@ -9,7 +9,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from orchestrator.catalog.source import OVERLAY, STATE_FOLDER
 from orchestrator.sandbox.paths import read_beneath
+
+STATE = f"{OVERLAY}/{STATE_FOLDER}/"
+"""What begins the path of every file that Diffcourt writes into a checkout."""
 
 _MOST_STORES = 50
 _MOST_BYTES = 1 << 16

@@ -11,9 +11,8 @@ from msgspec.structs import replace
 from orchestrator.errors import InputError, StoreError
 from orchestrator.review.change.export import make_directory
 from orchestrator.review.change.git import Git, discover, fault, short
-from orchestrator.review.change.layout import absolute
+from orchestrator.review.change.layout import STATE, absolute
 
-_STATE = b".diffcourt/state/"
 _SUBMODULE = b"160000"
 _NULL = "0" * 40  # of any length: an entry of mode 0 is removed, whatever its id
 
@@ -137,7 +136,7 @@ async def snapshot(git: Git, repo: Path, scratch: Path) -> tuple[Git, str, tuple
     await to_thread.run_sync(_copy_index, git.git_dir / "index", work.index)
     touched = await _touched(work)
     listed = await work.run("ls-files", "--others", "--exclude-standard", "-z")
-    new = [path for path in listed.split(b"\0") if path and not path.startswith(_STATE)]
+    new = [path for path in listed.split(b"\0") if path and not path.startswith(STATE.encode())]
     gone, fresh, notes = await to_thread.run_sync(_sort, work.cwd, touched, new)
     if gone:
         removed = b"".join(b"0 %s\t%s\0" % (_NULL.encode(), path) for path in gone)

@@ -29,7 +29,7 @@ class BrokenCalls:
 
     Args:
         old: path in head → path in base, for changed files; None for what is new.
-        importers: for ``base`` and ``head``, path → the files that import it.
+        importers: path → the files of head that import it.
     """
 
     def __init__(
@@ -37,10 +37,10 @@ class BrokenCalls:
         base: Side,
         head: Side,
         old: Mapping[str, str | None],
-        importers: Mapping[str, Callable[[str], list[str]]],
+        importers: Callable[[str], list[str]],
     ) -> None:
         self._base, self._head, self._old = base, head, old
-        self._importers = importers["head"]
+        self._importers = importers
 
     def findings(self) -> Iterator[Finding]:
         """One finding for each call that fails now."""
@@ -102,7 +102,7 @@ class BrokenCalls:
 
 def _tree(root: str, path: str) -> ast.Module | None:
     """A file's tree, None where it has none: what of the change does not parse is a gap already."""
-    with suppress(NotParsedError, RecursionError, MemoryError, ValueError):
+    with suppress(NotParsedError):
         return parse_text(read_text(root, path))
     return None
 

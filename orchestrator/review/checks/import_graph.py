@@ -222,7 +222,8 @@ def run(job: Job) -> dict[str, Any]:
     base, head = (Side(side.root, side.index) for side in (both.base, both.head))
     importers = {"base": both.base.importers, "head": both.head.importers}
     broken = BrokenImports(job, base, head, both.paths_in_base, importers)
-    calls = BrokenCalls(base, head, {path: both.old(path) for path in both.changed}, importers)
+    old = {path: both.old(path) for path in both.changed}
+    calls = BrokenCalls(base, head, old, both.head.importers)
     findings = [*_cycles(both), *_coupling(both), *broken.findings(), *calls.findings()]
     return {
         "findings": findings,
