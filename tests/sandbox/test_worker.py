@@ -38,6 +38,16 @@ def sleep(job):
     time.sleep(job["for"])
     return "woke"
 
+def until(job):
+    while not os.path.exists(job["path"]):
+        time.sleep(0.01)
+    return "seen"
+
+def span(job):
+    began = time.monotonic()
+    time.sleep(job["for"])
+    return [began, time.monotonic()]
+
 def nap_with_child(job):
     os.fork()
     time.sleep(60)
@@ -226,18 +236,32 @@ async def test_other_calls_go_on_while_one_breaks(pool) -> None:
     ]
 
 
-async def test_at_most_size_run_at_once(pool) -> None:
-    async with pool(2) as workers:
-        pids: set[int] = set()
+async def test_a_call_is_answered_while_another_runs(pool, home) -> None:
+    results: list[object] = []
 
-        async def call() -> None:
-            await workers.call("rogue:sleep", {"for": 0.05}, seconds=20)
-            pids.add(await workers.call("rogue:pid", {}, seconds=20))
+    async def wait() -> None:
+        job = {"path": str(home / "go")}
+        results.append(await workers.call("rogue:until", job, seconds=60))
 
-        async with anyio.create_task_group() as group:
-            for _ in range(6):
-                group.start_soon(call)
-    assert len(pids) == 2
+    async with pool(2) as workers, anyio.create_task_group() as group:
+        group.start_soon(wait)
+        results.append(await workers.call("rogue:echo", {}, seconds=20))
+        (home / "go").touch()
+    assert results == [{}, "seen"]
+
+
+async def test_no_more_than_size_run_at_once(pool) -> None:
+    """Each call says by the machine's own clock from when until when it ran."""
+    spans: list[list[float]] = []
+
+    async def call() -> None:
+        spans.append(await workers.call("rogue:span", {"for": 0.05}, seconds=20))
+
+    async with pool(2) as workers, anyio.create_task_group() as group:
+        for _ in range(6):
+            group.start_soon(call)
+    for began, _ in spans:
+        assert sum(other <= began < ended for other, ended in spans) <= 2
 
 
 async def test_cancelling_a_call_kills_its_worker_and_what_that_started(pool) -> None:
