@@ -1,7 +1,7 @@
 # Two commands: `make review` and `make test`. Each sets up what it needs, in .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help review test torture lint docs bench clean
+.PHONY: help review test torture properties lint docs bench clean
 
 REPO ?= .
 BASE ?=
@@ -9,6 +9,8 @@ HEAD ?=
 ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
+# Bytecode lies in .venv and in ignored folders; without it a start takes five times as long.
+unexport PYTHONDONTWRITEBYTECODE
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
@@ -21,6 +23,9 @@ test: $(VENV)/.installed-dev ## run the whole suite
 
 torture: $(VENV)/.installed-dev ## crashes, store faults, races and edits, all of them; ARGS="kill_points --count 50"
 	@$(BIN)/python -m tests.torture $(ARGS)
+
+properties: $(VENV)/.installed-dev ## the suite's properties, on thousands of new examples each
+	@$(BIN)/python -m pytest -m hypothesis --hypothesis-profile search --timeout 0 $(ARGS)
 
 lint: $(VENV)/.installed-dev ## linters, types, import contracts
 	@$(BIN)/ruff check .

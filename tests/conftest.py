@@ -5,8 +5,29 @@ import socket
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from orchestrator.sandbox import bubblewrap
+
+# The suite tries the same examples each time, however busy the machine is: whether a change passes
+# is not left to chance. New ones are looked for by `make properties`.
+settings.register_profile(
+    "suite",
+    max_examples=50,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "search", settings.get_profile("suite"), max_examples=5000, derandomize=False
+)
+settings.load_profile("suite")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: a quarter of the time tests wait for what they started."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.fixture(params=["asyncio", "trio"])

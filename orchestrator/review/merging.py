@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from orchestrator.catalog.fields import SEVERITIES, Severity
+from orchestrator.catalog.fields import SEVERITIES
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.review.decision import weight
 from orchestrator.review.verdict import (
@@ -53,15 +53,24 @@ class Word(Struct, frozen=True):
     names: str = ""
 
 
+class _File(Struct):
+    """What is said of one file: by analysers, and by agents."""
+
+    proved: list[Word] = field(default_factory=list)
+    claimed: list[Word] = field(default_factory=list)
+
+
 class Defect(Struct):
     """What is one finding in the end.
 
     Attributes:
         words: the first says what it is: an analyser's where there is one.
+        file: all that is said of its file.
         echoes: agents that took it up just as an analyser had it.
     """
 
     words: list[Word]
+    file: _File = field(default_factory=_File)
     echoes: dict[str, None] = field(default_factory=dict)
 
     @property
@@ -79,17 +88,27 @@ class Defect(Struct):
         """The agents that say that it is a defect."""
         return frozenset(word.by for word in self.words if not word.proved) | self.echoes.keys()
 
-    def agreeing(self, severity: Severity) -> int:
-        """How many say so independently, and find it at least as grave.
+    def confidence(self, word: Word) -> float:
+        """How sure one of its words is with all that agree: each voice halves the doubt.
 
-        Independent are two analysers, and an agent that speaks for itself and made none of the
-        calls that showed it.
+        Agreement is between two words, wherever each of them is told in the end: a report that
+        changes what is told together takes none away.
         """
-        shown = frozenset[str]().union(*(word.shown_to for word in self.words))
-        grave = [word for word in self.words if _order(word) <= SEVERITIES.index(severity)]
-        return len(
-            {word.by for word in grave if word.proved or not (word.names or word.by in shown)}
-        )
+        proved = [one for one in self.words if one.proved] if word.proved else self.file.proved
+        agree = [word, *(one for one in (*proved, *self.file.claimed) if _mean_the_same(one, word))]
+        doubt: float = (1 - word.item["confidence"]) / 2 ** max(len(_voices(agree, word)) - 1, 0)
+        return round(1 - doubt, 4)
+
+
+def _voices(agree: Iterable[Word], word: Word) -> set[str]:
+    """Who says so independently, and finds it at least as grave.
+
+    Independent are two analysers, and an agent that speaks for itself and made none of the calls
+    that showed it.
+    """
+    shown = frozenset[str]().union(*(one.shown_to for one in agree))
+    grave = [one for one in agree if _order(one) <= _order(word)]
+    return {one.by for one in grave if one.proved or not (one.names or one.by in shown)}
 
 
 def merge(words: Iterable[Word], policy: VerdictPolicy) -> list[Defect]:
@@ -103,16 +122,17 @@ def merge(words: Iterable[Word], policy: VerdictPolicy) -> list[Defect]:
     defects: list[Defect] = []
     named: dict[str, Defect] = {}
     proved: dict[tuple[Any, ...], Defect] = {}
-    in_file: dict[str, list[Defect]] = {}
+    in_file: dict[str, tuple[_File, list[Defect]]] = {}
     for word in sorted(words, key=rank):  # what is proved comes first
-        beside = in_file.setdefault(word.item["path"], [])
+        file, beside = in_file.setdefault(word.item["path"], (_File(), []))
         place = _weakness(word.item)
         defect = proved.get(place) if word.proved else _meant(word, named, beside)
         if defect is None:
-            defect = Defect([])
+            defect = Defect([], file)
             defects.append(defect)
             beside.append(defect)
         defect.words.append(word)
+        (file.proved if word.proved else file.claimed).append(word)
         named.setdefault(word.item["fingerprint"], defect)
         if word.proved:
             proved[place] = defect
@@ -126,6 +146,17 @@ def _meant(word: Word, named: Mapping[str, Defect], beside: Iterable[Defect]) ->
         return taken_up
     again = named.get(word.item["fingerprint"])
     return again or next((one for one in beside if _same(one.item, word.item)), None)
+
+
+def _mean_the_same(one: Word, other: Word) -> bool:
+    """Whether two words, one of them an agent's or both of one defect, mean the same."""
+    if one.proved and other.proved:
+        return _weakness(one.item) == _weakness(other.item)
+    first, second = one.item, other.item
+    if first["fingerprint"] == second["fingerprint"]:
+        return True
+    names = first["fingerprint"] == other.names or second["fingerprint"] == one.names
+    return overlap(first, second) and (names or _same(first, second))
 
 
 GRAVITY = ("severity", "path", "start_line", "confidence", "rule")
@@ -183,24 +214,21 @@ def _alike(one: str, other: str) -> bool:
 def finding(defect: Defect, policy: VerdictPolicy, objections: Iterable[Objection] = ()) -> Finding:
     """The finding of a defect, still without an id.
 
-    Its severity is that of the report that weighs most under the policy, so that no further report
-    makes it count for less. Each further independent reporter who finds it at least as grave halves
-    the doubt that is left.
+    It is as grave and as sure as the report that, with all who agree, weighs most under the policy:
+    no report of an agent makes the gravest finding count for less.
     """
     item = defect.item
-    leading = min(
-        (word.item for word in defect.words),
-        key=lambda said: (-weight(said["severity"], said["confidence"], policy), *gravity(said)),
+    said = [(word.item["severity"], defect.confidence(word)) for word in defect.words]
+    severity, confidence = max(
+        said, key=lambda one: (weight(one[0], one[1], policy), -SEVERITIES.index(one[0]), one[1])
     )
-    severity: Severity = leading["severity"]
-    doubt = (1 - leading["confidence"]) / 2 ** max(defect.agreeing(severity) - 1, 0)
     refs = {ref for word in defect.words for ref in word.refs}
     reporters = {name for word in defect.words for name in (word.by, *word.shown_to)}
     return Finding(
         id="",
         fingerprint=item["fingerprint"],
         severity=severity,
-        confidence=round(1 - doubt, 4),
+        confidence=confidence,
         title=item["title"],
         detail=item["detail"],
         category=item["category"],

@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.engine.canonical import canonical, is_json
@@ -18,7 +18,6 @@ VALUES = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=40, deadline=None)
 @given(VALUES)
 def test_it_is_what_the_standard_library_writes(value: Json) -> None:
     written = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)

@@ -5,7 +5,7 @@ import re
 
 import pytest
 from engine_kit import created, open_memory_journal
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.engine.framing import as_json, disarmed, drawn, frame, unframe
@@ -20,7 +20,6 @@ PIECES = [
 hostile = st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=6).map("".join)
 
 
-@settings(max_examples=60)
 @given(hostile)
 def test_no_text_can_close_or_open_a_frame(text: str) -> None:
     framed = frame(text, NONCE)
@@ -32,7 +31,6 @@ def test_no_text_can_close_or_open_a_frame(text: str) -> None:
     assert framed == f"<untrusted {NONCE}>\n{inside}\n</untrusted {NONCE}>"
 
 
-@settings(max_examples=40)
 @given(st.dictionaries(hostile, st.lists(hostile, max_size=2), max_size=3))
 def test_framed_json_is_still_the_same_json(value: object) -> None:
     known = json.loads(re.sub(NONCE, "[mark]", json.dumps(value), flags=re.IGNORECASE))

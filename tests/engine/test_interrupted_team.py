@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 from engine_kit import REPORT, RUN, Echo, TurnModel, account, make_harness, spec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.engine.agent import AgentResult
@@ -128,7 +128,6 @@ def json_values() -> st.SearchStrategy[object]:
     )
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     blocks=st.lists(
         st.builds(Text, st.text())

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from provider_kit import FULL, PROVIDERS, QUICK, configured, request, shipped_models
@@ -37,7 +37,6 @@ def a_model(prices=None) -> ApiModel:
 
 
 @given(st.floats(0, 0.01), st.integers(0, 6000), st.integers(1, 4000))
-@settings(max_examples=200, deadline=None)
 def test_the_limit_fits_and_one_more_token_would_not(usd, tokens, most):
     model, asked = a_model(), request("openai", max_tokens=most)
     limit = affordable(model, asked, tokens, usd)

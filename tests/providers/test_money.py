@@ -1,7 +1,7 @@
 """Prices, bounds of tokens, schemas, and the files they come from."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from provider_kit import REPORT, request, shipped_models
 
@@ -40,7 +40,6 @@ def test_a_long_request_is_charged_the_long_rates_as_a_whole():
 
 
 @given(COUNT, COUNT, COUNT, COUNT, COUNT)
-@settings(max_examples=200, deadline=None)
 def test_no_call_costs_more_than_its_worst_case(inputs, more, output, cached, written):
     """Whatever part was cached, and though the bound of the input is above the input."""
     for price in (PRICE, *shipped_models()[1].values()):
@@ -65,7 +64,6 @@ def test_a_snapshot_costs_what_its_name_costs():
 
 
 @given(st.text(max_size=300))
-@settings(max_examples=200, deadline=None)
 def test_a_bound_of_tokens_grows_with_the_text_and_never_passes_its_bytes(text):
     size = len(text.encode("utf-8", "surrogatepass"))
     assert size / 2 <= tokens(text) <= size + 1

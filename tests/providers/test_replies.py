@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from provider_kit import request
 
@@ -31,7 +31,6 @@ JSON = st.recursive(
 
 
 @given(JSON)
-@settings(max_examples=200, deadline=None)
 def test_what_is_read_can_always_be_recorded_and_sent(value):
     try:
         read = loads(json.dumps(value))
@@ -42,7 +41,6 @@ def test_what_is_read_can_always_be_recorded_and_sent(value):
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=200, deadline=None)
 def test_bytes_are_json_or_unusable(data):
     try:
         read = loads(data)
@@ -84,7 +82,6 @@ def calls_of(*blocks, tools=None):
 
 
 @given(st.lists(st.none() | st.integers() | st.text(max_size=70) | st.just("call_1"), max_size=20))
-@settings(max_examples=200, deadline=None)
 def test_ids_are_unique_and_plain_whatever_is_given(given_ids):
     calls = calls_of(ToolCall("call_1", "search", {}), ToolCall("call_2", "search", {}))
     made = [calls.add(one, "search", {}).id for one in given_ids]
@@ -94,7 +91,6 @@ def test_ids_are_unique_and_plain_whatever_is_given(given_ids):
 
 
 @given(JSON, JSON)
-@settings(max_examples=200, deadline=None)
 def test_names_and_arguments_are_as_given_or_refused_by_every_tool(name, arguments):
     call = calls_of().add(None, name, arguments)
     assert call.name == name or call.name.startswith("no_such_tool_")

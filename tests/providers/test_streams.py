@@ -4,7 +4,7 @@ import json
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from provider_kit import FULL, PROVIDERS, QUICK, answered, bench, request
@@ -219,7 +219,6 @@ KINDS = st.sampled_from(
 @given(st.lists(st.builds(lambda kind, rest: {**rest, "type": kind}, KINDS | JUNK,
                           st.dictionaries(KEYS, JUNK | st.fixed_dictionaries({"type": KINDS}))),
                 max_size=6))  # fmt: skip
-@settings(max_examples=100, deadline=None)
 def test_no_events_are_more_than_lost_or_unusable(events):
     for fold in FOLDS.values():
         try:
@@ -231,7 +230,6 @@ def test_no_events_are_more_than_lost_or_unusable(events):
 @given(st.binary(max_size=80) | st.lists(st.sampled_from(
     [b"data:", b" {}", b"\n", b"\n\n", b"[DONE]", b"event: x", b"\r\n", b": c", b'{"a":1}']
 )).map(b"".join))  # fmt: skip
-@settings(max_examples=100, deadline=None)
 def test_no_bytes_are_more_than_events_or_unusable(data):
     try:
         assert all(isinstance(event, dict) for event in streams.events(data))

@@ -3,10 +3,11 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from orchestrator.catalog.fields import SEVERITIES
+from orchestrator.catalog.fields import SEVERITIES, Severity
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.review.decision import weight
 from orchestrator.review.merging import Word, finding, merge
@@ -43,8 +44,8 @@ def agent(by: str = "qa", names: str = "", **more: Any) -> Word:
     return Word(by, said, proved=False, names=names)
 
 
-def merged(*words: Word) -> list[Finding]:
-    return [finding(defect, POLICY) for defect in merge(words, POLICY)]
+def merged(*words: Word, policy: VerdictPolicy = POLICY) -> list[Finding]:
+    return [finding(defect, policy) for defect in merge(words, policy)]
 
 
 @pytest.mark.parametrize(
@@ -140,21 +141,54 @@ words = st.builds(
 )
 
 
-@settings(max_examples=60)
-@given(st.lists(words, max_size=6), words)
-def test_no_report_makes_anything_count_for_less_or_vanish(before: list[Word], more: Word) -> None:
-    found = merged(*before, more)
+def weights(*words: Word, policy: VerdictPolicy) -> list[int]:
+    found = merged(*words, policy=policy)
+    return sorted(weight(one.severity, one.confidence, policy) for one in found)
+
+
+# What a graver or an earlier report, unsure as it is, did to what others had agreed on.
+@example(
+    [
+        agent("a", severity="critical", confidence=0.75, start_line=2),
+        agent("b", severity="critical", confidence=0.0),
+    ],
+    agent("a", severity="critical", confidence=0.5, start_line=1),
+    "critical",
+)
+@example(
+    [agent("a", severity="high", confidence=0.7), agent("b", severity="high", confidence=0.7)],
+    agent("c", severity="critical", confidence=0.5),
+    "high",
+)
+# The new report takes one of two that agreed away to its own place, or to that of an analyser.
+@example(
+    [
+        agent("a", severity="critical", confidence=0.7, start_line=3, title="Loses rows"),
+        agent("b", severity="critical", confidence=0.7, cwe=[], title="Loses rows"),
+    ],
+    agent("c", names="another", severity="critical", confidence=0.75, end_line=4, start_line=1),
+    "critical",
+)
+@example([agent("a", severity="critical", confidence=0.7, title="Loses rows"),
+          agent("b", severity="critical", confidence=0.7, cwe=[], title="Loses rows")],
+         tool("ruff", severity="low", title="Runs what it is given"), "critical")  # fmt: skip
+@given(st.lists(words, max_size=6), words, st.sampled_from(["critical", "high", "medium"]))
+def test_no_report_makes_anything_count_for_less_or_vanish(
+    before: list[Word], more: Word, block_at: Severity
+) -> None:
+    policy = replace(POLICY, block_at=block_at)
+    found = merged(*before, more, policy=policy)
     for word in (*before, more):
         said = word.item
-        weighs = weight(said["severity"], said["confidence"], POLICY)
+        weighs = weight(said["severity"], said["confidence"], policy)
         assert any(
             word.by in one.reported_by
-            and weight(one.severity, one.confidence, POLICY) >= weighs
+            and weight(one.severity, one.confidence, policy) >= weighs
             and (one.title == said["title"] or said["title"] in {r.title for r in one.reports})
             for one in found
         )
-    heaviest = max((weight(f.severity, f.confidence, POLICY) for f in merged(*before)), default=0)
-    assert max(weight(f.severity, f.confidence, POLICY) for f in found) >= heaviest
+    after = weights(*before, more, policy=policy)
+    assert after[-1] >= max(weights(*before, policy=policy), default=0)
 
 
 def test_the_rules_of_two_analysers_do_not_contradict_each_other() -> None:
