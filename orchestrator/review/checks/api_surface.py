@@ -8,7 +8,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -175,16 +175,30 @@ class Surface:
                 member.public = name in reexported if member.is_alias else name in bound_once
 
 
+class _Alone(griffe.Extension):
+    """Keeps griffe from looking for the docstring of an assignment.
+
+    It walks all of the block for each, which takes minutes where there are tens of thousands.
+    """
+
+    def on_attribute_node(self, *, node: Any, **_: Any) -> None:
+        if not isinstance(node.parent, (ast.If, ast.ExceptHandler)):  # griffe asks for these
+            node.parent = None
+
+
 def _visit(name: str, source: Source) -> griffe.Module:
     logging.getLogger("griffe").setLevel(logging.CRITICAL)
-    collection, path = griffe.ModulesCollection(), Path(source.path)
+    collection = griffe.ModulesCollection()
+    visit = partial(
+        griffe.visit, name, Path(source.path),
+        extensions=griffe.load_extensions(_Alone), modules_collection=collection,
+    )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            module = griffe.visit(name, path, source.text, modules_collection=collection)
+            module = visit(source.text)
         except SyntaxError:  # it parses by itself
-            text, _ = newer_python.older(source.text)
-            module = griffe.visit(name, path, text, modules_collection=collection)
+            module = visit(newer_python.older(source.text)[0])
     collection[name] = module
     return module
 
