@@ -16,13 +16,8 @@ from msgspec import Struct, field
 from orchestrator.catalog.fields import SEVERITIES
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.review.decision import weight
-from orchestrator.review.verdict import (
-    Cause,
-    Evidence,
-    Finding,
-    Objection,
-    Reported,
-)
+from orchestrator.review.verdict import Cause, Evidence, Finding, Objection, Reported
+from orchestrator.review.waivers import speaking_of
 
 ALIKE = 0.75
 """Share of the shorter title's words that two titles of the same defect have in common."""
@@ -111,8 +106,34 @@ def _voices(agree: Iterable[Word], word: Word) -> set[str]:
     return {one.by for one in grave if one.proved or not (one.names or one.by in shown)}
 
 
+class _Known(Struct):
+    """The defects that an agent can mean: by the fingerprints of their words, and by file."""
+
+    named: dict[str, Defect] = field(default_factory=dict)
+    beside: dict[str, list[Defect]] = field(default_factory=dict)
+
+    def add(self, word: Word, defect: Defect) -> None:
+        """A defect has one more word."""
+        self.named.setdefault(word.item["fingerprint"], defect)
+        if len(defect.words) == 1:
+            self.beside.setdefault(word.item["path"], []).append(defect)
+
+    def meant(self, word: Word) -> Defect | None:
+        """The defect that an agent speaks of, where it is known."""
+        taken_up = self.named.get(word.names)
+        if taken_up is not None and overlap(taken_up.item, word.item):
+            return taken_up
+        beside = self.beside.get(word.item["path"], ())
+        again = self.named.get(word.item["fingerprint"])
+        return again or next((one for one in beside if _same(one.item, word.item)), None)
+
+
 def merge(words: Iterable[Word], policy: VerdictPolicy) -> list[Defect]:
-    """Bring together what means the same defect."""
+    """Bring together what means the same defect.
+
+    What an analyser says comes first, and names it. Reports of agents that a person has waived keep
+    to themselves: under the name of one, the report of another would be waived with it.
+    """
 
     def rank(word: Word) -> tuple[Any, ...]:
         item = word.item
@@ -120,32 +141,25 @@ def merge(words: Iterable[Word], policy: VerdictPolicy) -> list[Defect]:
         return not word.proved, -weighs, *gravity(item), word.by, item["fingerprint"]
 
     defects: list[Defect] = []
-    named: dict[str, Defect] = {}
+    counted, waived = _Known(), _Known()
     proved: dict[tuple[Any, ...], Defect] = {}
-    in_file: dict[str, tuple[_File, list[Defect]]] = {}
-    for word in sorted(words, key=rank):  # what is proved comes first
-        file, beside = in_file.setdefault(word.item["path"], (_File(), []))
-        place = _weakness(word.item)
-        defect = proved.get(place) if word.proved else _meant(word, named, beside)
+    files: dict[str, _File] = {}
+    for word in sorted(words, key=rank):
+        item, place = word.item, _weakness(word.item)
+        file = files.setdefault(item["path"], _File())
+        (file.proved if word.proved else file.claimed).append(word)
+        accepted = speaking_of(policy, item["rule"], item["fingerprint"], item["path"])
+        known = waived if accepted else counted
+        defect = proved.get(place) if word.proved else known.meant(word)
         if defect is None:
             defect = Defect([], file)
             defects.append(defect)
-            beside.append(defect)
         defect.words.append(word)
-        (file.proved if word.proved else file.claimed).append(word)
-        named.setdefault(word.item["fingerprint"], defect)
+        for one in (counted, waived) if word.proved else (known,):
+            one.add(word, defect)
         if word.proved:
             proved[place] = defect
     return defects
-
-
-def _meant(word: Word, named: Mapping[str, Defect], beside: Iterable[Defect]) -> Defect | None:
-    """The defect that an agent speaks of, where it is known."""
-    taken_up = named.get(word.names)
-    if taken_up is not None and overlap(taken_up.item, word.item):
-        return taken_up
-    again = named.get(word.item["fingerprint"])
-    return again or next((one for one in beside if _same(one.item, word.item)), None)
 
 
 def _mean_the_same(one: Word, other: Word) -> bool:

@@ -45,22 +45,29 @@ async def today(policy: VerdictPolicy, journal: Journal) -> str:
     return day
 
 
+def speaking_of(
+    policy: VerdictPolicy, rule: str, fingerprint: str, path: str
+) -> tuple[Waiver, ...]:
+    """The waivers of a finding, whether they still hold or not."""
+    return tuple(
+        waiver
+        for waiver in policy.waivers
+        if (waiver.rule == rule or waiver.fingerprint == fingerprint)
+        and any(matches(path, pattern) for pattern in waiver.paths)
+    )
+
+
 def waived(findings: Iterable[Finding], policy: VerdictPolicy, day: str) -> tuple[Finding, ...]:
     """The findings, those that a waiver speaks of marked with its reason."""
-    return tuple(_waived(finding, policy.waivers, day) for finding in findings)
+    return tuple(_waived(finding, policy, day) for finding in findings)
 
 
-def _waived(finding: Finding, waivers: Iterable[Waiver], day: str) -> Finding:
-    spoken_of = [
-        waiver
-        for waiver in waivers
-        if (waiver.rule == finding.rule or waiver.fingerprint == finding.fingerprint)
-        and any(matches(finding.path, pattern) for pattern in waiver.paths)
-    ]
-    for waiver in spoken_of:
+def _waived(finding: Finding, policy: VerdictPolicy, day: str) -> Finding:
+    waivers = speaking_of(policy, finding.rule, finding.fingerprint, finding.path)
+    for waiver in waivers:
         if waiver.until is None or day <= waiver.until.isoformat():
             return replace(finding, state="waived", waiver=waiver.why)
-    if spoken_of:
-        ended = f"its waiver held until {spoken_of[0].until} ({spoken_of[0].why})"
+    if waivers:
+        ended = f"its waiver held until {waivers[0].until} ({waivers[0].why})"
         return replace(finding, waiver=ended)
     return finding

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from orchestrator.catalog.fields import SEVERITIES, Severity
-from orchestrator.catalog.verdict_policy import VerdictPolicy
+from orchestrator.catalog.verdict_policy import VerdictPolicy, Waiver
 from orchestrator.review.decision import weight
 from orchestrator.review.merging import Word, finding, merge
 from orchestrator.review.verdict import Finding
+from orchestrator.review.waivers import waived
 
 POLICY = VerdictPolicy(
     block_at="critical",
@@ -189,6 +190,38 @@ def test_no_report_makes_anything_count_for_less_or_vanish(
         )
     after = weights(*before, more, policy=policy)
     assert after[-1] >= max(weights(*before, policy=policy), default=0)
+
+
+waivable = st.builds(
+    lambda by, rule, **more: agent(by, rule=rule or f"{by}.reported", **more),
+    st.sampled_from(["a", "b", "c"]),
+    st.sampled_from(["qa.complexity", ""]),
+    severity=st.sampled_from(["critical", "low"]),
+    confidence=st.sampled_from([0.5, 0.7, 0.9]),
+    cwe=st.sampled_from([[78], [89], []]),
+    title=st.sampled_from(["Loses rows", "Runs what it is given", "Loses all rows"]),
+)
+
+
+@example(
+    [agent("a", severity="critical", confidence=0.9)],
+    agent("b", rule="qa.complexity", severity="critical", confidence=1.0),
+)
+@example([agent("a", rule="qa.complexity", severity="critical", confidence=0.9),
+          agent("b", severity="low", title="Loses rows")],
+         agent("c", severity="critical", confidence=0.5, cwe=[89], title="Loses rows"))  # fmt: skip
+@given(st.lists(waivable, max_size=6), waivable)
+def test_no_agent_brings_a_report_of_another_under_its_own_waiver(
+    before: list[Word], more: Word
+) -> None:
+    policy = replace(POLICY, waivers=(Waiver(rule="qa.complexity", why="generated"),))
+
+    def heaviest(*words: Word) -> int:
+        found = waived(merged(*words, policy=policy), policy, "")
+        weighs = (weight(f.severity, f.confidence, policy) for f in found if f.state == "open")
+        return max(weighs, default=0)
+
+    assert heaviest(*before, more) >= heaviest(*before)
 
 
 def test_the_rules_of_two_analysers_do_not_contradict_each_other() -> None:
