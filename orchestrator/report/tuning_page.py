@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from orchestrator.report import tuning_charts as charts
 from orchestrator.report.safe import visible
-from orchestrator.report.tuning_text import flips_heading, more_labels, signed
+from orchestrator.report.tuning_text import flips_heading, label_counts, more_labels, signed
 from orchestrator.tuning.flips import Flip
 from orchestrator.tuning.intervals import Compared, number
 from orchestrator.tuning.tune import Outcome, Table
@@ -75,10 +75,7 @@ def _verdict(outcome: Outcome) -> str:
 
 def _labels(outcome: Outcome) -> str:
     a = outcome.advice
-    facts = (
-        f"{a.items:,} items, {a.labels:,} labels, {a.groups:,} groups, {a.raters:,} raters, "
-        f"{a.accepted:g} accepted."
-    )
+    facts = f"{', '.join(label_counts(a))}."
     human = ""
     if a.human.twice and a.human.kappa and a.human.alpha:
         human = (
@@ -107,7 +104,12 @@ def _fitted(outcome: Outcome, compared: Compared) -> Iterable[str]:
         "Weights", "share of the total: present (grey), fitted with refits", charts.weights(outcome)
     )
     sign = -1.0 if outcome.plan.aim.by_cost else 1.0
-    yield figure("Learning curve", more_labels(outcome), charts.learning(outcome.curve, sign))
+    note = (
+        f"{'cost' if sign < 0 else 'kappa'} held out, by labels; grey: where the worst 5% begin. "
+    )
+    yield figure(
+        "Learning curve", note + more_labels(outcome), charts.learning(outcome.curve, sign)
+    )
     yield "</div>"
     if outcome.tables:
         yield "<h2>Confusion</h2>" + _confusion(outcome.tables)

@@ -72,18 +72,17 @@ def _or(value: Interval | None) -> str:
     return "n/a" if value is None else value.shown()
 
 
+def label_counts(advice: Advice) -> tuple[str, ...]:
+    """What the labels are, counted."""
+    counts = {
+        "item": advice.items, "label": advice.labels, "group": advice.groups, "rater": advice.raters
+    }  # fmt: skip
+    return *(plural(count, noun) for noun, count in counts.items()), f"{advice.accepted:g} accepted"
+
+
 def _labels(page: Page, advice: Advice) -> list[str]:
     lines = [page.heading("Labels")]
-    lines += page.facts(
-        (
-            plural(advice.items, "item"),
-            plural(advice.labels, "label"),
-            plural(advice.groups, "group"),
-            plural(advice.raters, "rater"),
-            f"{advice.accepted:g} accepted",
-        ),
-        first="  ",
-    )
+    lines += page.facts(label_counts(advice), first="  ")
     lines += _ceiling(page, advice.human)
     for note in advice.notes:
         lines += page.wrap(visible(note), first="  - ")
