@@ -128,6 +128,21 @@ def started(repo: Repo, *before: str) -> subprocess.Popen[bytes]:
     raise AssertionError("the review never came to its specialists")
 
 
+def interrupted(repo: Repo, sent: signal.Signals, *before: str) -> tuple[int, bytes]:
+    """The group and the last words of a review that a signal ended.
+
+    One that was done before the signal came is tried again: this process may have had to wait.
+    """
+    for _ in range(5):
+        process = started(repo, *before)
+        process.send_signal(sent)
+        _, err = process.communicate(timeout=30)
+        if process.returncode == 130:
+            break
+    assert process.returncode == 130
+    return process.pid, err
+
+
 def nobody_left(session: int) -> bool:
     """Whether no process of a session runs any more; waits a moment for the last to go."""
     for _ in range(50):
@@ -145,22 +160,16 @@ def test_an_interrupt_ends_everything_and_the_run_can_be_resumed(
     repo: Repo, sent: signal.Signals
 ) -> None:
     whole = json.loads(diffcourt("review", "--json", "-", "--quiet", cwd=repo.path).stdout)
-    process = started(repo)
-    process.send_signal(sent)
-    _, err = process.communicate(timeout=30)
-    assert process.returncode == 130
+    group, err = interrupted(repo, sent)
     assert b"diffcourt resume" in err
     assert b"Traceback" not in err
-    assert nobody_left(process.pid)
+    assert nobody_left(group)
     resumed = diffcourt("resume", "latest", "--json", "-", "--quiet", cwd=repo.path)
     assert json.loads(resumed.stdout)["digest"] == whole["digest"]
 
 
 def test_what_a_script_runs_in_the_background_can_be_ended_too(repo: Repo) -> None:
-    process = started(repo, "sh", "-c", 'trap "" INT; exec "$@"', "sh")
-    process.terminate()
-    _, err = process.communicate(timeout=30)
-    assert process.returncode == 130
+    _, err = interrupted(repo, signal.SIGTERM, "sh", "-c", 'trap "" INT; exec "$@"', "sh")
     assert b"diffcourt resume" in err
 
 

@@ -138,7 +138,7 @@ async def test_one_that_fails_or_hangs_or_breaks_is_a_result_and_the_others_go_o
 
     async with open_memory_journal() as journal:
         harness = make_harness(journal, Uneven(lambda request, turn: GOOD))
-        work = tasks(4, bounds=Bounds(turns=3, seconds=0.2))
+        work = tasks(4, bounds=Bounds(turns=3, seconds=1))
         results = await run_team(work, harness, account(), concurrency=4)
     assert [result.status for result in results] == ["failed", "timeout", "failed", "ok"]
     assert "ZeroDivisionError" in results[2].detail

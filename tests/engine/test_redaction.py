@@ -88,6 +88,6 @@ def test_surrogates_pass() -> None:
 
 @pytest.mark.parametrize("text", ["\\" * 200_000, "&#0" * 70_000, "%4" * 100_000, "0x" * 100_000])
 def test_no_text_takes_long(text: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     Redactor([SECRET])(text)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2

@@ -194,7 +194,7 @@ def test_every_guard_of_the_config_is_registered() -> None:
 @pytest.mark.parametrize("text", ["<a " * 5000, "[a](" * 5000, "ignore " * 5000, "1 " * 10_000,
                                   "tests " * 3000, "+1 " * 3000, "![" * 10_000, "\n" * 50_000])  # fmt: skip
 def test_no_text_takes_long(every, text: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     for guard in every.values():
         guard.look(text)
-    assert time.perf_counter() - start < 6
+    assert time.process_time() - start < 6

@@ -129,8 +129,8 @@ async def test_a_response_that_failed_is_tried_again_where_that_may_help(code, t
 
 async def test_a_stream_may_take_long_but_not_be_silent():
     name = "anthropic"
-    policy = replace(QUICK, timeout=0.3)
-    slow, silent = Trickle(150, 0.08, says("done")), Trickle(200, 1, says("late"))
+    policy = replace(QUICK, timeout=1.0, deadline=60)
+    slow, silent = Trickle(60, 0.08, says("done")), Trickle(200, 3, says("late"))
     async with bench(name, [slow], can=STREAMED, policy=policy) as used:
         started = anyio.current_time()
         await used.model.respond(request(name))

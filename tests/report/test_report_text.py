@@ -161,9 +161,9 @@ def test_colour_changes_nothing_but_colour() -> None:
 def test_ten_thousand_findings_are_capped_worst_first_and_quick() -> None:
     many = [finding(n, severity="low", path=f"src/f{n}.py") for n in range(1, 10_000)]
     many.append(finding(10_000, severity="critical", path="last.py"))
-    started = time.perf_counter()
+    started = time.process_time()
     text = render(verdict(verdict="block", findings=tuple(many)))
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
     assert text.index("last.py:42") < text.index("src/f1.py:42")
     assert "and 9,950 more in the JSON (9,950 low)" in text
     assert "1 critical, 9,999 low" in text.splitlines()[0]

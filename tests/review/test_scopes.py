@@ -48,6 +48,6 @@ def test_what_is_not_there_has_none(tmp_path: Path) -> None:
 
 def test_many_questions_about_many_scopes_take_no_longer_than_reading_them(tmp_path: Path) -> None:
     text = "def f():\n pass\n" * 3000
-    start = time.monotonic()
+    start = time.process_time()
     assert set(_told(tmp_path, "a.py", text, list(range(1, 6001)))) == {"f"}
-    assert time.monotonic() - start < 2
+    assert time.process_time() - start < 2

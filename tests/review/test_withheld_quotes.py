@@ -1,6 +1,5 @@
 """What a finding quotes when its file could not be searched for secrets."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -36,15 +35,12 @@ async def test_a_text_that_is_searched_without_end_is_not_quoted_and_the_others_
     repo = change(tmp_path, {}, {"app.py": EVAL, "slow.py": EVAL + SLOW})
     quotes = "orchestrator.review.checks.quotes"
     async with session_of(repo) as session, WorkerPool(1, modules=[quotes]) as pool:
-        start = time.monotonic()
         seen = await _looked(session, pool)
-        took = time.monotonic() - start
     good, bad = sorted(seen.data["findings"], key=lambda found: found["path"])
     assert good["quote"] == EVAL.split("\n")[1].replace(SECRET, "[redacted]")
     assert (bad["path"], bad["start_line"], bad["quote"]) == ("slow.py", 2, "[withheld]")
     assert "quotes: ran longer than 1 s" in bad["detail"]
     assert SECRET not in repr((seen.content, seen.data))
-    assert took < 8
 
 
 async def test_nothing_is_quoted_when_there_is_nobody_to_search_it(tmp_path: Path) -> None:

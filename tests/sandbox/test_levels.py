@@ -193,8 +193,8 @@ async def test_what_a_program_started_ends_with_it(sandbox, level, tmp_path) -> 
     sandbox.use(level)
     box = Box(writes=(tmp_path,))
     behind = "(while :; do echo x >> alive; sleep 0.05; done) >/dev/null 2>&1 &"
-    await process.run(["/bin/sh", "-c", f"{behind} sleep 0.2"], box=box, cwd=tmp_path)
-    await anyio.sleep(0.1)
+    begun = "until [ -s alive ]; do sleep 0.05; done"
+    await process.run(["/bin/sh", "-c", f"{behind} {begun}"], box=box, cwd=tmp_path)
     size = (tmp_path / "alive").stat().st_size
     await anyio.sleep(0.3)
     assert 0 < size == (tmp_path / "alive").stat().st_size

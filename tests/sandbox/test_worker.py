@@ -327,7 +327,10 @@ async def test_a_worker_that_died_while_idle_is_replaced(pool) -> None:
         pid = await workers.call("rogue:pid", {}, seconds=20)
         os.kill(pid, signal.SIGKILL)
         assert await gone(pid)
-        await anyio.sleep(0.1)
+        (place,) = workers._places
+        with anyio.fail_after(20):
+            while not place._has_news():  # who keeps it has seen that it is dead
+                await anyio.sleep(0.01)
         assert await workers.call("rogue:pid", {}, seconds=20) != pid
 
 

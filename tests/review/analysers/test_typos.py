@@ -95,8 +95,8 @@ async def test_program_that_fails_is_an_error(
 
 
 def test_a_line_of_half_a_megabyte_is_no_sentence() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     said = Typos({"misspelling"}).prepare("a.md", b"You will recieve it.\n" + b"<script " * 60_000)
-    assert time.perf_counter() - started < 5  # it took a minute and more, in which nothing else ran
+    assert time.process_time() - started < 5  # it took a minute and more, in which nothing else ran
     assert said is not None
     assert said.startswith(b"You will recieve it.\n")

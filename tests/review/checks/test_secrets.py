@@ -554,9 +554,9 @@ def test_a_file_that_is_not_there_or_too_large_is_a_gap(bench) -> None:
 )  # fmt: skip
 @pytest.mark.parametrize("path", ["a.py", "dump.sql", ".env"])
 def test_hostile_lines_take_linear_time(bench, path, begins, piece) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     bench.run(secrets.run, {path: begins + piece * (150_000 // len(piece))})
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
 
 
 def test_few_false_alarms_in_the_standard_library(bench) -> None:
