@@ -144,8 +144,8 @@ def interrupted(repo: Repo, sent: signal.Signals, *before: str) -> tuple[int, by
 
 
 def nobody_left(session: int) -> bool:
-    """Whether no process of a session runs any more; waits a moment for the last to go."""
-    for _ in range(50):
+    """Whether no process of a session runs any more; waits for the last to go."""
+    for _ in range(200):
         found = subprocess.run(
             ["ps", "-o", "pid=", "-s", str(session)], capture_output=True, check=False
         )

@@ -69,7 +69,7 @@ async def test_who_is_to_write_and_is_cancelled_keeps_nobody_waiting() -> None:
     store, done = Gated(), list[str]()
     await store.create(RUN, 0.0, {})
     async with open_journal(RUN, store, SystemClock(), holder="a test") as journal:
-        with anyio.fail_after(5):
+        with anyio.fail_after(30):
             async with anyio.create_task_group() as group:
                 group.start_soon(durable, journal, "first", done)
                 await settle()

@@ -46,7 +46,7 @@ MODELS = {
     "openai-compatible": "local-model",
 }
 NONCE = "n0nce"
-QUICK = CallPolicy(attempts=3, timeout=2.0, deadline=4.0, first_wait=0.01, longest_wait=0.02)
+QUICK = CallPolicy(attempts=3, timeout=20.0, deadline=40.0, first_wait=0.01, longest_wait=0.02)
 FULL = Capabilities()
 
 SEARCH = ToolSpec(

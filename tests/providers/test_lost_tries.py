@@ -3,8 +3,7 @@
 import json
 
 import pytest
-from msgspec.structs import replace
-from provider_kit import PROVIDERS, QUICK, Search, bench, open_run, work
+from provider_kit import PROVIDERS, Search, bench, open_run, work
 
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import SystemClock
@@ -18,7 +17,6 @@ pytestmark = pytest.mark.anyio
 USED = Usage(1000, 100)
 DONE = says(json.dumps({"summary": "", "score": 1, "places": []}), usage=USED)
 LOST = Cut(20, DONE)
-CALM = replace(QUICK, timeout=30.0, deadline=60.0)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +33,7 @@ CALM = replace(QUICK, timeout=30.0, deadline=60.0)
 async def test_it_is_booked_at_its_worst(name, lines, lost, status):
     store = MemoryStore(SystemClock())
     await store.create("run1", 0.0, {})
-    async with bench(name, lines, policy=CALM) as used:
+    async with bench(name, lines) as used:
         requests = []
         worst_of = used.model.worst_case
         used.model.worst_case = lambda asked: requests.append(asked) or worst_of(asked)
@@ -56,7 +54,7 @@ async def test_it_is_booked_at_its_worst(name, lines, lost, status):
 
 @pytest.mark.parametrize("name", PROVIDERS[:2])
 async def test_a_try_that_cannot_be_paid_for_beside_a_lost_one_is_not_made(name):
-    async with bench(name, [LOST, DONE, DONE], policy=CALM) as used:
+    async with bench(name, [LOST, DONE, DONE]) as used:
         async with open_run() as journal:
             await work(used, journal, Search(), usd=1)
             whole = journal.unseen().usd

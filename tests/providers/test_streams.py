@@ -22,7 +22,6 @@ pytestmark = pytest.mark.anyio
 PLAIN = replace(FULL, streams=False, returns_reasoning=True)
 STREAMED = replace(PLAIN, streams=True)
 EVENTS = "text/event-stream"
-CALM = replace(QUICK, timeout=30.0, deadline=60.0)
 """On a machine that is busy a try takes a second or two."""
 FOLDS = {
     "anthropic": streams.message,
@@ -41,7 +40,7 @@ async def both(name: str, *lines: Response) -> list[Response]:
     """The first answer, in one piece and streamed; the others follow on the calls in it."""
     answers = []
     for can in (PLAIN, STREAMED):
-        async with bench(name, lines, can=can, policy=CALM) as used:
+        async with bench(name, lines, can=can) as used:
             first = await used.model.respond(request(name))
             for _ in lines[1:]:
                 # Reasoning is signed: the server takes it back only unmodified.
@@ -87,7 +86,7 @@ async def test_every_end_is_the_same(name, stop):
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_a_stream_that_is_cut_is_lost_wherever_that_is(name):
     for after in (0, 40, 400, 1200):
-        async with bench(name, [Cut(after, LINE), says("done")], can=STREAMED, policy=CALM) as used:
+        async with bench(name, [Cut(after, LINE), says("done")], can=STREAMED) as used:
             answer = await used.model.respond(request(name))
             used.server.finish()
         assert answer.blocks[-1] == Text("done")
@@ -105,7 +104,7 @@ BROKEN = {
 async def test_a_stream_that_stops_or_says_that_it_failed_is_lost(name):
     failed = b": ping\r\n\r\ndata: " + json.dumps(BROKEN[name]).encode() + b"\r\n\r\n"
     lines = [Raw(b"", EVENTS), Raw(failed, EVENTS), says("done")]
-    async with bench(name, lines, can=STREAMED, policy=CALM) as used:
+    async with bench(name, lines, can=STREAMED) as used:
         answer = await used.model.respond(request(name))
         used.server.finish()
     assert answer.blocks[-1] == Text("done")
@@ -118,7 +117,7 @@ async def test_a_stream_that_stops_or_says_that_it_failed_is_lost(name):
 async def test_a_response_that_failed_is_tried_again_where_that_may_help(code, tries):
     failed = {"status": "failed", "error": {"code": code, "message": "no"}, "output": []}
     lines = [Raw(told({"type": "response.failed", "response": failed}), EVENTS), says("done")]
-    async with bench("openai", lines[:tries], can=STREAMED, policy=CALM) as used:
+    async with bench("openai", lines[:tries], can=STREAMED) as used:
         if tries == 1:
             with pytest.raises(ModelError, match="error 'invalid_prompt'"):
                 await used.model.respond(request("openai"))
@@ -129,7 +128,7 @@ async def test_a_response_that_failed_is_tried_again_where_that_may_help(code, t
 
 async def test_a_stream_may_take_long_but_not_be_silent():
     name = "anthropic"
-    policy = replace(QUICK, timeout=1.0, deadline=60)
+    policy = replace(QUICK, timeout=1.0)
     slow, silent = Trickle(60, 0.08, says("done")), Trickle(200, 3, says("late"))
     async with bench(name, [slow], can=STREAMED, policy=policy) as used:
         started = anyio.current_time()
