@@ -1,0 +1,45 @@
+"""Whatever a change, a tool or a model wrote: a report is lines that print, and orders nobody."""
+
+import io
+
+from hypothesis import given
+from hypothesis import strategies as st
+from test_runner_orders import obeyed
+from verdict_samples import finding, verdict
+
+from orchestrator.cli.output import emit
+from orchestrator.report.text import render
+from orchestrator.review.verdict import Evidence, Rejected, Skipped
+
+PIECES = [
+    "::", "##", "[", "##vso[", "##TeamCity[", "#", "\n", "\r\n", "\r", "\x0b", "\x1b[2J", "\x1b]8;;",
+    "\x85", "\u2028", "\u202e", "\u200b", "\u3000", "\udc9b", "\udc80", "\t", " ", "a", "é", "\0", "🙂", "漢字",
+]  # fmt: skip
+hostile = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
+
+
+@given(st.tuples(*[hostile] * 8), st.integers(40, 100))
+def test_a_report_prints_and_gives_no_orders(texts: tuple[str, ...], width: int) -> None:
+    path, title, detail, quote, fix, reason, summary, name = texts
+    said = finding(
+        path=path,
+        title=title,
+        detail=detail,
+        rule=name,
+        fix_suggestion=fix,
+        reported_by=(name,),
+        evidence=Evidence(quote=quote, tool_calls=()),
+    )
+    document = verdict(
+        findings=(said,),
+        rejected=(Rejected(finding=said, reason=reason, cause="unverified"),),
+        skipped=(Skipped(path=path, tool=name, why=reason, gap=True),),
+        lead_summary=summary,
+        run_id=name,
+    )
+    stream = io.StringIO()
+    emit(render(document, width=width), stream)
+    printed = stream.getvalue()
+    assert all(line.isprintable() for line in printed.split("\n"))
+    assert obeyed(printed) == []
+    assert printed.encode("utf-8")
