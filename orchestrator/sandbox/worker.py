@@ -118,6 +118,9 @@ class _Place:
 class WorkerPool:
     """At most ``size`` worker processes, started when first needed and kept until the pool closes.
 
+    One that is started ahead outlives its block: it can be entered again, in another event loop,
+    and serves with other workers then.
+
     Args:
         size: how many checks run at once.
         home: the folder workers import checks from, the package's parent.
@@ -142,25 +145,32 @@ class WorkerPool:
         self._nursery: Nursery | None = None
         self._idle: list[_Place] = []
         self._places: list[_Place] = []
-        self._open = False
+        self._open = self._stays = self._served = False
 
     def start(self) -> None:
-        """Start now, ahead of the first call and of the event loop.
+        """Start now, ahead of the first call and of the event loop; ``close`` ends it.
 
         A failure shows at the call. Where there are no rooms after all, it starts again then.
         """
+        self._stays = True
         with suppress(SandboxError):
             self._nursery = self._nursery or Nursery(
                 self._size, self._home, self._modules, self._reads, SANDBOX.expected
             )
 
     def close(self) -> None:
-        """End what ``start`` started, where the pool was never entered."""
+        """End the processes."""
+        self._stays = False
+        self._end()
+
+    def _end(self) -> None:
         if self._nursery:
             self._nursery.close()
-            self._nursery = None
+        self._nursery, self._served = None, False
 
     async def __aenter__(self) -> Self:
+        # Anew: they belong to an event loop.
+        self._turns, self._starting = anyio.Semaphore(self._size), anyio.Lock()
         self._open = True
         return self
 
@@ -171,7 +181,9 @@ class WorkerPool:
         trace: TracebackType | None,
     ) -> None:
         self._open = False
-        await self._discard()
+        await self._leave()
+        if not self._stays:
+            self._end()
 
     async def call(self, function: str, job: dict[str, Any], *, seconds: float) -> Any:
         """Run ``function`` on ``job`` in a worker and return what it returned.
@@ -225,20 +237,23 @@ class WorkerPool:
             if not self._open:
                 raise SandboxError("the workers are closed")
             if self._nursery is None or not self._nursery.alive:
-                await self._discard()
+                await self._leave()
+                self._end()
                 self._nursery = Nursery(
                     self._size, self._home, self._modules, self._reads, SANDBOX.level
                 )
             if not self._places:
                 self._places = [
-                    _Place(number, self._nursery, await UNIXSocketStream.from_socket(end))
+                    _Place(number, self._nursery, await UNIXSocketStream.from_socket(end.dup()))
                     for number, end in enumerate(self._nursery.ends)
                 ]
                 self._idle = self._places[::-1]
+                for place in self._places if self._served else ():
+                    place.replace()
+                self._served = True
             return self._idle.pop()
 
-    async def _discard(self) -> None:
+    async def _leave(self) -> None:
         places, self._places, self._idle = self._places, [], []
         for place in places:
             await place.close()
-        self.close()

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from orchestrator.app.mcp import open_tools
 from orchestrator.app.policy import sources
-from orchestrator.app.pool import new_pool
 from orchestrator.catalog.settings import Settings
 from orchestrator.cli.main import main
 from orchestrator.engine import machine
@@ -31,7 +30,7 @@ from orchestrator.review.verdict import Verdict
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.testing.scripted import ScriptedModel, calls, says
 from tests.mcp.mcp_kit import received, rogue
-from tests.review.review_kit import Repo
+from tests.review.review_kit import Repo, workers
 
 AGENT = (data_root() / "agents/generalist.md").read_text()
 REPORT = json.dumps({"summary": "Looked.", "findings": [], "checked": [], "gaps": []})
@@ -72,7 +71,7 @@ async def review(
             serve=lambda settings, layers: nullcontext(Serving(model)),
             environment="local",
             observer=ignore,
-            pool=new_pool(),
+            pool=workers(),
             more_tools=partial(open_tools, repo=repo.path, environment={"DIFFCOURT_MCP": allowed}),
         )
         async with opening.pool, open_case(found, journal, opening) as case:

@@ -1,9 +1,10 @@
 """Real repositories in a temporary folder, and cases opened over them."""
 
+import atexit
 import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Literal
 
@@ -28,6 +29,8 @@ from orchestrator.review.opening import Opening, Serving, open_case
 from orchestrator.review.rules import load_rules
 from orchestrator.review.session import Session, open_session
 from orchestrator.review.verdict import Verdict
+from orchestrator.sandbox import bubblewrap
+from orchestrator.sandbox.worker import WorkerPool
 from orchestrator.stores.memory import MemoryStore
 
 GIT = ("git", "-c", "user.name=test", "-c", "user.email=test@example.invalid")
@@ -80,6 +83,19 @@ def options(repo: Path | None, **said: object) -> ReviewOptions:
     return ReviewOptions(**given)  # type: ignore[arg-type]
 
 
+@cache
+def _kept() -> WorkerPool:
+    pool = new_pool()
+    pool.start()
+    atexit.register(pool.close)
+    return pool
+
+
+def workers() -> WorkerPool:
+    """What runs checks: started once for all reviews without rooms, for it takes as long as they."""
+    return new_pool() if bubblewrap.find() else _kept()
+
+
 def unchanged(settings: Settings) -> Settings:
     return settings
 
@@ -112,7 +128,7 @@ async def review(
             environment=environment,
             tier=tier,
             observer=observer,
-            pool=new_pool(),
+            pool=workers(),
         )
         async with opening.pool, open_case(found, journal, opening) as case:
             await machine.run(FLOW, case, journal, observer)
@@ -133,4 +149,14 @@ def bounded(settings: Settings, **bounds: float) -> Settings:
     return replace(settings, bounds=replace(settings.bounds, **bounds))
 
 
-__all__ = ["Repo", "bounded", "change", "options", "partial", "review", "session_of", "unchanged"]
+__all__ = [
+    "Repo",
+    "bounded",
+    "change",
+    "options",
+    "partial",
+    "review",
+    "session_of",
+    "unchanged",
+    "workers",
+]

@@ -305,6 +305,29 @@ async def test_a_worker_that_could_read_the_canary_serves_nobody(pool, home, mon
                 await workers.call("rogue:pid", {}, seconds=20)
 
 
+def test_what_was_started_ahead_serves_one_loop_after_the_other(pool) -> None:
+    workers, pids = pool(), []
+
+    async def visit() -> None:
+        async with workers:
+            pids.append(await workers.call("rogue:pid", {}, seconds=20))
+            with pytest.raises(SandboxError, match="longer than"):
+                await workers.call("rogue:sleep", {"for": 60}, seconds=0.1)
+            pids.append(await workers.call("rogue:pid", {}, seconds=20))
+            with anyio.move_on_after(0.1):
+                await workers.call("rogue:sleep", {"for": 60}, seconds=60)
+
+    workers.start()
+    for backend in ("asyncio", "trio", "asyncio"):
+        anyio.run(visit, backend=backend)
+    assert len({*pids}) == 6
+    workers.close()
+    end = time.monotonic() + 30
+    while any(map(running, pids)) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert not any(map(running, pids))
+
+
 async def test_nothing_is_left_when_the_pool_closes(pool) -> None:
     async with pool(2) as workers:
         pid = await workers.call("rogue:pid", {}, seconds=20)
@@ -366,6 +389,7 @@ async def test_workers_can_be_started_ahead_and_share_what_was_imported(pool, ho
         assert len(importers) == 1
         assert await workers.call("rogue:pid", {}, seconds=20) not in importers
         (nursery,) = importers
+    ahead.close()
     assert await gone(nursery)
 
 

@@ -68,13 +68,15 @@ def shim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Non
 
 
 @pytest.fixture
-def pool(tmp_path: Path) -> WorkerPool:
+def pool(tmp_path: Path) -> Iterator[WorkerPool]:
     home = tmp_path / "home"
     home.mkdir()
     (home / "rogue.py").write_text(CHECKS)
     (home / "file").write_text("mine")
     (tmp_path / "secret").write_text("secret")
-    return WorkerPool(1, home=home, prefix="rogue", reads=[home])
+    made = WorkerPool(1, home=home, prefix="rogue", reads=[home])
+    yield made
+    made.close()
 
 
 async def looked(workers: WorkerPool, tmp_path: Path) -> dict[str, object]:
@@ -98,6 +100,7 @@ async def test_a_check_sees_what_it_was_given_and_not_even_that_more_exists(
         with pytest.raises(SandboxError, match="ended by signal 9"):
             await workers.call("rogue:end", {}, seconds=20)
         assert (await looked(workers, tmp_path))["number"] != seen["number"]
+    pool.close()
     left = await anyio.run_process(["pgrep", "-f", str(tmp_path)], check=False)
     assert left.stdout == b""
 
