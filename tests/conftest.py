@@ -13,7 +13,7 @@ from orchestrator.sandbox import bubblewrap
 # is not left to chance. New ones are looked for by `make properties`.
 settings.register_profile(
     "suite",
-    max_examples=50,
+    max_examples=200,
     derandomize=True,
     deadline=None,
     database=None,

@@ -103,13 +103,9 @@ def _fitted(outcome: Outcome, compared: Compared) -> Iterable[str]:
     yield figure(
         "Weights", "share of the total: present (grey), fitted with refits", charts.weights(outcome)
     )
-    sign = -1.0 if outcome.plan.aim.by_cost else 1.0
-    note = (
-        f"{'cost' if sign < 0 else 'kappa'} held out, by labels; grey: where the worst 5% begin. "
-    )
-    yield figure(
-        "Learning curve", note + more_labels(outcome), charts.learning(outcome.curve, sign)
-    )
+    value, sign = ("cost", -1.0) if outcome.plan.aim.by_cost else ("kappa", 1.0)
+    note = f"{value} held out, by labels; grey: where the worst 5% begin. {more_labels(outcome)}"
+    yield figure("Learning curve", note, charts.learning(outcome.curve, sign))
     yield "</div>"
     if outcome.tables:
         yield "<h2>Confusion</h2>" + _confusion(outcome.tables)

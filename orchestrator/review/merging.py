@@ -89,8 +89,11 @@ class Defect(Struct):
         Agreement is between two words, wherever each of them is told in the end: a report that
         changes what is told together takes none away.
         """
-        proved = [one for one in self.words if one.proved] if word.proved else self.file.proved
-        agree = [word, *(one for one in (*proved, *self.file.claimed) if _mean_the_same(one, word))]
+        if word.proved:
+            agree, others = [one for one in self.words if one.proved], self.file.claimed
+        else:
+            agree, others = [word], [*self.file.proved, *self.file.claimed]
+        agree += [one for one in others if _mean_the_same(one, word)]
         doubt: float = (1 - word.item["confidence"]) / 2 ** max(len(_voices(agree, word)) - 1, 0)
         return round(1 - doubt, 4)
 
@@ -145,27 +148,27 @@ def merge(words: Iterable[Word], policy: VerdictPolicy) -> list[Defect]:
     proved: dict[tuple[Any, ...], Defect] = {}
     files: dict[str, _File] = {}
     for word in sorted(words, key=rank):
-        item, place = word.item, _weakness(word.item)
+        item = word.item
         file = files.setdefault(item["path"], _File())
-        (file.proved if word.proved else file.claimed).append(word)
-        accepted = speaking_of(policy, item["rule"], item["fingerprint"], item["path"])
-        known = waived if accepted else counted
-        defect = proved.get(place) if word.proved else known.meant(word)
-        if defect is None:
-            defect = Defect([], file)
+        if word.proved:
+            file.proved.append(word)
+            known = [counted, waived]
+            defect = proved.setdefault(_weakness(item), Defect([], file))
+        else:
+            file.claimed.append(word)
+            accepted = speaking_of(policy, item["rule"], item["fingerprint"], item["path"])
+            known = [waived if accepted else counted]
+            defect = known[0].meant(word) or Defect([], file)
+        if not defect.words:
             defects.append(defect)
         defect.words.append(word)
-        for one in (counted, waived) if word.proved else (known,):
+        for one in known:
             one.add(word, defect)
-        if word.proved:
-            proved[place] = defect
     return defects
 
 
 def _mean_the_same(one: Word, other: Word) -> bool:
-    """Whether two words, one of them an agent's or both of one defect, mean the same."""
-    if one.proved and other.proved:
-        return _weakness(one.item) == _weakness(other.item)
+    """Whether two words, one of them or both an agent's, mean the same."""
     first, second = one.item, other.item
     if first["fingerprint"] == second["fingerprint"]:
         return True

@@ -47,6 +47,7 @@ MODELS = {
 }
 NONCE = "n0nce"
 QUICK = CallPolicy(attempts=3, timeout=20.0, deadline=40.0, first_wait=0.01, longest_wait=0.02)
+"""Quick to try again. On a machine that is busy a try itself may take seconds."""
 FULL = Capabilities()
 
 SEARCH = ToolSpec(

@@ -280,8 +280,12 @@ async def test_agents_share_the_breaker_and_its_changes_are_told():
 
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_a_cancelled_call_leaves_the_model_usable(name):
-    async with bench(name, [Slow(5, says("done")), says("done")]) as used:
-        with anyio.move_on_after(0.2):
-            await used.model.respond(request(name))
+    async with bench(name, [Slow(5, says("late")), says("done")]) as used:
+        (lines,) = used.server._script._lines.values()
+        async with anyio.create_task_group() as group:
+            group.start_soon(used.model.respond, request(name))
+            while len(lines) == 2:  # the server has not been asked yet
+                await anyio.sleep(0.01)
+            group.cancel_scope.cancel()
         answer = await used.model.respond(request(name))
     assert answer.blocks[0].text == "done"

@@ -22,7 +22,6 @@ pytestmark = pytest.mark.anyio
 PLAIN = replace(FULL, streams=False, returns_reasoning=True)
 STREAMED = replace(PLAIN, streams=True)
 EVENTS = "text/event-stream"
-"""On a machine that is busy a try takes a second or two."""
 FOLDS = {
     "anthropic": streams.message,
     "openai": streams.response,

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import anyio
 import pytest
 
 from orchestrator.engine.ports import CallContext
@@ -35,7 +36,8 @@ async def test_a_text_that_is_searched_without_end_is_not_quoted_and_the_others_
     repo = change(tmp_path, {}, {"app.py": EVAL, "slow.py": EVAL + SLOW})
     quotes = "orchestrator.review.checks.quotes"
     async with session_of(repo) as session, WorkerPool(1, modules=[quotes]) as pool:
-        seen = await _looked(session, pool)
+        with anyio.fail_after(60):
+            seen = await _looked(session, pool)
     good, bad = sorted(seen.data["findings"], key=lambda found: found["path"])
     assert good["quote"] == EVAL.split("\n")[1].replace(SECRET, "[redacted]")
     assert (bad["path"], bad["start_line"], bad["quote"]) == ("slow.py", 2, "[withheld]")

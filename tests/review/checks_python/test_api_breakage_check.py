@@ -1,5 +1,6 @@
 """Broken public API: each breakage beside what looks like it and breaks nobody."""
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -33,6 +34,13 @@ TWO = "def keep(): ...\ndef gone(): ...\n"
 
 def test_a_public_function_that_is_gone(broken: Broken) -> None:
     assert broken(TWO, "def keep(): ...\n") == [("object-removed", "pkg.mod no longer has gone")]
+
+
+def test_fifteen_thousand_assignments_are_read_in_seconds(broken: Broken) -> None:
+    table = "".join(f"A_{n} = {n}\n" for n in range(15_000))
+    start = time.process_time()
+    assert [code for code, _ in broken("def gone(): ...\n" + table, table)] == ["object-removed"]
+    assert time.process_time() - start < 20  # it took minutes
 
 
 @pytest.mark.parametrize(
