@@ -23,17 +23,17 @@ import anyio
 from anyio import to_thread
 
 from orchestrator.engine.agent import Harness
+from orchestrator.engine.budget import Account
+from orchestrator.engine.call_guards import RateGuard, RepetitionGuard
 from orchestrator.engine.events import ignore
 from orchestrator.engine.executor import Executor
-from orchestrator.engine.guards import RateGuard, RepetitionGuard
 from orchestrator.engine.journal import open_journal
-from orchestrator.engine.limits import Account
 from orchestrator.engine.ports import CallContext, SystemClock
 from orchestrator.engine.team import Task, run_team
-from orchestrator.engine.tools import Registry, ToolPolicy
+from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds, Json, Observation, ToolSpec, Usage
 from orchestrator.stores.sqlite import SqliteStore
-from orchestrator.testing.scripted import ScriptedModel, calls, says
+from orchestrator.testing.scripted_model import ScriptedModel, calls, says
 
 NUMBER = {
     "type": "object",

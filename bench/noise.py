@@ -25,7 +25,7 @@ from orchestrator import app
 from orchestrator.app.types import ReviewOptions
 from orchestrator.engine.events import ignore
 from orchestrator.errors import DiffcourtError
-from orchestrator.review.verdict import Finding, Verdict
+from orchestrator.review.verdict.model import Finding, Verdict
 
 PAIRS = (
     "requests==2.31.0..2.32.0",

@@ -28,21 +28,21 @@ import anthropic
 import anyio
 import openai
 
+from orchestrator.catalog.data_sources import shipped
 from orchestrator.catalog.models import load_models
 from orchestrator.catalog.prices import load_prices
-from orchestrator.catalog.source import shipped
 from orchestrator.engine.agent import Harness, run_agent
+from orchestrator.engine.budget import Account
 from orchestrator.engine.events import ignore
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import open_journal
-from orchestrator.engine.limits import Account
 from orchestrator.engine.ports import CallContext, SystemClock
-from orchestrator.engine.tools import Registry, ToolPolicy
+from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds, Json, Observation, ToolSpec
 from orchestrator.providers.factory import make_model
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.stores.sqlite import SqliteStore
-from orchestrator.testing.server import KEY
+from orchestrator.testing.model_server import KEY
 
 LIMIT = 0.005
 PROMPT = "You look for bugs. " + "Be careful and exact. " * 60
@@ -260,7 +260,7 @@ def main() -> int:
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(script(args.provider, args.turns, args.rounds), file)
         file.flush()
-        command = [sys.executable, "-m", "orchestrator.testing.server", "--port", "0"]
+        command = [sys.executable, "-m", "orchestrator.testing.model_server", "--port", "0"]
         with subprocess.Popen(
             [*command, "--script", file.name], stdout=subprocess.PIPE, text=True
         ) as server:

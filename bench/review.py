@@ -1,8 +1,8 @@
-"""How long a review takes, against the slowest single analyser of the same run.
+"""How long a review takes, against the slowest single analyzer of the same run.
 
     python bench/review.py [--files 10 50 750]
 
-Makes a repository with a change of that many files, reviews it, lets each analyser look at the same
+Makes a repository with a change of that many files, reviews it, lets each analyzer look at the same
 change alone, and prints the review's wall time over the slowest of them, the peak memory of all its
 processes together, and the start-up of the command over that of a bare interpreter.
 
@@ -84,36 +84,37 @@ import sys, time
 from functools import partial
 import anyio
 from pathlib import Path
-from orchestrator.catalog.source import shipped
+from orchestrator.checks import PREFIX
+from orchestrator.catalog.data_sources import shipped
 from orchestrator.engine.ports import CallContext
 from orchestrator.review.change.intake import from_refs
-from orchestrator.review import knowledge
-from orchestrator.review.rules import load_rules
+from orchestrator.review.analyzers import check_data
+from orchestrator.review.rule_table import load_rules
 from orchestrator.review.session import open_session
-from orchestrator.review.ground import Ground
-from orchestrator.review.toolbox import ANALYSERS, _analyser
-from orchestrator.review.tools.planning import Focus
-from orchestrator.sandbox.worker import WorkerPool
+from orchestrator.review.tools.tool_inputs import Ground
+from orchestrator.review.tools.registry import ANALYZERS, _analyzer
+from orchestrator.review.tools.plan_tools import Focus
+from orchestrator.sandbox.worker_pool import WorkerPool
 
 async def main(repo):
     change = await from_refs(Path(repo), "HEAD~1", "HEAD")
     rules = load_rules([shipped()])
-    for name, entry in ANALYSERS.items():
+    for name, entry in ANALYZERS.items():
         took = []
         for warm in (False, True):
-            modules = ["orchestrator.review.checks.everything"] if warm else []
+            modules = ["orchestrator.checks.preload"] if warm else []
             async with (
-                WorkerPool(2, modules=modules) as pool,
+                WorkerPool(2, prefix=PREFIX, modules=modules) as pool,
                 open_session(change, rules, {}, cores=2) as session,
             ):
                 if warm:
                     nothing = {"root": ".", "paths": []}
-                    await pool.call("orchestrator.review.checks.conflict:run", nothing, seconds=30)
+                    await pool.call("orchestrator.checks.conflict_markers:run", nothing, seconds=30)
                 files = [
-                    knowledge.write(kind, [shipped()], session.root / kind.folder.partition("/")[2])
-                    for kind in knowledge.KINDS
+                    check_data.write(kind, [shipped()], session.root / kind.folder.partition("/")[2])
+                    for kind in check_data.KINDS
                 ]
-                tool = _analyser(name, entry, Ground(session, pool, (), Focus(), (), *files))
+                tool = _analyzer(name, entry, Ground(session, pool, (), Focus(), (), *files))
                 start = time.perf_counter()
                 await tool.run({}, CallContext("", "", 120))
                 took.append(time.perf_counter() - start)
@@ -124,7 +125,7 @@ anyio.run(main, sys.argv[1])
 
 
 def alone(repo: Path) -> tuple[dict[str, float], dict[str, float]]:
-    """The least wall time of each analyser by itself, from nothing and warm, in seconds."""
+    """The least wall time of each analyzer by itself, from nothing and warm, in seconds."""
     cold: dict[str, float] = {}
     warm: dict[str, float] = {}
     for _ in range(RUNS):

@@ -16,16 +16,16 @@ from collections.abc import Awaitable, Callable
 import anyio
 
 from orchestrator.errors import SandboxError
-from orchestrator.sandbox import process
-from orchestrator.sandbox.box import Box
-from orchestrator.sandbox.rooms import Sandbox
+from orchestrator.sandbox import run_program
+from orchestrator.sandbox.process_sandbox import Sandbox
+from orchestrator.sandbox.program_policy import Box
 
 TRUE = "/bin/true"
-LEVELS = ("bubblewrap", "landlock", "none-for-our-own-analysers")
+LEVELS = ("bubblewrap", "landlock", "none-for-our-own-analyzers")
 
 
 async def confined() -> None:
-    await process.run([TRUE], box=Box())
+    await run_program.run([TRUE], box=Box())
 
 
 async def bare() -> None:
@@ -39,10 +39,10 @@ async def timed(start: Callable[[], Awaitable[None]]) -> float:
 
 
 async def measure(level: str, count: int) -> None:
-    process.SANDBOX = Sandbox()
+    run_program.SANDBOX = Sandbox()
     try:
         begun = time.perf_counter()
-        process.SANDBOX.use(level)
+        run_program.SANDBOX.use(level)
         await confined()
         first = 1000 * (time.perf_counter() - begun)
         pairs = [(await timed(confined), await timed(bare)) for _ in range(count)]
@@ -50,7 +50,7 @@ async def measure(level: str, count: int) -> None:
         print(f"{level}: {fault}")
         return
     finally:
-        process.SANDBOX.close()
+        run_program.SANDBOX.close()
     ours, theirs = zip(*pairs, strict=True)
     print(
         f"{level}: median {statistics.median(ours):.1f} ms, least {min(ours):.1f} ms; "

@@ -21,16 +21,16 @@ import numpy as np
 from msgspec.structs import replace
 
 from orchestrator.engine.types import Criterion, Rubric
-from orchestrator.tuning import agreement, rule, validate
-from orchestrator.tuning.calibrate import calibrate
-from orchestrator.tuning.intervals import Compared, compare
+from orchestrator.tuning import agreement, cross_validation, decision_rule
+from orchestrator.tuning.calibration import calibrate
+from orchestrator.tuning.confidence_intervals import Compared, compare
 from orchestrator.tuning.items import Item
 from orchestrator.tuning.labels import labels_in, scale_of
-from orchestrator.tuning.sample import build
-from orchestrator.tuning.select import Sample, plan_for, tune_many
+from orchestrator.tuning.penalty_selection import Sample, plan_for, tune_many
+from orchestrator.tuning.training_data import build
 from orchestrator.tuning.tune import decide, tune
 
-AIM = rule.Aim()
+AIM = decision_rule.Aim()
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 HEDGE = r"\b(should|could|would|better|consider|instead|suggest|recommend)\b"
 REASON = r"\b(because|since|so that|to avoid|otherwise|for better|to ensure|which|in case)\b"
@@ -84,8 +84,8 @@ def gain(data: Path, _: int) -> None:
     s = sample_of(*crscore(data))
     plan = plan_for(s, AIM)
     rng = np.random.default_rng(1)
-    tuned = validate.cross_validate(s, plan, rng)
-    only = validate.cross_validate(s, replace(plan, weights=False), rng)
+    tuned = cross_validation.cross_validate(s, plan, rng)
+    only = cross_validation.cross_validate(s, replace(plan, weights=False), rng)
     old = decide(s, s.w0, 0.5)
     c = compare(AIM, old, tuned.accept, s.accept, s.weight, s.group)
     t = AIM.of(only.accept, s.accept, s.weight).mean()
@@ -116,8 +116,8 @@ def curve(data: Path, _: int) -> None:
             for name, r in (("tuned", rules), ("threshold", simple)):
                 value = AIM.of(r.accepts(test)[0], test.accept, test.weight)
                 found.setdefault(f"{name} {n}", []).append(float(value))
-            t = rule.totals(train.x, rules.w, train.blocked)[0]
-            held_out = rule.totals(test.x, rules.w, test.blocked)[0]
+            t = decision_rule.totals(train.x, rules.w, train.blocked)[0]
+            held_out = decision_rule.totals(test.x, rules.w, test.blocked)[0]
             p = calibrate(t, train.accept, train.weight, plan.isotonic).probability(held_out)
             best = calibrate(held_out, test.accept, test.weight, isotonic=False)
             chance = rng.random(p.size) < p
@@ -159,12 +159,12 @@ SCENES: dict[str, tuple[list[float], float]] = {
 
 def draw(rng: np.random.Generator, n: int, scene: str, size: int) -> Sample:
     """Items in groups that share scores and labels beyond the scores."""
-    beta, centre = SCENES[scene]
+    beta, center = SCENES[scene]
     groups = -(-n // size)
     g = np.repeat(np.arange(groups), size)[:n]
     latent = rng.normal(size=(n, 6)) * 0.8 + rng.normal(size=n)[:, None] * 0.6
     x = 1 / (1 + np.exp(-latent - rng.normal(size=groups)[g][:, None] * 0.5))
-    logit = 2.4 * (x - centre) @ np.array(beta) + rng.normal(size=groups)[g] * 0.5
+    logit = 2.4 * (x - center) @ np.array(beta) + rng.normal(size=groups)[g] * 0.5
     y = (rng.random(n) < 1 / (1 + np.exp(-logit))).astype(np.int64)
     one = np.ones(n)
     return Sample(x, np.ones(6), y, 2, 1, g, one, np.zeros(n, dtype=bool), np.arange(n))
@@ -207,10 +207,12 @@ def _covers(n: int, scene: str, seed: int, big: Sample, base: float) -> list[flo
     plan = plan_for(s, AIM)
     full = tune_many(s, plan, s.weight[None, :], rng)
     truth = float(AIM.of(full.accepts(big)[0], big.accept, big.weight))
-    apart = validate.cross_validate(s, plan, rng)
+    apart = cross_validation.cross_validate(s, plan, rng)
     c = compare(AIM, decide(s, s.w0, 0.5), apart.accept, s.accept, s.weight, s.group)
-    cal = calibrate(rule.totals(s.x, full.w, s.blocked)[0], s.accept, s.weight, plan.isotonic)
-    p = cal.probability(rule.totals(big.x, full.w, big.blocked)[0])
+    cal = calibrate(
+        decision_rule.totals(s.x, full.w, s.blocked)[0], s.accept, s.weight, plan.isotonic
+    )
+    p = cal.probability(decision_rule.totals(big.x, full.w, big.blocked)[0])
     return [
         c.before.low <= base <= c.before.high,
         c.after.low <= truth <= c.after.high,
@@ -229,7 +231,7 @@ def permuted(data: Path, times: int) -> None:
             rows = rng.permutation(s.y.size)[:n]
             part = some(s, rows)
             part = replace(part, y=rng.permutation(part.y))
-            apart = validate.cross_validate(part, plan_for(part, AIM), rng)
+            apart = cross_validation.cross_validate(part, plan_for(part, AIM), rng)
             old = decide(part, part.w0, 0.5)
             c = compare(AIM, old, apart.accept, part.accept, part.weight, part.group)
             claims[n] += claimed(c)
@@ -253,9 +255,9 @@ def speed(_: Path, __: int) -> None:
     data = build(rubric, items, labels, scale_of(labels, None))
     plan = plan_for(data.sample, AIM)
     start = time.perf_counter()
-    validate.cross_validate(data.sample, plan, rng)
+    cross_validation.cross_validate(data.sample, plan, rng)
     nested = time.perf_counter()
-    validate.refit(data.sample, plan, rng)
+    cross_validation.refit(data.sample, plan, rng)
     refits = time.perf_counter()
     tune(rubric, data, items, AIM)
     end = time.perf_counter()

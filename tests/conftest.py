@@ -62,7 +62,7 @@ def _sealed(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFa
             isinstance(address, tuple) and address[0] in {"127.0.0.1", "::1", "localhost"}
         )
         if not local:
-            raise AssertionError(f"the suite runs without a network; something dialled {address!r}")
+            raise AssertionError(f"the suite runs without a network; something dialed {address!r}")
         real(self, address)
 
     monkeypatch.setattr(socket.socket, "connect", connect)

@@ -12,7 +12,7 @@ from orchestrator.catalog.settings import Limits, RunBounds, Settings, Stagnatio
 
 ROOT = Path(orchestrator.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
-FILE_LINES = 300
+FILE_LINES = 500
 FUNCTION_LINES = 60
 ENGINE_MAY_IMPORT = {"anyio", "jsonschema_rs", "msgspec", "networkx", "orchestrator"}
 PATHS_PAGE = ROOT.parent / "docs/paths.md"
@@ -130,7 +130,7 @@ def test_the_page_names_every_module_that_uses_the_policy() -> None:
         name
         for name, tree in modules()
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module == "orchestrator.sandbox.paths"
+        if isinstance(node, ast.ImportFrom) and node.module == "orchestrator.sandbox.safe_paths"
     }
     assert tables_of_paths()[0] == using
 

@@ -10,10 +10,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from orchestrator.app.estimate import estimated
-    from orchestrator.app.listing import catalog, newest, rules, runs, show
-    from orchestrator.app.pool import workers
-    from orchestrator.app.service import resume, review
+    from orchestrator.app.cost_estimate import estimated
+    from orchestrator.app.review_service import resume, review
+    from orchestrator.app.run_listing import catalog, newest, rules, runs, show
+    from orchestrator.app.worker_pool import workers
 
 __all__ = [
     "catalog",
@@ -28,15 +28,15 @@ __all__ = [
 ]
 
 _HOME = {
-    "catalog": "orchestrator.app.listing",
-    "estimated": "orchestrator.app.estimate",
-    "newest": "orchestrator.app.listing",
-    "resume": "orchestrator.app.service",
-    "review": "orchestrator.app.service",
-    "rules": "orchestrator.app.listing",
-    "runs": "orchestrator.app.listing",
-    "show": "orchestrator.app.listing",
-    "workers": "orchestrator.app.pool",
+    "catalog": "orchestrator.app.run_listing",
+    "estimated": "orchestrator.app.cost_estimate",
+    "newest": "orchestrator.app.run_listing",
+    "resume": "orchestrator.app.review_service",
+    "review": "orchestrator.app.review_service",
+    "rules": "orchestrator.app.run_listing",
+    "runs": "orchestrator.app.run_listing",
+    "show": "orchestrator.app.run_listing",
+    "workers": "orchestrator.app.worker_pool",
 }
 
 

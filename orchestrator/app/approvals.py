@@ -8,13 +8,13 @@ from typing import Any
 
 import anyio
 
-from orchestrator.app import state
-from orchestrator.app.person import this_person
+from orchestrator.app import state_directory
+from orchestrator.app.current_user import this_person
 from orchestrator.engine.approvals import VALID_SECONDS, Decision, decide, waiting
 from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.engine.types import Json
 from orchestrator.errors import InputError
-from orchestrator.review.change.git import Git
+from orchestrator.review.change.git.commands import Git
 from orchestrator.stores.base import RunStore
 
 
@@ -39,10 +39,10 @@ def asked(repo: Path | None, run_id: str) -> dict[str, Mapping[str, Json]]:
     """
 
     async def look(store: RunStore, run: RunMeta) -> dict[str, Mapping[str, Json]]:
-        async with state.open_writing(store, run.run_id) as journal:
+        async with state_directory.open_writing(store, run.run_id) as journal:
             return waiting(journal)
 
-    with state.open_run(state.home(repo), run_id) as (store, run):
+    with state_directory.open_run(state_directory.home(repo), run_id) as (store, run):
         return anyio.run(look, store, run)
 
 
@@ -60,7 +60,7 @@ def say(
     """
 
     async def work(store: RunStore, run: RunMeta) -> Decision:
-        async with state.open_writing(store, run.run_id) as journal:
+        async with state_directory.open_writing(store, run.run_id) as journal:
             call_asked = waiting(journal).get(call)
             if call_asked is not None:
                 reviewed = str(call_asked["world"])
@@ -76,5 +76,5 @@ def say(
             await journal.flush()
             return decision
 
-    with state.open_run(state.home(repo), run_id) as (store, run):
+    with state_directory.open_run(state_directory.home(repo), run_id) as (store, run):
         return anyio.run(work, store, run)

@@ -19,14 +19,13 @@ from typing import Self
 from msgspec import Struct
 
 from orchestrator.engine.approvals import RecordedApprovals, decide, request_digest, waiting
+from orchestrator.engine.budget import Account
 from orchestrator.engine.events import ignore
 from orchestrator.engine.executor import Executor
-from orchestrator.engine.framing import drawn, unframe
 from orchestrator.engine.journal import Journal, open_journal
-from orchestrator.engine.limits import Account
 from orchestrator.engine.ports import CallContext, Clock, Guard, SystemClock
 from orchestrator.engine.redaction import Redactor
-from orchestrator.engine.tools import Registry, ToolPolicy
+from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import (
     AgentSpec,
     Bounds,
@@ -36,9 +35,10 @@ from orchestrator.engine.types import (
     ToolCall,
     ToolSpec,
 )
+from orchestrator.engine.untrusted_text import drawn, unframe
 from orchestrator.errors import ActionFailed, ApprovalPending, Refused
-from orchestrator.sandbox.rollback import FileRollback
-from orchestrator.stores.holder import this_process
+from orchestrator.sandbox.file_rollback import FileRollback
+from orchestrator.stores.lease_holder import this_process
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.stores.sqlite import SqliteStore
 

@@ -17,33 +17,33 @@ from pathlib import Path
 import anyio
 from msgspec import Struct, convert, field
 
-from orchestrator.app import coverage, state
-from orchestrator.app.asking import NOBODY, PROBES, Asking, Question, Scores, open_judge
-from orchestrator.app.casework import adjusted
-from orchestrator.app.policy import environment, sources, tier
-from orchestrator.app.pool import new_pool
+from orchestrator.app import coverage_reports, state_directory
+from orchestrator.app.judge_probes import NOBODY, PROBES, Asking, Question, Scores, open_judge
+from orchestrator.app.partial_verdict import VERDICT
+from orchestrator.app.policy_sources import environment, sources, tier
+from orchestrator.app.run_review import adjusted
 from orchestrator.app.types import ReviewOptions
-from orchestrator.app.waiting import VERDICT
-from orchestrator.engine import machine
+from orchestrator.app.worker_pool import new_pool
+from orchestrator.engine import state_machine
 from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.events import ignore
 from orchestrator.engine.journal import Admit, Journal, Undo
+from orchestrator.engine.journal_log import Log
+from orchestrator.engine.journal_records import Perform
 from orchestrator.engine.judge import Mark, Scorecard, judge
-from orchestrator.engine.log import Log
 from orchestrator.engine.ports import RunMeta, SystemClock
-from orchestrator.engine.records import Perform
 from orchestrator.engine.types import Json, Level, Rubric
 from orchestrator.errors import DiffcourtError, InputError, StoreError
 from orchestrator.providers.offline import OfflineModel
-from orchestrator.review import judging
-from orchestrator.review.case import Case
-from orchestrator.review.change import wire
+from orchestrator.review.agents import judging
+from orchestrator.review.change import serialization
+from orchestrator.review.findings.measured_criteria import measure
 from orchestrator.review.flow import FLOW
-from orchestrator.review.measure import measure
-from orchestrator.review.opening import Opening, Serving, open_case
-from orchestrator.review.verdict import Verdict
+from orchestrator.review.review_state import Case
+from orchestrator.review.setup import Opening, Serving, open_case
+from orchestrator.review.verdict.model import Verdict
 from orchestrator.stores.base import RunStore
-from orchestrator.stores.holder import this_process
+from orchestrator.stores.lease_holder import this_process
 from orchestrator.stores.memory import MemoryStore
 
 
@@ -118,11 +118,11 @@ def rescore(
 async def _all(
     repo: Path | None, names: Sequence[str], rubric: Rubric, asking: Asking
 ) -> list[Rescored | NotRescored]:
-    folder = state.home(repo)
+    folder = state_directory.home(repo)
     out: list[Rescored | NotRescored] = []
-    with state.open_store(folder) as store:
+    with state_directory.open_store(folder) as store:
         runs = await store.runs()
-        chosen = [state.resolve(name, runs) for name in names] if names else runs[::-1]
+        chosen = [state_directory.resolve(name, runs) for name in names] if names else runs[::-1]
         for run in {r.run_id: r for r in chosen}.values():
             if not names and await store.find(run.run_id, VERDICT) is None:
                 continue
@@ -154,7 +154,7 @@ async def _replayed(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[Case, 
     known, taken_in = journal.noted(VERDICT), journal.outcomes("intake").get("intake")
     if known is None or taken_in is None:
         raise StoreError("it has no verdict yet; finish it: diffcourt resume")
-    verdict, change = convert(known, Verdict), wire.from_json(taken_in)
+    verdict, change = convert(known, Verdict), serialization.from_json(taken_in)
     options = ReviewOptions.of_meta(run.meta["options"], None)
     opening = Opening(
         sources=await sources(change),
@@ -164,10 +164,10 @@ async def _replayed(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[Case, 
         tier=tier(),
         observer=ignore,
         pool=new_pool(),
-        coverage=partial(coverage.taken_in, options, Path(), Path()),
+        coverage=partial(coverage_reports.taken_in, options, Path(), Path()),
     )
     async with open_case(change, journal, opening) as case:
-        await machine.run(FLOW, case, journal, ignore)
+        await state_machine.run(FLOW, case, journal, ignore)
         _same(case.scorecard, verdict)
         yield case, verdict
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import anyio
 
-from orchestrator.app import state
-from orchestrator.app.person import this_person
+from orchestrator.app import state_directory
+from orchestrator.app.current_user import this_person
 from orchestrator.engine.ports import RunMeta
 from orchestrator.errors import InputError
-from orchestrator.sandbox.rollback import FileRollback
+from orchestrator.sandbox.file_rollback import FileRollback
 from orchestrator.stores.base import RunStore
 
 NOTE = "rollback/"
@@ -18,7 +18,7 @@ NOTE = "rollback/"
 
 def scopes(repo: Path | None, folder: Path, run_id: str) -> FileRollback:
     """Where a run's writing tools may change files, and where those are kept as they were."""
-    return FileRollback(state.top(repo or Path()), folder / "runs" / run_id / "rollback")
+    return FileRollback(state_directory.top(repo or Path()), folder / "runs" / run_id / "rollback")
 
 
 def take_back(
@@ -36,7 +36,7 @@ def take_back(
         RunNotFound: there is none of that name.
         InputError: no such call changed files, or they have been changed since.
     """
-    folder = state.home(repo)
+    folder = state_directory.home(repo)
 
     async def work(store: RunStore, run: RunMeta) -> dict[str, list[str]]:
         given = run.meta["options"]["repo"]
@@ -46,7 +46,7 @@ def take_back(
         if not chosen:
             raise InputError("no call of this run changed files that could be put back")
         done: dict[str, list[str]] = {}
-        async with state.open_writing(store, run.run_id) as journal:
+        async with state_directory.open_writing(store, run.run_id) as journal:
             for ref in chosen:
                 done[ref] = files.restore(ref, force=force)
                 who = this_person()
@@ -55,5 +55,5 @@ def take_back(
             await journal.flush()
         return done
 
-    with state.open_run(folder, run_id) as (store, run):
+    with state_directory.open_run(folder, run_id) as (store, run):
         return anyio.run(work, store, run)

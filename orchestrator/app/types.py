@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 
 if TYPE_CHECKING:
     from orchestrator.errors import ConfigError
-    from orchestrator.review.verdict import Verdict
+    from orchestrator.review.verdict.model import Verdict
 
 
 class ReviewOptions(Struct, frozen=True):
@@ -26,7 +26,7 @@ class ReviewOptions(Struct, frozen=True):
         max_minutes: wall time in minutes.
         max_usd: US dollars.
         coverage: absolute paths of coverage reports.
-        no_cache: do without what analysers said of files in earlier reviews.
+        no_cache: do without what analyzers said of files in earlier reviews.
     """
 
     repo: Path | None

@@ -6,12 +6,12 @@ from typing import Any
 
 from msgspec import Struct, field, to_builtins
 
+from orchestrator.catalog.data_sources import File
 from orchestrator.catalog.fields import Amount, Count, Strict, Words
-from orchestrator.catalog.source import File
-from orchestrator.catalog.yamlfile import Markdown, check, split, unknown
-from orchestrator.engine.canonical import digest
-from orchestrator.engine.models import HUMAN
-from orchestrator.engine.playbook import named
+from orchestrator.catalog.yaml_validation import Markdown, check, split, unknown
+from orchestrator.engine.canonical_json import digest
+from orchestrator.engine.model_config import HUMAN
+from orchestrator.engine.playbook_steps import named
 from orchestrator.engine.types import AgentSpec, Bounds, Json, Skill
 from orchestrator.errors import ConfigError
 

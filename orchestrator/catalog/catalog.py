@@ -9,25 +9,25 @@ from typing import TypeVar
 from msgspec import Struct, to_builtins
 
 from orchestrator.catalog.agents import Known, load_agent
-from orchestrator.catalog.crosscheck import (
+from orchestrator.catalog.data_sources import Source, latest, unread
+from orchestrator.catalog.guard_policy import GuardsFile
+from orchestrator.catalog.layered_files import layered
+from orchestrator.catalog.mcp_servers import McpFile
+from orchestrator.catalog.models import read_models
+from orchestrator.catalog.prices import PricesFile
+from orchestrator.catalog.reference_checks import (
     guard_faults,
     policy_faults,
     provider_faults,
     settings_faults,
     verdict_faults,
 )
-from orchestrator.catalog.guards import GuardsFile
-from orchestrator.catalog.layers import layered
-from orchestrator.catalog.mcp import McpFile
-from orchestrator.catalog.models import read_models
-from orchestrator.catalog.prices import PricesFile
 from orchestrator.catalog.rubrics import load_rubric
 from orchestrator.catalog.settings import Settings, ToolPolicy
 from orchestrator.catalog.skills import load_skill
-from orchestrator.catalog.source import Source, latest, unread
 from orchestrator.catalog.verdict_policy import VerdictPolicy
-from orchestrator.engine.canonical import digest
-from orchestrator.engine.models import MODELS_FILE, PRICES_FILE, ModelsConfig, Prices
+from orchestrator.engine.canonical_json import digest
+from orchestrator.engine.model_config import MODELS_FILE, PRICES_FILE, ModelsConfig, Prices
 from orchestrator.engine.types import AgentSpec, Json, Rubric, Skill, ToolSpec
 from orchestrator.errors import ConfigError
 

@@ -6,12 +6,12 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, to_builtins
 
+from orchestrator.catalog.data_sources import Source, versions
 from orchestrator.catalog.fields import Amount, Count, Strict, Unit, Words
-from orchestrator.catalog.layers import layered
-from orchestrator.catalog.source import Source, versions
-from orchestrator.catalog.yamlfile import tree, unknown
-from orchestrator.catalog.yamltree import Node
-from orchestrator.engine.models import (
+from orchestrator.catalog.layered_files import layered
+from orchestrator.catalog.yaml_tree import Node
+from orchestrator.catalog.yaml_validation import tree, unknown
+from orchestrator.engine.model_config import (
     HUMAN,
     MODELS_FILE,
     CallPolicy,

@@ -6,10 +6,10 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from orchestrator.catalog.data_sources import Source
 from orchestrator.catalog.fields import Count, Day, Strict, Words
-from orchestrator.catalog.layers import merged
-from orchestrator.catalog.source import Source
-from orchestrator.engine.models import PRICES_FILE, Price, Prices, Rates
+from orchestrator.catalog.layered_files import merged
+from orchestrator.engine.model_config import PRICES_FILE, Price, Prices, Rates
 
 Dollars = Annotated[float, Meta(ge=0)]
 

@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field, to_builtins
 
+from orchestrator.catalog.data_sources import File
 from orchestrator.catalog.fields import Count, Strict, Unit, Words
-from orchestrator.catalog.source import File
-from orchestrator.catalog.yamlfile import check, tree, unknown
-from orchestrator.catalog.yamltree import Node
-from orchestrator.engine.canonical import digest
+from orchestrator.catalog.yaml_tree import Node
+from orchestrator.catalog.yaml_validation import check, tree, unknown
+from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.types import Criterion, Group, LevelOf, Rubric
 from orchestrator.errors import ConfigError
 

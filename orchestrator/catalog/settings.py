@@ -60,7 +60,7 @@ class Limits(Strict, frozen=True):
     """Sizes.
 
     Attributes:
-        max_file_bytes: a larger file is not analysed; it is a named gap.
+        max_file_bytes: a larger file is not analyzed; it is a named gap.
     """
 
     max_file_bytes: Count
@@ -99,7 +99,7 @@ class Settings(Strict, frozen=True, kw_only=True):
     limits: Limits
     coverage: tuple[Words, ...]
     tests: Tests | None = None
-    sandbox: Literal["auto", "bubblewrap", "landlock", "none-for-our-own-analysers"]
+    sandbox: Literal["auto", "bubblewrap", "landlock", "none-for-our-own-analyzers"]
     fail_on: Literal["needs_changes", "block"]
 
     @property

@@ -16,26 +16,47 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NoReturn
 
-    from orchestrator.cli.parsing import Parser
+    from orchestrator.cli.arguments import Parser
 
 COMMANDS = {
-    "review": ("orchestrator.cli.review", "review a change and say merge, needs changes or block"),
+    "review": (
+        "orchestrator.cli.commands.review",
+        "review a change and say merge, needs changes or block",
+    ),
     "resume": (
-        "orchestrator.cli.resume",
+        "orchestrator.cli.commands.resume",
         "go on with a review that was cut off, or asks something",
     ),
-    "approve": ("orchestrator.cli.approve", "say yes to a call that cannot be undone, once"),
-    "deny": ("orchestrator.cli.approve", "say no to a call that waits for a person"),
-    "rollback": ("orchestrator.cli.rollback", "put back what a run's writing tools changed"),
-    "runs": ("orchestrator.cli.runs", "list the runs, newest first"),
-    "show": ("orchestrator.cli.show", "print a run's report and timeline"),
-    "audit": ("orchestrator.cli.audit", "check a run's journal, and list who did what in it"),
-    "catalog": ("orchestrator.cli.catalog", "list and check agents, skills, tools and rubrics"),
-    "label": ("orchestrator.cli.label", "say what people think of items, for tuning"),
-    "rubric": ("orchestrator.cli.rubric", "check, score, evaluate and tune a rubric"),
-    "schema": ("orchestrator.cli.schema", "print a published JSON Schema"),
-    "mcp": ("orchestrator.cli.mcp", "list the servers of tools, and accept their tools"),
-    "doctor": ("orchestrator.cli.doctor", "say which model providers are configured, and try them"),
+    "approve": (
+        "orchestrator.cli.commands.approve",
+        "say yes to a call that cannot be undone, once",
+    ),
+    "deny": ("orchestrator.cli.commands.approve", "say no to a call that waits for a person"),
+    "rollback": (
+        "orchestrator.cli.commands.rollback",
+        "put back what a run's writing tools changed",
+    ),
+    "runs": ("orchestrator.cli.commands.runs", "list the runs, newest first"),
+    "show": ("orchestrator.cli.commands.show", "print a run's report and timeline"),
+    "audit": (
+        "orchestrator.cli.commands.audit",
+        "check a run's journal, and list who did what in it",
+    ),
+    "catalog": (
+        "orchestrator.cli.commands.catalog",
+        "list and check agents, skills, tools and rubrics",
+    ),
+    "label": ("orchestrator.cli.commands.label", "say what people think of items, for tuning"),
+    "rubric": (
+        "orchestrator.cli.commands.rubric.command",
+        "check, score, evaluate and tune a rubric",
+    ),
+    "schema": ("orchestrator.cli.commands.schema", "print a published JSON Schema"),
+    "mcp": ("orchestrator.cli.commands.mcp", "list the servers of tools, and accept their tools"),
+    "doctor": (
+        "orchestrator.cli.commands.doctor",
+        "say which model providers are configured, and try them",
+    ),
 }
 
 
@@ -70,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             pass  # the long way round deals with readers that left and full disks
         else:
             return 0
-    from orchestrator.cli.faults import report_faults
+    from orchestrator.cli.error_reporting import report_faults
 
     return report_faults(lambda: _dispatch(args))
 
@@ -78,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _dispatch(args: list[str]) -> int:
     from importlib import import_module
 
-    from orchestrator.cli.parsing import add_part
+    from orchestrator.cli.arguments import add_part
 
     # The first word is the command: no option that comes before it takes a value.
     chosen = next((arg for arg in args if not arg.startswith("-")), "")
@@ -101,11 +122,11 @@ def _dispatch(args: list[str]) -> int:
 
 
 def _top() -> tuple[Parser, _SubParsersAction[Parser]]:
-    from orchestrator.cli.parsing import EXIT_CODES, Parser
+    from orchestrator.cli.arguments import EXIT_CODES, Parser
 
     parser = Parser(
         prog="diffcourt",
-        description="Review a change with analysers, agents and a judge. The verdict is computed.",
+        description="Review a change with analyzers, agents and a judge. The verdict is computed.",
         epilog=EXIT_CODES,
     )
     parser.add_argument(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from orchestrator.errors import InputError, OutputError
-from orchestrator.report.safe import file_name, inert
+from orchestrator.report.terminal_escaping import file_name, inert
 
 MAX_WIDTH = 100
 
@@ -75,7 +75,7 @@ def width_of(stream: TextIO | None) -> int:
 
 
 def in_colour(stream: TextIO | None) -> bool:
-    """Whether ANSI colours are welcome (https://no-color.org)."""
+    """Whether ANSI colors are welcome (https://no-color.org)."""
     if stream is None or not stream.isatty() or os.environ.get("NO_COLOR"):
         return False
     return os.environ.get("TERM", "dumb") not in {"", "dumb", "unknown"}

@@ -17,21 +17,21 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.engine.calls import another_try
-from orchestrator.engine.canonical import is_json
-from orchestrator.engine.choice import Choice, as_named
+from orchestrator.engine.budget import NOTHING, Account, Cost, Reservation
+from orchestrator.engine.canonical_json import is_json
 from orchestrator.engine.context import Context, equipped
 from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.executor import Executor
-from orchestrator.engine.fitting import affordable
-from orchestrator.engine.framing import frame
 from orchestrator.engine.journal import Journal
-from orchestrator.engine.limits import NOTHING, Account, Cost, Reservation
-from orchestrator.engine.loops import USUAL, LoopPolicy, LoopWatch
+from orchestrator.engine.journal_records import Done
+from orchestrator.engine.loop_detection import USUAL, LoopPolicy, LoopWatch
+from orchestrator.engine.model_call_log import another_try
+from orchestrator.engine.model_routing import Choice, as_named
+from orchestrator.engine.output_limit import affordable
 from orchestrator.engine.ports import Model
-from orchestrator.engine.records import Done
-from orchestrator.engine.tasks import task_group
-from orchestrator.engine.tools import validator
+from orchestrator.engine.serialization import response_from_json, response_to_json, usage_to_json
+from orchestrator.engine.task_group import task_group
+from orchestrator.engine.tool_registry import validator
 from orchestrator.engine.types import (
     AgentSpec,
     Json,
@@ -41,7 +41,7 @@ from orchestrator.engine.types import (
     ToolCall,
     ToolResult,
 )
-from orchestrator.engine.wire import response_from_json, response_to_json, usage_to_json
+from orchestrator.engine.untrusted_text import frame
 from orchestrator.errors import BudgetExhausted, GuardRefused, ModelError
 
 MALFORMED_AT_MOST = 2

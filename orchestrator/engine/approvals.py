@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from msgspec import Struct, to_builtins
 
-from orchestrator.engine.canonical import digest
+from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.journal import APPROVAL, Journal
 from orchestrator.engine.ports import Clock, GuardedCall
 from orchestrator.engine.types import Json

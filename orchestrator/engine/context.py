@@ -15,11 +15,13 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from orchestrator.engine.canonical import digest
-from orchestrator.engine.choice import Choice
+from orchestrator.engine.canonical_json import digest
+from orchestrator.engine.context_compaction import KEPT, Omission, least, without
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal
+from orchestrator.engine.model_routing import Choice
 from orchestrator.engine.ports import Model
+from orchestrator.engine.serialization import message_to_json, sections_to_json, tools_to_json
 from orchestrator.engine.skills import USE_SKILL, listing, titled
 from orchestrator.engine.types import (
     AgentSpec,
@@ -33,8 +35,6 @@ from orchestrator.engine.types import (
     ToolCall,
     ToolResult,
 )
-from orchestrator.engine.window import KEPT, Omission, least, without
-from orchestrator.engine.wire import message_to_json, sections_to_json, tools_to_json
 from orchestrator.errors import GuardRefused, ModelError
 
 

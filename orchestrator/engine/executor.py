@@ -16,12 +16,12 @@ from typing import Literal
 
 import anyio
 
-from orchestrator.engine.canonical import digest, is_json
+from orchestrator.engine.budget import Account, Cost, Reservation
+from orchestrator.engine.call_guards import rule
+from orchestrator.engine.canonical_json import digest, is_json
 from orchestrator.engine.events import Event, Observer
-from orchestrator.engine.framing import disarmed, frame
-from orchestrator.engine.guards import rule
 from orchestrator.engine.journal import Journal
-from orchestrator.engine.limits import Account, Cost, Reservation
+from orchestrator.engine.journal_records import Done
 from orchestrator.engine.ports import (
     Approver,
     CallContext,
@@ -30,10 +30,10 @@ from orchestrator.engine.ports import (
     Rollback,
     Tool,
 )
-from orchestrator.engine.records import Done
-from orchestrator.engine.tools import Registry, ToolPolicy
-from orchestrator.engine.tripping import ToolBreaker
+from orchestrator.engine.tool_breaker import ToolBreaker
+from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Json, Level, Observation, ToolCall, ToolResult
+from orchestrator.engine.untrusted_text import disarmed, frame
 from orchestrator.errors import ApprovalRequired, InputError, NotPermitted, Refused
 
 

@@ -17,14 +17,14 @@ from contextlib import asynccontextmanager
 
 import anyio
 
-from orchestrator.engine.canonical import canonical, digest
-from orchestrator.engine.limits import NOTHING, Cost, Reservation
-from orchestrator.engine.log import LEASE_SECONDS, Log
+from orchestrator.engine.budget import NOTHING, Cost, Reservation
+from orchestrator.engine.canonical_json import canonical, digest
+from orchestrator.engine.journal_log import LEASE_SECONDS, Log
+from orchestrator.engine.journal_records import Ask, Perform, Recorded, attempt, without_secrets
 from orchestrator.engine.ports import Clock, JournalStore
-from orchestrator.engine.records import Ask, Perform, Recorded, attempt, without_secrets
 from orchestrator.engine.redaction import Redactor
-from orchestrator.engine.seal import SealKey
-from orchestrator.engine.tasks import task_group
+from orchestrator.engine.signed_head import SealKey
+from orchestrator.engine.task_group import task_group
 from orchestrator.engine.types import Json, Level
 from orchestrator.errors import ApprovalRequired, Refused, ReplayMismatch
 

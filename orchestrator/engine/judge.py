@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from orchestrator.engine.scoring import Given, blocked_by, total
+from orchestrator.engine.rubric_scoring import Given, blocked_by, total
 from orchestrator.engine.types import Criterion, Rubric
 
 

@@ -7,7 +7,7 @@ source; reversed, as hex and as base64 at any offset it is looked for in those f
 pass and a search per form; only where something is found is more work done.
 
 A long secret is looked for in halves: whoever splits it in two leaves one of them whole, wherever
-the other stands. Parts of any size are found across neighbouring strings of a document.
+the other stands. Parts of any size are found across neighboring strings of a document.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class Redactor:
         return value if shown is texts else _filled(value, deque(shown))
 
     def _clean(self, texts: list[str]) -> list[str]:
-        """Neighbouring texts without secrets, be they in one or across several."""
+        """Neighboring texts without secrets, be they in one or across several."""
         spans = self._spans("".join(texts))
         if not spans:
             return texts

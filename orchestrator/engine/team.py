@@ -8,11 +8,11 @@ import anyio
 from msgspec import to_builtins
 
 from orchestrator.engine.agent import AgentResult, Harness
+from orchestrator.engine.budget import NOTHING, Account
+from orchestrator.engine.escalation import Task, climb
 from orchestrator.engine.events import Event
-from orchestrator.engine.ladder import Task, climb
-from orchestrator.engine.limits import NOTHING, Account
-from orchestrator.engine.records import Done
-from orchestrator.engine.tasks import task_group
+from orchestrator.engine.journal_records import Done
+from orchestrator.engine.task_group import task_group
 from orchestrator.errors import (
     AnswerPending,
     ApprovalPending,

@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.engine.canonical import digest
+from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.ports import Again, Model, always
 from orchestrator.engine.redaction import Redactor
 from orchestrator.engine.types import (

@@ -18,7 +18,7 @@ from presidio_analyzer import predefined_recognizers
 from presidio_analyzer.nlp_engine import NlpArtifacts, NlpEngine
 
 from orchestrator.errors import InputError
-from orchestrator.guards.personal import Detector, Span
+from orchestrator.guards.personal_data import Detector, Span
 
 LANGUAGE = "en"
 PIECE = 2000

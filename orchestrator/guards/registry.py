@@ -8,12 +8,12 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from orchestrator.engine.text_guards import Action, TextGuard
-from orchestrator.guards.claims import ClaimGuard, Rule
-from orchestrator.guards.injection import InjectionGuard
-from orchestrator.guards.invisible import InvisibleGuard
+from orchestrator.guards.check_claims import ClaimGuard, Rule
+from orchestrator.guards.invisible_characters import InvisibleGuard
 from orchestrator.guards.language import LanguageGuard
-from orchestrator.guards.length import LengthGuard
 from orchestrator.guards.markup import MarkupGuard
+from orchestrator.guards.prompt_injection import InjectionGuard
+from orchestrator.guards.text_length import LengthGuard
 from orchestrator.guards.toxicity import ToxicityGuard
 
 
@@ -41,7 +41,7 @@ class Setting(Struct, frozen=True):
 
 def _personal(setting: Setting) -> TextGuard:
     # Its libraries come with an extra, for those who turn it on.
-    from orchestrator.guards.personal import PersonalGuard  # noqa: PLC0415
+    from orchestrator.guards.personal_data import PersonalGuard  # noqa: PLC0415
 
     if not setting.entities:
         return PersonalGuard()

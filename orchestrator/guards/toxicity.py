@@ -1,4 +1,4 @@
-"""Words that have no place in a review, by a short list: no judgement, and no model."""
+"""Words that have no place in a review, by a short list: no judgment, and no model."""
 
 from __future__ import annotations
 

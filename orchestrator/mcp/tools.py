@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from mcp_types import Tool as RemoteTool
 
-from orchestrator.engine.framing import disarmed, throughout
 from orchestrator.engine.ports import CallContext, Tool
 from orchestrator.engine.types import Json, Observation, ToolSpec
-from orchestrator.mcp.answers import envelope, observation
-from orchestrator.mcp.link import Link
-from orchestrator.mcp.pins import mismatch
-from orchestrator.mcp.schemas import closed
-from orchestrator.mcp.types import Grant, ServerFault
+from orchestrator.engine.untrusted_text import disarmed, throughout
+from orchestrator.mcp.connection import Link
+from orchestrator.mcp.input_schemas import closed
+from orchestrator.mcp.results import envelope, observation
+from orchestrator.mcp.server_config import Grant, ServerFault
+from orchestrator.mcp.tool_pins import mismatch
 
 DESCRIPTION_AT_MOST = 4000
 """Characters; longer ones are refused, for a cut one would say something else."""

@@ -16,9 +16,10 @@ from orchestrator.engine.types import (
     ToolCall,
     ToolResult,
 )
-from orchestrator.providers import streams
+from orchestrator.providers import stream_parsing
 from orchestrator.providers.base import ApiModel
-from orchestrator.providers.reply import (
+from orchestrator.providers.conversation import Turn, enforced, system_texts, tool_choice, turns
+from orchestrator.providers.reply_parsing import (
     Calls,
     Counts,
     Reply,
@@ -31,8 +32,7 @@ from orchestrator.providers.reply import (
     members,
     some,
 )
-from orchestrator.providers.streams import Events
-from orchestrator.providers.turns import Turn, enforced, system_texts, tool_choice, turns
+from orchestrator.providers.stream_parsing import Events
 
 _STOPS: dict[str, StopKind] = {
     "end_turn": "end",
@@ -109,7 +109,7 @@ class AnthropicModel(ApiModel):
 
     def joined(self, events: Events) -> dict[str, Json]:
         """The API's reply, from its events."""
-        return streams.message(events)
+        return stream_parsing.message(events)
 
     def read(self, document: dict[str, Json], request: Request) -> Reply:
         """The API's reply, read."""

@@ -12,18 +12,25 @@ from typing import Any
 import anyio
 from msgspec.structs import replace
 
-from orchestrator.engine.calls import CallEvent, OnCall
-from orchestrator.engine.models import Prices, Provider, price_of
+from orchestrator.engine.model_call_log import CallEvent, OnCall
+from orchestrator.engine.model_config import Prices, Provider, price_of
 from orchestrator.engine.ports import Again, always
 from orchestrator.engine.types import Json, Request, Response, Usage
 from orchestrator.errors import ModelError
 from orchestrator.providers import pricing
-from orchestrator.providers.breaker import Breaker, State
-from orchestrator.providers.counting import input_tokens
-from orchestrator.providers.faults import Transient, rejected
-from orchestrator.providers.reply import MAX_BYTES, Reply, Unusable, an_object, loads, settle
+from orchestrator.providers.circuit_breaker import Breaker, State
+from orchestrator.providers.provider_errors import Transient, rejected
+from orchestrator.providers.reply_parsing import (
+    MAX_BYTES,
+    Reply,
+    Unusable,
+    an_object,
+    loads,
+    settle,
+)
 from orchestrator.providers.retry import Patience
-from orchestrator.providers.streams import MAX_STREAM_BYTES, Events, events
+from orchestrator.providers.stream_parsing import MAX_STREAM_BYTES, Events, events
+from orchestrator.providers.token_counting import input_tokens
 
 
 def ignore(event: CallEvent) -> None:

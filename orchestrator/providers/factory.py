@@ -11,17 +11,17 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from orchestrator.engine.models import CallPolicy, ModelsConfig, Prices, Provider
+from orchestrator.engine.model_config import CallPolicy, ModelsConfig, Prices, Provider
 from orchestrator.errors import InputError
 
 if TYPE_CHECKING:
     import ssl
 
-    from orchestrator.engine.calls import OnCall
+    from orchestrator.engine.model_call_log import OnCall
     from orchestrator.providers.anthropic import AnthropicModel
     from orchestrator.providers.base import ApiModel
-    from orchestrator.providers.compatible import CompatibleModel
     from orchestrator.providers.openai import OpenAIModel
+    from orchestrator.providers.openai_compatible import CompatibleModel
     from orchestrator.providers.retry import Patience
 
 CONNECT_SECONDS = 10.0
@@ -148,8 +148,8 @@ def _claude(access: _Access, settings: dict[str, Any]) -> AnthropicModel:
 def _openai(access: _Access, settings: dict[str, Any]) -> OpenAIModel | CompatibleModel:
     import openai  # noqa: PLC0415
 
-    from orchestrator.providers.compatible import CompatibleModel  # noqa: PLC0415
     from orchestrator.providers.openai import OpenAIModel  # noqa: PLC0415
+    from orchestrator.providers.openai_compatible import CompatibleModel  # noqa: PLC0415
 
     official = access.provider.api == "responses"
     client = openai.AsyncOpenAI(

@@ -14,8 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from orchestrator.engine.framing import as_json, unframe
-from orchestrator.engine.playbook import named
+from orchestrator.engine.playbook_steps import named
 from orchestrator.engine.ports import Again, always
 from orchestrator.engine.types import (
     Json,
@@ -27,6 +26,7 @@ from orchestrator.engine.types import (
     ToolSpec,
     Usage,
 )
+from orchestrator.engine.untrusted_text import as_json, unframe
 from orchestrator.errors import ModelError
 
 

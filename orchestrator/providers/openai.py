@@ -15,9 +15,10 @@ from orchestrator.engine.types import (
     ToolCall,
     ToolResult,
 )
-from orchestrator.providers import streams
+from orchestrator.providers import stream_parsing
 from orchestrator.providers.base import ApiModel
-from orchestrator.providers.reply import (
+from orchestrator.providers.conversation import Turn, enforced, system_texts, tool_choice, turns
+from orchestrator.providers.reply_parsing import (
     Calls,
     Counts,
     Reply,
@@ -30,8 +31,7 @@ from orchestrator.providers.reply import (
     members,
     some,
 )
-from orchestrator.providers.streams import Events
-from orchestrator.providers.turns import Turn, enforced, system_texts, tool_choice, turns
+from orchestrator.providers.stream_parsing import Events
 
 LEAST_OUTPUT = 16
 """The API refuses a smaller limit."""
@@ -92,7 +92,7 @@ class OpenAIModel(ApiModel):
 
     def joined(self, events: Events) -> dict[str, Json]:
         """The API's reply, from its events."""
-        return streams.response(events)
+        return stream_parsing.response(events)
 
     def read(self, document: dict[str, Json], request: Request) -> Reply:
         """The API's reply, read."""

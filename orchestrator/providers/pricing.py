@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from orchestrator.engine.models import Price
+from orchestrator.engine.model_config import Price
 from orchestrator.engine.types import Usage
-from orchestrator.providers.reply import Counts
+from orchestrator.providers.reply_parsing import Counts
 
 PER = 1_000_000
 

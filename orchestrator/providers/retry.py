@@ -10,10 +10,10 @@ from typing import TypeVar
 import anyio
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential
 
-from orchestrator.engine.models import MODELS_FILE, CallPolicy
+from orchestrator.engine.model_config import MODELS_FILE, CallPolicy
 from orchestrator.errors import ModelError
-from orchestrator.providers.breaker import Breaker
-from orchestrator.providers.faults import Transient
+from orchestrator.providers.circuit_breaker import Breaker
+from orchestrator.providers.provider_errors import Transient
 
 T = TypeVar("T")
 

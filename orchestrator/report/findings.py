@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from textwrap import dedent
 
 from orchestrator.catalog.fields import SEVERITIES
-from orchestrator.report.page import DEEP, Page, and_more, clip, plural
-from orchestrator.report.safe import code_lines, file_name, sentence, visible
-from orchestrator.review.verdict import Finding, Verdict, severity_counts
+from orchestrator.report.terminal_escaping import code_lines, file_name, sentence, visible
+from orchestrator.report.text_layout import DEEP, Page, and_more, clip, plural
+from orchestrator.review.verdict.model import Finding, Verdict, severity_counts
 
 MOST_FINDINGS = 50
 MOST_OTHERS = 10

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from orchestrator.report.page import MIN_WIDTH, Page, duration, pad
-from orchestrator.report.safe import sentence, visible
+from orchestrator.report.terminal_escaping import sentence, visible
+from orchestrator.report.text_layout import MIN_WIDTH, Page, duration, pad
 
 if TYPE_CHECKING:
     from orchestrator.app.types import TimelineEntry

@@ -1,6 +1,6 @@
-"""What analysers say, as data, and the two kinds of analyser.
+"""What analyzers say, as data, and the two kinds of analyzer.
 
-An analyser is plain machinery behind one of the agents' tools. It never sees the change as a whole
+An analyzer is plain machinery behind one of the agents' tools. It never sees the change as a whole
 being "good": it reports what it found, what it looked at, and what it could not look at.
 """
 
@@ -22,7 +22,7 @@ class Raw(Struct, frozen=True):
     """One thing one tool says about one place.
 
     Attributes:
-        tool: the analyser's name, ``ruff``.
+        tool: the analyzer's name, ``ruff``.
         code: the tool's own code, ``S602``; ``tool:code`` is looked up in the rule table.
         path: in the side it speaks of.
         line, end_line: 1-based, inclusive.
@@ -50,12 +50,12 @@ class Raw(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """What one run of an analyser gave.
+    """What one run of an analyzer gave.
 
     Attributes:
         examined: paths that were really looked at.
         gaps: path → why it could not be looked at (a parse error, too large, ...). Never silent.
-        error: set when the analyser itself failed; then nothing counts as examined.
+        error: set when the analyzer itself failed; then nothing counts as examined.
         facts: what it learned that is no finding, as JSON.
     """
 
@@ -69,7 +69,7 @@ class Report(Struct, frozen=True):
 
 
 class Side(Struct, frozen=True):
-    """One side of the change, on disk: ``root`` holds the exported files that analysers may read.
+    """One side of the change, on disk: ``root`` holds the exported files that analyzers may read.
 
     ``root`` lies outside any repository, holds no symbolic links and no ``.git``. Which files stand
     there depends on what was exported: the changed text files always, others when a check asked.
@@ -79,7 +79,7 @@ class Side(Struct, frozen=True):
     root: Path
 
 
-class SideAnalyser(Protocol):
+class SideAnalyzer(Protocol):
     """Looks at each side on its own; what is new is worked out by comparing the two reports."""
 
     name: str
@@ -90,22 +90,22 @@ class SideAnalyser(Protocol):
         """What its answer about a file depends on besides name and content; None: too much."""
 
     def wants(self, path: str) -> bool:
-        """Whether this analyser reads files of this name; content is its own affair."""
+        """Whether this analyzer reads files of this name; content is its own affair."""
 
     async def run(self, side: Side, paths: Sequence[str]) -> Report:
-        """Analyse the given paths below ``side.root``."""
+        """Analyze the given paths below ``side.root``."""
 
 
-class ChangeAnalyser(Protocol):
+class ChangeAnalyzer(Protocol):
     """Looks at both sides at once; everything it reports is already brought in by the change."""
 
     name: str
     needs: Needs
 
     def wants(self, path: str) -> bool:
-        """Whether this analyser reads files of this name."""
+        """Whether this analyzer reads files of this name."""
 
     async def run(
         self, change: Change, base: Side, head: Side, files: Sequence[ChangedFile]
     ) -> Report:
-        """Analyse the given changed files."""
+        """Analyze the given changed files."""

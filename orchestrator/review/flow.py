@@ -1,4 +1,4 @@
-"""The review as a state machine. This is the main loop of the product; ``engine.machine`` runs it.
+"""The review as a state machine: the main loop of the product, run by ``engine.state_machine``.
 
     Intake → Plan → Triage → Act → Synthesize → Evaluate → Iterate (→ Plan) or an end
 
@@ -16,19 +16,20 @@ from functools import wraps
 from msgspec.structs import replace
 
 from orchestrator.engine.agent import AgentResult
+from orchestrator.engine.escalation import Task
+from orchestrator.engine.human_questions import ask, asked
 from orchestrator.engine.judge import Mark, Scorecard, judge
-from orchestrator.engine.ladder import Task
-from orchestrator.engine.machine import Flow, State
-from orchestrator.engine.questions import ask, asked
-from orchestrator.engine.stopping import Iteration, Stop, StopPolicy, decide
+from orchestrator.engine.state_machine import Flow, State
+from orchestrator.engine.stop_rules import Iteration, Stop, StopPolicy, decide
 from orchestrator.engine.team import run_task, run_team
 from orchestrator.errors import AnswerPending
-from orchestrator.review import climbing, extent, judging, planning, waivers
-from orchestrator.review.case import Case, Round
-from orchestrator.review.decision import check
-from orchestrator.review.ledger import Work, failures, health
-from orchestrator.review.measure import measure
-from orchestrator.review.synthesis import Synthesis, synthesise
+from orchestrator.review.agents import escalation, judging, planning
+from orchestrator.review.findings import examined, waivers
+from orchestrator.review.findings.journal_queries import Work, failures, health
+from orchestrator.review.findings.measured_criteria import measure
+from orchestrator.review.findings.synthesis import Synthesis, build_findings
+from orchestrator.review.review_state import Case, Round
+from orchestrator.review.verdict.decision import check
 
 ENDS = {
     "done": "Done",
@@ -94,13 +95,15 @@ async def act(case: Case) -> str:
 async def synthesize(case: Case) -> str:
     """Bring together what all iterations so far have shown."""
     calls, team, policy = case.calls(), case.team(), case.catalog.verdict_policy
-    found = await synthesise(case.session, calls, team, case.answers("act"), policy)
+    found = await build_findings(case.session, calls, team, case.answers("act"), policy)
     day = await waivers.today(policy, case.journal)
     case.synthesis = replace(
         found,
         findings=waivers.waived(found.findings, policy, day),
-        checked=extent.checked(calls),
-        skipped=extent.skipped(case.session, calls, team, case.withheld(), planning.left_out(case)),
+        checked=examined.checked(calls),
+        skipped=examined.skipped(
+            case.session, calls, team, case.withheld(), planning.left_out(case)
+        ),
     )
     return "Evaluate"
 
@@ -108,13 +111,13 @@ async def synthesize(case: Case) -> str:
 @may_ask
 async def evaluate(case: Case) -> str:
     """Score the review, and decide whether another round would gain anything."""
-    case.round.answers = await ask(case.journal, climbing.blocking(case))
+    case.round.answers = await ask(case.journal, escalation.blocking(case))
     marks = _measured(case)
     if judging.wanted(case.settings, case.rubric):
         marks |= await judging.judged(case)
     scored = judge(case.rubric, marks)
     case.scorecard = scored
-    case.round.climbs = climbing.below_floor(case, scored)
+    case.round.climbs = escalation.below_floor(case, scored)
     failed = failures(case.calls(), case.team())
     case.history.append(_iteration(case, scored, failed))
     stop = decide(case.history, _policy(case))
@@ -126,7 +129,7 @@ async def evaluate(case: Case) -> str:
     case.focus.retry = planning.retry(case, (*failed, *case.round.climbs))
     case.focus.wanted = scored.missing_of("judged")
     case.focus.climbs = case.round.climbs
-    case.focus.answers = climbing.answered(case)
+    case.focus.answers = escalation.answered(case)
     return "Iterate"
 
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from orchestrator.catalog.fields import Outcome
-from orchestrator.engine.stopping import Stop
+from orchestrator.engine.stop_rules import Stop
 from orchestrator.errors import answer_command
-from orchestrator.review import climbing
-from orchestrator.review.case import Case
-from orchestrator.review.verdict import Finding
+from orchestrator.review.agents import escalation
+from orchestrator.review.review_state import Case
+from orchestrator.review.verdict.model import Finding
 
 LISTED_ACTIONS = 10
 
 
 def next_human_action(case: Case, stop: Stop, outcome: Outcome, *, complete: bool) -> str:
     """The one thing to do next."""
-    waiting = [asked for asked in climbing.questions(case.journal) if not asked.answer]
+    waiting = [asked for asked in escalation.questions(case.journal) if not asked.answer]
     if waiting:
         name = waiting[0].name if len(waiting) > 1 else ""
         command = answer_command(case.journal.run_id, name)

@@ -16,13 +16,13 @@ import anyio
 import anyio.to_thread
 
 from orchestrator.review.analysis import Side
-from orchestrator.review.change.classify import too_large
 from orchestrator.review.change.contents import SIDES, Contents, SideName, decode
-from orchestrator.review.change.neutral import LARGE
+from orchestrator.review.change.git.hardening import LARGE
+from orchestrator.review.change.skipped_files import too_large
 from orchestrator.review.change.types import Change, ChangedFile
-from orchestrator.review.rules import RuleTable
-from orchestrator.sandbox import scratch
-from orchestrator.sandbox.paths import read_beneath
+from orchestrator.review.rule_table import RuleTable
+from orchestrator.sandbox import scratch_directory
+from orchestrator.sandbox.safe_paths import read_beneath
 
 
 @dataclass
@@ -118,7 +118,9 @@ async def open_session(
     max_bytes: int = LARGE,
 ) -> AsyncIterator[Session]:
     """Open a change to the tools of a review; what is written is removed at the end."""
-    with tempfile.TemporaryDirectory(dir=scratch.folder(), ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(
+        dir=scratch_directory.folder(), ignore_cleanup_errors=True
+    ) as folder:
         root = Path(folder)
         for name in SIDES:
             (root / name).mkdir()

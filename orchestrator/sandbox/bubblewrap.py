@@ -11,8 +11,8 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from orchestrator.sandbox import scratch
-from orchestrator.sandbox.confine import NAMESPACES, PROGRAMS, SETTINGS
+from orchestrator.sandbox import scratch_directory
+from orchestrator.sandbox.confinement import NAMESPACES, PROGRAMS, SETTINGS
 
 INSTALL = "apt-get install bubblewrap   (or dnf, pacman, apk add: the package has that name)"
 TMP_BYTES = 64 << 20
@@ -35,7 +35,7 @@ def namespaces() -> str:
 
 def outside() -> str:
     """What must not be seen in a room, as ``confine.fault_of_room`` takes it."""
-    return f"{namespaces()},{scratch.outside()}"
+    return f"{namespaces()},{scratch_directory.outside()}"
 
 
 def room(bwrap: str, reads: Iterable[Path | str], writes: Iterable[Path | str]) -> list[str]:

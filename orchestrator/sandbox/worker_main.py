@@ -75,9 +75,9 @@ class _Nursery:
     """Keeps one worker alive at each place."""
 
     def __init__(self, ends: list[socket.socket], give_up: Callable[[], None]) -> None:
-        from orchestrator.sandbox import kernel  # noqa: PLC0415 - it is on the path now
+        from orchestrator.sandbox import kernel_calls  # noqa: PLC0415 - it is on the path now
 
-        self._kernel, self._give_up = kernel, give_up
+        self._kernel, self._give_up = kernel_calls, give_up
         self._ends, self._tokens = ends, [""] * len(ends)
         self._places: dict[int, int] = {}
         self._woken, self._wake = os.pipe()
@@ -167,12 +167,12 @@ def _giving_up(box: dict[str, Any] | None) -> Callable[[], None]:
     """What a worker does before its first request."""
     if box is None:
         return lambda: None
-    from orchestrator.sandbox import confine, kernel  # noqa: PLC0415 - it is on the path now
+    from orchestrator.sandbox import confinement, kernel_calls  # noqa: PLC0415 - it is on the path now
 
     def give_up() -> None:
-        user = confine.user_of(os.getpid()) if kernel.can_change_user() else None
-        kernel.go_first()
-        confine.confine(**box, user=user)
+        user = confinement.user_of(os.getpid()) if kernel_calls.can_change_user() else None
+        kernel_calls.go_first()
+        confinement.confine(**box, user=user)
 
     return give_up
 
@@ -182,15 +182,15 @@ def main() -> None:
     home, ends, box, groups, outside, *modules = sys.argv[1:]
     sys.path.insert(0, home)
     sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-    from orchestrator.sandbox import confine, kernel  # noqa: PLC0415 - it is on the path now
+    from orchestrator.sandbox import confinement, kernel_calls  # noqa: PLC0415 - it is on the path now
 
-    if outside and (fault := confine.fault_of_room(outside)):
+    if outside and (fault := confinement.fault_of_room(outside)):
         print(fault, file=sys.stderr, flush=True)  # noqa: T201 - to who started us
         os._exit(NOT_CONFINED)
     for what, bound in _LIMITS:
-        kernel.limit(what, bound)
+        kernel_calls.limit(what, bound)
     # The kernel takes its time, and there is much to import.
-    entering = threading.Thread(target=kernel.enter_groups, args=(groups,))
+    entering = threading.Thread(target=kernel_calls.enter_groups, args=(groups,))
     entering.start()
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 1)

@@ -15,7 +15,7 @@ from anyio.lowlevel import current_token
 from orchestrator.engine.ports import JournalStore, Row, RunIndex, RunMeta
 from orchestrator.engine.types import Json
 from orchestrator.errors import RunNotFound, StoreError
-from orchestrator.stores.holder import shown
+from orchestrator.stores.lease_holder import shown
 
 T = TypeVar("T")
 

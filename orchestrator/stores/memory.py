@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from orchestrator.engine.ports import Clock, Row, RunMeta
 from orchestrator.engine.types import Json
 from orchestrator.stores.base import already_there, fenced_off, held, no_such_run
-from orchestrator.stores.holder import gone
+from orchestrator.stores.lease_holder import gone
 
 
 @dataclass

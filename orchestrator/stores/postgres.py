@@ -15,12 +15,12 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from orchestrator.engine.canonical import canonical
+from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.engine.types import Json
 from orchestrator.errors import InputError, StoreError
 from orchestrator.stores.base import Turns, already_there, fenced_off, held, meta_of, no_such_run
-from orchestrator.stores.holder import gone
+from orchestrator.stores.lease_holder import gone
 
 T = TypeVar("T")
 

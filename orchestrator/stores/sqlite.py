@@ -15,13 +15,13 @@ from typing import TypeVar
 
 from msgspec.structs import astuple
 
-from orchestrator.engine.canonical import canonical
+from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.engine.types import Json
 from orchestrator.errors import StoreError
 from orchestrator.stores.base import Turns, already_there, fenced_off, held, meta_of, no_such_run
-from orchestrator.stores.holder import gone
-from orchestrator.stores.sqlite_layout import LAST_SEQ, lay_out, place_of, transaction
+from orchestrator.stores.lease_holder import gone
+from orchestrator.stores.sqlite_schema import LAST_SEQ, lay_out, place_of, transaction
 
 T = TypeVar("T")
 

@@ -7,14 +7,14 @@ import re
 from collections.abc import Iterator, Mapping
 
 from orchestrator.engine.types import Json, Opaque, Response, Text, ToolCall, Usage
-from orchestrator.testing import pieces, rules
-from orchestrator.testing.rules import Refused, compiled, hold, shape
+from orchestrator.testing import api_rules, stream_chunks
+from orchestrator.testing.api_rules import Refused, compiled, hold, shape
 
 PATH = "/v1/chat/completions"
 
 _STRING = {"type": "string"}
 _FUNCTION = shape(
-    {"name": {"type": "string", "pattern": rules.NAME}, "parameters": {"type": "object"}},
+    {"name": {"type": "string", "pattern": api_rules.NAME}, "parameters": {"type": "object"}},
     {"description": _STRING},
 )
 _CALL = shape(
@@ -52,7 +52,10 @@ _FORMATS = {
         {
             "type": {},
             "json_schema": shape(
-                {"name": {"type": "string", "pattern": rules.NAME}, "schema": {"type": "object"}},
+                {
+                    "name": {"type": "string", "pattern": api_rules.NAME},
+                    "schema": {"type": "object"},
+                },
                 {"strict": {"type": "boolean"}},
             ),
         }
@@ -93,13 +96,13 @@ class ChatApi:
         Raises:
             Refused: with the server's status.
         """
-        rules.bearer(headers, self._key)
+        api_rules.bearer(headers, self._key)
         hold(body, _BODY, "request")
         missing = sorted(self._lacks & body.keys())
         if missing:
             raise Refused(f"Unsupported parameter: '{missing[0]}'")
         tools = [tool["function"] for tool in body.get("tools", [])]
-        rules.check_tools((t["name"] for t in tools), (t["parameters"] for t in tools))
+        api_rules.check_tools((t["name"] for t in tools), (t["parameters"] for t in tools))
         if "stream_options" in body and not body.get("stream"):
             raise Refused("The 'stream_options' parameter is only allowed when 'stream' is set.")
         if "tool_choice" in body and not tools:
@@ -113,10 +116,10 @@ class ChatApi:
             return
         if "tools" in body and "schemas_with_tools" in self._lacks:
             raise Refused("Cannot use custom grammar constraints with tools.")
-        if rules.one_of(form, _FORMATS, "response_format") == "json_schema":
+        if api_rules.one_of(form, _FORMATS, "response_format") == "json_schema":
             given = form["json_schema"]
             if given.get("strict"):
-                rules.check_strict(given["schema"], "response_format", all_required=True)
+                api_rules.check_strict(given["schema"], "response_format", all_required=True)
 
     def _check_talk(self, messages: list[Json]) -> None:
         waiting: list[str] = []
@@ -154,7 +157,7 @@ class ChatApi:
         system = str(body["messages"][0].get("content"))
         marks = _MARK.findall(system)
         self._mark = marks[-1] if marks else "tool_call"
-        return rules.agent_in(system)
+        return api_rules.agent_in(system)
 
     def schema(self, body: dict[str, Json]) -> Mapping[str, Json] | None:
         """The report's schema: as a parameter, or as told in the system prompt."""
@@ -213,7 +216,7 @@ class ChatApi:
         choice = document["choices"][0]
         head = {key: document[key] for key in ("id", "created", "model")}
         head["object"] = "chat.completion.chunk"
-        parts = [(delta, None) for delta in pieces.of_message(choice["message"])]
+        parts = [(delta, None) for delta in stream_chunks.of_message(choice["message"])]
         for part, stop in (*parts, ({}, choice["finish_reason"])):
             yield "", {**head, "choices": [{"index": 0, "delta": part, "finish_reason": stop}]}
         if body.get("stream_options", {}).get("include_usage"):

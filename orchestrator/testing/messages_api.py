@@ -8,9 +8,9 @@ from itertools import pairwise
 from typing import Any
 
 from orchestrator.engine.types import Block, Json, Opaque, Response, Text, ToolCall, Usage
-from orchestrator.testing import pieces, rules
-from orchestrator.testing.rules import Refused, compiled, hold, one_of, shape
-from orchestrator.testing.script import Seals
+from orchestrator.testing import api_rules, stream_chunks
+from orchestrator.testing.api_rules import Refused, compiled, hold, one_of, shape
+from orchestrator.testing.server_script import Seals
 
 PATH = "/v1/messages"
 VERSIONS = frozenset({"2023-06-01", "2026-10-21"})
@@ -22,7 +22,7 @@ _ID = {"type": "string", "pattern": "^[a-zA-Z0-9_-]+$"}
 _CACHE = {"cache_control": shape({"type": {"const": "ephemeral"}}, {"ttl": {"enum": ["5m", "1h"]}})}
 _TEXT = shape({"type": {"const": "text"}, "text": _WORDS}, _CACHE)
 _TOOL = shape(
-    {"name": {"type": "string", "pattern": rules.NAME}, "input_schema": {"type": "object"}},
+    {"name": {"type": "string", "pattern": api_rules.NAME}, "input_schema": {"type": "object"}},
     {"description": {"type": "string"}, "strict": {"type": "boolean"}, **_CACHE},
 )
 _BODY = compiled(
@@ -69,7 +69,7 @@ _BLOCKS = {
             {
                 "type": {},
                 "id": _ID,
-                "name": {"type": "string", "pattern": rules.NAME},
+                "name": {"type": "string", "pattern": api_rules.NAME},
                 "input": {"type": "object"},
             },
             _CACHE,
@@ -94,7 +94,7 @@ class MessagesApi:
         Raises:
             Refused: with the service's status.
         """
-        rules.bearer(headers, self._key, also="x-api-key")
+        api_rules.bearer(headers, self._key, also="x-api-key")
         if headers.get("anthropic-version") not in VERSIONS:
             raise Refused("anthropic-version: header is required")
         hold(body, _BODY, "request")
@@ -103,10 +103,12 @@ class MessagesApi:
         if "tool_choice" in body and "tools" not in body:
             raise Refused("tool_choice: may only be specified while providing tools")
         tools = body.get("tools", [])
-        rules.check_tools((t["name"] for t in tools), (t["input_schema"] for t in tools))
+        api_rules.check_tools((t["name"] for t in tools), (t["input_schema"] for t in tools))
         form = body.get("output_config", {}).get("format")
         if form:
-            rules.check_strict(form["schema"], "output_config.format.schema", all_required=False)
+            api_rules.check_strict(
+                form["schema"], "output_config.format.schema", all_required=False
+            )
         if json.dumps(body).count('"cache_control"') > MOST_BREAKPOINTS:
             raise Refused(
                 f"A maximum of {MOST_BREAKPOINTS} blocks with cache_control may be provided"
@@ -153,7 +155,7 @@ class MessagesApi:
     def agent(self, body: dict[str, Json]) -> str:
         """Who asks."""
         system = body.get("system") or [{"text": ""}]
-        return rules.agent_in(system[0]["text"])
+        return api_rules.agent_in(system[0]["text"])
 
     def schema(self, body: dict[str, Json]) -> Mapping[str, Json] | None:
         """The report's schema."""
@@ -211,7 +213,7 @@ class MessagesApi:
         yield "message_start", {"type": "message_start", "message": start}
         yield "ping", {"type": "ping"}
         for at, block in enumerate(document["content"]):
-            empty, deltas = pieces.of_block(block)
+            empty, deltas = stream_chunks.of_block(block)
             place = {"index": at}
             yield (
                 "content_block_start",

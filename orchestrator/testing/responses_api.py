@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from orchestrator.engine.types import Block, Json, Opaque, Response, Text, ToolCall, Usage
-from orchestrator.testing import pieces, rules
-from orchestrator.testing.rules import Refused, compiled, hold, one_of, shape
-from orchestrator.testing.script import Seals
+from orchestrator.testing import api_rules, stream_chunks
+from orchestrator.testing.api_rules import Refused, compiled, hold, one_of, shape
+from orchestrator.testing.server_script import Seals
 
 PATH = "/v1/responses"
 
@@ -18,7 +18,7 @@ _CALL_ID = {"type": "string", "minLength": 1, "maxLength": 64}
 _FUNCTION = shape(
     {
         "type": {"const": "function"},
-        "name": {"type": "string", "pattern": rules.NAME},
+        "name": {"type": "string", "pattern": api_rules.NAME},
         "parameters": {"type": "object"},
         "strict": {"type": "boolean"},
     },
@@ -27,7 +27,7 @@ _FUNCTION = shape(
 _FORMAT = shape(
     {
         "type": {"const": "json_schema"},
-        "name": {"type": "string", "pattern": rules.NAME},
+        "name": {"type": "string", "pattern": api_rules.NAME},
         "schema": {"type": "object"},
         "strict": {"type": "boolean"},
     }
@@ -63,7 +63,7 @@ _ITEMS = {
         {
             "type": {},
             "call_id": _CALL_ID,
-            "name": {"type": "string", "pattern": rules.NAME},
+            "name": {"type": "string", "pattern": api_rules.NAME},
             "arguments": _STRING,
         },
         {"id": _STRING, "status": _STRING},
@@ -88,15 +88,15 @@ class ResponsesApi:
         Raises:
             Refused: with the service's status.
         """
-        rules.bearer(headers, self._key)
+        api_rules.bearer(headers, self._key)
         hold(body, _BODY, "request")
         tools = body.get("tools", [])
-        rules.check_tools((t["name"] for t in tools), (t["parameters"] for t in tools))
+        api_rules.check_tools((t["name"] for t in tools), (t["parameters"] for t in tools))
         if "tool_choice" in body and not tools:
             raise Refused("Tool choice 'auto' must be specified with 'tools' parameter.")
         form = body.get("text", {}).get("format")
         if form and form["strict"]:
-            rules.check_strict(form["schema"], "text.format.schema", all_required=True)
+            api_rules.check_strict(form["schema"], "text.format.schema", all_required=True)
         self._check_input(body["input"])
 
     def _check_input(self, items: list[Json]) -> None:
@@ -137,7 +137,7 @@ class ResponsesApi:
 
     def agent(self, body: dict[str, Json]) -> str:
         """Who asks."""
-        return rules.agent_in(body.get("instructions", ""))
+        return api_rules.agent_in(body.get("instructions", ""))
 
     def schema(self, body: dict[str, Json]) -> Mapping[str, Json] | None:
         """The report's schema."""
@@ -232,7 +232,7 @@ class ResponsesApi:
                 for place, part in enumerate(item["content"]):
                     where = {"output_index": at, "content_index": place, "item_id": item["id"]}
                     yield event("response.content_part.added", part={**part, "text": ""}, **where)
-                    for piece in pieces.halves(part.get("text", "")):
+                    for piece in stream_chunks.halves(part.get("text", "")):
                         told = {"delta": piece, "logprobs": [], **where}
                         yield event("response.output_text.delta", **told)
                     yield event("response.content_part.done", part=part, **where)

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from msgspec import Struct
 
-from orchestrator.tuning.fit import Bools, Floats, Ints
+from orchestrator.tuning.weight_fitting import Bools, Floats, Ints
 
 Scheme = Literal["nominal", "linear", "quadratic"]
 BINS = 10

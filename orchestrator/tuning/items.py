@@ -9,10 +9,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from orchestrator.engine.scoring import Given
+from orchestrator.engine.rubric_scoring import Given
 from orchestrator.errors import InputError
-from orchestrator.tuning.files import read_text
-from orchestrator.tuning.formats import is_id, slug
+from orchestrator.tuning.rubric_formats import is_id, slug
+from orchestrator.tuning.text_files import read_text
 
 _TEXTS = ("text", "review", "summary")
 

@@ -10,8 +10,8 @@ from msgspec import Struct, field
 
 from orchestrator.catalog.fields import OUTCOMES
 from orchestrator.errors import InputError
-from orchestrator.tuning.files import read_text, replace_text
 from orchestrator.tuning.items import Item
+from orchestrator.tuning.text_files import read_text, replace_text
 
 Value = float | str
 WORDS: dict[str, int] = {

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from orchestrator.engine.scoring import node_scores
+from orchestrator.engine.rubric_scoring import node_scores
 from orchestrator.engine.types import Criterion, Group, Json, Rubric
 from orchestrator.errors import InputError
-from orchestrator.tuning.formats import MET, Exported, Imported, is_id, need, number
+from orchestrator.tuning.rubric_formats import MET, Exported, Imported, is_id, need, number
 
 OWN = {"id", "requirements", "weight", "sub_tasks"}
 GRADE = {"score", "valid_score", "explanation", "judge_metadata"}

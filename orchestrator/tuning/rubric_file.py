@@ -6,12 +6,12 @@ from typing import Any
 
 import yaml
 
+from orchestrator.catalog.data_sources import File
 from orchestrator.catalog.rubrics import load_rubric
-from orchestrator.catalog.source import File
-from orchestrator.engine.canonical import digest
+from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.types import Criterion, Group, Json, Rubric
 from orchestrator.errors import ConfigError, InputError
-from orchestrator.tuning.files import replace_text
+from orchestrator.tuning.text_files import replace_text
 
 PLAIN = Criterion("", "measured", "")
 _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")

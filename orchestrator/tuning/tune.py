@@ -8,16 +8,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator.engine.types import Rubric
-from orchestrator.tuning import agreement, carry, rule, validate
-from orchestrator.tuning.advise import Advice, advise
-from orchestrator.tuning.calibrate import Calibration, calibrate
-from orchestrator.tuning.criteria import Criterion, examine
-from orchestrator.tuning.fit import Bools, Floats
-from orchestrator.tuning.flips import Flip, flips
-from orchestrator.tuning.intervals import Compared, change, compare, number, t_quantile
+from orchestrator.tuning import agreement, cross_validation, decision_rule, generalization
+from orchestrator.tuning.calibration import Calibration, calibrate
+from orchestrator.tuning.confidence_intervals import Compared, change, compare, number, t_quantile
+from orchestrator.tuning.criterion_analysis import Criterion, examine
+from orchestrator.tuning.decision_flips import Flip, flips
+from orchestrator.tuning.feasibility import Advice, advise
 from orchestrator.tuning.items import Item
-from orchestrator.tuning.sample import Labelled, refuse_unfit
-from orchestrator.tuning.select import Plan, Rules, Sample, plan_for, tune_many
+from orchestrator.tuning.penalty_selection import Plan, Rules, Sample, plan_for, tune_many
+from orchestrator.tuning.training_data import Labeled, refuse_unfit
+from orchestrator.tuning.weight_fitting import Bools, Floats
 
 SEED = 20260101
 STEPS = 20
@@ -28,7 +28,7 @@ Table = tuple[tuple[float, float], tuple[float, float]]
 
 
 class Spread(Struct, frozen=True):
-    """Labelled items by total, in equal steps from 0 to 1.
+    """Labeled items by total, in equal steps from 0 to 1.
 
     Attributes:
         accepted, rejected: items in each step, by what people say.
@@ -51,8 +51,8 @@ class Outcome(Struct, frozen=True):
             is cost.
         trivial: held-out value of trivial policies, by name.
         reliability: calibration curve of held-out probabilities, and its error.
-        needed: labelled items at which the gain, if it is what it looks like, would be proven.
-        flips: of all items, labelled or not.
+        needed: labeled items at which the gain, if it is what it looks like, would be proven.
+        flips: of all items, labeled or not.
         spread: totals by label, before and after.
         tables: confusion before and after, held out; rows what people say, reject first.
     """
@@ -72,7 +72,7 @@ class Outcome(Struct, frozen=True):
     reliability: tuple[agreement.Bin, ...] = ()
     ece: float = math.nan
     criteria: tuple[Criterion, ...] = ()
-    curve: tuple[validate.Point, ...] = ()
+    curve: tuple[cross_validation.Point, ...] = ()
     needed: int | None = None
     flips: tuple[Flip, ...] = ()
     items: int = 0
@@ -82,16 +82,16 @@ class Outcome(Struct, frozen=True):
 
 def tune(
     rubric: Rubric,
-    data: Labelled,
+    data: Labeled,
     items: list[Item],
-    aim: rule.Aim,
+    aim: decision_rule.Aim,
     seed: int = SEED,
-    refits: int = validate.REFITS,
+    refits: int = cross_validation.REFITS,
 ) -> Outcome:
     """Tune a rubric.
 
     Args:
-        data: labelled items, built for this rubric.
+        data: labeled items, built for this rubric.
         items: all items, for the flips.
         refits: bootstrap refits behind the weights' intervals.
 
@@ -105,15 +105,16 @@ def tune(
     if advice.refusals:
         return Outcome(False, advice.refusals, advice, plan, seed)
     chosen = tune_many(sample, plan, sample.weight[None, :], rng)
-    apart = validate.cross_validate(sample, plan, rng)
+    apart = cross_validation.cross_validate(sample, plan, rng)
     was = decide(sample, sample.w0, rubric.threshold)
     compared = compare(aim, was, apart.accept, sample.accept, sample.weight, sample.group)
     trivial = _trivial(sample, plan, rng)
-    again = validate.refit(sample, plan, rng, refits)
+    again = cross_validation.refit(sample, plan, rng, refits)
     new, cal = _candidate(rubric, data, plan, chosen)
     curve = tuple(agreement.reliability(apart.p, sample.accept, sample.weight))
     why = _against(sample, aim, compared, trivial)
-    why += carry.does_not_carry(data, plan, rubric.threshold, apart.accept, rng) if not why else []
+    if not why:
+        why = generalization.does_not_carry(data, plan, rubric.threshold, apart.accept, rng)
     return Outcome(
         proven=not why,
         why=tuple(why) or (_for(aim, compared),),
@@ -130,20 +131,27 @@ def tune(
         reliability=curve,
         ece=agreement.ece(list(curve)),
         criteria=tuple(examine(sample, data.free, chosen.w[0], again)),
-        curve=tuple(validate.learning_curve(sample, plan, rng)),
+        curve=tuple(cross_validation.learning_curve(sample, plan, rng)),
         needed=_needed(sample, compared),
         flips=tuple(flips(rubric, new, items, labels_by_item(data))),
         items=len({i.id for i in items}),
-        spread=(
-            _spread("before", sample, sample.w0, rubric.threshold),
-            _spread("after", sample, chosen.w[0], new.threshold),
-        ),
+        spread=_spreads(sample, rubric.threshold, chosen.w[0], new.threshold),
         tables=(_table(sample, was[None, :]), _table(sample, apart.accept)),
     )
 
 
+def _spreads(
+    sample: Sample, threshold: float, weights: Floats, tuned: float
+) -> tuple[Spread, Spread]:
+    """How the totals spread before and after."""
+    return (
+        _spread("before", sample, sample.w0, threshold),
+        _spread("after", sample, weights, tuned),
+    )
+
+
 def _spread(name: str, sample: Sample, w: Floats, threshold: float) -> Spread:
-    t = np.clip(rule.totals(sample.x, w[None, :], sample.blocked)[0], 0.0, 1.0)
+    t = np.clip(decision_rule.totals(sample.x, w[None, :], sample.blocked)[0], 0.0, 1.0)
     step = np.minimum((t * STEPS).astype(np.int64), STEPS - 1)
     yes, no = (
         np.bincount(step[side], weights=sample.weight[side], minlength=STEPS)
@@ -164,7 +172,7 @@ def _table(sample: Sample, said: Bools) -> Table:
 
 def decide(sample: Sample, w: Floats, threshold: float) -> Bools:
     """(n,) decisions of one rule."""
-    out: Bools = rule.totals(sample.x, w[None, :], sample.blocked)[0] >= threshold
+    out: Bools = decision_rule.totals(sample.x, w[None, :], sample.blocked)[0] >= threshold
     return out
 
 
@@ -172,7 +180,7 @@ def _trivial(sample: Sample, plan: Plan, rng: np.random.Generator) -> dict[str, 
     """Held-out value of policies that need no tuning of weights."""
     y, w = sample.accept, sample.weight
     equal = replace(sample, w0=np.sign(sample.w0))
-    tuned = validate.cross_validate(equal, replace(plan, weights=False), rng)
+    tuned = cross_validation.cross_validate(equal, replace(plan, weights=False), rng)
     everything = np.ones(y.size, dtype=bool)
     return {
         "accept all": float(plan.aim.of(everything, y, w)),
@@ -182,11 +190,11 @@ def _trivial(sample: Sample, plan: Plan, rng: np.random.Generator) -> dict[str, 
 
 
 def _by_kappa(sample: Sample, was: Bools, now: Bools) -> Compared:
-    return compare(rule.Aim(), was, now, sample.accept, sample.weight, sample.group)
+    return compare(decision_rule.Aim(), was, now, sample.accept, sample.weight, sample.group)
 
 
 def _against(
-    sample: Sample, aim: rule.Aim, compared: Compared, trivial: Mapping[str, float]
+    sample: Sample, aim: decision_rule.Aim, compared: Compared, trivial: Mapping[str, float]
 ) -> list[str]:
     """Why the new rule may not be written, as far as its held-out value tells."""
     why = []
@@ -220,7 +228,7 @@ def _against(
     return why
 
 
-def _for(aim: rule.Aim, compared: Compared) -> str:
+def _for(aim: decision_rule.Aim, compared: Compared) -> str:
     if aim.by_cost:
         return (
             f"held out, a decision costs {-compared.after.value:.3f} where it cost "
@@ -235,7 +243,7 @@ def _for(aim: rule.Aim, compared: Compared) -> str:
 
 
 def _needed(sample: Sample, compared: Compared) -> int | None:
-    """Labelled items at which a gain of this size would stand clear of its noise."""
+    """Labeled items at which a gain of this size would stand clear of its noise."""
     gain = compared.delta.value
     if gain <= 0.0 or compared.delta.low > 0.0:
         return None
@@ -245,7 +253,7 @@ def _needed(sample: Sample, compared: Compared) -> int | None:
 
 
 def _candidate(
-    rubric: Rubric, data: Labelled, plan: Plan, chosen: Rules
+    rubric: Rubric, data: Labeled, plan: Plan, chosen: Rules
 ) -> tuple[Rubric, Calibration]:
     """The rubric with fitted weights and threshold, and its calibration."""
     fitted = {n: float(f"{w:.6g}") for n, w in zip(data.free, chosen.w[0], strict=True)}
@@ -260,12 +268,12 @@ def _candidate(
         digest="",
     )
     s = data.sample
-    t = rule.totals(s.x, chosen.w, s.blocked)[0]
+    t = decision_rule.totals(s.x, chosen.w, s.blocked)[0]
     return new, calibrate(t, s.accept, s.weight, plan.isotonic)
 
 
-def labels_by_item(data: Labelled) -> dict[str, str]:
-    """What people said of each labelled item, as accept or reject, or both."""
+def labels_by_item(data: Labeled) -> dict[str, str]:
+    """What people said of each labeled item, as accept or reject, or both."""
     out: dict[str, str] = {}
     words = np.where(np.isnan(data.ratings), -1, data.ratings >= data.scale.cut)
     for i, item in enumerate(data.items):

@@ -21,8 +21,8 @@ from orchestrator import (
     NotRegistered,
 )
 from orchestrator.cli.main import main
-from orchestrator.engine.guards import RepetitionGuard
-from orchestrator.engine.tools import ToolPolicy
+from orchestrator.engine.call_guards import RepetitionGuard
+from orchestrator.engine.tool_registry import ToolPolicy
 
 pytestmark = pytest.mark.anyio
 TEXT = {

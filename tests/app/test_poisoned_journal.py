@@ -6,11 +6,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.app import service, state
+from orchestrator.app import review_service, state_directory
 from orchestrator.engine.events import ignore
 from orchestrator.engine.journal import open_journal
+from orchestrator.engine.journal_records import Done
 from orchestrator.engine.ports import SystemClock
-from orchestrator.engine.records import Done
 from orchestrator.errors import StoreError
 from orchestrator.stores.sqlite import SqliteStore
 from tests.review.review_kit import change, options
@@ -35,7 +35,7 @@ async def leave_rows(place: Path) -> None:
 
 def test_a_new_run_believes_no_rows_that_stood_there_before_it(tmp_path: Path) -> None:
     repo = change(tmp_path / "repo", {}, {"app.py": "eval(input())\n"})
-    folder = state.home(repo.path)
-    anyio.run(leave_rows, folder / state.JOURNAL)
+    folder = state_directory.home(repo.path)
+    anyio.run(leave_rows, folder / state_directory.JOURNAL)
     with pytest.raises(StoreError, match="held rows of a run that had not begun"):
-        service.review(options(repo.path, provider="offline"), ignore)
+        review_service.review(options(repo.path, provider="offline"), ignore)

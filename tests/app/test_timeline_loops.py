@@ -2,12 +2,12 @@
 
 import pytest
 
-from orchestrator.app.listing import timeline
+from orchestrator.app.run_listing import timeline
 from orchestrator.engine.team import Task, run_team
-from orchestrator.engine.tools import ToolPolicy
+from orchestrator.engine.tool_registry import ToolPolicy
 from orchestrator.engine.types import Observation
 from orchestrator.report.timeline import render_timeline
-from orchestrator.testing.scripted import calls
+from orchestrator.testing.scripted_model import calls
 from tests.engine.engine_kit import (
     RUN,
     Echo,

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 import pytest
 
 from orchestrator.catalog.catalog import Catalog, load, problems
-from orchestrator.catalog.source import Source, overlay, shipped
-from orchestrator.review.toolbox import TOOLS
+from orchestrator.catalog.data_sources import Source, overlay, shipped
+from orchestrator.review.tools.registry import TOOLS
 
 NAVIGATION = frozenset({"read_file", "glob", "search", "git_diff", "git_log", "git_blame"})
 CONTRACTS = {name: {"type": "object", "title": name} for name in ("plan", "report", "score")}

@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from orchestrator.catalog.source import shipped
-from orchestrator.engine.playbook import steps
+from orchestrator.catalog.data_sources import shipped
+from orchestrator.engine.playbook_steps import steps
 from orchestrator.engine.types import Level
 from orchestrator.resources import data_root
-from orchestrator.review.rules import load_rules
+from orchestrator.review.rule_table import load_rules
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def test_every_agent_is_bounded_and_has_a_contract_and_an_escalation(catalog):
         assert spec.escalation[-1] == "human", spec.name
 
 
-def test_following_the_playbooks_calls_each_of_an_agents_analysers_once(catalog, navigation):
+def test_following_the_playbooks_calls_each_of_an_agents_analyzers_once(catalog, navigation):
     for spec in catalog.agents.values():
         called = [
             tool for skill in spec.skills for step in steps(skill.text) for tool in step.names
@@ -75,7 +75,7 @@ def test_the_rubric_measures_now_and_declares_what_is_judged(catalog):
         "evidence-verified",
         "contracts-kept",
         "required-checks-run",
-        "analysers-healthy",
+        "analyzers-healthy",
         "gaps-explained",
     }
     blockers = {c.id for c in rubric.criteria if c.blocker}

@@ -7,19 +7,19 @@ from typing import Annotated, Literal
 import pytest
 from msgspec import Meta, field
 
-from orchestrator.catalog import yamlevents
+from orchestrator.catalog import yaml_events
+from orchestrator.catalog.data_sources import latest, shipped
 from orchestrator.catalog.fields import Strict
-from orchestrator.catalog.guards import GuardsFile
-from orchestrator.catalog.mcp import McpFile
+from orchestrator.catalog.guard_policy import GuardsFile
+from orchestrator.catalog.mcp_servers import McpFile
 from orchestrator.catalog.models import ModelsFile
 from orchestrator.catalog.prices import PricesFile
 from orchestrator.catalog.rubrics import RubricFile
 from orchestrator.catalog.settings import Settings, ToolPolicy
-from orchestrator.catalog.source import latest, shipped
 from orchestrator.catalog.verdict_policy import VerdictPolicy
-from orchestrator.catalog.yamlfile import check, read, split, tree
+from orchestrator.catalog.yaml_validation import check, read, split, tree
 from orchestrator.errors import ConfigError
-from orchestrator.review.rules import RuleFile
+from orchestrator.review.rule_table import RuleFile
 
 MODELS = [
     ("config/defaults.yaml", Settings),
@@ -182,7 +182,7 @@ def test_aliases_cannot_hide_depth():
 
 
 def test_the_reader_in_pure_python_is_as_strict(monkeypatch):
-    monkeypatch.setattr(yamlevents, "_LOADER", yamlevents.yaml.SafeLoader)
+    monkeypatch.setattr(yaml_events, "_LOADER", yaml_events.yaml.SafeLoader)
     assert "is nested too deeply" in fault("[" * 200_000)
     assert fault("name: 'x\n").startswith("x.yaml:2: is not valid YAML: found unexpected end")
     assert "stands twice" in fault("name: x\nname: y\n")

@@ -12,11 +12,11 @@ from orchestrator.cli.main import main
 from orchestrator.engine.approvals import RecordedApprovals
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import SystemClock
-from orchestrator.engine.tools import ToolPolicy
+from orchestrator.engine.tool_registry import ToolPolicy
 from orchestrator.engine.types import Level, ToolCall, ToolResult
 from orchestrator.errors import ApprovalPending
 from orchestrator.stores.sqlite import SqliteStore
-from orchestrator.testing.scripted import ScriptedModel
+from orchestrator.testing.scripted_model import ScriptedModel
 from tests.engine.engine_kit import Echo, account, make_harness, spec
 from tests.review.review_kit import Repo, change
 

@@ -11,7 +11,7 @@ from typing import IO
 import pytest
 
 from orchestrator import __version__
-from orchestrator.cli.faults import report_faults
+from orchestrator.cli.error_reporting import report_faults
 from orchestrator.cli.main import COMMANDS, main
 from orchestrator.errors import (
     ConfigError,
@@ -67,7 +67,7 @@ def test_a_review_begins_without_what_it_needs_later() -> None:
     """Its intake waits for git; the models and parsers are imported meanwhile."""
     heavy = {"pydantic", "yaml", "networkx", "griffe", "orchestrator.review.flow"}
     code = (
-        "import sys, orchestrator.cli.review, orchestrator.app.service; "
+        "import sys, orchestrator.cli.commands.review, orchestrator.app.review_service; "
         f"print([m for m in sys.modules if m in {heavy!r}])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -77,7 +77,7 @@ def test_a_review_begins_without_what_it_needs_later() -> None:
 def test_only_the_chosen_command_is_imported() -> None:
     code = (
         "import sys; from orchestrator.cli.main import main; main(['schema', '--help']); "
-        "print([m for m in sys.modules if m in {'orchestrator.cli.review', 'pydantic', 'rich'}])"
+        "print([m for m in sys.modules if m in {'orchestrator.cli.commands.review', 'pydantic', 'rich'}])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, text=True, capture_output=True, check=True
@@ -207,7 +207,7 @@ def test_debug_shows_where_an_internal_error_came_from(
 
 def test_ascii_terminals_get_escapes() -> None:
     code = (
-        "from orchestrator.cli.faults import report_faults\n"
+        "from orchestrator.cli.error_reporting import report_faults\n"
         "from orchestrator.cli.output import emit\nimport sys\n"
         "report_faults(lambda: emit('caf\\u00e9\\n', sys.stdout) or 0)"
     )

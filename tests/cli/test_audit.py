@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from orchestrator.app.keys import signing_key
+from orchestrator.app.audit.signing_keys import signing_key
 from orchestrator.cli.main import main
 from orchestrator.errors import InputError
 from tests.review.review_kit import change

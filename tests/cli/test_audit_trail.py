@@ -7,8 +7,8 @@ import pytest
 
 from orchestrator.cli.main import main
 from orchestrator.engine.journal import open_journal
+from orchestrator.engine.journal_records import Done
 from orchestrator.engine.ports import SystemClock
-from orchestrator.engine.records import Done
 from orchestrator.engine.types import Level
 from orchestrator.errors import GuardRefused
 from orchestrator.stores.sqlite import SqliteStore

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.app import state
-from orchestrator.app.person import this_person
-from orchestrator.app.policy import on_disk
+from orchestrator.app import state_directory
+from orchestrator.app.current_user import this_person
+from orchestrator.app.policy_sources import on_disk
 from orchestrator.cli.main import main
 from orchestrator.errors import StoreError
 from orchestrator.resources import user_folder
@@ -37,7 +37,7 @@ def homeless(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_any_place_for_the_state_it_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / ".diffcourt").write_text("in the way")  # root writes into a read-only folder
     with pytest.raises(StoreError, match=r"\.diffcourt/state writable, or set XDG_STATE_HOME"):
-        state.home(tmp_path)
+        state_directory.home(tmp_path)
 
 
 def test_a_users_folder_is_absolute_or_none(
@@ -65,8 +65,8 @@ def test_a_user_without_a_home_reviews_a_bare_repository_through_a_link(
     assert main(["review", "--repo", str(link), "--quiet", "--json", "-"]) == 1
     verdict = json.loads(capsys.readouterr().out)
     assert (verdict["status"], verdict["checked"][0]["path"]) == ("complete", "app.py")
-    assert state.home(link) == bare / ".diffcourt/state"
-    assert state.top(repo.path / ".git") == repo.path
+    assert state_directory.home(link) == bare / ".diffcourt/state"
+    assert state_directory.top(repo.path / ".git") == repo.path
     assert this_person().startswith(f"user {os.getuid()} on ")
 
 
@@ -115,4 +115,4 @@ def test_a_folder_that_may_not_be_looked_into_is_one_line(
     (tmp_path / "theirs").mkdir(mode=0o000)
     assert main(["review", "--repo", str(tmp_path / "theirs")]) == 2
     assert "may not be looked into by this user" in capsys.readouterr().err
-    assert state.inside_repository(tmp_path / "theirs") is False
+    assert state_directory.inside_repository(tmp_path / "theirs") is False

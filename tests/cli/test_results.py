@@ -12,20 +12,13 @@ import pytest
 from msgspec import convert
 
 from orchestrator.cli.main import main
-from orchestrator.cli.outcome import add_result_options, deliver, gate
 from orchestrator.cli.output import JsonTarget
+from orchestrator.cli.review_result import add_result_options, deliver, gate
 from orchestrator.engine.events import Observer
 from orchestrator.errors import InputError, OutputError
-from orchestrator.review.verdict import (
-    ChangeRef,
-    Outcome,
-    Provenance,
-    Score,
-    Stop,
-    Verdict,
-)
-from orchestrator.review.verdict_account import Usage
-from orchestrator.sandbox.worker import WorkerPool
+from orchestrator.review.verdict.model import ChangeRef, Outcome, Provenance, Score, Stop, Verdict
+from orchestrator.review.verdict.usage import Usage
+from orchestrator.sandbox.worker_pool import WorkerPool
 
 
 def verdict(
@@ -51,7 +44,7 @@ def verdict(
         agents=(),
         iterations=(),
         usage=Usage(),
-        provenance=Provenance(version="0", provider="offline", digests={}, analysers={}),
+        provenance=Provenance(version="0", provider="offline", digests={}, analyzers={}),
     )
 
 

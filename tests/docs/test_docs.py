@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.catalog.source import shipped
+from orchestrator.catalog.data_sources import shipped
 from orchestrator.cli.main import COMMANDS
-from orchestrator.engine.machine import check, diagram
-from orchestrator.report.rules import rules_page
+from orchestrator.engine.state_machine import check, diagram
+from orchestrator.report.rules_page import rules_page
 from orchestrator.review.flow import FLOW
-from orchestrator.review.rules import load_rules
-from orchestrator.review.verdict import Verdict
+from orchestrator.review.rule_table import load_rules
+from orchestrator.review.verdict.model import Verdict
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -8,10 +8,10 @@ import anyio
 import anyio.lowlevel
 
 from orchestrator.engine.agent import Harness
+from orchestrator.engine.budget import Account
 from orchestrator.engine.events import Event
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal
-from orchestrator.engine.limits import Account
 from orchestrator.engine.ports import (
     Again,
     CallContext,
@@ -21,7 +21,7 @@ from orchestrator.engine.ports import (
     always,
 )
 from orchestrator.engine.redaction import Redactor
-from orchestrator.engine.tools import Registry, ToolPolicy
+from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import (
     AgentSpec,
     Bounds,

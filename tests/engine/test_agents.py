@@ -2,7 +2,16 @@
 
 import anyio
 import pytest
-from engine_kit import (
+
+from orchestrator.engine.agent import run_agent
+from orchestrator.engine.budget import Account
+from orchestrator.engine.ports import Again, always
+from orchestrator.engine.team import Task, run_team
+from orchestrator.engine.types import Bounds, Request, Response, Text, ToolCall, Usage
+from orchestrator.errors import ModelError
+from orchestrator.providers.offline import OfflineModel
+from orchestrator.testing.scripted_model import ScriptedModel, calls, says
+from tests.engine.engine_kit import (
     REPORT,
     RUN,
     Echo,
@@ -13,15 +22,6 @@ from engine_kit import (
     open_memory_journal,
     spec,
 )
-
-from orchestrator.engine.agent import run_agent
-from orchestrator.engine.limits import Account
-from orchestrator.engine.ports import Again, always
-from orchestrator.engine.team import Task, run_team
-from orchestrator.engine.types import Bounds, Request, Response, Text, ToolCall, Usage
-from orchestrator.errors import ModelError
-from orchestrator.providers.offline import OfflineModel
-from orchestrator.testing.scripted import ScriptedModel, calls, says
 
 pytestmark = pytest.mark.anyio
 GOOD = says('{"answer": 1}')

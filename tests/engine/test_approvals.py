@@ -6,7 +6,19 @@ from dataclasses import dataclass, field
 
 import anyio
 import pytest
-from engine_kit import (
+
+from orchestrator.engine.agent import Harness
+from orchestrator.engine.approvals import RecordedApprovals, decide, waiting
+from orchestrator.engine.call_guards import RepetitionGuard
+from orchestrator.engine.journal import Journal
+from orchestrator.engine.ports import GuardedCall
+from orchestrator.engine.team import Task, run_team
+from orchestrator.engine.tool_registry import ToolPolicy
+from orchestrator.engine.types import Bounds, Level, Request, Response, ToolCall, ToolResult
+from orchestrator.errors import ApprovalPending, Denied, InputError
+from orchestrator.stores.memory import MemoryStore
+from orchestrator.testing.scripted_model import ScriptedModel, calls, says
+from tests.engine.engine_kit import (
     REPORT,
     Echo,
     FakeClock,
@@ -17,18 +29,6 @@ from engine_kit import (
     open_memory_journal,
     spec,
 )
-
-from orchestrator.engine.agent import Harness
-from orchestrator.engine.approvals import RecordedApprovals, decide, waiting
-from orchestrator.engine.guards import RepetitionGuard
-from orchestrator.engine.journal import Journal
-from orchestrator.engine.ports import GuardedCall
-from orchestrator.engine.team import Task, run_team
-from orchestrator.engine.tools import ToolPolicy
-from orchestrator.engine.types import Bounds, Level, Request, Response, ToolCall, ToolResult
-from orchestrator.errors import ApprovalPending, Denied, InputError
-from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.scripted import ScriptedModel, calls, says
 
 pytestmark = pytest.mark.anyio
 ANY = ToolPolicy(max_level=Level.IRREVERSIBLE)

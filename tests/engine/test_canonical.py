@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.engine.canonical import canonical, is_json
+from orchestrator.engine.canonical_json import canonical, is_json
 from orchestrator.engine.types import Json
 
 TEXT = st.text(st.characters(exclude_categories=()))

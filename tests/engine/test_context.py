@@ -3,27 +3,16 @@
 from itertools import pairwise
 
 import pytest
-from engine_kit import (
-    REPORT,
-    RUN,
-    Echo,
-    TurnModel,
-    account,
-    created,
-    make_harness,
-    open_memory_journal,
-    spec,
-)
 from msgspec.structs import replace
 
-from orchestrator.app.listing import timeline
+from orchestrator.app.run_listing import timeline
 from orchestrator.engine.agent import Harness, run_agent
-from orchestrator.engine.choice import Choice
+from orchestrator.engine.model_routing import Choice
 from orchestrator.engine.ports import Again, always
 from orchestrator.engine.redaction import Redactor
 from orchestrator.engine.skills import UseSkill
 from orchestrator.engine.text_guards import Found, GuardedModel, TextGuards
-from orchestrator.engine.tools import ToolPolicy
+from orchestrator.engine.tool_registry import ToolPolicy
 from orchestrator.engine.types import (
     Aside,
     Bounds,
@@ -37,8 +26,19 @@ from orchestrator.engine.types import (
     ToolResult,
     Usage,
 )
-from orchestrator.providers.counting import input_tokens
-from orchestrator.testing.scripted import ScriptedModel, calls, says
+from orchestrator.providers.token_counting import input_tokens
+from orchestrator.testing.scripted_model import ScriptedModel, calls, says
+from tests.engine.engine_kit import (
+    REPORT,
+    RUN,
+    Echo,
+    TurnModel,
+    account,
+    created,
+    make_harness,
+    open_memory_journal,
+    spec,
+)
 
 pytestmark = pytest.mark.anyio
 

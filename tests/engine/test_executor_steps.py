@@ -3,7 +3,15 @@
 import time
 
 import pytest
-from engine_kit import (
+
+from orchestrator.engine.agent import Harness
+from orchestrator.engine.budget import Account
+from orchestrator.engine.call_guards import RateGuard, RepetitionGuard, SensitiveGuard
+from orchestrator.engine.ports import GuardedCall, Ruling
+from orchestrator.engine.tool_registry import Registry, ToolPolicy, validator
+from orchestrator.engine.types import Json, Level, Observation, ToolCall, ToolResult
+from orchestrator.testing.scripted_model import ScriptedModel
+from tests.engine.engine_kit import (
     RUN,
     Echo,
     Person,
@@ -14,14 +22,6 @@ from engine_kit import (
     open_memory_journal,
     spec,
 )
-
-from orchestrator.engine.agent import Harness
-from orchestrator.engine.guards import RateGuard, RepetitionGuard, SensitiveGuard
-from orchestrator.engine.limits import Account
-from orchestrator.engine.ports import GuardedCall, Ruling
-from orchestrator.engine.tools import Registry, ToolPolicy, validator
-from orchestrator.engine.types import Json, Level, Observation, ToolCall, ToolResult
-from orchestrator.testing.scripted import ScriptedModel
 
 pytestmark = pytest.mark.anyio
 NOBODY = ScriptedModel({})

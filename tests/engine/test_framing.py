@@ -4,11 +4,11 @@ import json
 import re
 
 import pytest
-from engine_kit import created, open_memory_journal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.engine.framing import as_json, disarmed, drawn, frame, unframe
+from orchestrator.engine.untrusted_text import as_json, disarmed, drawn, frame, unframe
+from tests.engine.engine_kit import created, open_memory_journal
 
 NONCE = "0123456789abcdef0123456789abcdef"
 MARK = re.compile(r"<\s*/?\s*untrusted\b", re.IGNORECASE)

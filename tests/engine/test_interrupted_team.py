@@ -5,13 +5,13 @@ from pathlib import Path
 
 import anyio
 import pytest
-from engine_kit import REPORT, RUN, Echo, TurnModel, account, make_harness, spec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import Again, SystemClock, always
+from orchestrator.engine.serialization import response_from_json, response_to_json
 from orchestrator.engine.team import Task, run_team
 from orchestrator.engine.types import (
     Bounds,
@@ -22,9 +22,9 @@ from orchestrator.engine.types import (
     ToolCall,
     Usage,
 )
-from orchestrator.engine.wire import response_from_json, response_to_json
 from orchestrator.stores.sqlite import SqliteStore
-from orchestrator.testing.scripted import calls, says
+from orchestrator.testing.scripted_model import calls, says
+from tests.engine.engine_kit import REPORT, RUN, Echo, TurnModel, account, make_harness, spec
 
 AGENTS, LATENCY = 200, 0.03
 

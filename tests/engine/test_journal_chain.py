@@ -1,14 +1,14 @@
 """The chain: whatever is done to a stored journal, opening it says so."""
 
 import pytest
-from engine_kit import RUN, FakeClock, created, open_memory_journal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.engine.log import GENESIS, row_hash, seconds_worked, verify
+from orchestrator.engine.journal_log import GENESIS, row_hash, seconds_worked, verify
 from orchestrator.engine.ports import Row
 from orchestrator.errors import StoreError
 from orchestrator.stores.memory import MemoryStore
+from tests.engine.engine_kit import RUN, FakeClock, created, open_memory_journal
 
 pytestmark = pytest.mark.anyio
 

@@ -4,13 +4,13 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 import pytest
-from engine_kit import RUN, created, open_memory_journal
 
-from orchestrator.engine.limits import Account, Cost, Reservation
-from orchestrator.engine.records import Done
+from orchestrator.engine.budget import Account, Cost, Reservation
+from orchestrator.engine.journal_records import Done
 from orchestrator.engine.types import Bounds, Level
 from orchestrator.errors import ApprovalRequired
 from orchestrator.stores.memory import MemoryStore
+from tests.engine.engine_kit import RUN, created, open_memory_journal
 
 pytestmark = pytest.mark.anyio
 

@@ -4,12 +4,11 @@ import json
 
 import anyio
 import pytest
-from engine_kit import RUN, created, open_memory_journal
 
+from orchestrator.engine.budget import Cost
 from orchestrator.engine.journal import Journal, open_journal
-from orchestrator.engine.limits import Cost
+from orchestrator.engine.journal_records import Done
 from orchestrator.engine.ports import SystemClock
-from orchestrator.engine.records import Done
 from orchestrator.engine.redaction import Redactor
 from orchestrator.errors import (
     BudgetExhausted,
@@ -19,6 +18,7 @@ from orchestrator.errors import (
     StoreError,
 )
 from orchestrator.stores.memory import MemoryStore
+from tests.engine.engine_kit import RUN, created, open_memory_journal
 
 pytestmark = pytest.mark.anyio
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from engine_kit import RUN
 
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.ports import Row, SystemClock
 from orchestrator.errors import StoreError
 from orchestrator.stores.memory import MemoryStore
+from tests.engine.engine_kit import RUN
 
 pytestmark = pytest.mark.anyio
 

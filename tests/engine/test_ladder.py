@@ -3,20 +3,27 @@
 from functools import partial
 
 import pytest
-from engine_kit import REPORT, account, created, make_harness, open_memory_journal, spec
 from msgspec.structs import replace
 
 from orchestrator.engine.agent import AgentResult, Harness
-from orchestrator.engine.choice import choose
+from orchestrator.engine.escalation import Step, Task
+from orchestrator.engine.human_questions import answer, asked
 from orchestrator.engine.journal import Journal
-from orchestrator.engine.ladder import Step, Task
-from orchestrator.engine.models import HUMAN, ModelsConfig, Provider, Rung
-from orchestrator.engine.questions import answer, asked
+from orchestrator.engine.model_config import HUMAN, ModelsConfig, Provider, Rung
+from orchestrator.engine.model_routing import choose
 from orchestrator.engine.team import run_task, run_team
 from orchestrator.engine.types import AgentSpec, Bounds, Request, Response
 from orchestrator.errors import AnswerPending, InputError, ModelError
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.scripted import ScriptedModel, calls, says
+from orchestrator.testing.scripted_model import ScriptedModel, calls, says
+from tests.engine.engine_kit import (
+    REPORT,
+    account,
+    created,
+    make_harness,
+    open_memory_journal,
+    spec,
+)
 
 pytestmark = pytest.mark.anyio
 

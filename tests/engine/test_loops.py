@@ -6,11 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.engine.agent import AgentResult, run_agent
-from orchestrator.engine.guards import RepetitionGuard
+from orchestrator.engine.call_guards import RepetitionGuard
 from orchestrator.engine.journal import Journal
-from orchestrator.engine.loops import LoopPolicy
+from orchestrator.engine.loop_detection import LoopPolicy
 from orchestrator.engine.types import Bounds, Observation, Request, Response, Text, ToolCall
-from orchestrator.testing.scripted import calls, says
+from orchestrator.testing.scripted_model import calls, says
 from tests.engine.engine_kit import (
     Echo,
     TurnModel,

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from orchestrator.engine.canonical import is_json
+from orchestrator.engine.canonical_json import is_json
 from orchestrator.engine.redaction import REDACTED, Redactor
 from tests.torture.own_secrets import ENCODINGS, leaks
 
@@ -24,7 +24,7 @@ def test_a_secret_is_taken_out_in_every_encoding(name: str, secret: str) -> None
     assert REDACTED in shown
 
 
-def test_parts_in_neighbouring_strings_and_keys() -> None:
+def test_parts_in_neighboring_strings_and_keys() -> None:
     redact = Redactor(["hunter-22"])
     said = {"a": ["hunt", "er22", "kept"], "b": [{"t": "hun"}, {"t": "ter22"}], "hunter22": 1}
     assert redact.json(said) == {

@@ -7,22 +7,22 @@ import sys
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from engine_kit import RUN, created
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from orchestrator.app.ed25519 import Ed25519Key
-from orchestrator.engine.audit import Anchor, examine
-from orchestrator.engine.canonical import canonical
+from orchestrator.app.audit.ed25519 import Ed25519Key
+from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.journal import open_journal
-from orchestrator.engine.log import GENESIS, row_hash
+from orchestrator.engine.journal_log import GENESIS, row_hash
+from orchestrator.engine.journal_records import Done
+from orchestrator.engine.journal_verification import Anchor, examine
 from orchestrator.engine.ports import Row, SystemClock
-from orchestrator.engine.records import Done
-from orchestrator.engine.seal import SEAL, HmacKey, SealKey, place, seal_body
+from orchestrator.engine.signed_head import SEAL, HmacKey, SealKey, place, seal_body
 from orchestrator.engine.types import Level
 from orchestrator.errors import StoreError
 from orchestrator.stores.memory import MemoryStore
+from tests.engine.engine_kit import RUN, created
 from tests.torture import journal_edits
 
 pytestmark = pytest.mark.anyio
@@ -238,7 +238,7 @@ def test_every_altered_row_is_named_once() -> None:
 def test_what_we_start_cannot_read_the_key_from_us() -> None:
     script = """
 import ctypes, os, subprocess
-from orchestrator.app.keys import signing_key
+from orchestrator.app.audit.signing_keys import signing_key
 if os.getuid() == 0:  # root may read everybody's memory: be somebody else, as a user's process is
     os.setgid(65534); os.setuid(65534)
     ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)

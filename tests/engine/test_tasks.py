@@ -5,7 +5,7 @@ from functools import partial
 import anyio
 import pytest
 
-from orchestrator.engine.tasks import both
+from orchestrator.engine.task_group import both
 from orchestrator.errors import InputError
 
 pytestmark = pytest.mark.anyio

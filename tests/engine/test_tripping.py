@@ -8,10 +8,10 @@ import pytest
 from orchestrator.engine.agent import Harness
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.ports import CallContext
-from orchestrator.engine.tools import ToolPolicy
+from orchestrator.engine.tool_registry import ToolPolicy
 from orchestrator.engine.types import Json, Level, Observation, ToolCall
 from orchestrator.errors import InputError
-from orchestrator.testing.scripted import ScriptedModel
+from orchestrator.testing.scripted_model import ScriptedModel
 from tests.engine.engine_kit import (
     Echo,
     Person,

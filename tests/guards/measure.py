@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.catalog.guards import GuardsFile
-from orchestrator.catalog.layers import layered
-from orchestrator.catalog.source import shipped
+from orchestrator.catalog.data_sources import shipped
+from orchestrator.catalog.guard_policy import GuardsFile
+from orchestrator.catalog.layered_files import layered
 from orchestrator.engine.text_guards import TextGuard
-from orchestrator.guards.claims import Rule
+from orchestrator.guards.check_claims import Rule
 from orchestrator.guards.registry import GUARDS, Setting
 
 HERE = Path(__file__).parent

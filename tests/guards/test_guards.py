@@ -6,9 +6,9 @@ import pytest
 
 from orchestrator.engine.text_guards import TextGuards
 from orchestrator.errors import GuardRefused
-from orchestrator.guards.injection import MARK
 from orchestrator.guards.language import language_of
 from orchestrator.guards.markup import LINK, plain
+from orchestrator.guards.prompt_injection import MARK
 from orchestrator.guards.registry import GUARDS
 from tests.guards.measure import config, elsewhere, every_guard, lines, measured
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import InputError
-from orchestrator.guards.personal import PersonalGuard, Span
+from orchestrator.guards.personal_data import PersonalGuard, Span
 from tests.guards.measure import SUGGESTED, elsewhere, every_guard, lines, measured
 
 ABSENT = "PRESIDIO IS NOT INSTALLED (pip install 'diffcourt[presidio]'): NOT TESTED"

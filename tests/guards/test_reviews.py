@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from orchestrator.engine.framing import unframe
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, ToolResult
+from orchestrator.engine.untrusted_text import unframe
 from orchestrator.errors import InputError
-from orchestrator.guards.injection import MARK
-from orchestrator.report.text import render
+from orchestrator.guards.prompt_injection import MARK
+from orchestrator.report.verdict_text import render
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.scripted import ScriptedModel, calls, says
+from orchestrator.testing.scripted_model import ScriptedModel, calls, says
 from tests.review.review_kit import Repo, change, review
 from tests.torture.own_secrets import alone
 

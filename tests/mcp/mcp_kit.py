@@ -11,23 +11,23 @@ import anyio
 from mcp_types import Tool
 from msgspec import convert
 
-from orchestrator.app.mcp import ALLOWED, server_of
-from orchestrator.catalog.layers import merged
-from orchestrator.catalog.mcp import ServerEntry
+from orchestrator.app.mcp.tools import ALLOWED, server_of
+from orchestrator.catalog.data_sources import shipped
+from orchestrator.catalog.layered_files import merged
+from orchestrator.catalog.mcp_servers import ServerEntry
 from orchestrator.catalog.settings import ToolPolicy
-from orchestrator.catalog.source import shipped
+from orchestrator.engine.budget import Account
 from orchestrator.engine.events import ignore
 from orchestrator.engine.executor import Executor
-from orchestrator.engine.limits import Account
 from orchestrator.engine.ports import Rollback
-from orchestrator.engine.tasks import task_group
-from orchestrator.engine.tools import Registry
-from orchestrator.engine.tools import ToolPolicy as EnginePolicy
+from orchestrator.engine.task_group import task_group
+from orchestrator.engine.tool_registry import Registry
+from orchestrator.engine.tool_registry import ToolPolicy as EnginePolicy
 from orchestrator.engine.types import AgentSpec, Bounds, Level, ToolCall, ToolResult
-from orchestrator.mcp.link import Link
-from orchestrator.mcp.pins import pin_of
+from orchestrator.mcp.connection import Link
+from orchestrator.mcp.server_config import Server
+from orchestrator.mcp.tool_pins import pin_of
 from orchestrator.mcp.tools import made, offer
-from orchestrator.mcp.types import Server
 from orchestrator.stores.memory import MemoryStore
 from tests.engine.engine_kit import open_memory_journal
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.engine.framing import disarmed
-from orchestrator.engine.tasks import task_group
-from orchestrator.mcp.link import Link
+from orchestrator.engine.task_group import task_group
+from orchestrator.engine.untrusted_text import disarmed
+from orchestrator.mcp.connection import Link
 from orchestrator.mcp.tools import made
 from tests.mcp.mcp_kit import SCHEMA, rogue, server
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import pytest
 
-from orchestrator.engine.framing import unframe
+from orchestrator.engine.untrusted_text import unframe
 from tests.mcp.mcp_kit import SAY, bench, pin
 
 pytestmark = pytest.mark.anyio

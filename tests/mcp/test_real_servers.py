@@ -6,9 +6,9 @@ import pytest
 import yaml
 
 from orchestrator.cli.main import main
-from orchestrator.engine.framing import unframe
 from orchestrator.engine.types import Request, Response, ToolResult
-from orchestrator.testing.scripted import ScriptedModel, calls, says
+from orchestrator.engine.untrusted_text import unframe
+from orchestrator.testing.scripted_model import ScriptedModel, calls, says
 from tests.mcp.test_reviews import REPORT, generalist, review
 from tests.review.review_kit import Repo
 

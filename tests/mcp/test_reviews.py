@@ -10,25 +10,25 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
-from orchestrator.app.mcp import open_tools
-from orchestrator.app.policy import sources
+from orchestrator.app.mcp.tools import open_tools
+from orchestrator.app.policy_sources import sources
 from orchestrator.catalog.settings import Settings
 from orchestrator.cli.main import main
-from orchestrator.engine import machine
+from orchestrator.engine import state_machine
 from orchestrator.engine.events import ignore
-from orchestrator.engine.framing import unframe
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import Model, SystemClock
 from orchestrator.engine.types import Request, Response, ToolResult
+from orchestrator.engine.untrusted_text import unframe
 from orchestrator.providers.offline import OfflineModel
 from orchestrator.resources import data_root
-from orchestrator.review.assemble import assemble
+from orchestrator.review.assemble_verdict import assemble
 from orchestrator.review.change.intake import from_refs
 from orchestrator.review.flow import FLOW
-from orchestrator.review.opening import Opening, Serving, open_case
-from orchestrator.review.verdict import Verdict
+from orchestrator.review.setup import Opening, Serving, open_case
+from orchestrator.review.verdict.model import Verdict
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.scripted import ScriptedModel, calls, says
+from orchestrator.testing.scripted_model import ScriptedModel, calls, says
 from tests.mcp.mcp_kit import received, rogue
 from tests.review.review_kit import Repo, workers
 
@@ -75,7 +75,7 @@ async def review(
             more_tools=partial(open_tools, repo=repo.path, environment={"DIFFCOURT_MCP": allowed}),
         )
         async with opening.pool, open_case(found, journal, opening) as case:
-            await machine.run(FLOW, case, journal, ignore)
+            await state_machine.run(FLOW, case, journal, ignore)
             return assemble(case)
 
 

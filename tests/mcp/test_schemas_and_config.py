@@ -5,13 +5,13 @@ from collections.abc import Mapping
 import pytest
 import yaml
 
-from orchestrator.catalog.layers import merged
-from orchestrator.catalog.mcp import McpFile
-from orchestrator.catalog.source import overlay, shipped
-from orchestrator.engine.tools import validator
+from orchestrator.catalog.data_sources import overlay, shipped
+from orchestrator.catalog.layered_files import merged
+from orchestrator.catalog.mcp_servers import McpFile
+from orchestrator.engine.tool_registry import validator
 from orchestrator.errors import ConfigError
-from orchestrator.mcp.schemas import closed
-from orchestrator.mcp.types import ServerFault
+from orchestrator.mcp.input_schemas import closed
+from orchestrator.mcp.server_config import ServerFault
 
 TEXT = {"type": "string"}
 ENTRY = {"command": ["server"], "tools": {"t": {}}}

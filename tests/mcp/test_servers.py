@@ -6,8 +6,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.engine.framing import unframe
 from orchestrator.engine.types import Level
+from orchestrator.engine.untrusted_text import unframe
 from tests.engine.engine_kit import Scopes
 from tests.mcp.mcp_kit import SAY, bench, gone, pin, received, rogue
 

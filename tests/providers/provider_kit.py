@@ -7,18 +7,18 @@ from functools import cache
 
 from msgspec.structs import replace
 
+from orchestrator.catalog.data_sources import shipped
 from orchestrator.catalog.models import load_models
 from orchestrator.catalog.prices import load_prices
-from orchestrator.catalog.source import shipped
 from orchestrator.engine.agent import AgentResult, Harness, run_agent
-from orchestrator.engine.calls import CallEvent
+from orchestrator.engine.budget import Account
 from orchestrator.engine.events import ignore
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal
-from orchestrator.engine.limits import Account
-from orchestrator.engine.models import CallPolicy, Capabilities, ModelsConfig, Prices
+from orchestrator.engine.model_call_log import CallEvent
+from orchestrator.engine.model_config import CallPolicy, Capabilities, ModelsConfig, Prices
 from orchestrator.engine.ports import CallContext, SystemClock, Tool
-from orchestrator.engine.tools import Registry, ToolPolicy
+from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import (
     AgentSpec,
     Block,
@@ -36,8 +36,8 @@ from orchestrator.engine.types import (
 from orchestrator.providers.base import ApiModel
 from orchestrator.providers.factory import make_model
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.script import Line
-from orchestrator.testing.server import KEY, Server, running
+from orchestrator.testing.model_server import KEY, Server, running
+from orchestrator.testing.server_script import Line
 
 PROVIDERS = ("anthropic", "openai", "openai-compatible")
 MODELS = {

@@ -1,8 +1,7 @@
 """Requests that the real services refuse, and a part of what they say."""
 
-from provider_kit import REPORT, SEARCH
-
-from orchestrator.testing.server import KEY
+from orchestrator.testing.model_server import KEY
+from tests.providers.provider_kit import REPORT, SEARCH
 
 PATHS = {"messages": "/v1/messages", "responses": "/v1/responses", "chat": "/v1/chat/completions"}
 SYSTEM = "Agent: qa\n\nYou look for bugs."
@@ -85,7 +84,7 @@ REFUSED = [
     ("messages", {"messages": [user({"type": "text", "text": " "})]}, "text"),
     ("messages", {"messages": [user()]}, "content"),
     ("messages", {"messages": [user({"type": "mystery"})]}, "is none of"),
-    ("messages", {"messages": [user({**WORDS[0], "colour": "red"})]}, "colour"),
+    ("messages", {"messages": [user({**WORDS[0], "color": "red"})]}, "color"),
     ("messages", {"tools": [tool("a b")]}, "name"),
     ("messages", {"tools": [tool(), tool()]}, "unique"),
     ("messages", {"tools": [tool(schema={"type": "objekt"})]}, "not a valid JSON schema"),

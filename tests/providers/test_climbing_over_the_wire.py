@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
-from whole_kit import BASE, HEAD, POLICY, judges, reports, serving
 
 from orchestrator import app
 from orchestrator.cli.main import main
 from orchestrator.engine.events import Event, ignore
 from orchestrator.engine.types import Json, Response
-from orchestrator.testing.script import Cut, Line, Refuse
-from orchestrator.testing.scripted import calls
-from orchestrator.testing.server import Server
+from orchestrator.testing.model_server import Server
+from orchestrator.testing.scripted_model import calls
+from orchestrator.testing.server_script import Cut, Line, Refuse
+from tests.providers.whole_kit import BASE, HEAD, POLICY, judges, reports, serving
 from tests.review.review_kit import change, options
 
 NAME = "openai-compatible"

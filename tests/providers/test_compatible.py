@@ -4,7 +4,13 @@ import json
 
 import pytest
 from msgspec.structs import replace
-from provider_kit import (
+
+from orchestrator.engine.types import Opaque, Response, Text, ToolCall
+from orchestrator.providers.factory import make_model
+from orchestrator.testing.model_server import Server, running
+from orchestrator.testing.scripted_model import calls, says
+from orchestrator.testing.server_script import Raw, thinking
+from tests.providers.provider_kit import (
     FULL,
     NONCE,
     QUICK,
@@ -17,12 +23,6 @@ from provider_kit import (
     shipped_models,
     work,
 )
-
-from orchestrator.engine.types import Opaque, Response, Text, ToolCall
-from orchestrator.providers.factory import make_model
-from orchestrator.testing.script import Raw, thinking
-from orchestrator.testing.scripted import calls, says
-from orchestrator.testing.server import Server, running
 
 pytestmark = pytest.mark.anyio
 

@@ -5,19 +5,19 @@ import json
 
 import pytest
 from msgspec.structs import replace
-from provider_kit import MODELS, NONCE, PROVIDERS, REPORT, Search, bench, open_run
 
 from orchestrator.engine.agent import Harness, run_agent
-from orchestrator.engine.choice import Choice
+from orchestrator.engine.budget import Account
 from orchestrator.engine.events import ignore
 from orchestrator.engine.executor import Executor
-from orchestrator.engine.limits import Account
+from orchestrator.engine.model_routing import Choice
 from orchestrator.engine.skills import UseSkill
-from orchestrator.engine.tools import Registry, ToolPolicy
+from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds, Response, Skill
 from orchestrator.testing.messages_api import MOST_BREAKPOINTS
-from orchestrator.testing.script import thinking
-from orchestrator.testing.scripted import calls, says
+from orchestrator.testing.scripted_model import calls, says
+from orchestrator.testing.server_script import thinking
+from tests.providers.provider_kit import MODELS, NONCE, PROVIDERS, REPORT, Search, bench, open_run
 
 pytestmark = pytest.mark.anyio
 

@@ -5,7 +5,13 @@ import json
 
 import pytest
 from msgspec.structs import replace
-from provider_kit import (
+
+from orchestrator.engine.types import Message, Opaque, Response, Text, Usage
+from orchestrator.errors import ModelError
+from orchestrator.testing.model_server import KEY
+from orchestrator.testing.scripted_model import calls, says
+from orchestrator.testing.server_script import Raw, thinking
+from tests.providers.provider_kit import (
     MODELS,
     NONCE,
     PROVIDERS,
@@ -17,12 +23,6 @@ from provider_kit import (
     request,
     work,
 )
-
-from orchestrator.engine.types import Message, Opaque, Response, Text, Usage
-from orchestrator.errors import ModelError
-from orchestrator.testing.script import Raw, thinking
-from orchestrator.testing.scripted import calls, says
-from orchestrator.testing.server import KEY
 
 pytestmark = pytest.mark.anyio
 

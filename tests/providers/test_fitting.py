@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from provider_kit import FULL, PROVIDERS, QUICK, configured, request, shipped_models
 
-from orchestrator.app.providers import offer
+from orchestrator.app.provider_selection import offer
+from orchestrator.catalog.data_sources import overlay, shipped
 from orchestrator.catalog.models import load_models
-from orchestrator.catalog.source import overlay, shipped
-from orchestrator.engine.fitting import affordable
-from orchestrator.engine.models import Price, Rates
+from orchestrator.engine.model_config import Price, Rates
+from orchestrator.engine.output_limit import affordable
 from orchestrator.providers.base import ApiModel
 from orchestrator.providers.openai import OpenAIModel
 from orchestrator.providers.pricing import conversation, worst
 from orchestrator.providers.retry import system_patience
-from orchestrator.review.opening import read_catalog
-from orchestrator.testing.server import read_script
+from orchestrator.review.setup import read_catalog
+from orchestrator.testing.model_server import read_script
+from tests.providers.provider_kit import FULL, PROVIDERS, QUICK, configured, request, shipped_models
 
 PAGE = (Path(__file__).parents[2] / "docs" / "providers.md").read_text("utf-8")
 

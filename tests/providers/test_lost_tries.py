@@ -3,14 +3,14 @@
 import json
 
 import pytest
-from provider_kit import PROVIDERS, Search, bench, open_run, work
 
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Usage
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.script import Cut, Garble, Refuse
-from orchestrator.testing.scripted import says
+from orchestrator.testing.scripted_model import says
+from orchestrator.testing.server_script import Cut, Garble, Refuse
+from tests.providers.provider_kit import PROVIDERS, Search, bench, open_run, work
 
 pytestmark = pytest.mark.anyio
 

@@ -3,20 +3,20 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from provider_kit import REPORT, request, shipped_models
 
+from orchestrator.catalog.data_sources import overlay, shipped
 from orchestrator.catalog.models import load_models
 from orchestrator.catalog.prices import load_prices
-from orchestrator.catalog.source import overlay, shipped
-from orchestrator.engine.models import HUMAN, Price, Rates, price_of
+from orchestrator.engine.model_config import HUMAN, Price, Rates, price_of
 from orchestrator.errors import ConfigError, InputError
-from orchestrator.providers.counting import input_tokens, tokens
 from orchestrator.providers.factory import make_model, missing
 from orchestrator.providers.pricing import cost, saved, worst
-from orchestrator.providers.reply import Counts
-from orchestrator.providers.schemas import strict
-from orchestrator.review.contracts import contracts
-from orchestrator.testing.rules import check_strict
+from orchestrator.providers.reply_parsing import Counts
+from orchestrator.providers.strict_schemas import strict
+from orchestrator.providers.token_counting import input_tokens, tokens
+from orchestrator.review.report_contracts import contracts
+from orchestrator.testing.api_rules import check_strict
+from tests.providers.provider_kit import REPORT, request, shipped_models
 
 COUNT = st.integers(0, 2_000_000)
 PRICE = Price(Rates(1, 5, 0.1, 1.25), "s", "2026-01-01", 1000, Rates(2, 7.5, 0.2, 2.5))

@@ -6,15 +6,15 @@ from email.utils import format_datetime
 import anyio
 import pytest
 from msgspec.structs import replace
-from provider_kit import MODELS, PROVIDERS, QUICK, bench, request
 
-from orchestrator.engine.models import CallPolicy
+from orchestrator.engine.model_config import CallPolicy
 from orchestrator.errors import ModelError, ProviderRefused
-from orchestrator.providers.breaker import PROBE_PAUSE, Breaker
-from orchestrator.providers.faults import Transient, hide, retry_after
+from orchestrator.providers.circuit_breaker import PROBE_PAUSE, Breaker
+from orchestrator.providers.provider_errors import Transient, hide, retry_after
 from orchestrator.providers.retry import Patience
-from orchestrator.testing.script import Cut, Garble, Raw, Refuse, Slow
-from orchestrator.testing.scripted import says
+from orchestrator.testing.scripted_model import says
+from orchestrator.testing.server_script import Cut, Garble, Raw, Refuse, Slow
+from tests.providers.provider_kit import MODELS, PROVIDERS, QUICK, bench, request
 
 pytestmark = pytest.mark.anyio
 

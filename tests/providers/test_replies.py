@@ -6,11 +6,10 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from provider_kit import request
 
-from orchestrator.engine.canonical import canonical
+from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.types import Message, Text, ToolCall, ToolSpec
-from orchestrator.providers.reply import (
+from orchestrator.providers.reply_parsing import (
     MAX_CALLS,
     MAX_DEPTH,
     UNREADABLE,
@@ -19,6 +18,7 @@ from orchestrator.providers.reply import (
     loads,
     settle,
 )
+from tests.providers.provider_kit import request
 
 pytestmark = pytest.mark.anyio
 

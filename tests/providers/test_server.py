@@ -10,13 +10,13 @@ import anyio
 import httpx2
 import openai
 import pytest
-from refusals import BODIES, HEADERS, PATHS, REFUSED
 
 from orchestrator.engine.types import Response, Text
 from orchestrator.errors import InputError, ScriptError
-from orchestrator.testing.script import Cut, Refuse, Slow, smallest, thinking
-from orchestrator.testing.scripted import calls, says
-from orchestrator.testing.server import KEY, Server, read_script, running
+from orchestrator.testing.model_server import KEY, Server, read_script, running
+from orchestrator.testing.scripted_model import calls, says
+from orchestrator.testing.server_script import Cut, Refuse, Slow, smallest, thinking
+from tests.providers.refusals import BODIES, HEADERS, PATHS, REFUSED
 
 pytestmark = pytest.mark.anyio
 
@@ -170,7 +170,7 @@ def test_a_script_from_a_file():
 def test_the_command_serves_and_ends_with_what_is_left(tmp_path):
     script = tmp_path / "script.json"
     script.write_text('{"qa": ["done"]}')
-    command = [sys.executable, "-m", "orchestrator.testing.server", "--port", "0"]
+    command = [sys.executable, "-m", "orchestrator.testing.model_server", "--port", "0"]
     with subprocess.Popen(
         [*command, "--script", str(script)],
         stdout=subprocess.PIPE,

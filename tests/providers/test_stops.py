@@ -3,11 +3,11 @@
 import json
 
 import pytest
-from provider_kit import PROVIDERS, Search, answered, bench, open_run, request, work
 
 from orchestrator.engine.types import Opaque, Response, Text, ToolCall
-from orchestrator.testing.script import Cut, Garble, Raw, Refuse, thinking
-from orchestrator.testing.scripted import calls, says
+from orchestrator.testing.scripted_model import calls, says
+from orchestrator.testing.server_script import Cut, Garble, Raw, Refuse, thinking
+from tests.providers.provider_kit import PROVIDERS, Search, answered, bench, open_run, request, work
 
 pytestmark = pytest.mark.anyio
 
@@ -140,7 +140,7 @@ async def test_invented_tools_are_an_observation(name):
 
 
 async def test_unknown_blocks_are_carried_along():
-    block = {"type": "mood_ring", "colour": "blue", "deep": [{"a": None}]}
+    block = {"type": "mood_ring", "color": "blue", "deep": [{"a": None}]}
     line = Response((Opaque("server", block), Text("hm")), "end")
     async with bench("anthropic", [line]) as used:
         answer = await used.model.respond(request("anthropic"))

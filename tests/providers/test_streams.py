@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from provider_kit import FULL, PROVIDERS, QUICK, answered, bench, request
 
 from orchestrator.engine.types import Opaque, Response, Text, ToolCall, Usage
 from orchestrator.errors import ModelError
-from orchestrator.providers import streams
-from orchestrator.providers.faults import Transient
-from orchestrator.providers.reply import Unusable
-from orchestrator.testing.script import Cut, Raw, Trickle, thinking
-from orchestrator.testing.scripted import calls, says
+from orchestrator.providers import stream_parsing
+from orchestrator.providers.provider_errors import Transient
+from orchestrator.providers.reply_parsing import Unusable
+from orchestrator.testing.scripted_model import calls, says
+from orchestrator.testing.server_script import Cut, Raw, Trickle, thinking
+from tests.providers.provider_kit import FULL, PROVIDERS, QUICK, answered, bench, request
 
 pytestmark = pytest.mark.anyio
 
@@ -23,11 +23,11 @@ PLAIN = replace(FULL, streams=False, returns_reasoning=True)
 STREAMED = replace(PLAIN, streams=True)
 EVENTS = "text/event-stream"
 FOLDS = {
-    "anthropic": streams.message,
-    "openai": streams.response,
-    "openai-compatible": streams.completion,
+    "anthropic": stream_parsing.message,
+    "openai": stream_parsing.response,
+    "openai-compatible": stream_parsing.completion,
 }
-UNKNOWN = Opaque("server", {"type": "mood_ring", "colour": "blue", "deep": [{"a": None}]})
+UNKNOWN = Opaque("server", {"type": "mood_ring", "color": "blue", "deep": [{"a": None}]})
 
 
 CALLED = calls(("search", {"text": "héllo \u2028"}), ("search", {"text": ""})).blocks
@@ -176,14 +176,14 @@ START = {"type": "message_start", "message": {"content": []}}
 )
 def test_a_stream_that_makes_no_sense_cannot_be_used(body, why):
     with pytest.raises(Unusable, match=why):
-        streams.message(list(streams.events(body)))
+        stream_parsing.message(list(stream_parsing.events(body)))
 
 
 def test_servers_that_number_no_calls_are_understood():
     def part(**call: object) -> dict[str, object]:
         return {"choices": [{"delta": {"tool_calls": [call]}, "finish_reason": None}]}
 
-    made = streams.completion(
+    made = stream_parsing.completion(
         [
             part(id="a", function={"name": "search", "arguments": '{"te'}),
             part(function={"arguments": 'xt": "x"}'}),
@@ -230,6 +230,6 @@ def test_no_events_are_more_than_lost_or_unusable(events):
 )).map(b"".join))  # fmt: skip
 def test_no_bytes_are_more_than_events_or_unusable(data):
     try:
-        assert all(isinstance(event, dict) for event in streams.events(data))
+        assert all(isinstance(event, dict) for event in stream_parsing.events(data))
     except (Transient, Unusable):
         return

@@ -7,7 +7,18 @@ from pathlib import Path
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from msgspec.structs import replace
-from whole_kit import (
+
+from orchestrator import app
+from orchestrator.cli.review_result import gate
+from orchestrator.engine.events import Event
+from orchestrator.engine.types import Json, Response, Text, Usage
+from orchestrator.errors import ScriptError
+from orchestrator.providers import pricing
+from orchestrator.report.verdict_text import render
+from orchestrator.review.cost_estimate import Estimate
+from orchestrator.testing.scripted_model import calls
+from orchestrator.testing.server_script import Cut, Garble, Refuse, Slow, Trickle
+from tests.providers.whole_kit import (
     FINDING,
     PROVIDERS,
     SUMMARY,
@@ -20,17 +31,6 @@ from whole_kit import (
     serving,
     team,
 )
-
-from orchestrator import app
-from orchestrator.cli.outcome import gate
-from orchestrator.engine.events import Event
-from orchestrator.engine.types import Json, Response, Text, Usage
-from orchestrator.errors import ScriptError
-from orchestrator.providers import pricing
-from orchestrator.report.text import render
-from orchestrator.review.estimate import Estimate
-from orchestrator.testing.script import Cut, Garble, Refuse, Slow, Trickle
-from orchestrator.testing.scripted import calls
 
 CHECKS = ("ruff_bugs", {"paths": ["app.py"]})
 

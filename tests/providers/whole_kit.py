@@ -12,10 +12,10 @@ from orchestrator import app
 from orchestrator.app.types import ReviewOptions
 from orchestrator.engine.events import Event, ignore
 from orchestrator.engine.types import Json, Response, Text
-from orchestrator.review.verdict import Verdict
-from orchestrator.testing.script import Line
-from orchestrator.testing.scripted import calls
-from orchestrator.testing.server import KEY, Server, running
+from orchestrator.review.verdict.model import Verdict
+from orchestrator.testing.model_server import KEY, Server, running
+from orchestrator.testing.scripted_model import calls
+from orchestrator.testing.server_script import Line
 from tests.review.review_kit import change, options
 
 PROVIDERS = ("anthropic", "openai", "openai-compatible")

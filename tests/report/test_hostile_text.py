@@ -4,12 +4,12 @@ import io
 
 from hypothesis import given
 from hypothesis import strategies as st
-from test_runner_orders import obeyed
-from verdict_samples import finding, verdict
 
 from orchestrator.cli.output import emit
-from orchestrator.report.text import render
-from orchestrator.review.verdict import Evidence, Rejected, Skipped
+from orchestrator.report.verdict_text import render
+from orchestrator.review.verdict.model import Evidence, Rejected, Skipped
+from tests.report.test_runner_orders import obeyed
+from tests.report.verdict_samples import finding, verdict
 
 PIECES = [
     "::", "##", "[", "##vso[", "##TeamCity[", "#", "\n", "\r\n", "\r", "\x0b", "\x1b[2J", "\x1b]8;;",

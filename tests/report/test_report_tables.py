@@ -3,8 +3,8 @@
 from rich.cells import cell_len
 
 from orchestrator.app.types import RunInfo, TimelineEntry
-from orchestrator.report.listing import render_listing
-from orchestrator.report.runs import render_runs
+from orchestrator.report.name_list import render_listing
+from orchestrator.report.run_list import render_runs
 from orchestrator.report.timeline import render_timeline
 
 ENTRIES = [

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 from rich.cells import cell_len
-from verdict_samples import finding, rich_verdict, verdict
 
-from orchestrator.report.text import render
-from orchestrator.review.verdict import (
+from orchestrator.report.verdict_text import render
+from orchestrator.review.verdict.model import (
     AgentReport,
     ChangeRef,
     Evidence,
@@ -19,6 +18,7 @@ from orchestrator.review.verdict import (
     Skipped,
     Stop,
 )
+from tests.report.verdict_samples import finding, rich_verdict, verdict
 
 
 def block(text: str, heading: str) -> str:
@@ -152,10 +152,10 @@ def test_it_says_how_to_see_more_in_the_repository_that_was_named() -> None:
 
 
 def test_colour_changes_nothing_but_colour() -> None:
-    plain, coloured = render(rich_verdict()), render(rich_verdict(), colour=True)
+    plain, colored = render(rich_verdict()), render(rich_verdict(), color=True)
     assert "\x1b" not in plain
-    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
-    assert coloured != plain
+    assert re.sub(r"\x1b\[[0-9;]*m", "", colored) == plain
+    assert colored != plain
 
 
 def test_ten_thousand_findings_are_capped_worst_first_and_quick() -> None:

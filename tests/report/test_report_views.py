@@ -12,9 +12,9 @@ import pytest
 from rich.console import Console
 
 from orchestrator.engine.events import Event, ignore
-from orchestrator.report.live import LiveView
-from orchestrator.report.plain import PlainView
-from orchestrator.report.view import choose_view
+from orchestrator.report.live_progress import LiveView
+from orchestrator.report.plain_progress import PlainView
+from orchestrator.report.progress_view import choose_view
 
 ROOT = Path(__file__).parents[2]
 
@@ -131,7 +131,7 @@ import sys, time
 sys.path.insert(0, {here!r})
 from test_report_views import RUN
 from orchestrator.engine.events import Event
-from orchestrator.report.view import choose_view
+from orchestrator.report.progress_view import choose_view
 with choose_view(sys.stderr) as view:
     for event in RUN[:6]:
         view(event)

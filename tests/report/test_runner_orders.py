@@ -4,15 +4,15 @@ import io
 import json
 
 from msgspec import to_builtins
-from verdict_samples import finding, verdict
 
-from orchestrator.cli.faults import report_faults
+from orchestrator.cli.error_reporting import report_faults
 from orchestrator.cli.output import as_json, emit
 from orchestrator.engine.events import Event
 from orchestrator.errors import InputError
-from orchestrator.report.plain import PlainView
-from orchestrator.report.text import render
-from orchestrator.review.verdict import Evidence, Verdict
+from orchestrator.report.plain_progress import PlainView
+from orchestrator.report.verdict_text import render
+from orchestrator.review.verdict.model import Evidence, Verdict
+from tests.report.verdict_samples import finding, verdict
 
 ORDERS = (
     "::stop-commands::quiet",

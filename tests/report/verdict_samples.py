@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from orchestrator.review.verdict import (
+from orchestrator.review.verdict.model import (
     AgentReport,
     ChangeRef,
     Checked,
@@ -18,7 +18,7 @@ from orchestrator.review.verdict import (
     Stop,
     Verdict,
 )
-from orchestrator.review.verdict_account import Usage
+from orchestrator.review.verdict.usage import Usage
 
 
 def finding(number: int = 1, **changed: Any) -> Finding:
@@ -74,7 +74,7 @@ def verdict(**changed: Any) -> Verdict:
             ),
         ),
         "usage": Usage(iterations=1, model_calls=9, tool_calls=21, seconds=2.34),
-        "provenance": Provenance(version="0.1.0", provider="offline", digests={}, analysers={}),
+        "provenance": Provenance(version="0.1.0", provider="offline", digests={}, analyzers={}),
     }
     return Verdict(**{**fields, **changed})
 
@@ -158,7 +158,7 @@ def rich_verdict() -> Verdict:
             provider="anthropic",
             models=("a-fast-model", "a-strong-model"),
             digests={},
-            analysers={},
+            analyzers={},
         ),
     )
 
@@ -249,11 +249,11 @@ def _score() -> Score:
                 why="61 of 61 files",
             ),
             CriterionScore(
-                id="analysers-healthy",
+                id="analyzers-healthy",
                 kind="measured",
                 weight=2,
                 score=0.5,
-                why="2 of 14 analysers left gaps",
+                why="2 of 14 analyzers left gaps",
                 missing=("ruff on src/legacy/py2.py",),
             ),
             CriterionScore(

@@ -10,27 +10,27 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from orchestrator.app.policy import sources
-from orchestrator.app.pool import new_pool
+from orchestrator.app.policy_sources import sources
 from orchestrator.app.types import ReviewOptions
+from orchestrator.app.worker_pool import new_pool
 from orchestrator.catalog.settings import Settings
-from orchestrator.engine import machine
-from orchestrator.engine.choice import Choice, as_named
+from orchestrator.engine import state_machine
 from orchestrator.engine.events import Event, ignore
 from orchestrator.engine.journal import open_journal
+from orchestrator.engine.model_routing import Choice, as_named
 from orchestrator.engine.ports import JournalStore, Model, SystemClock
 from orchestrator.engine.redaction import Redactor
 from orchestrator.engine.types import AgentSpec
 from orchestrator.providers.offline import OfflineModel
-from orchestrator.review.assemble import conclude
+from orchestrator.review.assemble_verdict import conclude
 from orchestrator.review.change.intake import from_refs
 from orchestrator.review.flow import FLOW
-from orchestrator.review.opening import Opening, Serving, open_case
-from orchestrator.review.rules import load_rules
+from orchestrator.review.rule_table import load_rules
 from orchestrator.review.session import Session, open_session
-from orchestrator.review.verdict import Verdict
+from orchestrator.review.setup import Opening, Serving, open_case
+from orchestrator.review.verdict.model import Verdict
 from orchestrator.sandbox import bubblewrap
-from orchestrator.sandbox.worker import WorkerPool
+from orchestrator.sandbox.worker_pool import WorkerPool
 from orchestrator.stores.memory import MemoryStore
 
 GIT = ("git", "-c", "user.name=test", "-c", "user.email=test@example.invalid")
@@ -131,7 +131,7 @@ async def review(
             pool=workers(),
         )
         async with opening.pool, open_case(found, journal, opening) as case:
-            await machine.run(FLOW, case, journal, observer)
+            await state_machine.run(FLOW, case, journal, observer)
             return await conclude(case)
 
 

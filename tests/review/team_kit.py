@@ -5,9 +5,9 @@ import json
 from msgspec.structs import replace
 
 from orchestrator.catalog.settings import Settings
-from orchestrator.engine.framing import as_json
 from orchestrator.engine.types import Json, Request, Response, ToolResult
-from orchestrator.testing.scripted import calls, says
+from orchestrator.engine.untrusted_text import as_json
+from orchestrator.testing.scripted_model import calls, says
 
 TEAM = ("security", "qa", "docs", "architecture")
 

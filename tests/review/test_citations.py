@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from msgspec import convert
 
-from orchestrator.review.citations import Sources, claim_fault
-from orchestrator.review.contracts import Citation, ReportedFinding
-from orchestrator.review.verdict import Evidence, Finding
+from orchestrator.review.findings.citations import Sources, claim_fault
+from orchestrator.review.report_contracts import Citation, ReportedFinding
+from orchestrator.review.verdict.model import Evidence, Finding
 from tests.review.review_kit import change, session_of
 
 pytestmark = pytest.mark.anyio

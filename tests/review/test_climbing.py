@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.catalog.data_sources import shipped
 from orchestrator.catalog.models import load_models
-from orchestrator.catalog.source import shipped
-from orchestrator.engine.choice import choose
+from orchestrator.engine.human_questions import answer
 from orchestrator.engine.journal import open_journal
+from orchestrator.engine.model_routing import choose
 from orchestrator.engine.ports import SystemClock
-from orchestrator.engine.questions import answer
 from orchestrator.engine.types import Request, Response
 from orchestrator.errors import ModelError
-from orchestrator.review.verdict import Verdict
+from orchestrator.review.verdict.model import Verdict
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.scripted import ScriptedModel, calls, says
+from orchestrator.testing.scripted_model import ScriptedModel, calls, says
 from tests.review.review_kit import Repo, change, review
 from tests.review.team_kit import TEAM, judged, looks, plan, report, scores, script, sums
 

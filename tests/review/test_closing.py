@@ -7,14 +7,14 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.catalog.settings import Settings
-from orchestrator.engine.framing import as_json
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response, Usage
+from orchestrator.engine.untrusted_text import as_json
 from orchestrator.errors import ModelError
-from orchestrator.report.text import render
-from orchestrator.review.verdict import Verdict
+from orchestrator.report.verdict_text import render
+from orchestrator.review.verdict.model import Verdict
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.scripted import Line, ScriptedModel, says
+from orchestrator.testing.scripted_model import Line, ScriptedModel, says
 from tests.review.review_kit import Repo, bounded, change, review
 from tests.review.team_kit import TEAM, claim, judged, looks, plan, report, script, sums
 

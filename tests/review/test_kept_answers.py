@@ -6,18 +6,19 @@ from pathlib import Path
 import pytest
 
 from orchestrator import app
-from orchestrator.catalog.source import shipped
+from orchestrator.catalog.data_sources import shipped
+from orchestrator.checks import PREFIX
 from orchestrator.engine.events import ignore
-from orchestrator.review.analysers.checks import Check
-from orchestrator.review.analysers.executables import Program
-from orchestrator.review.analysers.ruff import Ruff
 from orchestrator.review.analysis import Raw, Report, Side
-from orchestrator.review.answers import Remembering, remembered
-from orchestrator.review.ground import Ground
-from orchestrator.review.rules import load_rules
-from orchestrator.review.toolbox import ANALYSERS, OfSide
-from orchestrator.review.verdict import Verdict
-from orchestrator.sandbox.worker import WorkerPool
+from orchestrator.review.analyzers.executables import Program
+from orchestrator.review.analyzers.result_cache import Remembering, remembered
+from orchestrator.review.analyzers.ruff import Ruff
+from orchestrator.review.analyzers.side_checks import Check
+from orchestrator.review.rule_table import load_rules
+from orchestrator.review.tools.registry import ANALYZERS, OfSide
+from orchestrator.review.tools.tool_inputs import Ground
+from orchestrator.review.verdict.model import Verdict
+from orchestrator.sandbox.worker_pool import WorkerPool
 from tests.review.review_kit import Repo, change, options
 
 BASE = {
@@ -51,7 +52,7 @@ def test_the_verdict_is_the_same_with_and_without(tmp_path: Path, monkeypatch) -
     assert len(without.findings) > 3
     assert any(skip.path == "bad.py" for skip in warm.skipped)
     assert b"a8Kd03mZ" not in b"".join(file.read_bytes() for file in cache.rglob("*.db*"))
-    # The next state of the change, over a cache that somebody has spoilt.
+    # The next state of the change, over a cache that somebody has spoiled.
     repo.commit({"app.py": HEAD["app.py"] + "\n\nimport pickle\npickle.loads(input())\n"})
     (cache / "diffcourt/answers.db").write_bytes(b"\0" * 9000)
     assert reviewed(repo).digest == reviewed(repo, no_cache=True).digest
@@ -75,15 +76,15 @@ def side(tmp_path: Path) -> Side:
 
 
 async def asked(pool: WorkerPool, memory: Memory, side: Side, paths: list[str]) -> Report:
-    check = Check("parse_check", "parsing", ("*",), "file", pool=pool, session=None)  # type: ignore[arg-type]
+    check = Check("parse_check", "parse_errors", ("*",), "file", pool=pool, session=None)  # type: ignore[arg-type]
     return await Remembering(check, memory).run(side, paths)
 
 
 @pytest.mark.anyio
 async def test_what_is_known_is_not_asked_again(side: Side) -> None:
-    memory, closed = Memory(), WorkerPool(1)
+    memory, closed = Memory(), WorkerPool(1, prefix=PREFIX)
     paths = ["app.py", "bad.py", "data.json"]
-    async with WorkerPool(1, reads=[side.root]) as pool:
+    async with WorkerPool(1, prefix=PREFIX, reads=[side.root]) as pool:
         first = await asked(pool, memory, side, paths)
     assert {raw.path for raw in first.findings} == {"bad.py", "data.json"}
     assert await asked(closed, memory, side, paths) == first
@@ -115,7 +116,7 @@ async def test_what_is_known_is_not_asked_again(side: Side) -> None:
 )
 async def test_an_entry_of_another_shape_is_no_answer(side: Side, planted: object) -> None:
     memory = Memory()
-    async with WorkerPool(1, reads=[side.root]) as pool:
+    async with WorkerPool(1, prefix=PREFIX, reads=[side.root]) as pool:
         first = await asked(pool, memory, side, ["data.json"])
         (key,) = memory
         entry = json.loads(memory[key])
@@ -141,7 +142,7 @@ def test_the_identity_holds_what_the_answer_depends_on(tmp_path: Path) -> None:
     assert Ruff({"S602"}, Program("none", "none")).identity is None
 
 
-def test_which_analysers_answer_for_single_files() -> None:
+def test_which_analyzers_answer_for_single_files() -> None:
     rules = load_rules([shipped()])
 
     class Session:
@@ -152,7 +153,7 @@ def test_which_analysers_answer_for_single_files() -> None:
     ground = Ground(session, None, (), None, (), (), (), (), Memory())  # type: ignore[arg-type]
     made = {
         name: remembered(entry.make(ground), ground.answers)
-        for name, entry in ANALYSERS.items()
+        for name, entry in ANALYZERS.items()
         if isinstance(entry, OfSide)
     }
     kept = {name for name, one in made.items() if isinstance(one, Remembering)}
@@ -163,7 +164,7 @@ def test_which_analysers_answer_for_single_files() -> None:
 
 
 def test_a_secret_is_not_kept() -> None:
-    from orchestrator.review.answers import _by_file
+    from orchestrator.review.analyzers.result_cache import _by_file
 
     raw = Raw("secrets", "token", "a.py", 1, 1, "a token", redact=("abc",))
     report = Report("secrets", "1", (raw,), frozenset({"a.py", "b.py"}))

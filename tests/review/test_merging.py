@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.fields import SEVERITIES, Severity
 from orchestrator.catalog.verdict_policy import VerdictPolicy, Waiver
-from orchestrator.review.decision import weight
-from orchestrator.review.merging import Word, finding, merge
-from orchestrator.review.verdict import Finding
-from orchestrator.review.waivers import waived
+from orchestrator.review.findings.merging import Word, finding, merge
+from orchestrator.review.findings.waivers import waived
+from orchestrator.review.verdict.decision import weight
+from orchestrator.review.verdict.model import Finding
 
 POLICY = VerdictPolicy(
     block_at="critical",
@@ -57,7 +57,7 @@ def merged(*words: Word, policy: VerdictPolicy = POLICY) -> list[Finding]:
         {"title": "Anything", "cwe": [], "rule": "security.subprocess-shell"},
     ],
 )
-def test_an_agent_and_an_analyser_that_mean_the_same_report_one_finding(
+def test_an_agent_and_an_analyzer_that_mean_the_same_report_one_finding(
     other: dict[str, Any],
 ) -> None:
     (found,) = merged(agent(**other), tool())
@@ -162,7 +162,7 @@ def heaviest(*words: Word, policy: VerdictPolicy) -> int:
     agent("c", severity="critical", confidence=0.5),
     "high",
 )
-# The new report takes one of two that agreed away to its own place, or to that of an analyser.
+# The new report takes one of two that agreed away to its own place, or to that of an analyzer.
 @example(
     [
         agent("a", severity="critical", confidence=0.7, start_line=3, title="Loses rows"),
@@ -218,7 +218,7 @@ def test_no_agent_brings_a_report_of_another_under_its_own_waiver(
     assert heaviest(*before, more, policy=policy) >= heaviest(*before, policy=policy)
 
 
-def test_the_rules_of_two_analysers_do_not_contradict_each_other() -> None:
+def test_the_rules_of_two_analyzers_do_not_contradict_each_other() -> None:
     (found,) = merged(tool(), tool("taint", severity="high", confidence=0.9))
     assert (found.severity, found.confidence, found.contested) == ("high", 0.9, False)
     assert [(said.by, said.severity) for said in found.reports] == [

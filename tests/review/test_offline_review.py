@@ -7,7 +7,7 @@ import pytest
 from msgspec import to_builtins
 
 from orchestrator.errors import ConfigError
-from orchestrator.review.verdict import Verdict
+from orchestrator.review.verdict.model import Verdict
 from tests.review.review_kit import Repo, change, review
 
 pytestmark = pytest.mark.anyio
@@ -182,7 +182,7 @@ async def test_an_agent_is_shown_only_what_has_a_file_to_look_at(tmp_path: Path)
     verdict = await review(change(tmp_path / "repo", {}, {"app.py": "X = 1\n"}))
     used = {tool for checked in verdict.checked for tool in checked.by}
     assert "taint" in used
-    assert "zizmor" not in verdict.provenance.analysers
+    assert "zizmor" not in verdict.provenance.analyzers
 
 
 async def test_a_tool_that_the_policy_denies_is_skipped_by_name(tmp_path: Path) -> None:

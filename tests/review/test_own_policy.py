@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.cli.main import main
-from orchestrator.review.measure import MEASURES
+from orchestrator.review.findings.measured_criteria import MEASURES
 
 RULE = "rules:\n  - {id: security.x, title: T, severity: high, why: w, fix: f, from: ["
 PATTERN = """extends: javascript
@@ -48,7 +48,7 @@ def pattern(rule: str, good: str = "shop.raw('a');") -> dict[str, str]:
             "config/taint/x.yaml: there is no class 'sqll'; allowed: code, command, ",
         ),
         (
-            {"config/taint/x.yaml": "sanitisers: [{match: a.b, clears: [all, SQL]}]\n"},
+            {"config/taint/x.yaml": "sanitizers: [{match: a.b, clears: [all, SQL]}]\n"},
             "config/taint/x.yaml: there is no class 'SQL'; allowed: code, command, ",
         ),
         ({"rubrics/mine.yaml": RUBRIC}, "rubrics/mine.yaml:6: nothing measures 'files-acounted'"),

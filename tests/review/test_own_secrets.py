@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.app.secrets import redactor
+from orchestrator.app.own_secrets import redactor
 from orchestrator.cli.main import main
 from tests.providers.provider_kit import bench
 from tests.review.review_kit import change

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.engine.types import Request, Response
-from orchestrator.testing.scripted import ScriptedModel, calls, says
+from orchestrator.testing.scripted_model import ScriptedModel, calls, says
 from tests.review.review_kit import change, review
 from tests.review.team_kit import facts, report
 

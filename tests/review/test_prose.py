@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from orchestrator.engine.agent import AgentResult
-from orchestrator.review.decision import decide
-from orchestrator.review.ledger import Call, Work
-from orchestrator.review.synthesis import Synthesis, synthesise
-from orchestrator.review.verdict import Finding
+from orchestrator.review.findings.journal_queries import Call, Work
+from orchestrator.review.findings.synthesis import Synthesis, build_findings
+from orchestrator.review.verdict.decision import decide
+from orchestrator.review.verdict.model import Finding
 from tests.review.review_kit import change, session_of
 from tests.review.test_merging import POLICY, tool
 
@@ -70,7 +70,9 @@ async def test_prose_moves_nothing(tmp_path: Path) -> None:
         for _ in range(60):
             prose = ["".join(pick.choices(BAIT, k=pick.randint(0, 4))) for _ in range(9)]
             said = team(prose)
-            told.append(essence(await synthesise(session, calls, said, lambda name: [], POLICY)))
+            told.append(
+                essence(await build_findings(session, calls, said, lambda name: [], POLICY))
+            )
     assert all(one == told[0] for one in told)
     findings, rejected, (outcome, _) = told[0]  # type: ignore[misc]
     assert (len(findings), len(rejected), outcome) == (2, 1, "needs_changes")

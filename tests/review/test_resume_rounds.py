@@ -7,7 +7,7 @@ import pytest
 from orchestrator.engine.ports import SystemClock
 from orchestrator.errors import ModelError
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.scripted import ScriptedModel
+from orchestrator.testing.scripted_model import ScriptedModel
 from tests.review.review_kit import change, review
 from tests.review.team_kit import TEAM, plan, report, script
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.review.checks import scopes
+from orchestrator.checks import enclosing_scopes
 
 PYTHON = """\ufeffX = 1
 
@@ -25,7 +25,7 @@ YAML = "jobs:\n  build:\n    steps: [a]\nx: 1\n"
 
 def _told(root: Path, name: str, text: str, lines: list[int]) -> list[str]:
     (root / name).write_text(text)
-    return scopes.run({"root": str(root), "paths": [name], "lines": {name: lines}})[name]
+    return enclosing_scopes.run({"root": str(root), "paths": [name], "lines": {name: lines}})[name]
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_what_encloses_a_line(tmp_path: Path, name: str, text: str, told: dict[i
 
 def test_what_is_not_there_has_none(tmp_path: Path) -> None:
     job = {"root": str(tmp_path), "paths": ["a.py"], "lines": {"a.py": [1]}}
-    assert scopes.run(job) == {}
+    assert enclosing_scopes.run(job) == {}
 
 
 def test_many_questions_about_many_scopes_take_no_longer_than_reading_them(tmp_path: Path) -> None:

@@ -1,16 +1,17 @@
-"""Which sides of a change an analyser is asked about."""
+"""Which sides of a change an analyzer is asked about."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from orchestrator.checks import PREFIX
 from orchestrator.engine.ports import CallContext
-from orchestrator.review.analysers.executables import Program
-from orchestrator.review.analysers.ruff import Ruff
 from orchestrator.review.analysis import Report, Side
-from orchestrator.review.tools.analysis import SideTool
-from orchestrator.sandbox.worker import WorkerPool
+from orchestrator.review.analyzers.executables import Program
+from orchestrator.review.analyzers.ruff import Ruff
+from orchestrator.review.tools.analyzer_tools import SideTool
+from orchestrator.sandbox.worker_pool import WorkerPool
 from tests.review.review_kit import change, session_of
 
 pytestmark = pytest.mark.anyio
@@ -45,7 +46,7 @@ async def test_base_is_asked_when_head_has_something(
     tmp_path: Path, base: str, head: str, asked: list[str], new: int
 ) -> None:
     repo, ruff = change(tmp_path, {"app.py": base}, {"app.py": head}), Watched()
-    async with session_of(repo) as session, WorkerPool(1) as pool:
+    async with session_of(repo) as session, WorkerPool(1, prefix=PREFIX) as pool:
         seen = await SideTool("ruff_security", "", ruff, session, pool).run({}, CONTEXT)
     assert (ruff.asked, len(seen.data["findings"])) == (asked, new)
     assert seen.data["examined"] == ["app.py"]
@@ -59,7 +60,7 @@ async def test_a_program_that_states_no_version_has_said_nothing(tmp_path: Path)
     program.chmod(0o755)
     ruff = Ruff({"S307"}, Program("ruff", "ruff", search=str(program.parent)))
     repo = change(tmp_path / "repo", {"app.py": "x = 1\n"}, {"app.py": EVAL})
-    async with session_of(repo) as session, WorkerPool(1) as pool:
+    async with session_of(repo) as session, WorkerPool(1, prefix=PREFIX) as pool:
         seen = await SideTool("ruff_security", "", ruff, session, pool).run({}, CONTEXT)
     assert not seen.ok
     assert "exit code 3" in seen.data["error"]

@@ -10,7 +10,7 @@ from orchestrator.catalog.settings import Settings
 from orchestrator.engine.types import Request, Response, Usage
 from orchestrator.errors import ModelError, ScriptError
 from orchestrator.providers.offline import OfflineModel
-from orchestrator.testing.scripted import ScriptedModel, says
+from orchestrator.testing.scripted_model import ScriptedModel, says
 from tests.review.review_kit import Repo, bounded, change, review
 from tests.review.team_kit import TEAM, claim, judged, plan, report, scores, script, sums
 

@@ -1,13 +1,13 @@
 """The table of tools agrees with what stands behind it."""
 
-from orchestrator.catalog.source import shipped
-from orchestrator.review.opening import read_catalog
-from orchestrator.review.rules import load_rules
-from orchestrator.review.toolbox import ANALYSERS, TOOLS
+from orchestrator.catalog.data_sources import shipped
+from orchestrator.review.rule_table import load_rules
+from orchestrator.review.setup import read_catalog
+from orchestrator.review.tools.registry import ANALYZERS, TOOLS
 
 
 def test_every_rule_names_a_tool_that_exists() -> None:
-    families = {"ruff", "taint", *ANALYSERS}
+    families = {"ruff", "taint", *ANALYZERS}
     for rule in load_rules([shipped()]).rules.values():
         assert {code.split(":")[0] for code in rule.codes} <= families, rule.id
         assert rule.example is not None, rule.id

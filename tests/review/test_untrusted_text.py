@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.engine.types import Request, Response, Text, ToolResult
-from orchestrator.testing.scripted import ScriptedModel, calls
+from orchestrator.testing.scripted_model import ScriptedModel, calls
 from tests.review.review_kit import Repo, review
 from tests.review.team_kit import TEAM, claim, facts, plan, report, script
 

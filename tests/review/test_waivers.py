@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import ConfigError
-from orchestrator.review.verdict import Finding, Verdict
+from orchestrator.review.verdict.model import Finding, Verdict
 from tests.review.review_kit import change, review
 
 pytestmark = pytest.mark.anyio

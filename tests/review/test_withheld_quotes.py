@@ -5,14 +5,15 @@ from pathlib import Path
 import anyio
 import pytest
 
+from orchestrator.checks import PREFIX
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Observation
-from orchestrator.review import evidence
-from orchestrator.review.analysers.executables import Program
-from orchestrator.review.analysers.ruff import Ruff
+from orchestrator.review.analyzers.executables import Program
+from orchestrator.review.analyzers.ruff import Ruff
+from orchestrator.review.findings import evidence
 from orchestrator.review.session import Session
-from orchestrator.review.tools.analysis import SideTool
-from orchestrator.sandbox.worker import WorkerPool
+from orchestrator.review.tools.analyzer_tools import SideTool
+from orchestrator.sandbox.worker_pool import WorkerPool
 from tests.review.review_kit import change, session_of
 
 pytestmark = pytest.mark.anyio
@@ -34,8 +35,8 @@ async def test_a_text_that_is_searched_without_end_is_not_quoted_and_the_others_
 ) -> None:
     monkeypatch.setattr(evidence, "SECONDS", 1.0)
     repo = change(tmp_path, {}, {"app.py": EVAL, "slow.py": EVAL + SLOW})
-    quotes = "orchestrator.review.checks.quotes"
-    async with session_of(repo) as session, WorkerPool(1, modules=[quotes]) as pool:
+    quotes = "orchestrator.checks.redacted_quotes"
+    async with session_of(repo) as session, WorkerPool(1, prefix=PREFIX, modules=[quotes]) as pool:
         with anyio.fail_after(60):
             seen = await _looked(session, pool)
     good, bad = sorted(seen.data["findings"], key=lambda found: found["path"])
@@ -46,7 +47,7 @@ async def test_a_text_that_is_searched_without_end_is_not_quoted_and_the_others_
 
 
 async def test_nothing_is_quoted_when_there_is_nobody_to_search_it(tmp_path: Path) -> None:
-    closed = WorkerPool(1)
+    closed = WorkerPool(1, prefix=PREFIX)
     async with session_of(change(tmp_path, {}, {"app.py": EVAL})) as session:
         seen = await _looked(session, closed)
     (found,) = seen.data["findings"]
@@ -57,7 +58,7 @@ async def test_nothing_is_quoted_when_there_is_nobody_to_search_it(tmp_path: Pat
 
 async def test_nobody_is_asked_when_there_is_nothing_to_quote(tmp_path: Path) -> None:
     repo = change(tmp_path, {}, {"app.py": f'PASSWORD = "{SECRET}"\n'})
-    async with session_of(repo) as session, WorkerPool(1) as pool:
+    async with session_of(repo) as session, WorkerPool(1, prefix=PREFIX) as pool:
         seen = await _looked(session, pool)
         assert not pool._places
     assert seen.data["findings"] == []

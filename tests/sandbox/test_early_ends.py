@@ -3,8 +3,8 @@
 import anyio
 import pytest
 
-from orchestrator.sandbox.box import Box
-from orchestrator.sandbox.process import start
+from orchestrator.sandbox.program_policy import Box
+from orchestrator.sandbox.run_program import start
 
 pytestmark = pytest.mark.anyio
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator import app
-from orchestrator.sandbox import bubblewrap, scratch
-from orchestrator.sandbox.rooms import SANDBOX
+from orchestrator.sandbox import bubblewrap, scratch_directory
+from orchestrator.sandbox.process_sandbox import SANDBOX
 from tests.review.review_kit import Repo, change, options
 
 FIND = bubblewrap.find  # before the suite does without
@@ -50,4 +50,4 @@ def test_an_estimate_is_made_in_a_room_and_leaves_nothing(repo: Repo, what: str)
     assert estimate.shares
     assert SANDBOX.level == "bubblewrap"
     assert everything(repo) == before
-    assert list(scratch.folder().iterdir()) == []
+    assert list(scratch_directory.folder().iterdir()) == []

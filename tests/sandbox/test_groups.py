@@ -14,19 +14,18 @@ import pytest
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import (
     bubblewrap,
-    code_room,
-    confine,
-    delegation,
-    groups,
-    levels,
-    nursery,
-    process,
+    confinement,
+    fork_server,
+    isolated_run,
+    level_descriptions,
+    run_program,
 )
-from orchestrator.sandbox.box import Box, Limits
-from orchestrator.sandbox.groups import Group
-from orchestrator.sandbox.hierarchies import Hierarchy, hierarchies
-from orchestrator.sandbox.rooms import Sandbox
-from orchestrator.sandbox.worker import WorkerPool
+from orchestrator.sandbox.cgroups import cgroup, delegation
+from orchestrator.sandbox.cgroups.cgroup import Group
+from orchestrator.sandbox.cgroups.hierarchies import Hierarchy, hierarchies
+from orchestrator.sandbox.process_sandbox import Sandbox
+from orchestrator.sandbox.program_policy import Box, Limits
+from orchestrator.sandbox.worker_pool import WorkerPool
 from tests.torture.sandbox_probes import BOMB, HOGS
 
 pytestmark = pytest.mark.anyio
@@ -110,12 +109,12 @@ def test_where_groups_can_be_made_is_read_from_the_kernels_own_words(own, mounts
 def test_what_is_written_says_the_same_in_both_versions() -> None:
     limits = Limits(memory=1 << 30, processes=7)
     gib = str(1 << 30)
-    assert groups.settings(1, limits, 4) == {
+    assert cgroup.settings(1, limits, 4) == {
         "memory": [("memory.limit_in_bytes", gib), ("memory.memsw.limit_in_bytes", gib)],
         "pids": [("pids.max", "7")],
         "cpu": [("cpu.shares", "4096")],
     }
-    assert groups.settings(2, limits, 4) == {
+    assert cgroup.settings(2, limits, 4) == {
         "memory": [("memory.max", gib), ("memory.swap.max", "0")],
         "pids": [("pids.max", "7")],
         "cpu": [("cpu.weight", "400")],
@@ -123,7 +122,7 @@ def test_what_is_written_says_the_same_in_both_versions() -> None:
 
 
 def test_all_together_may_have_what_one_may_have_alone_and_more() -> None:
-    alone, all_of_them = Limits(), groups.together()
+    alone, all_of_them = Limits(), cgroup.together()
     assert all_of_them.memory >= alone.memory
     assert all_of_them.processes > alone.processes
 
@@ -204,8 +203,8 @@ def test_a_daemon_ends_with_its_group_whatever_session_it_is_in() -> None:
 def test_what_a_killed_process_left_is_ended_by_the_next_start_and_no_other() -> None:
     script = f"""
 import os, signal, subprocess, sys
-from orchestrator.sandbox.box import Limits
-from orchestrator.sandbox.groups import Group
+from orchestrator.sandbox.program_policy import Limits
+from orchestrator.sandbox.cgroups.cgroup import Group
 group = Group(Limits())
 left = subprocess.Popen([sys.executable, "-I", "-S", "-c", {ENTER + "import time; time.sleep(60)"!r},
     ",".join(map(str, group.entrances))], pass_fds=group.entrances, stdout=subprocess.DEVNULL)
@@ -226,7 +225,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_where_there_are_no_groups_the_reason_is_said_and_nothing_else_happens() -> None:
     script = (
-        "from orchestrator.sandbox.groups import Group, together\n"
+        "from orchestrator.sandbox.cgroups.cgroup import Group, together\n"
         "group = Group(together())\n"
         "print(group.holds, group.entrances, group.killed(), group.why)\n"
         "group.close()"
@@ -265,14 +264,14 @@ def unified_group() -> Iterator[Path]:
     finally:
         for folder in (place / delegation.LEAF, place):
             if folder.exists():
-                groups._end(str(folder))
+                cgroup._end(str(folder))
 
 
 @needs_unified
 def test_a_process_goes_into_a_leaf_with_its_children_and_never_with_strangers() -> None:
     script = """
 import os, subprocess, sys
-from orchestrator.sandbox import delegation
+from orchestrator.sandbox.cgroups import delegation
 place = sys.argv[1]
 none = subprocess.DEVNULL
 child = subprocess.Popen(["/bin/sleep", "60"], stdout=none, stderr=none)
@@ -301,7 +300,7 @@ def test_a_group_of_version_2_is_ended_as_a_whole() -> None:
         with subprocess.Popen(["/bin/sh", "-c", bomb, str(place)]) as child:
             while len(delegation.processes(str(place))) < 6:
                 time.sleep(0.01)
-            groups._end(str(place))
+            cgroup._end(str(place))
             assert child.wait() == -9
         assert not place.exists()
 
@@ -330,11 +329,11 @@ def anyio_backend() -> str:
 @pytest.fixture(params=[pytest.param("bubblewrap", marks=needs_bwrap), "landlock"])
 def sandbox(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
     """One whose programs have little together."""
-    if not confine.available():
+    if not confinement.available():
         pytest.skip("programs cannot be confined here")
     monkeypatch.setattr(bubblewrap, "find", FIND)
     own = Sandbox(SMALL)
-    for module in (process, levels, code_room):
+    for module in (run_program, level_descriptions, isolated_run):
         monkeypatch.setattr(module, "SANDBOX", own)
     own.use(request.param)
     yield own
@@ -344,7 +343,7 @@ def sandbox(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 async def python(script: str, limits: Limits = Limits()) -> str:
     """What a program says whose own limits are wide."""
     argv = [sys.executable, "-I", "-S", "-c", script]
-    return (await process.run(argv, box=Box(), limits=limits)).stdout.decode().strip()
+    return (await run_program.run(argv, box=Box(), limits=limits)).stdout.decode().strip()
 
 
 @needs_memory
@@ -366,11 +365,11 @@ async def test_a_program_that_only_forks_is_bound_with_no_limit_of_its_own(sandb
 async def test_a_program_that_cannot_be_started_for_that_says_why(sandbox) -> None:
     with anyio.fail_after(60):
         script = BOMB + "time.sleep(60)"
-        bomb = process.start([sys.executable, "-I", "-S", "-c", script], box=Box())
+        bomb = run_program.start([sys.executable, "-I", "-S", "-c", script], box=Box())
         try:
             assert int(await bomb.stdout.receive()) > 0
             with pytest.raises(SandboxError, match="could not be started: Resource temporarily"):
-                await process.run(["/bin/true"], box=Box())
+                await run_program.run(["/bin/true"], box=Box())
         finally:
             await bomb.aclose()
     assert await python("print('the next one runs')") == "the next one runs"
@@ -381,27 +380,27 @@ async def test_limits_that_are_lost_in_the_middle_are_refused(
     sandbox, monkeypatch, tmp_path
 ) -> None:
     assert await python("print('served')") == "served"
-    monkeypatch.setattr(groups, "_trees", list)
+    monkeypatch.setattr(cgroup, "_trees", list)
     with pytest.raises(SandboxError, match="limits by control groups no longer hold: memory"):
         sandbox.new_group()
     if sandbox.level == "bubblewrap":  # another folder is another room
         with pytest.raises(SandboxError, match="no longer hold"):
-            await process.run(["/bin/true"], box=Box((tmp_path,)))
+            await run_program.run(["/bin/true"], box=Box((tmp_path,)))
 
 
 async def test_without_groups_programs_run_with_limits_of_their_own(sandbox, monkeypatch) -> None:
     sandbox.close()
-    monkeypatch.setattr(groups, "_trees", list)
+    monkeypatch.setattr(cgroup, "_trees", list)
     assert await python("print('served')") == "served"
     assert sandbox.holds == ()
-    said = levels.report().limits
+    said = level_descriptions.report().limits
     why = "memory, processes, processors: there are no such control groups"
     assert said == f"of each program alone; {why}"
 
 
 @needs_pids
 async def test_which_limits_hold_is_said_in_one_line(sandbox) -> None:
-    said = levels.report().limits
+    said = level_descriptions.report().limits
     assert "60 processes" in said
     assert "\n" not in said
 
@@ -411,17 +410,17 @@ async def test_which_limits_hold_is_said_in_one_line(sandbox) -> None:
 async def test_tests_of_the_change_that_take_too_much_are_a_named_gap(sandbox, tmp_path) -> None:
     command = [sys.executable, "-I", "-S", "-c", HOGS]
     with pytest.raises(SandboxError, match="tests not run: ended: over 64 MB of memory"):
-        await code_room.run_code(command, tmp_path)
+        await isolated_run.run_code(command, tmp_path)
     command[-1] = BOMB + "os._exit(made >= 60)"
     limits = Limits(processes=100_000)
-    assert await code_room.run_code(command, tmp_path, limits=limits) == 0
+    assert await isolated_run.run_code(command, tmp_path, limits=limits) == 0
 
 
 @needs_memory
 async def test_a_check_that_takes_too_much_is_a_named_gap_and_the_next_one_runs(
     monkeypatch, tmp_path
 ) -> None:
-    monkeypatch.setattr(nursery, "together", lambda: SMALL)
+    monkeypatch.setattr(fork_server, "together", lambda: SMALL)
     (tmp_path / "greedy.py").write_text("def take(job):\n    return len(bytearray(job['size']))\n")
     async with WorkerPool(1, home=tmp_path, prefix="greedy", reads=[tmp_path]) as workers:
         with pytest.raises(SandboxError) as caught:

@@ -10,14 +10,22 @@ import anyio
 import pytest
 
 from orchestrator.errors import SandboxError
-from orchestrator.sandbox import bubblewrap, confine, kernel, levels, process, rooms, scratch
-from orchestrator.sandbox.box import Box, Limits
-from orchestrator.sandbox.rooms import Sandbox
+from orchestrator.sandbox import (
+    bubblewrap,
+    confinement,
+    kernel_calls,
+    level_descriptions,
+    process_sandbox,
+    run_program,
+    scratch_directory,
+)
+from orchestrator.sandbox.process_sandbox import Sandbox
+from orchestrator.sandbox.program_policy import Box, Limits
 from tests.torture import sandbox_probes
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.skipif(not confine.available(), reason="programs cannot be confined here"),
+    pytest.mark.skipif(not confinement.available(), reason="programs cannot be confined here"),
 ]
 needs_bwrap = pytest.mark.skipif(
     bubblewrap.find() is None, reason="BUBBLEWRAP IS NOT INSTALLED: LEVEL ONE IS NOT TESTED"
@@ -31,8 +39,8 @@ def sandbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
     """A sandbox of the test's own, whose level is yet to be decided."""
     own = Sandbox(sandbox_probes.TOGETHER)
     monkeypatch.setattr(bubblewrap, "find", FIND)
-    monkeypatch.setattr(process, "SANDBOX", own)
-    monkeypatch.setattr(levels, "SANDBOX", own)
+    monkeypatch.setattr(run_program, "SANDBOX", own)
+    monkeypatch.setattr(level_descriptions, "SANDBOX", own)
     yield own
     own.close()
 
@@ -52,7 +60,7 @@ def shim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shim:
 
 async def word(text: str = "served") -> str:
     """What a program says that runs in the sandbox."""
-    return (await process.run(["/bin/echo", text], box=Box())).stdout.decode().strip()
+    return (await run_program.run(["/bin/echo", text], box=Box())).stdout.decode().strip()
 
 
 JUST_EXEC = 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"'
@@ -80,7 +88,7 @@ async def test_lost_namespaces_are_the_next_level_and_it_is_said(sandbox, shim) 
     shim("echo 'bwrap: No permissions to create new namespace' >&2; exit 1")
     assert await word() == "served"
     assert (sandbox.level, "No permissions" in sandbox.why) == ("landlock", True)
-    assert "No permissions" in levels.report().why
+    assert "No permissions" in level_descriptions.report().why
 
 
 async def test_lost_namespaces_are_refused_where_they_were_asked_for(sandbox, shim) -> None:
@@ -97,7 +105,7 @@ async def test_a_missing_bwrap_is_the_next_level_or_refused(sandbox, monkeypatch
         sandbox.use("bubblewrap")
     sandbox.use("auto")
     assert await word() == "served"
-    report = levels.report()
+    report = level_descriptions.report()
     assert (report.level, report.why) == ("landlock", "bubblewrap is not installed")
     assert report.hint.startswith("apt-get install bubblewrap")
 
@@ -110,12 +118,12 @@ async def test_namespaces_lost_in_the_middle_are_refused_and_not_gone_without(
     assert sandbox.level == "bubblewrap"
     shim("echo 'bwrap: No permissions to create new namespace' >&2; exit 1")
     with pytest.raises(SandboxError, match="No permissions"):
-        await process.run(["/bin/ls"], box=Box((tmp_path,)))
+        await run_program.run(["/bin/ls"], box=Box((tmp_path,)))
     assert sandbox.level == "bubblewrap"
 
 
 async def test_without_landlock_there_is_no_level_but_none(sandbox, monkeypatch) -> None:
-    monkeypatch.setattr(rooms, "available", lambda: False)
+    monkeypatch.setattr(process_sandbox, "available", lambda: False)
     with pytest.raises(SandboxError, match="asks for the sandbox landlock"):
         sandbox.use("landlock")
     sandbox.use("auto")
@@ -130,14 +138,14 @@ async def test_a_confinement_that_does_nothing_is_refused(sandbox, tmp_path, bro
     canary.write_text("")
     script = f"""
 import sys
-sys.path.insert(0, {str(Path(confine.__file__).parents[2])!r})
-from orchestrator.sandbox import confine, kernel
-kernel.{broken} = lambda *given, **named: None
+sys.path.insert(0, {str(Path(confinement.__file__).parents[2])!r})
+from orchestrator.sandbox import confinement, kernel_calls
+kernel_calls.{broken} = lambda *given, **named: None
 try:
-    confine.confine(reads=[], writes=[], canary={str(canary)!r},
-        user=61500 if kernel.can_change_user() else None, program="/bin/true",
-        system=confine.system_rules([]))
-except (confine.DenialError, OSError) as fault:
+    confinement.confine(reads=[], writes=[], canary={str(canary)!r},
+        user=61500 if kernel_calls.can_change_user() else None, program="/bin/true",
+        system=confinement.system_rules([]))
+except (confinement.DenialError, OSError) as fault:
     print("refused:", fault)
 """
     done = await anyio.run_process([sys.executable, "-I", "-S", "-c", script])
@@ -146,7 +154,7 @@ except (confine.DenialError, OSError) as fault:
 
 async def test_a_warden_that_died_is_one_clear_line_and_then_replaced(sandbox) -> None:
     assert await word() == "served"
-    running = process.start(["/bin/sleep", "60"], box=Box())
+    running = run_program.start(["/bin/sleep", "60"], box=Box())
     for warden in sandbox._wardens:
         warden._process.kill()
     with pytest.raises(SandboxError, match="warden is gone"):
@@ -159,7 +167,7 @@ async def test_a_warden_that_died_is_one_clear_line_and_then_replaced(sandbox) -
 
 
 async def test_a_canary_that_is_gone_refuses_everything(sandbox, monkeypatch, tmp_path) -> None:
-    monkeypatch.setattr(scratch, "canary", lambda: tmp_path / "none")
+    monkeypatch.setattr(scratch_directory, "canary", lambda: tmp_path / "none")
     sandbox.use("landlock")
     with pytest.raises(SandboxError, match="the canary cannot be opened before"):
         await word()
@@ -182,9 +190,9 @@ async def test_limits_hold_before_the_first_instruction(sandbox, level) -> None:
     names = ("AS", "FSIZE", "NOFILE", "CORE", "NPROC")
     asked = f"import resource\nfor n in {names}: print(*resource.getrlimit(getattr(resource, 'RLIMIT_' + n)))"
     argv = [sys.executable, "-I", "-S", "-c", asked]
-    told = (await process.run(argv, box=Box(), limits=limits)).stdout.decode().splitlines()
+    told = (await run_program.run(argv, box=Box(), limits=limits)).stdout.decode().splitlines()
     assert told[:4] == [f"{bound} {bound}" for bound in (1 << 30, 1 << 20, 64, 0)]
-    if kernel.can_change_user():
+    if kernel_calls.can_change_user():
         assert told[4] == "100 100"
 
 
@@ -194,7 +202,7 @@ async def test_what_a_program_started_ends_with_it(sandbox, level, tmp_path) -> 
     box = Box(writes=(tmp_path,))
     behind = "(while :; do echo x >> alive; sleep 0.05; done) >/dev/null 2>&1 &"
     begun = "until [ -s alive ]; do sleep 0.05; done"
-    await process.run(["/bin/sh", "-c", f"{behind} {begun}"], box=box, cwd=tmp_path)
+    await run_program.run(["/bin/sh", "-c", f"{behind} {begun}"], box=box, cwd=tmp_path)
     size = (tmp_path / "alive").stat().st_size
     await anyio.sleep(0.3)
     assert 0 < size == (tmp_path / "alive").stat().st_size
@@ -205,7 +213,7 @@ async def test_running_out_of_time_ends_it_at_once(sandbox, level) -> None:
     sandbox.use(level)
     begun = time.monotonic()
     with pytest.raises(SandboxError, match=r"ran longer than 0.5 s"):
-        await process.run(["/bin/sleep", "60"], box=Box(), limits=Limits(seconds=0.5))
+        await run_program.run(["/bin/sleep", "60"], box=Box(), limits=Limits(seconds=0.5))
     assert time.monotonic() - begun < 20
 
 
@@ -217,9 +225,9 @@ async def test_a_box_says_what_may_be_read_and_written(sandbox, level, tmp_path)
         folder.mkdir(mode=0o700)
         (folder / "file").write_text(folder.name)
     told = "cat file; echo new > made; cat ../other/file"
-    done = await process.run(["/bin/sh", "-c", told], box=Box((mine,)), cwd=mine)
+    done = await run_program.run(["/bin/sh", "-c", told], box=Box((mine,)), cwd=mine)
     assert (done.stdout, (mine / "made").exists()) == (b"mine", False)
-    done = await process.run(["/bin/sh", "-c", told], box=Box((), (mine,)), cwd=mine)
+    done = await run_program.run(["/bin/sh", "-c", told], box=Box((), (mine,)), cwd=mine)
     assert (done.stdout, (mine / "made").read_text()) == (b"mine", "new\n")
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.sandbox import resolving
-from orchestrator.sandbox.paths import Beneath, read_beneath
-from orchestrator.sandbox.resolving import Resolve, by_kernel, by_walk, resolver, unsafe
+from orchestrator.sandbox import path_resolution
+from orchestrator.sandbox.path_resolution import Resolve, by_kernel, by_walk, resolver, unsafe
+from orchestrator.sandbox.safe_paths import Beneath, read_beneath
 
 SECRET = b"nobody's business"
 
@@ -205,8 +205,8 @@ def test_a_kernel_without_the_call_is_noticed() -> None:
         "program = struct.pack('HxxxxxxQ', 4, ctypes.addressof(kept))\n"
         "assert libc.prctl(38, 1, 0, 0, 0) == 0\n"
         "assert libc.prctl(22, 2, program, 0, 0) == 0\n"
-        "from orchestrator.sandbox import paths, resolving\n"
-        "print(resolving.resolver().__name__, paths.read_beneath('/etc', 'passwd') != b'')\n"
+        "from orchestrator.sandbox import path_resolution, safe_paths\n"
+        "print(path_resolution.resolver().__name__, safe_paths.read_beneath('/etc', 'passwd') != b'')\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
@@ -217,7 +217,7 @@ def test_a_kernel_without_the_call_is_noticed() -> None:
 def test_the_kernels_way_is_taken_where_it_has_one(root: Path) -> None:
     assert resolver() is (by_kernel if answers() else by_walk)
     assert read_beneath(root, "top") == b"top"
-    assert resolving.leads_out("a/b") is None
+    assert path_resolution.leads_out("a/b") is None
 
 
 @pytest.mark.parametrize("path", [

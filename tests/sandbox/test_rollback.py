@@ -8,13 +8,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.engine.tools import ToolPolicy
+from orchestrator.engine.tool_registry import ToolPolicy
 from orchestrator.engine.types import Level, Observation, ToolCall
 from orchestrator.errors import InputError, NotPermitted
-from orchestrator.sandbox import rollback
-from orchestrator.sandbox.rollback import FileRollback
+from orchestrator.sandbox import file_rollback
+from orchestrator.sandbox.file_rollback import FileRollback
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.scripted import ScriptedModel
+from orchestrator.testing.scripted_model import ScriptedModel
 from tests.engine.engine_kit import (
     Echo,
     account,
@@ -151,10 +151,10 @@ async def test_an_undo_that_is_cut_off_anywhere_is_finished_by_the_next(
             return run
 
         with monkeypatch.context() as patched:
-            patched.setattr(rollback, "_make", cutting(rollback._make))
-            patched.setattr(rollback, "_write", cutting(rollback._write))
-            patched.setattr(rollback.os, "unlink", cutting(os.unlink))
-            patched.setattr(rollback.os, "rmdir", cutting(os.rmdir))
+            patched.setattr(file_rollback, "_make", cutting(file_rollback._make))
+            patched.setattr(file_rollback, "_write", cutting(file_rollback._write))
+            patched.setattr(file_rollback.os, "unlink", cutting(os.unlink))
+            patched.setattr(file_rollback.os, "rmdir", cutting(os.rmdir))
             try:
                 await scopes.undo(CALL)
             except Cut:

@@ -13,10 +13,10 @@ from tests.review.review_kit import change
 
 OWNER = """
 import sys, time
-from orchestrator.sandbox import scratch
-(scratch.folder() / "head").mkdir()
-(scratch.folder() / "head/app.py").write_text("x = 1")
-print(scratch.folder().parent, flush=True)
+from orchestrator.sandbox import scratch_directory
+(scratch_directory.folder() / "head").mkdir()
+(scratch_directory.folder() / "head/app.py").write_text("x = 1")
+print(scratch_directory.folder().parent, flush=True)
 time.sleep(60)
 """
 Start = Callable[[], tuple[subprocess.Popen[str], Path]]

@@ -12,9 +12,10 @@ from pathlib import Path
 import anyio
 import pytest
 
+from orchestrator.checks import PREFIX
 from orchestrator.errors import SandboxError
-from orchestrator.sandbox import confine, scratch
-from orchestrator.sandbox.worker import PACKAGE_PARENT, WorkerPool
+from orchestrator.sandbox import confinement, scratch_directory
+from orchestrator.sandbox.worker_pool import PACKAGE_PARENT, WorkerPool
 
 pytestmark = pytest.mark.anyio
 
@@ -282,7 +283,7 @@ async def test_cancelling_a_call_kills_its_worker_and_what_that_started(pool) ->
         assert await workers.call("rogue:pid", {}, seconds=20)
 
 
-@pytest.mark.skipif(not confine.available(), reason="workers cannot be confined here")
+@pytest.mark.skipif(not confinement.available(), reason="workers cannot be confined here")
 async def test_a_worker_reads_what_it_was_given_and_can_do_nothing_else(
     pool, home, tmp_path_factory
 ) -> None:
@@ -298,7 +299,7 @@ async def test_a_worker_reads_what_it_was_given_and_can_do_nothing_else(
 async def test_a_worker_that_could_read_the_canary_serves_nobody(pool, home, monkeypatch) -> None:
     """What must be denied is not: as if the kernel had stopped to deny it."""
     (home / "canary").write_text("")
-    monkeypatch.setattr(scratch, "canary", lambda: home / "canary")
+    monkeypatch.setattr(scratch_directory, "canary", lambda: home / "canary")
     with anyio.fail_after(30):
         async with pool() as workers:
             with pytest.raises(SandboxError, match="could not be confined"):
@@ -411,9 +412,9 @@ async def test_workers_have_none_of_our_environment(pool, monkeypatch, home) -> 
 
 
 async def test_the_package_is_found_without_being_installed() -> None:
-    async with WorkerPool(1) as workers:
+    async with WorkerPool(1, prefix=PREFIX) as workers:
         job = {"root": str(PACKAGE_PARENT), "paths": []}
-        reply = await workers.call("orchestrator.review.checks.conflict:run", job, seconds=20)
+        reply = await workers.call("orchestrator.checks.conflict_markers:run", job, seconds=20)
     assert reply == {"findings": [], "examined": [], "gaps": {}}
 
 
@@ -421,7 +422,7 @@ def test_a_killed_parent_leaves_no_busy_worker(home) -> None:
     script = textwrap.dedent("""
         import anyio, pathlib, sys
         from orchestrator.sandbox import bubblewrap
-        from orchestrator.sandbox.worker import WorkerPool
+        from orchestrator.sandbox.worker_pool import WorkerPool
 
         bubblewrap.find = lambda: None  # in a room, numbers of processes are others
         home = pathlib.Path(sys.argv[1])

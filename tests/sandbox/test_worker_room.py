@@ -8,13 +8,13 @@ import anyio
 import pytest
 
 from orchestrator.errors import SandboxError
-from orchestrator.sandbox import bubblewrap, confine, process, worker
-from orchestrator.sandbox.rooms import Sandbox
-from orchestrator.sandbox.worker import WorkerPool
+from orchestrator.sandbox import bubblewrap, confinement, run_program, worker_pool
+from orchestrator.sandbox.process_sandbox import Sandbox
+from orchestrator.sandbox.worker_pool import WorkerPool
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.skipif(not confine.available(), reason="programs cannot be confined here"),
+    pytest.mark.skipif(not confinement.available(), reason="programs cannot be confined here"),
 ]
 FIND = bubblewrap.find  # before the suite does without
 needs_bwrap = pytest.mark.skipif(
@@ -48,7 +48,7 @@ def anyio_backend() -> str:
 def sandbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
     own = Sandbox()
     monkeypatch.setattr(bubblewrap, "find", FIND)
-    for module in (process, worker):
+    for module in (run_program, worker_pool):
         monkeypatch.setattr(module, "SANDBOX", own)
     yield own
     own.close()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.stores.answers import NAME, SqliteAnswers, open_answers
+from orchestrator.stores.result_cache import NAME, SqliteAnswers, open_answers
 
 
 def filled(path: Path, entries: dict[bytes, bytes], largest: int = 1 << 20) -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.app import archive, listing, service, state
+from orchestrator.app import review_service, run_archive, run_listing, state_directory
 from orchestrator.cli.main import main
 from orchestrator.engine.events import ignore
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import InputError, OutputError, RunNotFound, StoreError
-from orchestrator.stores.holder import this_process
+from orchestrator.stores.lease_holder import this_process
 from orchestrator.stores.sqlite import SqliteStore
 from tests.review.review_kit import Repo, change, options
 
@@ -23,8 +23,8 @@ SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n
 
 
 def rows_of(repo: Path, name: str = "latest") -> tuple[RunMeta, list[Row]]:
-    with state.open_store(state.home(repo)) as store:
-        run = state.resolve(name, anyio.run(store.runs))
+    with state_directory.open_store(state_directory.home(repo)) as store:
+        run = state_directory.resolve(name, anyio.run(store.runs))
         return run, anyio.run(store.rows, run.run_id)
 
 
@@ -32,14 +32,14 @@ def rows_of(repo: Path, name: str = "latest") -> tuple[RunMeta, list[Row]]:
 def reviewed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository with one finished run, which nobody changes."""
     repo = change(tmp_path_factory.mktemp("reviewed") / "repo", {}, {"app.py": SHELL})
-    service.review(options(repo.path, provider="offline"), ignore)
+    review_service.review(options(repo.path, provider="offline"), ignore)
     return repo.path
 
 
 @pytest.fixture(scope="module")
 def exported(reviewed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("exported") / "run"
-    archive.export(reviewed, "latest", folder)
+    run_archive.export(reviewed, "latest", folder)
     return folder
 
 
@@ -74,56 +74,56 @@ def test_an_exported_run_can_be_read_with_cat(reviewed: Path, exported: Path) ->
 def test_an_imported_run_is_the_same_run(
     reviewed: Path, exported: Path, elsewhere: Path, file: str
 ) -> None:
-    archive.restore(elsewhere, exported / file)
+    run_archive.restore(elsewhere, exported / file)
     (before, rows), (after, again) = rows_of(reviewed), rows_of(elsewhere)
     assert again == rows
     assert (after.run_id, after.started, after.writer) == (before.run_id, before.started, None)
     assert after.meta["options"] == {**before.meta["options"], "repo": str(elsewhere)}
-    assert listing.show(elsewhere, "latest") == listing.show(reviewed, "latest")
+    assert run_listing.show(elsewhere, "latest") == run_listing.show(reviewed, "latest")
     with pytest.raises(StoreError, match="here already; nothing was changed"):
-        archive.restore(elsewhere, exported / file)
+        run_archive.restore(elsewhere, exported / file)
     assert rows_of(elsewhere)[1] == rows
 
 
 def test_an_interrupted_run_goes_on_after_its_state_was_lost(tmp_path: Path) -> None:
     repo = change(tmp_path / "repo", {}, {"app.py": SHELL}).path
-    whole = service.review(options(repo, provider="offline"), ignore)
+    whole = review_service.review(options(repo, provider="offline"), ignore)
     run, rows = rows_of(repo)
-    with state.open_store(state.home(repo)) as store:
+    with state_directory.open_store(state_directory.home(repo)) as store:
         anyio.run(store.forget, run.run_id)
         anyio.run(store.restore, run, rows[: len(rows) // 2])
-    archive.export(repo, "latest", tmp_path / "cut")
-    shutil.rmtree(state.home(repo))
-    archive.restore(repo, tmp_path / "cut")
-    assert [info.state for info in listing.runs(repo)] == ["interrupted"]
-    assert service.resume(repo, "latest", ignore).digest == whole.digest
+    run_archive.export(repo, "latest", tmp_path / "cut")
+    shutil.rmtree(state_directory.home(repo))
+    run_archive.restore(repo, tmp_path / "cut")
+    assert [info.state for info in run_listing.runs(repo)] == ["interrupted"]
+    assert review_service.resume(repo, "latest", ignore).digest == whole.digest
 
 
 def test_a_patch_travels_with_its_run(tmp_path: Path, elsewhere: Path) -> None:
     repo = change(tmp_path / "repo", {}, {"app.py": SHELL})
     patch = repo.git("diff", "HEAD~1", "HEAD").encode() + b"\n"
     given = options(repo.path, diff=patch, diff_name="p", provider="offline")
-    whole = service.review(given, ignore)
-    name = archive.export(repo.path, "latest", tmp_path / "run")
-    kept = state.home(repo.path) / "runs" / name / "change.patch"
+    whole = review_service.review(given, ignore)
+    name = run_archive.export(repo.path, "latest", tmp_path / "run")
+    kept = state_directory.home(repo.path) / "runs" / name / "change.patch"
     kept.rename(tmp_path / "away")
     for look in (
-        lambda: service.resume(repo.path, name, ignore),
-        lambda: archive.export(repo.path, name, tmp_path / "again"),
+        lambda: review_service.resume(repo.path, name, ignore),
+        lambda: run_archive.export(repo.path, name, tmp_path / "again"),
     ):
         with pytest.raises(StoreError, match="resume it on the machine that began it"):
             look()
     carried = tmp_path / "run" / "change.patch"
     carried.write_bytes(patch + b" ")
     with pytest.raises(InputError, match="change.patch is damaged"):
-        archive.restore(elsewhere, tmp_path / "run")
+        run_archive.restore(elsewhere, tmp_path / "run")
     carried.unlink()
     with pytest.raises(InputError, match="change.patch is missing; import the folder"):
-        archive.restore(elsewhere, tmp_path / "run" / "journal.jsonl")
-    assert listing.runs(elsewhere) == []
+        run_archive.restore(elsewhere, tmp_path / "run" / "journal.jsonl")
+    assert run_listing.runs(elsewhere) == []
     carried.write_bytes(patch)
-    archive.restore(elsewhere, tmp_path / "run")
-    assert service.resume(elsewhere, name, ignore).digest == whole.digest
+    run_archive.restore(elsewhere, tmp_path / "run")
+    assert review_service.resume(elsewhere, name, ignore).digest == whole.digest
 
 
 def _edit(number: int, **said: object) -> Callable[[list[str]], list[str]]:
@@ -168,19 +168,19 @@ def test_what_is_damaged_does_not_come_in(
     lines = (exported / "journal.jsonl").read_text().splitlines()
     (tmp_path / "journal.jsonl").write_text("\n".join(edit(lines)))
     with pytest.raises(InputError, match=r"is damaged|or is damaged") as caught:
-        archive.restore(elsewhere, tmp_path)
+        run_archive.restore(elsewhere, tmp_path)
     assert "\n" not in str(caught.value)
-    assert listing.runs(elsewhere) == []
-    assert not (state.home(elsewhere) / "runs").exists()
+    assert run_listing.runs(elsewhere) == []
+    assert not (state_directory.home(elsewhere) / "runs").exists()
 
 
 def test_a_journal_that_was_altered_is_not_exported(reviewed: Path, tmp_path: Path) -> None:
     run, rows = rows_of(reviewed)
     broken = [*rows[:5], *rows[6:]]
-    with state.open_store(state.home(reviewed)) as store:
+    with state_directory.open_store(state_directory.home(reviewed)) as store:
         anyio.run(store.restore, RunMeta("0-broken", 0.0, run.meta), broken)
         with pytest.raises(StoreError, match="row 7 where row 6 belongs"):
-            archive.export(reviewed, "0-broken", tmp_path / "run")
+            run_archive.export(reviewed, "0-broken", tmp_path / "run")
         anyio.run(store.forget, "0-broken")
     assert not (tmp_path / "run").exists()
 
@@ -189,14 +189,14 @@ def test_an_export_overwrites_nothing_and_leaves_no_half(reviewed: Path, tmp_pat
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "file").write_text("mine")
     with pytest.raises(InputError, match="taken is there already"):
-        archive.export(reviewed, "latest", tmp_path / "taken")
+        run_archive.export(reviewed, "latest", tmp_path / "taken")
     with pytest.raises(OutputError, match="cannot write"):
-        archive.export(reviewed, "latest", tmp_path / "taken" / "file" / "run")
+        run_archive.export(reviewed, "latest", tmp_path / "taken" / "file" / "run")
     with pytest.raises(RunNotFound):
-        archive.export(reviewed, "nothing", tmp_path / "run")
+        run_archive.export(reviewed, "nothing", tmp_path / "run")
     assert [file.name for file in tmp_path.iterdir()] == ["taken"]
     (tmp_path / "empty").mkdir()
-    archive.export(reviewed, "latest", tmp_path / "empty")
+    run_archive.export(reviewed, "latest", tmp_path / "empty")
     assert (tmp_path / "empty" / "journal.jsonl").exists()
 
 
@@ -204,13 +204,13 @@ def test_an_export_overwrites_nothing_and_leaves_no_half(reviewed: Path, tmp_pat
 def five(elsewhere: Path, reviewed: Path) -> Path:
     """Five runs, a day apart, the oldest being written."""
     meta = rows_of(reviewed)[0].meta
-    with state.open_store(state.home(elsewhere)) as store:
+    with state_directory.open_store(state_directory.home(elsewhere)) as store:
         for number in range(5):
-            started = listing.time.time() - (number + 0.5) * listing.DAY
+            started = run_listing.time.time() - (number + 0.5) * run_listing.DAY
             anyio.run(store.create, f"run{number}", started, meta)
-            state.scratch(state.home(elsewhere), f"run{number}")
+            state_directory.scratch(state_directory.home(elsewhere), f"run{number}")
         anyio.run(store.acquire, "run4", this_process(), 30)
-    with closing(SqliteStore(state.home(elsewhere) / state.JUDGINGS)) as judged:
+    with closing(SqliteStore(state_directory.home(elsewhere) / state_directory.JUDGINGS)) as judged:
         for number in range(5):
             anyio.run(judged.create, f"run{number}", 0.0, {})
     return elsewhere
@@ -232,9 +232,9 @@ def test_old_runs_go_and_the_one_that_is_being_written_stays(
         told = json.loads(capsys.readouterr().out)
         assert [run["run_id"] for run in told] == going
         left = everything if dry else everything - set(going)
-        assert {run.run_id for run in listing.runs(five)} == left
-        assert {place.name for place in (state.home(five) / "runs").iterdir()} == left
-        with closing(SqliteStore(state.home(five) / state.JUDGINGS)) as judged:
+        assert {run.run_id for run in run_listing.runs(five)} == left
+        assert {place.name for place in (state_directory.home(five) / "runs").iterdir()} == left
+        with closing(SqliteStore(state_directory.home(five) / state_directory.JUDGINGS)) as judged:
             assert {run.run_id for run in anyio.run(judged.runs)} == left
 
 

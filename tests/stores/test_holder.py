@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from orchestrator.stores.holder import gone, shown, this_process
+from orchestrator.stores.lease_holder import gone, shown, this_process
 
-SAY = "from orchestrator.stores.holder import this_process; print(this_process(), flush=True)"
+SAY = "from orchestrator.stores.lease_holder import this_process; print(this_process(), flush=True)"
 
 
 @contextmanager

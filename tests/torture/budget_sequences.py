@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import anyio
 import anyio.lowlevel
 
-from orchestrator.engine.calls import another_try
+from orchestrator.engine.budget import Account, Cost
 from orchestrator.engine.events import ignore
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal
-from orchestrator.engine.limits import Account, Cost
+from orchestrator.engine.journal_records import Done
+from orchestrator.engine.model_call_log import another_try
 from orchestrator.engine.ports import CallContext, SystemClock
-from orchestrator.engine.records import Done
-from orchestrator.engine.tools import Registry, ToolPolicy
+from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import (
     AgentSpec,
     Bounds,

@@ -16,10 +16,10 @@ from typing import Any
 import anyio
 
 from orchestrator.errors import SandboxError
-from orchestrator.review.analysers.running import _take
-from orchestrator.sandbox import bubblewrap, code_room, scratch
-from orchestrator.sandbox.box import Limits
-from orchestrator.sandbox.rooms import Sandbox
+from orchestrator.review.analyzers.run_tests import _take
+from orchestrator.sandbox import bubblewrap, isolated_run, scratch_directory
+from orchestrator.sandbox.process_sandbox import Sandbox
+from orchestrator.sandbox.program_policy import Limits
 from tests.torture.sandbox_probes import TOGETHER
 
 FULL = 300
@@ -222,7 +222,7 @@ async def one(seed: int, root: Path) -> list[str]:
         before = state_of(root / "outside")
         ended: object
         try:
-            ended = await code_room.run_code(
+            ended = await isolated_run.run_code(
                 [sys.executable, "-I", "-S", "-c", HOSTILE, told], tree, limits=LIMITS
             )
         except SandboxError as why:
@@ -257,7 +257,7 @@ def replaced(how: str, tree: Path, root: Path) -> list[str]:
 async def rounds(count: int, say: Callable[[str], None]) -> int:
     failed = 0
     for seed in range(count):
-        with tempfile.TemporaryDirectory(dir=scratch.folder()) as folder:
+        with tempfile.TemporaryDirectory(dir=scratch_directory.folder()) as folder:
             os.chmod(folder, 0o755)
             root = Path(folder)
             if faults := await one(seed, root):
@@ -271,13 +271,13 @@ def run(count: int, say: Callable[[str], None] = print) -> tuple[int, int]:
     if bubblewrap.find() is None:
         say("BUBBLEWRAP IS NOT INSTALLED: TESTS OF A CHANGE ARE NEVER RUN, AND NOTHING IS TRIED")
         return 0, 0
-    before, code_room.SANDBOX = code_room.SANDBOX, Sandbox(TOGETHER)
+    before, isolated_run.SANDBOX = isolated_run.SANDBOX, Sandbox(TOGETHER)
     begun = time.monotonic()
     try:
-        code_room.SANDBOX.use("bubblewrap")
+        isolated_run.SANDBOX.use("bubblewrap")
         failed = anyio.run(rounds, count, say)
     finally:
-        code_room.SANDBOX.close()
-        code_room.SANDBOX = before
+        isolated_run.SANDBOX.close()
+        isolated_run.SANDBOX = before
     print(f"{count} suites of hostile tests, {time.monotonic() - begun:.0f} s")
     return count - failed, failed

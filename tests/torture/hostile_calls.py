@@ -21,14 +21,14 @@ from typing import Any
 import anyio
 from msgspec.structs import replace
 
-from orchestrator.app.pool import new_pool
-from orchestrator.catalog.source import overlay, shipped
+from orchestrator.app.worker_pool import new_pool
+from orchestrator.catalog.data_sources import overlay, shipped
 from orchestrator.engine.agent import run_agent
 from orchestrator.engine.approvals import RecordedApprovals, decide, waiting
-from orchestrator.engine.canonical import digest
+from orchestrator.engine.budget import Account
+from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.events import ignore
 from orchestrator.engine.journal import Journal, open_journal
-from orchestrator.engine.limits import Account
 from orchestrator.engine.ports import CallContext, SystemClock
 from orchestrator.engine.types import (
     AgentSpec,
@@ -41,11 +41,11 @@ from orchestrator.engine.types import (
 )
 from orchestrator.errors import ApprovalPending
 from orchestrator.review.change.intake import from_refs
-from orchestrator.review.opening import Opening, Serving, open_case
-from orchestrator.review.toolbox import ANALYSERS
-from orchestrator.sandbox import scratch
-from orchestrator.sandbox.rollback import FileRollback
-from orchestrator.sandbox.worker import WorkerPool
+from orchestrator.review.setup import Opening, Serving, open_case
+from orchestrator.review.tools.registry import ANALYZERS
+from orchestrator.sandbox import scratch_directory
+from orchestrator.sandbox.file_rollback import FileRollback
+from orchestrator.sandbox.worker_pool import WorkerPool
 from orchestrator.stores.sqlite import SqliteStore
 from tests.review.review_kit import Repo, unchanged
 from tests.torture.hostile_model import HostileModel, Prey
@@ -196,7 +196,12 @@ class Ground:
 
     def still(self) -> dict[str, object]:
         """All that must be as it was, temporary files included."""
-        places = (self.repo.path, self.folder / "here", self.folder / "tmp", scratch.folder())
+        places = (
+            self.repo.path,
+            self.folder / "here",
+            self.folder / "tmp",
+            scratch_directory.folder(),
+        )
         return photograph(*places)
 
 
@@ -263,7 +268,7 @@ class Session:
                 port,
                 {},
                 [f.path for f in change.files],
-                frozenset({*ANALYSERS, "search", "git_diff", "git_log", "git_blame"}),
+                frozenset({*ANALYZERS, "search", "git_diff", "git_log", "git_blame"}),
             )
             model = HostileModel(self._seed, prey)
             opening = Opening(
@@ -339,7 +344,7 @@ class Session:
 @contextmanager
 def _surroundings(folder: Path) -> Iterator[None]:
     """Where a stray file would land: a folder of its own, and temporary files where they are seen."""
-    scratch.folder()  # made where it always is: it outlives this
+    scratch_directory.folder()  # made where it always is: it outlives this
     before = os.getcwd(), tempfile.tempdir
     os.chdir(folder / "here")
     tempfile.tempdir = str(folder / "tmp")

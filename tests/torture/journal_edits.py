@@ -21,14 +21,14 @@ from tempfile import TemporaryDirectory
 import anyio
 from msgspec.structs import replace
 
-from orchestrator.app.audit import hold
-from orchestrator.engine.audit import Anchor
-from orchestrator.engine.canonical import canonical
-from orchestrator.engine.log import GENESIS, row_hash
+from orchestrator.app.audit.verification import hold
+from orchestrator.engine.canonical_json import canonical
+from orchestrator.engine.journal_log import GENESIS, row_hash
+from orchestrator.engine.journal_verification import Anchor
 from orchestrator.engine.ports import Row
-from orchestrator.engine.seal import SEAL, HmacKey, SealKey, place, seal_body
+from orchestrator.engine.signed_head import SEAL, HmacKey, SealKey, place, seal_body
 from orchestrator.stores.sqlite import SqliteStore
-from orchestrator.stores.sqlite_layout import place_of
+from orchestrator.stores.sqlite_schema import place_of
 from tests.review.review_kit import change
 
 FULL = 1_000_000

@@ -12,8 +12,8 @@ import anyio
 
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.types import Level, ToolSpec
-from orchestrator.testing.script import Raw
-from orchestrator.testing.scripted import says
+from orchestrator.testing.scripted_model import says
+from orchestrator.testing.server_script import Raw
 from tests.providers.provider_kit import PROVIDERS, SEARCH, Bench, Search, bench, open_run, work
 from tests.torture.malformed_replies import malformed, malformed_stream
 

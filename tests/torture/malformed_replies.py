@@ -13,7 +13,7 @@ from typing import Any
 from orchestrator.testing.chat_api import ChatApi
 from orchestrator.testing.messages_api import MessagesApi
 from orchestrator.testing.responses_api import ResponsesApi
-from orchestrator.testing.script import Seals
+from orchestrator.testing.server_script import Seals
 
 Random = random.Random
 CALL = {"text": "eval"}

@@ -24,7 +24,7 @@ from orchestrator.engine.redaction import REDACTED, Redactor
 from orchestrator.engine.types import Json
 from orchestrator.errors import ScriptError
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.scripted import Line, ScriptedModel, calls, says
+from orchestrator.testing.scripted_model import Line, ScriptedModel, calls, says
 from tests.review.review_kit import change, review
 
 FULL = 20_000

@@ -16,10 +16,10 @@ from pathlib import Path
 import anyio
 
 from orchestrator.errors import InputError, NotPermitted
-from orchestrator.review.change.export import write_all
-from orchestrator.sandbox.paths import Beneath
-from orchestrator.sandbox.resolving import Resolve, by_kernel, by_walk, resolver
-from orchestrator.sandbox.rollback import FileRollback
+from orchestrator.review.change.file_export import write_all
+from orchestrator.sandbox.file_rollback import FileRollback
+from orchestrator.sandbox.path_resolution import Resolve, by_kernel, by_walk, resolver
+from orchestrator.sandbox.safe_paths import Beneath
 from tests.torture.processes import FORK
 
 FULL = 100_000

@@ -14,9 +14,9 @@ from pathlib import Path
 import anyio
 
 from orchestrator.errors import SandboxError
-from orchestrator.sandbox import bubblewrap, kernel, process
-from orchestrator.sandbox.box import Box, Limits
-from orchestrator.sandbox.rooms import Sandbox
+from orchestrator.sandbox import bubblewrap, kernel_calls, run_program
+from orchestrator.sandbox.process_sandbox import Sandbox
+from orchestrator.sandbox.program_policy import Box, Limits
 
 FULL = 3
 """Rounds at each level."""
@@ -235,22 +235,22 @@ def surroundings(root: Path) -> Iterator[dict[str, object]]:
 
 def groups() -> list[str]:
     """The folders of the control group that programs are in."""
-    _ = process.SANDBOX.level
-    return [part._path for part in process.SANDBOX._wardens[0].group._parts]
+    _ = run_program.SANDBOX.level
+    return [part._path for part in run_program.SANDBOX._wardens[0].group._parts]
 
 
 def numbers() -> dict[str, int | None]:
-    from orchestrator.sandbox import syscalls
+    from orchestrator.sandbox import seccomp_filter
 
-    column = syscalls._ARCHES[os.uname().machine][0]
-    return {name: pair[column] for name, pair in syscalls._NUMBERS.items()}
+    column = seccomp_filter._ARCHES[os.uname().machine][0]
+    return {name: pair[column] for name, pair in seccomp_filter._NUMBERS.items()}
 
 
 async def python(
     script: str, *arguments: str, box: Box, cwd: Path, limits: Limits = LIMITS
 ) -> bytes:
     argv = [sys.executable, "-I", "-S", "-c", script, *arguments]
-    return (await process.run(argv, box=box, cwd=cwd, limits=limits)).stdout
+    return (await run_program.run(argv, box=box, cwd=cwd, limits=limits)).stdout
 
 
 async def probes() -> dict[str, bool]:
@@ -281,17 +281,17 @@ async def outcomes(box: Box, work: Path) -> dict[str, bool]:
         "memory": await python(greedy, box=box, cwd=work) == b"",
         "daemon": size == after,
     }
-    if "memory" in process.SANDBOX.holds:
+    if "memory" in run_program.SANDBOX.holds:
         try:
             await python(HOGS, box=box, cwd=work)
         except SandboxError as fault:
             held["memory of many processes"] = "ended: over 64 MB" in str(fault)
         else:
             held["memory of many processes"] = False
-    if kernel.can_change_user() or process.SANDBOX.level == "bubblewrap":
+    if kernel_calls.can_change_user() or run_program.SANDBOX.level == "bubblewrap":
         made = int(await python(BOMB, box=box, cwd=work) or 0)
         held["fork bomb"] = made < LIMITS.processes
-    if "pids" in process.SANDBOX.holds:
+    if "pids" in run_program.SANDBOX.holds:
         made = int(await python(BOMB, box=box, cwd=work, limits=UNCOUNTED) or 0)
         held["fork bomb without a limit of its own"] = made < TOGETHER.processes
     return held
@@ -305,16 +305,16 @@ async def leaks() -> list[str]:
 def run(count: int) -> tuple[int, int]:
     """Probe each level ``count`` times; returns probes that were stopped, and that were not."""
     passed = failed = 0
-    before = process.SANDBOX
+    before = run_program.SANDBOX
     for level in ("bubblewrap", "landlock"):
         if level == "bubblewrap" and bubblewrap.find() is None:
             print("bubblewrap is not installed: level one is not probed", file=sys.stderr)
             continue
-        process.SANDBOX = Sandbox(TOGETHER)
+        run_program.SANDBOX = Sandbox(TOGETHER)
         try:
-            process.SANDBOX.use(level)
-            if process.SANDBOX.why_unlimited:
-                print(f"not probed, {process.SANDBOX.why_unlimited}", file=sys.stderr)
+            run_program.SANDBOX.use(level)
+            if run_program.SANDBOX.why_unlimited:
+                print(f"not probed, {run_program.SANDBOX.why_unlimited}", file=sys.stderr)
             for _ in range(count):
                 begun = time.monotonic()
                 held = anyio.run(probes)
@@ -326,6 +326,6 @@ def run(count: int) -> tuple[int, int]:
             print(f"{level}: {fault}")
             failed += 1
         finally:
-            process.SANDBOX.close()
-            process.SANDBOX = before
+            run_program.SANDBOX.close()
+            run_program.SANDBOX = before
     return passed, failed

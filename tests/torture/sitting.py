@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from orchestrator.app import service, state
+from orchestrator.app import review_service, state_directory
 from orchestrator.engine.journal import Journal, Perform
+from orchestrator.engine.journal_records import Done
 from orchestrator.engine.ports import Row
-from orchestrator.engine.records import Done
 from orchestrator.engine.types import Json
 from orchestrator.errors import RunNotFound
 from orchestrator.stores.base import RunStore
@@ -105,23 +105,23 @@ def _sit(
 ) -> None:
     """In the child: review, or go on with the run that is there."""
     os.environ |= {"HOME": str(place), "XDG_STATE_HOME": str(place), "XDG_CONFIG_HOME": str(place)}
-    opened = state.open_store
+    opened = state_directory.open_store
 
     @contextmanager
     def open_store(folder: Path) -> Iterator[Any]:
         with opened(folder) as store:
             yield wrap(store)
 
-    state.open_store = open_store  # type: ignore[assignment]
+    state_directory.open_store = open_store  # type: ignore[assignment]
     with _spied(place / "ledger"):
         report(place / "said", prepare, lambda: _go_on(repo).digest)
 
 
 def _go_on(repo: Path) -> Any:
     try:
-        return service.resume(repo, state.LATEST, print_nothing)
+        return review_service.resume(repo, state_directory.LATEST, print_nothing)
     except RunNotFound:
-        return service.review(options(repo, provider="offline"), print_nothing)
+        return review_service.review(options(repo, provider="offline"), print_nothing)
 
 
 def print_nothing(event: object) -> None:
@@ -155,7 +155,7 @@ class Desk:
 
     @property
     def journal(self) -> Path:
-        return self.repo / state.STATE / state.JOURNAL
+        return self.repo / state_directory.STATE / state_directory.JOURNAL
 
     def sit(
         self, wrap: Callable[[RunStore], Any] = as_it_is, prepare: Callable[[], Any] = nothing

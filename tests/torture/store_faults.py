@@ -13,9 +13,9 @@ from typing import Any
 import anyio
 
 from orchestrator.engine.journal import open_journal
+from orchestrator.engine.journal_records import Done
 from orchestrator.engine.ports import SystemClock
-from orchestrator.engine.records import Done
-from orchestrator.stores.holder import this_process
+from orchestrator.stores.lease_holder import this_process
 from orchestrator.stores.sqlite import SqliteStore
 from tests.torture.faulty_disk import KINDS, FaultyDisk, available
 from tests.torture.processes import Outcome, Watched, nothing, report, spread, tally

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import anyio
 
-from orchestrator.engine.log import verify
+from orchestrator.engine.journal_log import verify
 from orchestrator.engine.ports import Row
 from orchestrator.stores.sqlite import SqliteStore
 from tests.torture.kill_points import Whole, whole

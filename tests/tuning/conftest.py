@@ -28,7 +28,7 @@ def save(tmp_path: Path) -> Callable[..., Path]:
 @pytest.fixture
 def house(tmp_path: Path) -> Path:
     """The file of a rubric of four equal weights."""
-    from labelsets import rubric_of  # numpy comes with it
+    from tests.tuning.labelsets import rubric_of  # numpy comes with it
 
     path = tmp_path / "house.yaml"
     write_rubric(path, rubric_of())

@@ -12,8 +12,8 @@ from orchestrator import app
 from orchestrator.app.types import ReviewOptions
 from orchestrator.engine.events import ignore
 from orchestrator.engine.types import Json, Response, Text
-from orchestrator.review.verdict import Verdict
-from orchestrator.testing.server import Server, running
+from orchestrator.review.verdict.model import Verdict
+from orchestrator.testing.model_server import Server, running
 from tests.review.review_kit import change, options
 
 PROVIDER = "openai-compatible"

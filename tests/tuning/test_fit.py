@@ -6,12 +6,12 @@ from scipy.optimize import minimize
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
-from orchestrator.engine.scoring import total
+from orchestrator.engine.rubric_scoring import total
 from orchestrator.engine.types import Criterion, Rubric
-from orchestrator.tuning import fit, rule
-from orchestrator.tuning.calibrate import pool_adjacent
-from orchestrator.tuning.sample import merge_levels
-from orchestrator.tuning.select import Sample, group_folds, plan_for, tune_many
+from orchestrator.tuning import decision_rule, weight_fitting
+from orchestrator.tuning.calibration import pool_adjacent
+from orchestrator.tuning.penalty_selection import Sample, group_folds, plan_for, tune_many
+from orchestrator.tuning.training_data import merge_levels
 
 
 def ordinal(levels: int, seed: int = 0, n: int = 200, p: int = 4) -> tuple[np.ndarray, np.ndarray]:
@@ -23,7 +23,7 @@ def ordinal(levels: int, seed: int = 0, n: int = 200, p: int = 4) -> tuple[np.nd
 
 
 def loss(b: np.ndarray, z: np.ndarray, y: np.ndarray, levels: int, lam: float) -> float:
-    """The penalised likelihood, written from its definition."""
+    """The penalized likelihood, written from its definition."""
     cuts = np.concatenate([[-np.inf], b[: levels - 1], [np.inf]])
     theta = b[levels - 1 :]
     eta = z @ theta
@@ -35,39 +35,41 @@ def loss(b: np.ndarray, z: np.ndarray, y: np.ndarray, levels: int, lam: float) -
 @pytest.mark.parametrize("lam", [0.03, 1.0])
 def test_the_batched_solver_finds_the_constrained_optimum(levels: int, lam: float) -> None:
     z, y = ordinal(levels)
-    d = fit.design(z, y, levels)
+    d = weight_fitting.design(z, y, levels)
     w = np.ones((1, y.size))
-    b = fit.solve(d, w, np.array([lam]), fit.start(d, w))[0]
+    b = weight_fitting.solve(d, w, np.array([lam]), weight_fitting.start(d, w))[0]
     bounds = [(None, None)] * (levels - 1) + [(0, None)] * z.shape[1]
     oracle = minimize(
         loss, b + 0.01, (z, y, levels, lam), "L-BFGS-B", bounds=bounds,
         options={"ftol": 1e-15, "gtol": 1e-9, "maxiter": 3000},
     )  # fmt: skip
     assert loss(b, z, y, levels, lam) <= oracle.fun + 1e-9
-    assert fit.losses(d, b[None], y.size).mean() == pytest.approx(
+    assert weight_fitting.losses(d, b[None], y.size).mean() == pytest.approx(
         loss(b, z, y, levels, 0.0), abs=1e-9
     )
 
 
 def test_a_batch_is_what_each_fit_would_be_alone() -> None:
     z, y = ordinal(2)
-    d = fit.design(z, y, 2)
+    d = weight_fitting.design(z, y, 2)
     rng = np.random.default_rng(2)
     w = rng.multinomial(y.size, np.full(y.size, 1 / y.size), 7).astype(float)
     lam = np.array([0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
-    whole = fit.solve(d, w, lam, fit.start(d, w))
+    whole = weight_fitting.solve(d, w, lam, weight_fitting.start(d, w))
     for i in range(7):
-        alone = fit.solve(d, w[i : i + 1], lam[i : i + 1], fit.start(d, w[i : i + 1]))
+        alone = weight_fitting.solve(
+            d, w[i : i + 1], lam[i : i + 1], weight_fitting.start(d, w[i : i + 1])
+        )
         assert np.allclose(whole[i], alone[0], atol=1e-6)
 
 
-def test_unpenalised_and_unbound_it_is_logistic_regression() -> None:
+def test_unpenalized_and_unbound_it_is_logistic_regression() -> None:
     rng = np.random.default_rng(4)
     z = rng.random((300, 3))
     y = (rng.random(300) < 1 / (1 + np.exp(-(z @ np.array([1.0, 2.0, 3.0]) - 3)))).astype(int)
-    d = fit.design(z, y, 2)
+    d = weight_fitting.design(z, y, 2)
     w = np.ones((1, 300))
-    b = fit.solve(d, w, np.array([0.0]), fit.start(d, w))[0]
+    b = weight_fitting.solve(d, w, np.array([0.0]), weight_fitting.start(d, w))[0]
     oracle = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(z, y)
     assert -b[0] == pytest.approx(oracle.intercept_[0], abs=1e-3)
     assert b[1:] == pytest.approx(oracle.coef_[0], abs=1e-3)
@@ -79,7 +81,7 @@ def test_a_weight_never_changes_its_sign() -> None:
     y = (rng.random(200) < 1 / (1 + np.exp(-4 * (x[:, 0] - x[:, 1] + x[:, 2] - 0.5)))).astype(int)
     one = np.ones(200)
     s = Sample(x, np.array([1.0, 1.0, -1.0]), y, 2, 1, np.arange(200), one, one < 0, np.arange(200))
-    w = tune_many(s, plan_for(s, rule.Aim()), one[None, :], np.random.default_rng(1)).w[0]
+    w = tune_many(s, plan_for(s, decision_rule.Aim()), one[None, :], np.random.default_rng(1)).w[0]
     assert w[0] > 0.5
     assert w[1] == pytest.approx(0.0, abs=1e-6)
     assert w[2] <= 0.0
@@ -90,11 +92,11 @@ def test_few_or_weak_labels_leave_the_weights_alone() -> None:
     x, one = rng.random((150, 4)), np.ones(150)
     y = (rng.random(150) < 1 / (1 + np.exp(-6 * (x.mean(axis=1) - 0.5)))).astype(int)
     s = Sample(x, np.ones(4), y, 2, 1, np.arange(150), one, one < 0, np.arange(150))
-    found = tune_many(s, plan_for(s, rule.Aim()), one[None, :], np.random.default_rng(1))
+    found = tune_many(s, plan_for(s, decision_rule.Aim()), one[None, :], np.random.default_rng(1))
     assert found.lam[0] == np.inf
     assert found.w[0] == pytest.approx(np.ones(4))
-    assert plan_for(_first(s, 59), rule.Aim()).weights is False
-    assert plan_for(s, rule.Aim()).weights is True
+    assert plan_for(_first(s, 59), decision_rule.Aim()).weights is False
+    assert plan_for(s, decision_rule.Aim()).weights is True
 
 
 def _first(s: Sample, n: int) -> Sample:
@@ -113,19 +115,19 @@ def test_totals_of_arrays_are_those_of_the_engine() -> None:
         "r", 1, "d", 0.5, tuple(Criterion(f"c{j}", "measured", "d", w[j]) for j in range(4))
     )
     blocked = np.zeros(40, dtype=bool)
-    for row, found in zip(x, rule.totals(x, w[None, :], blocked)[0], strict=True):
+    for row, found in zip(x, decision_rule.totals(x, w[None, :], blocked)[0], strict=True):
         given = {f"c{j}": None if np.isnan(v) else float(v) for j, v in enumerate(row)}
         assert found == pytest.approx(total(rubric, given) or 0.0)
 
 
 def test_the_best_threshold_is_the_best_of_all() -> None:
     rng = np.random.default_rng(8)
-    for aim in (rule.Aim(), rule.Aim(5.0, 1.0)):
+    for aim in (decision_rule.Aim(), decision_rule.Aim(5.0, 1.0)):
         for _ in range(20):
             t = np.round(rng.random((1, 30)), 1)
             y = rng.random(30) < t[0]
             w = rng.random((1, 30))
-            best = rule.best_threshold(t, y.astype(float), w, aim)[0]
+            best = decision_rule.best_threshold(t, y.astype(float), w, aim)[0]
             tried = [aim.of(t[0] >= c, y, w[0]) for c in np.arange(-0.05, 1.2, 0.05)]
             assert aim.of(t[0] >= best, y, w[0]) == pytest.approx(max(tried))
 
@@ -145,7 +147,7 @@ def test_folds_keep_groups_whole_and_even() -> None:
     assert np.ptp(np.bincount(fold[::3])) <= 1
 
 
-def test_rare_levels_join_their_neighbour_and_never_cross_the_cut() -> None:
+def test_rare_levels_join_their_neighbor_and_never_cross_the_cut() -> None:
     y = np.array([0] * 40 + [1] * 2 + [2] * 30 + [3] * 1)
     new, levels, cut = merge_levels(y, np.ones(y.size), 4, 2)
     assert (levels, cut) == (2, 1)

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from orchestrator.tuning import rule, validate
-from orchestrator.tuning.intervals import Interval, compare, number, t_quantile
-from orchestrator.tuning.select import Sample, plan_for, tune_many
+from orchestrator.tuning import cross_validation, decision_rule
+from orchestrator.tuning.confidence_intervals import Interval, compare, number, t_quantile
+from orchestrator.tuning.penalty_selection import Sample, plan_for, tune_many
 from orchestrator.tuning.tune import decide
 
-AIM = rule.Aim()
+AIM = decision_rule.Aim()
 
 
 @pytest.mark.parametrize("df", [5, 9, 20, 100])
@@ -49,7 +49,7 @@ def test_intervals_of_kappa_and_of_its_change_cover_after_refitting(slope: float
         plan = plan_for(s, AIM)
         shipped = tune_many(s, plan, s.weight[None, :], rng)
         truth = float(AIM.of(shipped.accepts(big)[0], big.accept, big.weight))
-        apart = validate.cross_validate(s, plan, rng)
+        apart = cross_validation.cross_validate(s, plan, rng)
         c = compare(AIM, decide(s, s.w0, 0.5), apart.accept, s.accept, s.weight, s.group)
         hit += [
             c.before.low <= base <= c.before.high,

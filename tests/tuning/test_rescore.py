@@ -8,11 +8,10 @@ from pathlib import Path
 import anyio
 import pytest
 from msgspec.structs import replace
-from recorded_runs import CALM, JUDGED, PROVIDER, answered, judging, report, repository, review
 
-from orchestrator.app.asking import Asking
+from orchestrator.app.judge_probes import Asking
 from orchestrator.app.rescore import NotRescored, Rescored, rescore
-from orchestrator.app.state import home, open_store
+from orchestrator.app.state_directory import home, open_store
 from orchestrator.cli.main import main
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import SystemClock
@@ -21,6 +20,16 @@ from orchestrator.resources import data_root
 from orchestrator.stores.base import RunStore
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.tuning.rubric_file import read_rubric, write_rubric
+from tests.tuning.recorded_runs import (
+    CALM,
+    JUDGED,
+    PROVIDER,
+    answered,
+    judging,
+    report,
+    repository,
+    review,
+)
 
 
 @pytest.fixture

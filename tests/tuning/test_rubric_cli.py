@@ -9,16 +9,17 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from labelsets import rows, rubric_of
 from msgspec.structs import replace
 
-from orchestrator.cli import label, rubric
-from orchestrator.cli.label import Session
-from orchestrator.cli.parsing import Parser
+from orchestrator.cli.arguments import Parser
+from orchestrator.cli.commands import label
+from orchestrator.cli.commands.label import Session
+from orchestrator.cli.commands.rubric import command
 from orchestrator.errors import DiffcourtError, InputError
 from orchestrator.tuning.items import read_items
 from orchestrator.tuning.labels import read_labels
 from orchestrator.tuning.rubric_file import read_rubric, write_rubric
+from tests.tuning.labelsets import rows, rubric_of
 
 Save = Callable[..., Path]
 
@@ -30,7 +31,7 @@ def parse(module: object, *argv: object) -> argparse.Namespace:
 
 
 def run(*argv: object) -> int:
-    return rubric.run(parse(rubric, *argv))
+    return command.run(parse(command, *argv))
 
 
 def test_a_real_gain_is_written_with_its_provenance(
@@ -151,7 +152,7 @@ BAD: list[tuple[str, Callable[[list[dict]], object], str]] = [
     ("nan", lambda r: r[5]["scores"].update(a=float("nan")), "not a number"),
     ("out of range", lambda r: r[5]["scores"].update(a=3.2), "--scale"),
     ("text", lambda r: r[5]["scores"].update(a="good"), "allowed: a number"),
-    ("ten", lambda r: r.__delitem__(slice(10, None)), "10 labelled items are too few"),
+    ("ten", lambda r: r.__delitem__(slice(10, None)), "10 labeled items are too few"),
     ("label", lambda r: r[2].update(label="fine"), "the label is 'fine'"),
     ("no id", lambda r: r[2].pop("id"), "needs an 'id'"),
     ("one group", lambda r: [x.update(group="g") for x in r], "1 groups"),
@@ -222,12 +223,12 @@ def test_eval_names_the_ceiling_and_what_is_stale(
 
 def _renamed(tmp_path: Path, house: Path, items: Path):  # type: ignore[no-untyped-def]
     """A tuned rubric, whether or not this sample happens to prove it."""
-    from orchestrator.cli.rubric_args import load
-    from orchestrator.tuning.provenance import stamp
-    from orchestrator.tuning.rule import Aim
+    from orchestrator.cli.commands.rubric.arguments import load
+    from orchestrator.tuning.decision_rule import Aim
     from orchestrator.tuning.tune import tune
+    from orchestrator.tuning.tuning_provenance import stamp
 
-    read = load(parse(rubric, "eval", house, items))
+    read = load(parse(command, "eval", house, items))
     found = tune(read.rubric, read.data, read.items, Aim(), refits=20)
     return stamp("house-v2", read.rubric, read.data, read.labels, found)
 

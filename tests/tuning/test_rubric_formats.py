@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from orchestrator.engine.scoring import total
+from orchestrator.engine.rubric_scoring import total
 from orchestrator.engine.types import Criterion, Rubric
 from orchestrator.errors import InputError
-from orchestrator.tuning.assertions import EXPORTERS, IMPORTERS
+from orchestrator.tuning.assertion_formats import EXPORTERS, IMPORTERS
 from orchestrator.tuning.paperbench import from_paperbench, to_paperbench
 from orchestrator.tuning.rubric_file import document, read_rubric, write_rubric
 

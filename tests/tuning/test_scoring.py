@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from orchestrator.engine.scoring import blocked_by, node_scores, total
+from orchestrator.engine.rubric_scoring import blocked_by, node_scores, total
 from orchestrator.engine.types import Criterion, Group, Rubric
 
 

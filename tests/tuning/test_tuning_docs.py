@@ -5,12 +5,13 @@ import shlex
 from pathlib import Path
 
 import pytest
-from labelsets import rows
 
-from orchestrator.cli import label, rubric
-from orchestrator.cli.parsing import Parser
+from orchestrator.cli.arguments import Parser
+from orchestrator.cli.commands import label
+from orchestrator.cli.commands.rubric import command as rubric
 from orchestrator.tuning.items import read_items
 from orchestrator.tuning.labels import Label, read_labels, write_labels
+from tests.tuning.labelsets import rows
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tuning.md").read_text(encoding="utf-8")
 FENCE = re.compile(r"^```(\w+)(?: file=(\S+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)

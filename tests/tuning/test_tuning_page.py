@@ -6,9 +6,9 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from labelsets import rows
 
 from orchestrator.cli.main import main
+from tests.tuning.labelsets import rows
 
 VOID = {"meta", "br", "line", "circle", "rect", "path", "polyline"}
 NARROW = 360

@@ -1,4 +1,4 @@
-"""What the two sides of a change hold: bytes, text, listings, and files on disk for analysers."""
+"""What the two sides of a change hold: bytes, text, listings, and files on disk for analyzers."""
 
 import codecs
 import os
@@ -11,11 +11,11 @@ import anyio
 from anyio import to_thread
 
 from orchestrator.errors import StoreError
-from orchestrator.review.change.blobs import Blobs
-from orchestrator.review.change.export import write_all
-from orchestrator.review.change.git import Git
+from orchestrator.review.change.file_export import write_all
+from orchestrator.review.change.git.blobs import Blobs
+from orchestrator.review.change.git.commands import Git
 from orchestrator.review.change.types import Change
-from orchestrator.sandbox.resolving import unsafe
+from orchestrator.sandbox.path_resolution import unsafe
 
 SideName = Literal["base", "head"]
 SIDES: tuple[SideName, ...] = ("base", "head")

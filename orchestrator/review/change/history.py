@@ -1,7 +1,7 @@
 """What the agents' tools ask of history: the diff as text, a file's log, who wrote which line."""
 
 from orchestrator.errors import InputError
-from orchestrator.review.change.git import OID, PLAIN_DIFF, Git
+from orchestrator.review.change.git.commands import OID, PLAIN_DIFF, Git
 from orchestrator.review.change.types import Change
 
 _IDENTITY = "not committed <> 0 +0000"

@@ -6,11 +6,11 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.engine.tasks import both
-from orchestrator.review.change.blobs import objects
-from orchestrator.review.change.files import changed_files
-from orchestrator.review.change.git import OID, Git
-from orchestrator.review.change.opening import opened
+from orchestrator.engine.task_group import both
+from orchestrator.review.change.changed_files import changed_files
+from orchestrator.review.change.git.blobs import objects
+from orchestrator.review.change.git.commands import OID, Git
+from orchestrator.review.change.git.repository import opened
 from orchestrator.review.change.types import Change, ChangedFile
 from orchestrator.review.change.worktree import is_dirty, snapshot
 

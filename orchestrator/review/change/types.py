@@ -22,7 +22,7 @@ class ChangedFile(Struct, frozen=True):
         whole: both sides are fully known. False for a file of a patch without a repository, of
             which only the hunks are known: its sides are padded with empty lines so that numbers
             are right.
-        skip: why no analyser looks at it (``binary``, ``lock file``, ...), else None.
+        skip: why no analyzer looks at it (``binary``, ``lock file``, ...), else None.
         gap: it is skipped because it cannot be read, not because it need not be.
         old_blob, new_blob: object ids, None on the side where it does not exist.
     """

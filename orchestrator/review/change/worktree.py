@@ -9,9 +9,9 @@ from anyio import to_thread
 from msgspec.structs import replace
 
 from orchestrator.errors import InputError, StoreError
-from orchestrator.review.change.export import make_directory
-from orchestrator.review.change.git import Git, discover, fault, short
-from orchestrator.review.change.layout import STATE, absolute
+from orchestrator.review.change.file_export import make_directory
+from orchestrator.review.change.git.commands import Git, discover, fault, short
+from orchestrator.review.change.git.directories import STATE, absolute
 
 _SUBMODULE = b"160000"
 _NULL = "0" * 40  # of any length: an entry of mode 0 is removed, whatever its id

@@ -9,12 +9,12 @@ from fnmatch import fnmatchcase
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.errors import InputError
-from orchestrator.review.analysers.executables import Program
+from orchestrator.review.analyzers.executables import Program
 from orchestrator.review.change import history
 from orchestrator.review.change.contents import decode
 from orchestrator.review.session import Session
-from orchestrator.sandbox.box import Box, Limits
-from orchestrator.sandbox.process import run
+from orchestrator.sandbox.program_policy import Box, Limits
+from orchestrator.sandbox.run_program import run
 
 LINES_AT_MOST = 400
 NAMES_AT_MOST = 500

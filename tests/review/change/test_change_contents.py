@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from orchestrator.errors import InputError, StoreError
-from orchestrator.review.change.blobs import MAX_BLOB
 from orchestrator.review.change.contents import Contents, decode
+from orchestrator.review.change.git.blobs import MAX_BLOB
 from orchestrator.review.change.intake import from_refs
 
 pytestmark = pytest.mark.anyio

@@ -5,9 +5,9 @@ import os
 import pytest
 
 from orchestrator.errors import InputError
-from orchestrator.review.change.classify import LOCK_FILES
 from orchestrator.review.change.contents import Contents, decode
 from orchestrator.review.change.intake import from_refs
+from orchestrator.review.change.skipped_files import LOCK_FILES
 
 pytestmark = pytest.mark.anyio
 

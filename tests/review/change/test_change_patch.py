@@ -8,7 +8,7 @@ from orchestrator.errors import InputError
 from orchestrator.review.change import history
 from orchestrator.review.change.contents import Contents, decode
 from orchestrator.review.change.intake import from_refs
-from orchestrator.review.change.patch import from_patch
+from orchestrator.review.change.patch.apply import from_patch
 
 pytestmark = pytest.mark.anyio
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import InputError
-from orchestrator.review.change.git import Git
+from orchestrator.review.change.git.commands import Git
+from orchestrator.review.change.git.repository import opened
 from orchestrator.review.change.intake import from_refs
-from orchestrator.review.change.opening import opened
 
 pytestmark = pytest.mark.anyio
 

@@ -6,15 +6,15 @@ import random
 import pytest
 
 from orchestrator.errors import InputError
-from orchestrator.review.change.patch_names import (
+from orchestrator.review.change.patch.file_names import (
     in_header,
     in_opening,
     quote,
     strip_level,
     unquote,
 )
-from orchestrator.review.change.patch_store import render
-from orchestrator.review.change.unified import Reader
+from orchestrator.review.change.patch.object_store import render
+from orchestrator.review.change.patch.unified_diff import Reader
 
 HEAD = b"--- a/x.py\n+++ b/x.py\n"
 

@@ -10,7 +10,7 @@ import pytest
 from orchestrator.errors import InputError, StoreError
 from orchestrator.review.change import history
 from orchestrator.review.change.contents import Contents, decode
-from orchestrator.review.change.export import write_all
+from orchestrator.review.change.file_export import write_all
 from orchestrator.review.change.intake import from_worktree
 
 pytestmark = pytest.mark.anyio

@@ -1,0 +1,125 @@
+"""The key that signs journals: where it comes from, and how it is kept from what we start.
+
+It is read from ``DIFFCOURT_AUDIT_KEY`` or from the file that ``DIFFCOURT_AUDIT_KEY_FILE`` names.
+Programs, workers and git get an environment of their own, in which neither variable is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import stat
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from orchestrator.engine.signed_head import HmacKey, SealKey
+from orchestrator.errors import InputError
+
+KEY, KEY_FILE = "DIFFCOURT_AUDIT_KEY", "DIFFCOURT_AUDIT_KEY_FILE"
+SECRET_BYTES = 32
+MAX_BYTES = 64 << 10
+PR_SET_DUMPABLE = 4
+
+
+def signing_key(environment: Mapping[str, str]) -> SealKey | None:
+    """The key that the environment names for signing, None when it names none.
+
+    Raises:
+        InputError: it cannot be read, is none, or cannot sign.
+    """
+    found = _from_environment(environment)
+    if found is None:
+        return None
+    text, where = found
+    key = _parse(text, where)
+    if not key.can_sign:
+        raise InputError(f"{where} is a public key; a run is signed with the private one")
+    _hide_from_children()
+    return key
+
+
+def key_text(environment: Mapping[str, str]) -> str:
+    """The audit key itself, to keep it out of everything; empty where the environment names none.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    found = _from_environment(environment)
+    return found[0].decode(errors="surrogateescape").strip() if found else ""
+
+
+def checking_keys(environment: Mapping[str, str], files: Sequence[Path]) -> dict[str, SealKey]:
+    """The keys to check signatures with, by id: the environment's, and those in files.
+
+    Raises:
+        InputError: one cannot be read or is none.
+    """
+    texts = [(_read(path), str(path)) for path in files]
+    own = _from_environment(environment)
+    keys = [_parse(text, where) for text, where in [*texts, *([own] if own else [])]]
+    return {key.key_id: key for key in keys}
+
+
+def _from_environment(environment: Mapping[str, str]) -> tuple[bytes, str] | None:
+    value, path = environment.get(KEY), environment.get(KEY_FILE)
+    if value is not None and path is not None:
+        raise InputError(f"both {KEY} and {KEY_FILE} are set; set one of them")
+    if value is not None:
+        return os.fsencode(value), KEY
+    if path is not None:
+        if not path:
+            raise InputError(f"{KEY_FILE} is empty; name a file, or unset it")
+        return _read(Path(path)), path
+    return None
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            text = file.read(MAX_BYTES)
+    except (OSError, ValueError) as fault:
+        why = getattr(fault, "strerror", None) or "no such name"
+        raise InputError(f"the audit key {path} cannot be read: {why}") from None
+    if stat.S_ISREG(mode) and mode & 0o077 and b"PUBLIC KEY" not in text:
+        raise InputError(f"the audit key {path} can be read by others; chmod 600 it")
+    return text
+
+
+def _parse(text: bytes, where: str) -> SealKey:
+    if b"-----BEGIN" in text:
+        return _from_pem(text, where)
+    secret = text.strip()
+    if len(secret) < SECRET_BYTES:
+        raise InputError(
+            f"the audit key in {where} is shorter than {SECRET_BYTES} characters; "
+            "make one with: openssl rand -hex 32"
+        )
+    return HmacKey(secret)
+
+
+def _from_pem(text: bytes, where: str) -> SealKey:
+    try:
+        # 45 ms to import, for those who sign this way.
+        from orchestrator.app.audit.ed25519 import from_pem  # noqa: PLC0415
+    except ImportError:
+        raise InputError(
+            f"the Ed25519 key in {where} needs the extra: pip install 'diffcourt[audit]'"
+        ) from None
+    key = from_pem(text)
+    if key is None:
+        raise InputError(
+            f"the audit key in {where} is no Ed25519 key in PEM without a password; "
+            "make one with: openssl genpkey -algorithm ed25519"
+        )
+    return key
+
+
+def _hide_from_children() -> None:
+    """Keep our environment and memory from other processes of the same user.
+
+    On Linux a child could read them under ``/proc`` of its parent, whatever its own environment is.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)

@@ -1,0 +1,163 @@
+"""A journal's rows as acts: who did what, when, and on which authority."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from orchestrator.engine.journal import APPROVAL
+from orchestrator.engine.journal_log import SITTING
+from orchestrator.engine.ports import Row
+from orchestrator.engine.signed_head import SEAL
+
+HARNESS = "diffcourt"
+SAYS = ("said", "state", "decision", "verdict")
+
+
+class Act(Struct, frozen=True):
+    """One thing that was done, or refused.
+
+    Attributes:
+        row: number of the row with which it began.
+        at: when it began, in seconds since the epoch.
+        key: where it stands in the run, ``2/act/security/turn3/model``.
+        who: the agent, or ``diffcourt`` for what the program's own code did.
+        what: the tool with its arguments, the model, or what was decided.
+        level: what it could do to the world, ``READ`` and up; empty where it does nothing to it.
+        authority: what allowed it, or refused it.
+        outcome: how it ended; empty for what is only said.
+        refused: it was not done.
+    """
+
+    row: int
+    at: float
+    key: str
+    who: str
+    what: str
+    level: str
+    authority: str
+    outcome: str
+    refused: bool
+
+
+class Trail(Struct, frozen=True):
+    """All that a run did, in the order in which it began."""
+
+    run_id: str
+    acts: tuple[Act, ...]
+
+
+def acts(rows: Sequence[Row]) -> list[Act]:
+    """The acts of verified rows, in the order in which they began."""
+    return sorted(_acts(rows), key=lambda act: act.row)
+
+
+def _acts(rows: Sequence[Row]) -> Iterator[Act]:
+    begun: dict[str, tuple[Row, dict[str, Any]]] = {}
+    said_by: dict[str, str] = {}
+    for row in rows:
+        if row.kind == "data":
+            continue
+        body = json.loads(row.body)
+        if row.kind in {"note", SEAL}:
+            if row.key.startswith(APPROVAL):
+                said_by[row.key.split("/", 2)[2]] = str(body.get("who"))
+            yield _said(row, body)
+            continue
+        body["who"] = said_by.get(row.key, "")
+        start, request = begun.pop(row.key, (row, body))
+        if row.kind == "intent":
+            if start is not row:
+                yield _effect(start, request, "cut off")
+            begun[row.key] = row, body
+        else:
+            yield _effect(start, request, _ended(body), body if row.kind == "refusal" else None)
+    for start, request in begun.values():
+        yield _effect(start, request, "not ended")
+
+
+def _said(row: Row, body: Mapping[str, Any]) -> Act:
+    """A note or a seal: the program's own word."""
+    if row.kind == SEAL:
+        what, authority = f"signed rows 1 to {row.seq - 1}", f"key {body.get('key')}"
+    else:
+        said = in_a_word(body)
+        if "rung" in body:
+            said = f"{body['agent']} climbs to {body['rung']}: {body['why']}"
+        if row.key.startswith(APPROVAL):
+            said = f"{'yes' if body.get('approved') else 'no'} by {body.get('who')}"
+        what, authority = f"{row.key}: {said}" if said else row.key, ""
+        if row.key.startswith(SITTING):
+            what = f"sitting {row.key.removeprefix(SITTING)} began"
+    return Act(
+        row=row.seq,
+        at=row.at,
+        key=row.key,
+        who=HARNESS,
+        what=what,
+        level="",
+        authority=authority,
+        outcome="",
+        refused=False,
+    )
+
+
+def in_a_word(note: Mapping[str, Any]) -> str:
+    """The part of a note that says what it is about; empty where none does."""
+    return str(next((note[name] for name in SAYS if note.get(name)), ""))
+
+
+def _effect(
+    start: Row, request: Mapping[str, Any], outcome: str, refusal: Mapping[str, Any] | None = None
+) -> Act:
+    asked = request.get("asked")
+    asked = asked if isinstance(asked, dict) else {}
+    level = str(request.get("level", ""))
+    if refusal is None:
+        authority = _authority(asked, level, request.get("who") or "nobody known")
+    else:
+        authority = str(refusal.get("code", ""))
+    return Act(
+        row=start.seq,
+        at=start.at,
+        key=start.key,
+        who=str(asked.get("agent", HARNESS)),
+        what=_what(start.key, asked),
+        level=level,
+        authority=authority,
+        outcome=outcome,
+        refused=refusal is not None,
+    )
+
+
+def _what(key: str, asked: Mapping[str, Any]) -> str:
+    if "tool" in asked:
+        return f"{asked['tool']} {json.dumps(asked.get('arguments'))}"
+    if "model" in asked:
+        return f"asks model {asked['model']}"
+    if "brief" in asked:
+        return f"works on {key}"
+    if "question" in asked:
+        return "asks a person"  # what is in the run's report; the audit says who answered
+    return f"{key} {json.dumps(asked)}"
+
+
+def _authority(asked: Mapping[str, Any], level: str, who: str) -> str:
+    if "tool" in asked:
+        return f"approved by {who}" if level in {"ADMIN", "IRREVERSIBLE"} else "tool policy"
+    if "model" in asked:
+        return "budget"
+    return "flow"
+
+
+def _ended(body: Mapping[str, Any]) -> str:
+    if "error" in body:
+        return f"{body['error']}: {body.get('message')}"
+    value = body.get("value")
+    if isinstance(value, dict) and "answer" in value:
+        return f"{value.get('who')} answers: {value['answer']}"
+    word = value.get("code") or value.get("status") if isinstance(value, dict) else None
+    return str(word or "ok")

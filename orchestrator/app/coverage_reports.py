@@ -1,0 +1,95 @@
+"""The coverage reports of a review: found, and kept for the run, before anything looks at them.
+
+The tests of the change wrote them, so only their place is taken on trust: from the command line, or
+from base's configuration, which may name files of the work tree and nothing outside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import anyio.to_thread
+from msgspec import to_builtins
+
+from orchestrator.app.types import ReviewOptions
+from orchestrator.catalog.settings import Settings
+from orchestrator.engine.journal import Journal
+from orchestrator.engine.journal_records import Done
+from orchestrator.errors import InputError, StoreError
+from orchestrator.review.coverage_reports import CoverageReport
+from orchestrator.sandbox.safe_paths import Beneath
+
+LARGEST = 64 << 20  # bytes of one report
+KEY = "intake/coverage"
+
+
+async def taken_in(
+    options: ReviewOptions, root: Path, scratch: Path, settings: Settings, journal: Journal
+) -> tuple[CoverageReport, ...]:
+    """The reports that were asked for, copied once: a resumed run reads the same bytes.
+
+    Args:
+        root: the top of the work tree.
+        scratch: the run's own folder.
+
+    Raises:
+        InputError: one that the command line names cannot be read, or is too large.
+        StoreError: a copy cannot be written.
+    """
+    given, declared = list(options.coverage or ()), list(settings.coverage)
+    if not given and not declared:
+        return ()
+
+    async def perform() -> Done:
+        found = await anyio.to_thread.run_sync(_copied, given, declared, root, scratch)
+        return Done(found)
+
+    kept: Any = await journal.effect(KEY, {"given": given, "declared": declared}, perform)
+    reports = (report for report, _ in kept)
+    return tuple(
+        CoverageReport(**{**told, "path": str(scratch / told["path"])}) for told in reports
+    )
+
+
+def _copied(given: list[str], declared: list[str], root: Path, scratch: Path) -> list[Any]:
+    """Each report, its path as the name of the copy, and the SHA-256 of its bytes."""
+    found = []
+    for number, (name, file) in enumerate(chain(_named(given), _present(declared, root))):
+        copy = f"coverage-{number}"
+        with file:
+            about = os.fstat(file.fileno())
+            if about.st_size > LARGEST:
+                raise InputError(f"the coverage report {name} is larger than {LARGEST >> 20} MB")
+            data = file.read()
+        try:
+            (scratch / copy).write_bytes(data)
+        except OSError as fault:
+            raise StoreError(f"cannot write {scratch / copy}: {fault.strerror}") from None
+        report = CoverageReport(name, copy, about.st_mtime)
+        found.append([to_builtins(report), hashlib.sha256(data).hexdigest()])
+    return found
+
+
+def _named(names: Sequence[str]) -> Iterator[tuple[str, BinaryIO]]:
+    """The files that the command line names."""
+    for name in names:
+        place = Path(name)
+        try:
+            yield place.name, place.open("rb")
+        except OSError as fault:
+            why = f"cannot read the coverage report {place.name}: {fault.strerror}"
+            raise InputError(why) from None
+
+
+def _present(names: Sequence[str], root: Path) -> Iterator[tuple[str, BinaryIO]]:
+    """Those of the declared files that are there, below the root and behind no link."""
+    with Beneath(root.resolve()) as top:
+        for name in names:
+            with suppress(OSError):
+                yield name, os.fdopen(top.open(name), "rb")

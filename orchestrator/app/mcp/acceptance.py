@@ -1,0 +1,163 @@
+"""Looking at the servers that the configuration names, so that a person can accept their tools."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import anyio
+from msgspec import Struct, to_builtins
+
+from orchestrator.app.mcp.tools import ALLOWED, allowed, server_of
+from orchestrator.app.policy_sources import on_disk
+from orchestrator.catalog.catalog import MCP, TOOLS
+from orchestrator.catalog.data_sources import Source
+from orchestrator.catalog.layered_files import merged
+from orchestrator.catalog.mcp_servers import McpFile, ServerEntry, tool_name
+from orchestrator.catalog.settings import ToolPolicy
+from orchestrator.engine.task_group import task_group
+from orchestrator.errors import InputError
+from orchestrator.mcp.server_config import Grant, Server, ServerFault
+
+State = Literal["accepted", "new", "changed", "not offered", "unusable"]
+
+
+class Configured(Struct, frozen=True):
+    """One server as the configuration has it; ``tools`` as (name, level and whether it is pinned).
+
+    Attributes:
+        where: its command, or its URL.
+        allowed: whether this environment lets it start.
+    """
+
+    name: str
+    where: str
+    allowed: bool
+    tools: list[tuple[str, str]]
+
+
+class Seen(Struct, frozen=True):
+    """One tool as the server describes it now.
+
+    Attributes:
+        said: description and parameters, lines of untrusted text.
+        why: what is wrong with an unusable one.
+    """
+
+    name: str
+    level: str
+    state: State
+    said: str = ""
+    why: str = ""
+
+
+class Look(Struct, frozen=True):
+    """What a look at a server showed.
+
+    Attributes:
+        besides: names of tools that it offers and the configuration does not name.
+        document: what ``.diffcourt/config/mcp.yaml`` must hold to accept what was seen.
+    """
+
+    tools: list[Seen]
+    besides: list[str]
+    document: Mapping[str, Any]
+
+
+def configured(repo: Path | None) -> list[Configured]:
+    """The servers that the work tree's configuration names; none is started.
+
+    Raises:
+        ConfigError: a fault in ``config/mcp.yaml``.
+    """
+    startable = allowed(os.environ)
+    return [
+        Configured(
+            name,
+            entry.url or shlex.join(entry.command),
+            name in startable,
+            [
+                (tool_name(name, remote), f"{tool.level}, {'pinned' if tool.pin else 'no pin yet'}")
+                for remote, tool in entry.tools.items()
+            ],
+        )
+        for name, entry in _file(on_disk(repo)).servers.items()
+    ]
+
+
+def look(repo: Path | None, name: str) -> Look:
+    """Start one server, for it is named here by a person, and see what it says of its tools.
+
+    Raises:
+        InputError: there is no such server, or the extra is not installed.
+        ServerFault: it cannot be used; says why.
+    """
+    layers = on_disk(repo)
+    servers = _file(layers).servers
+    if name not in servers:
+        known = ", ".join(servers) or "none"
+        raise InputError(f"there is no server {name!r} in config/mcp.yaml; there is {known}")
+    policy, entry = merged(layers, TOOLS, ToolPolicy), servers[name]
+    environment = {**os.environ, ALLOWED: name}
+    server = server_of(name, entry, policy, repo=repo, environment=environment)
+    return anyio.run(_look, server, entry)
+
+
+def _file(layers: list[Source]) -> McpFile:
+    return merged(layers, MCP, McpFile)
+
+
+async def _look(server: Server, entry: ServerEntry) -> Look:
+    try:
+        from orchestrator.mcp.connection import Link  # noqa: PLC0415  (over a second, and an extra)
+    except ImportError:
+        raise InputError(
+            "the library for servers is missing; pip install 'diffcourt[mcp]'"
+        ) from None
+    async with task_group() as group:
+        try:
+            listed = await Link(server, group).tools()
+        finally:
+            group.cancel_scope.cancel()
+    seen = [_seen(server, grant, listed) for grant in server.grants]
+    return Look(
+        seen,
+        sorted(listed.keys() - entry.tools.keys()),
+        _document(server.name, entry, listed, seen),
+    )
+
+
+def _seen(server: Server, grant: Grant, listed: Mapping[str, Any]) -> Seen:
+    from orchestrator.mcp.input_schemas import closed  # noqa: PLC0415
+    from orchestrator.mcp.tool_pins import pin_of  # noqa: PLC0415
+
+    level, tool = grant.level.name.lower(), listed.get(grant.remote)
+    if tool is None:
+        return Seen(grant.name, level, "not offered")
+    try:
+        schema = closed(tool.input_schema)
+    except ServerFault as fault:
+        return Seen(grant.name, level, "unusable", tool.description or "", str(fault))
+    state: State = "new" if not grant.pin else "changed"
+    if pin_of(tool) == grant.pin:
+        state = "accepted"
+    said = f"{tool.description or ''}\nparameters: {json.dumps(schema['properties'])}"
+    return Seen(grant.name, level, state, said)
+
+
+def _document(
+    name: str, entry: ServerEntry, listed: Mapping[str, Any], seen: list[Seen]
+) -> dict[str, Any]:
+    from orchestrator.mcp.tool_pins import pin_of  # noqa: PLC0415
+
+    usable = {tool.name for tool in seen if tool.state in {"accepted", "new", "changed"}}
+    tools = {
+        remote: {**to_builtins(tool), "pin": pin_of(listed[remote])}
+        for remote, tool in entry.tools.items()
+        if tool_name(name, remote) in usable
+    }
+    return {"servers": {name: {"tools": tools}}}

@@ -1,0 +1,108 @@
+"""Starting an MCP server, or reaching it: with nothing that the change under review could write."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio.abc import Process
+
+from orchestrator.catalog.mcp_servers import ServerEntry
+from orchestrator.errors import SandboxError
+from orchestrator.mcp.server_config import Connect, Tell
+from orchestrator.review.analyzers.executables import OWN
+from orchestrator.sandbox import scratch_directory
+from orchestrator.sandbox.kernel_calls import kill_group
+from orchestrator.sandbox.run_program import find, start_unconfined
+
+if TYPE_CHECKING:
+    from mcp.client._transport import TransportStreams
+
+REPO = "{repo}"
+"""As an argument of a server's command: the folder of the repository under review."""
+
+GRACE = 0.5
+"""Seconds that a server has to end by itself once its input is closed."""
+
+
+def connector(entry: ServerEntry, repo: Path, environment: Mapping[str, str]) -> Connect:
+    """How to reach a server; nothing is imported or started before it is used."""
+
+    def connect(tell: Tell) -> AbstractAsyncContextManager[TransportStreams]:
+        # Either takes over a second to import.
+        if entry.url is not None:
+            from orchestrator.mcp.http_transport import over_http  # noqa: PLC0415
+
+            headers = {name: _value(value, environment) for name, value in entry.headers.items()}
+            return over_http(entry.url, headers, tell)
+        from orchestrator.mcp.stdio_transport import over_stdio  # noqa: PLC0415
+
+        return over_stdio(partial(_launched, entry, repo, environment), tell)
+
+    return connect
+
+
+@asynccontextmanager
+async def _launched(
+    entry: ServerEntry, repo: Path, environment: Mapping[str, str]
+) -> AsyncIterator[Process]:
+    """The server's process, in an empty folder and a process group of its own; ended at the end."""
+    argv = _argv(entry.command, repo, environment)
+    env = {name: _value(name, environment) for name in entry.env}
+    with tempfile.TemporaryDirectory(
+        dir=scratch_directory.servers(), ignore_cleanup_errors=True
+    ) as folder:
+        process = await start_unconfined(argv, cwd=Path(folder), env=env)
+        try:
+            yield process
+        finally:
+            with anyio.CancelScope(shield=True):
+                assert process.stdin is not None
+                await process.stdin.aclose()
+                with anyio.move_on_after(GRACE):
+                    await process.wait()
+                kill_group(process.pid)
+                await process.aclose()
+
+
+def _value(name: str, environment: Mapping[str, str]) -> str:
+    value = environment.get(name)
+    if value is None:
+        raise SandboxError(f"the environment variable {name} is not set")
+    return value
+
+
+def _argv(command: Sequence[str], repo: Path, environment: Mapping[str, str]) -> list[str]:
+    """The command, its program found, with nothing in it that the change under review could write.
+
+    Raises:
+        SandboxError: there is no such program, or it lies in the repository.
+    """
+    path = os.pathsep.join((*OWN, environment.get("PATH", os.defpath)))
+    program = command[0]
+    found = find(program, path) if os.sep not in program else program
+    if found is None:
+        raise SandboxError(f"{program} is not installed")
+    if not os.path.isabs(found):
+        raise SandboxError(f"{program} must be a name or an absolute path")
+    root = repo.absolute()
+    argv = [found, *command[1:]]
+    for word in argv:
+        if os.path.isabs(word) and _can_be_changed(Path(word), root):
+            raise SandboxError(f"{word} lies in the repository, where the change could alter it")
+    return [str(root) if word == REPO else word for word in argv]
+
+
+def _can_be_changed(path: Path, repo: Path) -> bool:
+    """Whether a file could be the change's: in the repository, and not of our own installation."""
+    place = Path(os.path.normpath(path))
+    if place.is_relative_to(sys.prefix):
+        return False
+    return place.is_relative_to(repo) or place.resolve().is_relative_to(repo.resolve())

@@ -1,0 +1,152 @@
+"""Tools from MCP servers, opened for a review: which servers may start, and how they are started.
+
+A server is a program that runs with a person's rights, and base may be somebody else's. So it needs
+three yeses: base names it and each of its tools, a person accepted what it says of them (the pin),
+and whoever runs the review lets it start by naming it in ``DIFFCOURT_MCP``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orchestrator.app.mcp.server_launch import connector
+from orchestrator.catalog.catalog import Catalog
+from orchestrator.catalog.fields import OFFLINE
+from orchestrator.catalog.mcp_servers import ServerEntry, tool_name
+from orchestrator.catalog.settings import Settings, ToolOverride, ToolPolicy
+from orchestrator.engine.journal import Journal
+from orchestrator.engine.journal_records import Done
+from orchestrator.engine.playbook_steps import named
+from orchestrator.engine.ports import Tool
+from orchestrator.engine.task_group import task_group
+from orchestrator.engine.types import AgentSpec, Json, Level
+from orchestrator.errors import InputError
+from orchestrator.mcp.server_config import Grant, Server
+from orchestrator.review.agents.participants import crew
+
+if TYPE_CHECKING:
+    from orchestrator.mcp.connection import Link
+
+ALLOWED = "DIFFCOURT_MCP"
+"""Environment variable: the servers that may be started, separated by commas."""
+
+NETWORK = "network"
+"""Tag of a tool that reaches beyond this machine (see ``sensitive`` in ``config/tools.yaml``)."""
+
+
+@asynccontextmanager
+async def open_tools(
+    catalog: Catalog,
+    settings: Settings,
+    journal: Journal,
+    *,
+    repo: Path | None,
+    environment: Mapping[str, str],
+) -> AsyncIterator[Sequence[Tool]]:
+    """The tools of the servers that this review's agents could call. No other server is started.
+
+    What a server offers is an effect: a resumed run has the same tools without asking again, and
+    connects only when one of them is called.
+    """
+    wanted = _wanted(catalog, settings)
+    servers = [
+        server_of(name, entry, catalog.tool_policy, repo=repo, environment=environment)
+        for name, entry in catalog.mcp.servers.items()
+        if wanted & {tool_name(name, tool) for tool in entry.tools}
+    ]
+    if not servers:
+        yield ()
+        return
+    headers = [name for entry in catalog.mcp.servers.values() for name in entry.headers.values()]
+    # Word by word, for a header's value is often "Bearer" and the secret.
+    journal.redact.add(word for name in headers for word in environment.get(name, "").split())
+    try:
+        # The library takes over a second to import, and comes with an extra.
+        from orchestrator.mcp.connection import Link  # noqa: PLC0415
+    except ImportError:
+        names = ", ".join(server.name for server in servers)
+        raise InputError(
+            f"this review uses tools of MCP servers ({names}); pip install 'diffcourt[mcp]'"
+        ) from None
+    async with task_group() as group:
+        links = [Link(server, group) for server in servers]
+        try:
+            yield await _offered(links, journal)
+        finally:
+            group.cancel_scope.cancel()
+
+
+async def _offered(links: Sequence[Link], journal: Journal) -> list[Tool]:
+    from orchestrator.mcp.tools import made, offer  # noqa: PLC0415
+
+    offers: dict[str, Mapping[str, Json]] = {}
+
+    async def ask(link: Link) -> None:
+        server = link.server
+        asked = {"server": server.name, "pins": {g.name: g.pin for g in server.grants}}
+
+        async def perform() -> Done:
+            return Done(await offer(link))
+
+        offers[server.name] = await journal.effect(f"intake/mcp/{server.name}", asked, perform)
+
+    async with task_group() as group:
+        for link in links:
+            group.start_soon(ask, link)
+    return [tool for link in links for tool in made(link, offers[link.server.name])]
+
+
+def _wanted(catalog: Catalog, settings: Settings) -> frozenset[str]:
+    """Tools that an agent of this review could call: offline, those that its playbooks name."""
+    offline = settings.provider == OFFLINE
+    return frozenset(
+        tool
+        for agent in crew(catalog, settings)
+        for tool in (_in_playbooks(agent) if offline else agent.tools)
+    )
+
+
+def _in_playbooks(agent: AgentSpec) -> Iterable[str]:
+    return (name for skill in agent.skills for name in named(skill.text))
+
+
+def allowed(environment: Mapping[str, str]) -> frozenset[str]:
+    """The servers that whoever runs the review lets start."""
+    return frozenset(word.strip() for word in environment.get(ALLOWED, "").split(","))
+
+
+def server_of(
+    name: str,
+    entry: ServerEntry,
+    policy: ToolPolicy,
+    *,
+    repo: Path | None,
+    environment: Mapping[str, str],
+) -> Server:
+    """A server as its adapter wants it: limits, tags and permissions are ours."""
+    refused = f"it may not start here; to let it, set {ALLOWED}={name}"
+    more = frozenset() if entry.is_local else frozenset({NETWORK})
+    grants = tuple(
+        Grant(
+            name=(ours := tool_name(name, remote)),
+            remote=remote,
+            level=Level[tool.level.upper()],
+            timeout=_own(policy, ours).timeout or tool.timeout,
+            max_output=_own(policy, ours).max_output or tool.max_output,
+            tags=frozenset(tool.tags) | more,
+            pin=tool.pin or "",
+        )
+        for remote, tool in entry.tools.items()
+    )
+    connect = connector(entry, repo or Path(), environment)
+    return Server(
+        name, connect, grants, entry.start, "" if name in allowed(environment) else refused
+    )
+
+
+def _own(policy: ToolPolicy, tool: str) -> ToolOverride:
+    """What the tool policy says of one tool."""
+    return policy.tools.get(tool, ToolOverride())

@@ -1,0 +1,52 @@
+"""What a run has come to: its last word, or so far, while it waits for a person's answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from orchestrator.app.current_user import this_person
+from orchestrator.app.types import Answer
+from orchestrator.engine.human_questions import answer
+from orchestrator.engine.journal import Journal
+from orchestrator.engine.ports import Row, SystemClock
+
+if TYPE_CHECKING:  # it takes a tenth of a second, and looking at rows needs none of it
+    from orchestrator.review.verdict.model import Verdict
+
+VERDICT = "verdict"
+"""The note under this key is a review's last word."""
+
+WAITING = "waiting/"
+"""Notes under this key are what a review had come to, each time that it stopped for an answer."""
+
+
+async def record(journal: Journal, said: Answer) -> None:
+    """Record an answer before anything else is done, so that it need not be given twice.
+
+    Raises:
+        InputError: no such question waits.
+    """
+    now = SystemClock().now()
+    await answer(journal, said.to, said.text, who=this_person(), now=now)
+
+
+def awaited(verdict: Verdict) -> bool:
+    """Whether a verdict is not the last word: a question waits."""
+    return any(not question.answer for question in verdict.questions)
+
+
+def place(journal: Journal) -> str:
+    """The key of the next such verdict."""
+    return f"{WAITING}{1 + len(journal.notes(WAITING))}"
+
+
+def waiting(rows: Sequence[Row]) -> Row | None:
+    """The row of the verdict of a run that waits; None when it has gone on, or never waited."""
+    last = None
+    for row in rows:
+        if row.key.startswith(WAITING):
+            last = row
+        elif row.kind in {"intent", "outcome", "refusal"}:
+            last = None
+    return last

@@ -1,0 +1,66 @@
+"""Which model answers: providers by name, opened when chosen and closed at the end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+
+from orchestrator.catalog.catalog import Catalog
+from orchestrator.catalog.fields import OFFLINE
+from orchestrator.catalog.settings import Settings
+from orchestrator.engine.model_call_log import Relay
+from orchestrator.engine.model_config import PRICES_FILE, price_of
+from orchestrator.engine.model_routing import Choice, answerers, as_named, choose
+from orchestrator.engine.types import AgentSpec
+from orchestrator.errors import InputError
+from orchestrator.providers.factory import make_model
+from orchestrator.providers.offline import OfflineModel
+from orchestrator.review.agents.participants import crew
+from orchestrator.review.setup import Serving
+
+
+@asynccontextmanager
+async def serve(settings: Settings, catalog: Catalog) -> AsyncIterator[Serving]:
+    """The model that the settings name, for the time of a review.
+
+    Raises:
+        InputError: there is no such provider, or its key or address is missing.
+        ConfigError: an agent's rung has no model; says where to name one.
+    """
+    chosen, notes = offer(settings, catalog, os.environ)
+    if settings.provider == OFFLINE:
+        yield Serving(OfflineModel(), chosen, notes)
+        return
+    calls, name = Relay(), settings.provider
+    made = make_model(name, catalog.models, catalog.prices, env=os.environ, on_event=calls)
+    keys = tuple(os.environ.get(entry.key_env, "") for entry in catalog.models.providers.values())
+    async with made as model:
+        yield Serving(model, chosen, notes, keys, calls)
+
+
+def offer(
+    settings: Settings, catalog: Catalog, env: Mapping[str, str]
+) -> tuple[Callable[[AgentSpec], Choice], tuple[str, ...]]:
+    """How agents' wishes for a model are met, and what a person should know of it.
+
+    Raises:
+        InputError: there is no such provider.
+        ConfigError: an agent's rung has no model; says where to name one.
+    """
+    name, config = settings.provider, catalog.models
+    if name == OFFLINE:
+        return as_named, ()
+    if name not in config.providers:
+        known = ", ".join((OFFLINE, *config.providers))
+        raise InputError(f"there is no provider {name!r}; there is {known}")
+    chosen = partial(choose, config, name, env)
+    crewed = crew(catalog, settings)
+    models = {choice.model for spec in crewed for choice in answerers(spec, chosen)}
+    unpriced = sorted(model for model in models if price_of(catalog.prices, model) is None)
+    return chosen, tuple(
+        f"no price is known for {model}, so its budget counts tokens only; {PRICES_FILE} in "
+        ".diffcourt/ can name one"
+        for model in unpriced
+    )

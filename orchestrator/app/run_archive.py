@@ -1,0 +1,236 @@
+"""Runs as folders that one can read with ``cat``, out of the store and back into it.
+
+``journal.jsonl`` is the run: a line of its entry, then a line per row, byte for byte. All else in
+the folder is there for people and is not read back, but for the patch that was reviewed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from orchestrator.app import state_directory
+from orchestrator.app.partial_verdict import VERDICT
+from orchestrator.app.run_listing import timeline
+from orchestrator.app.state_directory import PATCH
+from orchestrator.app.types import ReviewOptions, TimelineEntry
+from orchestrator.engine.journal_log import GENESIS, verify
+from orchestrator.engine.ports import Row, RunMeta
+from orchestrator.engine.types import Json
+from orchestrator.errors import InputError, OutputError, StoreError
+from orchestrator.sandbox.safe_paths import Beneath
+from orchestrator.stores.base import RunStore, already_there
+
+FORMAT = "diffcourt-run/1"
+JOURNAL = "journal.jsonl"
+STATE_KEY = "state/"
+MAX_LINE = 1 << 28
+"""Bytes of one line at most: a row holds one answer or one tool's output."""
+
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_ODD = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+def export(repo: Path | None, run_id: str, target: Path) -> str:
+    """Write a run as a folder; returns its whole id.
+
+    Args:
+        target: the folder to make; one that is there must be empty.
+
+    Raises:
+        RunNotFound: there is none of that name.
+        InputError: the folder is in use.
+        OutputError: it could not be written; nothing is left of it.
+        StoreError: the journal cannot be read, or was altered.
+    """
+    folder, target = state_directory.home(repo), target.absolute()
+    with state_directory.open_store(folder) as store:
+        run, rows = anyio.run(_read, store, run_id)
+    verify(rows)
+    beside = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        if target.is_symlink() or (target.exists() and not _is_empty(target)):
+            raise InputError(f"{target} is there already; name a new folder")
+        given = run.meta["options"]
+        patch = state_directory.kept_patch(folder, run.run_id) if given["has_diff"] else None
+        beside.mkdir(parents=True)
+        _write(beside, run, rows, patch)
+        beside.replace(target)
+    except OSError as fault:
+        raise OutputError(f"cannot write {target}: {fault.strerror}") from None
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return run.run_id
+
+
+def _is_empty(folder: Path) -> bool:
+    return folder.is_dir() and not any(folder.iterdir())
+
+
+async def _read(store: RunStore, run_id: str) -> tuple[RunMeta, list[Row]]:
+    run = state_directory.resolve(run_id, await store.runs())
+    return run, await store.rows(run.run_id)
+
+
+def _write(folder: Path, run: RunMeta, rows: Sequence[Row], patch: bytes | None) -> None:
+    """Fill an export's folder."""
+    with (folder / JOURNAL).open("w", encoding="ascii") as file:
+        entry = {
+            "format": FORMAT,
+            "run": run.run_id,
+            "started": run.started,
+            "meta": run.meta,
+            "rows": len(rows),
+            "head": rows[-1].hash if rows else GENESIS,
+            "patch": hashlib.sha256(patch).hexdigest() if patch is not None else None,
+        }
+        file.writelines(f"{json.dumps(line)}\n" for line in [entry, *map(_line, rows)])
+    if patch is not None:
+        (folder / PATCH).write_bytes(patch)
+    (folder / "progress.txt").write_text(_progress(run, rows), encoding="ascii")
+    for name in ("checkpoints", "results", "data"):
+        (folder / name).mkdir()
+    width, asked = len(str(len(rows))), dict[str, Json]()
+    for row in rows:
+        body = json.loads(row.body)
+        if row.kind == "intent":
+            asked[row.key] = body.get("asked")
+        elif row.key.startswith(STATE_KEY):
+            reached = {**body, "rows": row.seq, "head": row.hash}
+            _put(folder / "checkpoints" / f"{row.seq:0{width}}-{_plain(body['state'])}", reached)
+        elif row.kind == "data":
+            _put(folder / "data" / _plain(row.key), body["value"])
+        elif row.key == VERDICT:
+            _put(folder / VERDICT, body)
+        else:
+            told = {"key": row.key, "kind": row.kind, "asked": asked.get(row.key), **body}
+            _put(folder / "results" / f"{row.seq:0{width}}-{_plain(row.key)}", told)
+
+
+def _line(row: Row) -> dict[str, Json]:
+    # A body is ASCII unless somebody altered it, and then the chain is broken and it is not ours.
+    fixed = {name: getattr(row, name) for name in ("seq", "kind", "key", "at", "hash")}
+    return {**fixed, "body": row.body.decode("ascii")}
+
+
+def _plain(name: str) -> str:
+    """A file's name that no key, tool or path can bend."""
+    return _ODD.sub(".", name).strip(".")[:120]
+
+
+def _put(place: Path, document: Json) -> None:
+    place.with_name(f"{place.name}.json").write_text(
+        json.dumps(document, indent=2) + "\n", encoding="ascii"
+    )
+
+
+def _progress(run: RunMeta, rows: Sequence[Row]) -> str:
+    """What happened, a line each."""
+    lines = [f"run {run.run_id}: {len(rows)} rows, head {rows[-1].hash if rows else GENESIS}", ""]
+    lines += map(_happened, timeline(rows))
+    return "".join(f"{line.encode('ascii', 'backslashreplace').decode()}\n" for line in lines)
+
+
+def _happened(entry: TimelineEntry) -> str:
+    took = f"{entry.seconds:8.3f} s" if entry.seconds is not None else " " * 10
+    said = " ".join(entry.summary.split())
+    return f"{entry.seq:6} {entry.at:9.3f} {took}  {entry.kind:8} {entry.key}  {said}".rstrip()
+
+
+def restore(repo: Path | None, source: Path) -> str:
+    """Enter an exported run into the store; returns its id.
+
+    The run then belongs to this repository. Its rows are checked against their chain, which says
+    that they are whole, not who wrote them: ``diffcourt audit verify`` tells that.
+
+    Args:
+        source: an export's folder, or its ``journal.jsonl`` alone.
+
+    Raises:
+        InputError: it is none, it is damaged, or a file of it is missing.
+        StoreError: there is a run of that name, or the store cannot be written.
+    """
+    folder = state_directory.home(repo)
+    source = Path(os.path.realpath(source))
+    journal = source / JOURNAL if source.is_dir() else source
+    try:
+        with Beneath(journal.parent) as beside:
+            run, entry, rows = _parse(beside, journal.name)
+            verify(rows)
+            patch = _patch(beside, run, entry)
+    except OSError as fault:
+        raise InputError(f"cannot read {journal}: {fault.strerror}") from None
+    except StoreError as fault:
+        raise InputError(f"{journal} is damaged: {fault}; export the run again") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise InputError(f"{journal} is no exported run, or is damaged") from None
+    given = run.meta["options"]
+    given["repo"] = os.fspath((repo or Path()).absolute()) if given["repo"] else None
+    with state_directory.open_store(folder) as store:
+        anyio.run(_enter, store, folder, run, rows, patch)
+    return run.run_id
+
+
+async def _enter(
+    store: RunStore, folder: Path, run: RunMeta, rows: Sequence[Row], patch: bytes | None
+) -> None:
+    if any(known.run_id == run.run_id for known in await store.runs()):
+        raise already_there(run.run_id)
+    if patch is not None:
+        state_directory.keep_patch(folder, run.run_id, patch)
+    await store.restore(run, rows)
+
+
+def _parse(folder: Beneath, name: str) -> tuple[RunMeta, dict[str, Any], list[Row]]:
+    """The entry and the rows of a journal's file.
+
+    Raises:
+        ValueError, KeyError, TypeError: it is not one.
+    """
+    with os.fdopen(folder.open(name), "rb") as file:
+        lines = (json.loads(line) for line in iter(partial(file.readline, MAX_LINE), b""))
+        entry: dict[str, Any] = next(lines, {})
+        rows = list(_rows(lines))
+    options = entry["meta"]["options"]
+    known = set(ReviewOptions.__struct_fields__) - {"diff"} | {"has_diff"}
+    if (
+        entry["format"] != FORMAT
+        or not _RUN_ID.fullmatch(entry["run"])
+        or options.keys() != known
+        or entry["rows"] != len(rows)
+        or entry["head"] != (rows[-1].hash if rows else GENESIS)
+    ):
+        raise ValueError
+    return RunMeta(entry["run"], float(entry["started"]), entry["meta"]), entry, rows
+
+
+def _rows(lines: Iterator[Mapping[str, Any]]) -> Iterator[Row]:
+    for line in lines:
+        body = line["body"].encode("ascii")
+        json.loads(body)
+        yield Row(
+            int(line["seq"]), str(line["kind"]), str(line["key"]), float(line["at"]), body,
+            str(line["hash"]),
+        )  # fmt: skip
+
+
+def _patch(folder: Beneath, run: RunMeta, entry: Mapping[str, Any]) -> bytes | None:
+    """The patch that the run reviews, None when it reviews commits."""
+    if not run.meta["options"]["has_diff"]:
+        return None
+    if not folder.is_file(PATCH):
+        raise InputError(f"the run reviews a patch, and its {PATCH} is missing; import the folder")
+    patch = folder.read(PATCH)
+    if hashlib.sha256(patch).hexdigest() != entry["patch"]:
+        raise InputError(f"the run's {PATCH} is damaged; export the run again")
+    return patch

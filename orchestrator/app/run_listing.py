@@ -1,0 +1,208 @@
+"""Looking at what there is: runs, one run, the catalog."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import anyio
+from msgspec import convert
+
+from orchestrator.app import state_directory
+from orchestrator.app.audit.trail import in_a_word
+from orchestrator.app.partial_verdict import VERDICT, waiting
+from orchestrator.app.policy_sources import on_disk
+from orchestrator.app.types import CatalogListing, RunInfo, Shown, TimelineEntry
+from orchestrator.catalog.catalog import load, problems
+from orchestrator.engine.ports import Row, RunMeta
+from orchestrator.errors import ConfigError
+from orchestrator.review import reference_checks
+from orchestrator.review.report_contracts import contracts
+from orchestrator.review.rule_table import Rule, load_rules
+from orchestrator.review.tools.registry import TOOLS
+from orchestrator.review.verdict.model import Verdict
+from orchestrator.stores.base import RunStore
+
+DAY = 24 * 3600.0
+
+
+def runs(repo: Path | None) -> list[RunInfo]:
+    """The runs of a repository, newest first."""
+    return newest(repo, None)[0]
+
+
+def newest(repo: Path | None, most: int | None) -> tuple[list[RunInfo], int]:
+    """The newest runs of a repository, newest first, and how many more there are.
+
+    Args:
+        most: how many at the most; None: all.
+    """
+    with state_directory.open_store(state_directory.home(repo)) as store:
+        return anyio.run(_newest, store, most)
+
+
+async def _newest(store: RunStore, most: int | None) -> tuple[list[RunInfo], int]:
+    there = await store.runs()
+    found = [_info(run, *await _result(store, run)) for run in there[:most]]
+    return found, len(there) - len(found)
+
+
+async def _result(store: RunStore, run: RunMeta) -> tuple[Verdict | None, bool]:
+    """A run's verdict, and whether it is the last word: what a run that waits came to is not."""
+    found = await store.find(run.run_id, VERDICT)
+    if found is not None:
+        return _verdict(found), True
+    return _verdict(waiting(await store.rows(run.run_id))), False
+
+
+def prune(
+    repo: Path | None, keep: int | None, days: float | None, *, dry: bool = False
+) -> list[RunInfo]:
+    """Remove runs for good, but never one that is being written; returns which, newest first.
+
+    Args:
+        keep: how many of the newest stay; None: remove by age.
+        days: how old a run must be to go.
+        dry: remove nothing.
+    """
+    folder = state_directory.home(repo)
+    with state_directory.open_store(folder) as store:
+        return anyio.run(_prune, store, folder, keep, days, dry)
+
+
+async def _prune(
+    store: RunStore, folder: Path, keep: int | None, days: float | None, dry: bool
+) -> list[RunInfo]:
+    before = time.time() - days * DAY if days is not None else math.inf
+    old = [run for run in (await store.runs())[keep or 0 :] if run.started < before]
+    going = [run for run in old if run.writer is None]
+    infos = [_info(run, *await _result(store, run)) for run in going]
+    for run in () if dry else going:
+        await store.forget(run.run_id)
+        state_directory.forget_scratch(folder, run.run_id)
+    if not dry:
+        await state_directory.forget_judgings(folder, {run.run_id for run in going})
+    return infos
+
+
+def show(repo: Path | None, run_id: str) -> Shown:
+    """One run: its verdict where it has one, and its timeline.
+
+    Raises:
+        RunNotFound: there is none of that name.
+    """
+    with state_directory.open_store(state_directory.home(repo)) as store:
+        return anyio.run(_show, store, run_id)
+
+
+async def _show(store: RunStore, run_id: str) -> Shown:
+    run = state_directory.resolve(run_id, await store.runs())
+    found, final = await _result(store, run)
+    return Shown(_info(run, found, final), found, timeline(await store.rows(run.run_id)))
+
+
+def _verdict(row: Row | None) -> Verdict | None:
+    return convert(json.loads(row.body), Verdict) if row else None
+
+
+def _info(run: RunMeta, verdict: Verdict | None, final: bool) -> RunInfo:
+    given = run.meta["options"]
+    if verdict:
+        what = f"{verdict.change.base}..{verdict.change.head}"
+        status = "finished" if final else "waiting"
+    else:
+        what = given["diff_name"] or ("worktree" if given["worktree"] else given["head"] or "HEAD")
+        status = "interrupted"
+    if run.writer and not final:
+        status = "running"
+    started = datetime.fromtimestamp(run.started, UTC).isoformat(timespec="seconds")
+    open_findings = [f for f in verdict.findings if f.state == "open"] if verdict else []
+    return RunInfo(
+        run_id=run.run_id,
+        started=started,
+        change=what,
+        state=status,
+        verdict=verdict.verdict if verdict else None,
+        findings=len(open_findings) if verdict else None,
+    )
+
+
+def timeline(rows: Sequence[Row]) -> list[TimelineEntry]:
+    """What happened, from the rows: each effect once, with how long it took."""
+    begun: dict[str, float] = {}
+    found: list[TimelineEntry] = []
+    start = rows[0].at if rows else 0.0
+    for row in rows:
+        if row.kind == "data":
+            continue
+        if row.kind == "intent":
+            begun[row.key] = row.at
+            continue
+        took = row.at - begun[row.key] if row.key in begun else None
+        summary = _said(row.kind, json.loads(row.body))
+        found.append(TimelineEntry(row.seq, row.at - start, row.kind, row.key, summary, took))
+    return found
+
+
+def _said(kind: str, body: Mapping[str, Any]) -> str:
+    """A row in a few words."""
+    if "error" in body:
+        return f"{body.get('code') or body['error']}: {body['message']}"
+    if kind == "note":
+        return _noted(body)
+    value = body.get("value")
+    if not isinstance(value, dict):
+        return ""
+    if isinstance(data := value.get("data"), dict) and "findings" in data:
+        return f"{len(data['findings'])} findings, {len(data['examined'])} files"
+    if "answer" in value:
+        return f"{value['who']} answers: {value['answer']}"
+    said = value.get("code") or value.get("status") or value.get("stop") or ""
+    return f"{said}: {value['detail']}" if value.get("detail") else str(said)
+
+
+def _noted(body: Mapping[str, Any]) -> str:
+    """What a note says, by the part that tells most."""
+    if "rung" in body:
+        return f"climbs from {body['below']} to {body['rung']}: {body['why']}"
+    if "exchanges" in body:
+        observations, turns = len(body["observations"]), body["exchanges"]
+        return f"no room in the window: {observations} observations, {turns} turns left out"
+    said = in_a_word(body)
+    return f"{said}: {body['why']}" if said and "why" in body else said
+
+
+def rules(repo: Path | None) -> list[Rule]:
+    """The rules that hold here, the repository's ``.diffcourt/`` on disk included.
+
+    Raises:
+        ConfigError: the first fault in them.
+    """
+    return list(load_rules(on_disk(repo)).rules.values())
+
+
+def catalog(repo: Path | None) -> CatalogListing:
+    """What the catalog holds here, the repository's ``.diffcourt/`` on disk included."""
+    layers = on_disk(repo)
+    tools = list(TOOLS.items())
+    faults = problems(layers, tools=TOOLS.keys(), contracts=contracts())
+    try:
+        table = load_rules(layers)
+        found = load(layers, tools=TOOLS.keys(), contracts=contracts())
+        reference_checks.check(found, table, layers)
+    except ConfigError as fault:
+        faults += [fault] if str(fault) not in map(str, faults) else []
+    if faults:
+        return CatalogListing([], [], tools, [], faults)
+    return CatalogListing(
+        [(agent.name, agent.description) for agent in found.agents.values()],
+        [(skill.name, skill.description) for skill in found.skills.values()],
+        tools,
+        [(rubric.name, rubric.description) for rubric in found.rubrics.values()],
+        [],
+    )

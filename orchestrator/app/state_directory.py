@@ -1,0 +1,265 @@
+"""Where runs are kept: ``.diffcourt/state/`` of the repository, which ignores itself.
+
+``DIFFCOURT_STORE`` moves the journals to a PostgreSQL server. A run's scratch stays here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Collection, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio import to_thread
+from msgspec import Struct
+
+from orchestrator.app.audit.signing_keys import signing_key
+from orchestrator.app.own_secrets import redactor
+from orchestrator.app.types import Answer, ReviewOptions
+from orchestrator.catalog.data_sources import OVERLAY, STATE_FOLDER
+from orchestrator.engine.journal import Journal, open_journal
+from orchestrator.engine.ports import RunMeta, SystemClock
+from orchestrator.errors import InputError, RunNotFound, StoreError
+from orchestrator.resources import user_folder
+from orchestrator.review.change.git.directories import is_git_dir
+from orchestrator.sandbox.safe_paths import Beneath, create, read_beneath
+from orchestrator.stores.base import RunStore
+from orchestrator.stores.lease_holder import this_process
+from orchestrator.stores.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from orchestrator.sandbox.worker_pool import WorkerPool
+
+STATE = Path(OVERLAY, STATE_FOLDER)
+JOURNAL = "journal.db"
+JUDGINGS = "judgings.db"  # what a judge was asked of runs that had ended
+LATEST = "latest"
+PATCH = "change.patch"
+STORE = "DIFFCOURT_STORE"
+
+
+class Run(Struct, frozen=True):
+    """One sitting of a run: what was asked, and where its things lie.
+
+    Attributes:
+        folder: where runs are kept.
+        scratch: where this one keeps what lies beside its journal.
+        answer: what a person says to what the run asked.
+    """
+
+    run_id: str
+    options: ReviewOptions
+    folder: Path
+    scratch: Path
+    store: RunStore
+    pool: WorkerPool
+    answer: Answer | None = None
+
+
+def home(repo: Path | None) -> Path:
+    """The state folder of a repository, or of the current folder where there is none.
+
+    Where that cannot be used (a read-only checkout, or one that put a link in its place, which is a
+    change's way out), a folder of its own under the user's state home stands in for it.
+
+    Raises:
+        StoreError: neither can be written.
+    """
+    root = top(repo or Path())
+    places = [(root, STATE)]
+    if own := user_folder(os.environ, "XDG_STATE_HOME", ".local/state"):
+        places.append((own, Path(hashlib.sha256(os.fsencode(root)).hexdigest()[:16])))
+    for above, below in places:
+        with suppress(OSError):
+            _claim(above, os.fspath(below))
+            return above.resolve() / below  # what is confined finds real places only
+    raise StoreError(
+        f"no place for the run's state: make {root / STATE} writable, or set XDG_STATE_HOME to a "
+        "folder that is"
+    )
+
+
+def _claim(above: Path, below: str) -> None:
+    """Make a state folder where it is missing.
+
+    Raises:
+        OSError: it cannot be written, or is not what it seems.
+    """
+    above.mkdir(parents=True, exist_ok=True)
+    with Beneath(above.resolve()) as folder:
+        folder.make_folder(below)
+        if not folder.is_file(f"{below}/.gitignore"):
+            folder.write(f"{below}/.gitignore", b"*\n")
+    own = above / below
+    with os.scandir(own) as listed:
+        journals = [entry for entry in listed if entry.name.startswith(JOURNAL)]
+    ours = all(entry.is_file(follow_symlinks=False) for entry in journals)
+    if not ours or not os.access(own, os.W_OK):
+        raise PermissionError(own)
+
+
+def inside_repository(start: Path) -> bool:
+    """Whether a folder lies in a git repository."""
+    return _holder(start.absolute()) is not None
+
+
+def top(start: Path) -> Path:
+    """The repository's top folder around ``start``, or ``start`` itself."""
+    start = start.absolute()
+    return _holder(start) or start
+
+
+def _holder(start: Path) -> Path | None:
+    """The nearest folder that has a git directory, or is a bare repository."""
+    for up in (start, *start.parents):
+        if os.path.exists(up / ".git") or (up.name != ".git" and is_git_dir(up)):
+            return up
+    return None
+
+
+@contextmanager
+def open_store(folder: Path) -> Iterator[RunStore]:
+    """The store that ``DIFFCOURT_STORE`` names, else the journal of a state folder.
+
+    Raises:
+        InputError: it names none that we know, or one whose library is not installed.
+        StoreError: it cannot be used.
+    """
+    address = os.environ.get(STORE, "").strip()
+    store = _postgres(address) if address else SqliteStore(folder / JOURNAL)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+@contextmanager
+def open_run(folder: Path, name: str) -> Iterator[tuple[RunStore, RunMeta]]:
+    """A run by its name, as ``resolve`` has it, and the store that it is in.
+
+    Raises:
+        RunNotFound, InputError, StoreError: as ``resolve`` and ``open_store``.
+    """
+    with open_store(folder) as store:
+        yield store, resolve(name, anyio.run(store.runs))
+
+
+def open_writing(store: RunStore, run_id: str) -> AbstractAsyncContextManager[Journal]:
+    """A run's journal, to be its one writer: signed, and without secrets, as the environment says.
+
+    Raises:
+        InputError: the key that the environment names cannot be used.
+    """
+    key, redact = signing_key(os.environ), redactor(os.environ)
+    return open_journal(run_id, store, SystemClock(), holder=this_process(), key=key, redact=redact)
+
+
+def see_that_it_is_new(journal: Journal, folder: Path) -> None:
+    """See that a run that was just begun has no record: what is recorded is believed, not done.
+
+    Raises:
+        StoreError: somebody else wrote some, such as the change whose checkout this is.
+    """
+    if journal.log.length > 1:  # the first row says that this sitting began
+        raise StoreError(
+            f"{folder / JOURNAL} held rows of a run that had not begun, which Diffcourt never "
+            "writes; see who brought that file, and remove it"
+        )
+
+
+def _postgres(address: str) -> RunStore:
+    if not address.startswith(("postgresql://", "postgres://")):
+        # Without the value: it may hold a password.
+        raise InputError(f"{STORE} must begin with postgresql://; unset it to keep runs in {STATE}")
+    try:
+        # Imported here: few use it, and it takes 60 ms.
+        from orchestrator.stores.postgres import PostgresStore  # noqa: PLC0415
+    except ImportError:
+        raise InputError(
+            f"{STORE} names a PostgreSQL server, and its library is not installed; "
+            "pip install 'diffcourt[postgres]'"
+        ) from None
+    return PostgresStore(address)
+
+
+def new_run_id() -> str:
+    """Sortable by time, and no other run's."""
+    return time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + secrets.token_hex(4)
+
+
+def resolve(name: str, runs: list[RunMeta]) -> RunMeta:
+    """The run of that name: a whole id, the start of exactly one, or ``latest``.
+
+    Raises:
+        RunNotFound: none, or several.
+    """
+    if name == LATEST and runs:
+        return runs[0]
+    found = [run for run in runs if run.run_id.startswith(name)]
+    if len(found) == 1:
+        return found[0]
+    if len(found) > 1:
+        raise RunNotFound(f"{name} could be any of {len(found)} runs; say more of its name")
+    raise RunNotFound(f"there is no run {name} here; `diffcourt runs` lists them")
+
+
+def forget_scratch(folder: Path, run_id: str) -> None:
+    """Remove a run's own folder."""
+    with suppress(OSError), Beneath(folder) as home, home.parent(f"runs/{run_id}") as (runs, name):
+        shutil.rmtree(name, dir_fd=runs)
+
+
+async def forget_judgings(folder: Path, run_ids: Collection[str]) -> None:
+    """Remove what was judged anew of some runs."""
+    if not (folder / JUDGINGS).is_file():
+        return
+    store = await to_thread.run_sync(SqliteStore, folder / JUDGINGS)
+    try:
+        for run in await store.runs():
+            if run.run_id in run_ids:
+                await store.forget(run.run_id)
+    finally:
+        store.close()
+
+
+def scratch(folder: Path, run_id: str) -> Path:
+    """A folder of the run's own for git objects and its patch."""
+    with Beneath(folder) as home:
+        home.make_folder(f"runs/{run_id}")
+    return folder / "runs" / run_id
+
+
+def keep_patch(folder: Path, run_id: str, patch: bytes) -> None:
+    """Keep the patch that a run reviews, on disk before the run is: it is asked for at resumption.
+
+    Raises:
+        StoreError: it could not be written.
+    """
+    place = folder / "runs" / run_id / PATCH
+    try:
+        with Beneath(folder) as home, home.parent(f"runs/{run_id}/{PATCH}", make=True) as at:
+            create(*at, patch, 0o644, sync=True)
+    except OSError as fault:
+        raise StoreError(f"cannot write {place}: {fault.strerror}; free some space") from None
+
+
+def kept_patch(folder: Path, run_id: str) -> bytes:
+    """The patch that a run reviews.
+
+    Raises:
+        StoreError: it is not here, as on another machine than the one that began the run.
+    """
+    place = folder / "runs" / run_id / PATCH
+    try:
+        return read_beneath(folder, f"runs/{run_id}/{PATCH}")
+    except OSError as fault:
+        raise StoreError(
+            f"the run reviews a patch, and {place} cannot be read ({fault.strerror}); resume it "
+            "on the machine that began it, or import it with its patch"
+        ) from None

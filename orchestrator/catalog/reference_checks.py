@@ -1,0 +1,92 @@
+"""Names in the config that name nothing: a rule for a misspelt tool protects nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+from orchestrator.catalog.fields import OFFLINE
+from orchestrator.catalog.guard_policy import GUARDS, Actions, GuardsFile, InTier, Layer
+from orchestrator.catalog.settings import Settings, ToolPolicy
+from orchestrator.catalog.verdict_policy import VerdictPolicy
+from orchestrator.catalog.yaml_tree import Node
+from orchestrator.catalog.yaml_validation import unknown
+from orchestrator.errors import ConfigError
+
+JUDGE = "judge"
+
+
+def settings_faults(
+    node: Node, settings: Settings, agents: Collection[str], rubrics: Collection[str]
+) -> Iterator[ConfigError]:
+    """Agents and rubrics that the settings name and no file holds."""
+    yield from _strangers(node, "agent", [settings.lead], agents, "lead")
+    yield from _strangers(node, "agent", [settings.single], agents, "single")
+    yield from _strangers(node, "agent", settings.specialists, agents, "specialists")
+    yield from _strangers(node, "rubric", [settings.rubric], rubrics, "rubric")
+    for at, name in enumerate(settings.specialists):
+        if name in settings.specialists[:at]:
+            yield node.fault(f"{name!r} stands twice; name it once", "specialists", at)
+    if settings.judge and JUDGE not in agents:
+        message = f"judge is true, so agents/{JUDGE}.md is needed; add it or set judge: false"
+        yield node.fault(message, "judge")
+
+
+def provider_faults(
+    node: Node, settings: Settings, providers: Collection[str]
+) -> Iterator[ConfigError]:
+    """A provider that the settings name and ``config/models.yaml`` does not have."""
+    known = [OFFLINE, *providers]
+    yield from _strangers(node, "provider", [settings.provider], known, "provider")
+
+
+def policy_faults(
+    node: Node, policy: ToolPolicy, tools: Collection[str], agents: Collection[str]
+) -> Iterator[ConfigError]:
+    """Agents and tools that the tool policy names and that do not exist."""
+    for name, access in policy.agents.items():
+        yield from _strangers(node, "agent", [name], agents, "agents", name)
+        yield from _strangers(node, "tool", access.allow or (), tools, "agents", name, "allow")
+        yield from _strangers(node, "tool", access.deny, tools, "agents", name, "deny")
+    for name in policy.tools:
+        yield from _strangers(node, "tool", [name], tools, "tools", name)
+
+
+def guard_faults(node: Node, file: GuardsFile, tools: Collection[str]) -> Iterator[ConfigError]:
+    """Guards, tiers and tools that do not exist, and what a guard may not do."""
+    for layer, known in GUARDS.items():
+        guards = file.layer(layer)
+        yield from _strangers(node, "guard", sorted(guards.keys() - known.keys()), known, layer)
+        for name in sorted(known.keys() - guards.keys()):
+            yield node.fault(f"the guard {name!r} is missing in {layer}", layer)
+        for name in sorted(known.keys() & guards.keys()):
+            yield from _action_faults(node, file, layer, name)
+    for at, claim in enumerate(file.claims):
+        yield from _strangers(node, "tool", claim.tools, tools, "claims", at, "tools")
+
+
+def _action_faults(node: Node, file: GuardsFile, layer: Layer, name: str) -> Iterator[ConfigError]:
+    guard, allowed = file.layer(layer)[name], GUARDS[layer][name]
+    yield from _strangers(node, "tier", guard.tiers, file.tiers, layer, name)
+    places: list[Actions | InTier] = [guard, *guard.tiers.values()]
+    for where in places:
+        for action in (where.ci, where.local):
+            if action is not None and action not in allowed:
+                may = ", ".join(allowed)
+                yield node.fault(f"{name} may not {action}; allowed: {may}", layer, name)
+
+
+def verdict_faults(
+    node: Node, policy: VerdictPolicy, tools: Collection[str]
+) -> Iterator[ConfigError]:
+    """Tools that a required check names and that do not exist."""
+    for at, rule in enumerate(policy.required_checks):
+        yield from _strangers(node, "tool", rule.tools, tools, "required_checks", at, "tools")
+
+
+def _strangers(
+    node: Node, kind: str, names: Iterable[str], known: Collection[str], *path: str | int
+) -> Iterator[ConfigError]:
+    """A fault for each name that is not known, at its place in the list or value at ``path``."""
+    for at, name in enumerate(names):
+        if name not in known:
+            yield node.fault(unknown(kind, name, known), *path, at)

@@ -1,0 +1,1 @@
+"""Checks of the public Python API."""

@@ -1,0 +1,240 @@
+"""What of a module is public, in griffe's model of it. Nothing of it is run."""
+
+from __future__ import annotations
+
+import ast
+import logging
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import griffe
+
+from orchestrator.checks.python import newer_syntax
+from orchestrator.checks.python.source import (
+    Definition,
+    Source,
+    decorator_names,
+    definitions,
+    keeps_signature,
+)
+
+_DEPRECATED = re.compile(r"deprecat", re.IGNORECASE)
+_STAYS_METHOD = {"abstractmethod", "abc.abstractmethod", "classmethod", "override", "staticmethod"}
+_NOT_API_CALLS = frozenset({"TypeVar", "ParamSpec", "TypeVarTuple", "getLogger", "get_logger"})
+
+
+class Surface:
+    """One module as its users see it.
+
+    Args:
+        dotted: the module's name.
+        exposed: for a private module, the names that public packages take from it, each with the
+            dotted name users know; None for a public module.
+    """
+
+    def __init__(
+        self, source: Source, dotted: str, exposed: Mapping[str, str] | None = None
+    ) -> None:
+        self.source, self.dotted, self.exposed = source, dotted, exposed
+        # One segment, so that griffe finds the module's own classes as bases in the collection, and
+        # one that no import can name: a package may take a name from its module of that name.
+        self._name = "/" + dotted.replace(".", "/")
+        self._body: Surface | None = None
+        self.module = _visit(self._name, source)
+        self._nodes: dict[str, list[Definition]] = {}
+        for one in definitions(source.tree):
+            self._nodes.setdefault(one.dotted, []).append(one)
+        self._mark_public()
+
+    @property
+    def first_line(self) -> int:
+        """The first line with text, 0 for an empty file."""
+        return self.source.first_line
+
+    @cached_property
+    def announced(self) -> bool:
+        """Whether the module itself says that it is deprecated."""
+        says = ast.get_docstring(self.source.tree, clean=False) or ""
+        return ".. deprecated" in says or any(
+            isinstance(one, ast.Expr)
+            and isinstance(one.value, ast.Call)
+            and _DEPRECATED.search(ast.dump(one))
+            for one in self.source.tree.body
+        )
+
+    @property
+    def public_names(self) -> list[str]:
+        """What users may take from the module."""
+        return [name for name, member in self.module.members.items() if member.public]
+
+    def line(self, inner: str) -> int:
+        """Where a name is defined; when it is not there, what would enclose it."""
+        while inner:
+            if found := self._nodes.get(inner):
+                return found[0].node.lineno
+            inner = inner.rpartition(".")[0]
+        return self.first_line
+
+    @property
+    def serves_unknown_names(self) -> bool:
+        """Names may come from a module's ``__getattr__`` or from a star import."""
+        members = self.module.members
+        return "__getattr__" in members or any(name.endswith("/*") for name in members)
+
+    def inner(self, griffe_path: str) -> str:
+        """The dotted name below the module of something griffe names."""
+        return griffe_path[len(self._name) + 1 :]
+
+    def known_as(self, inner: str) -> str:
+        """The full dotted name that users write."""
+        first, _, rest = inner.partition(".")
+        known = (self.exposed or {}).get(first) or f"{self.dotted}.{first}"
+        return f"{known}.{rest}" if rest else known
+
+    def node(self, inner: str) -> Definition | None:
+        """The one definition of a name; None when there are several, or it is conditional."""
+        found = self._nodes.get(inner, [])
+        return found[0] if len(found) == 1 and not found[0].conditional else None
+
+    def parameters(self, inner: str) -> frozenset[str]:
+        """Names of a function's parameters; none when it is no function."""
+        found = self.member(inner)
+        return frozenset(one.name for one in getattr(found, "parameters", ()))
+
+    def is_plain_method(self, inner: str) -> bool:
+        """A function with no decorator that might make it anything else."""
+        one = self.node(inner)
+        return one is not None and set(decorator_names(one.node)) <= _STAYS_METHOD
+
+    def fixed_signature(self, inner: str) -> bool:
+        """A function that stands once and whose callers see its parameters as written."""
+        one = self.node(inner)
+        return (
+            one is not None and not isinstance(one.node, ast.ClassDef) and keeps_signature(one.node)
+        )
+
+    def member(self, inner: str) -> Any:
+        """griffe's model of a name, None when there is none; aliases are followed."""
+        with suppress(KeyError, griffe.AliasResolutionError, griffe.CyclicAliasError):
+            found = self.module.get_member(inner)
+            return found.final_target if found.is_alias else found
+        return None
+
+    def overloads(self, inner: str) -> bool:
+        """Whether a name is declared by overloads, as a stub may do with nothing else."""
+        names = (name for each in self._nodes.get(inner, ()) for name in decorator_names(each.node))
+        return any(name.rpartition(".")[2] == "overload" for name in names)
+
+    def deprecated(self, inner: str) -> bool:
+        """Whether a name, what encloses it or the module was said to go."""
+        parts = inner.split(".")
+        names = [".".join(parts[:end]) for end in range(1, len(parts) + 1)]
+        said = (text for name in names for text in self._said(name))
+        return (
+            self.announced
+            or any(_DEPRECATED.search(text) for text in said)
+            or (self._body is not None and self._body.deprecated(inner))
+        )
+
+    def explained_by(self, body: Surface) -> None:
+        """Let a stub know its module, which says what is deprecated."""
+        self._body = body
+
+    def _said(self, name: str) -> Iterator[str]:
+        """The text in which a function or class, or an assignment, can say it is deprecated."""
+        for one in self._nodes.get(name, ()):
+            node = one.node
+            if isinstance(node, ast.ClassDef):
+                yield ast.get_docstring(node, clean=False) or ""
+                yield from (ast.dump(each) for each in node.decorator_list)
+                yield from self._said(f"{name}.__init__")
+            else:
+                yield "\n".join(self.source.lines[node.lineno - 1 : node.end_lineno])
+                yield from (ast.dump(each) for each in node.decorator_list)
+        yield str(getattr(self.member(name), "value", ""))
+
+    def _mark_public(self) -> None:
+        """Say of each member whether users may rely on it; griffe looks here first."""
+        listed = self.module.exports
+        all_names = None if listed is None else {one for one in listed if isinstance(one, str)}
+        bound_once = _unconditional(self.source)
+        reexported = _reexported(self.source)
+        for name, member in self.module.members.items():
+            if self.exposed is not None:
+                member.public = name in self.exposed
+            elif all_names is not None:
+                member.public = name in all_names
+            elif name.startswith("_") or _says_nothing(member):
+                member.public = False
+            else:
+                member.public = name in reexported if member.is_alias else name in bound_once
+
+
+class _Alone(griffe.Extension):
+    """Keeps griffe from looking for the docstring of an assignment.
+
+    It walks all of the block for each, which takes minutes where there are tens of thousands.
+    """
+
+    def on_attribute_node(self, *, node: Any, **_: Any) -> None:
+        if not isinstance(node.parent, (ast.If, ast.ExceptHandler)):  # griffe asks for these
+            node.parent = None
+
+
+def _visit(name: str, source: Source) -> griffe.Module:
+    logging.getLogger("griffe").setLevel(logging.CRITICAL)
+    collection = griffe.ModulesCollection()
+    visit = partial(
+        griffe.visit, name, Path(source.path),
+        extensions=griffe.load_extensions(_Alone), modules_collection=collection,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            module = visit(source.text)
+        except SyntaxError:  # it parses by itself
+            module = visit(newer_syntax.older(source.text)[0])
+    collection[name] = module
+    return module
+
+
+def _says_nothing(member: griffe.Object | griffe.Alias) -> bool:
+    """Loggers and type variables of a module are nobody's business."""
+    if member.is_alias or not member.is_attribute:
+        return False
+    value = getattr(member, "value", None)
+    called = str(getattr(value, "function", "")).rpartition(".")[2]
+    return called in _NOT_API_CALLS
+
+
+def _unconditional(source: Source) -> frozenset[str]:
+    """Names that the module always binds, by definition or assignment."""
+    found: set[str] = set()
+    stub = source.path.endswith(".pyi")
+    for one in source.tree.body:
+        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(one.name)
+        elif isinstance(one, ast.Assign):
+            found |= {to.id for to in one.targets if isinstance(to, ast.Name)}
+        elif isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
+            # Without a value it is, but for a stub, the type of what is bound elsewhere.
+            found |= {one.target.id} if one.value is not None or stub else set()
+    return frozenset(found)
+
+
+def _reexported(source: Source) -> frozenset[str]:
+    """Imported names that are meant for users: ``x as x``, and a package's own in ``__init__``."""
+    package = source.path.rpartition("/")[2].startswith("__init__.")
+    return frozenset(
+        each.asname or each.name
+        for one in source.tree.body
+        if isinstance(one, ast.ImportFrom)
+        for each in one.names
+        if (each.asname == each.name or (package and one.level == 1))
+        and not (each.asname or each.name).startswith("_")
+    )

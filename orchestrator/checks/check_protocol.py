@@ -1,0 +1,142 @@
+"""What every check of this package shares: reading the files of a job, and the shape of a reply.
+
+A job is ``{"root": folder, "paths": [path below it, ...], ...}``, a reply is ``{"findings": [...],
+"examined": [path, ...], "gaps": {path: why}}``; both are plain JSON, because they cross a process
+boundary. A name that is not UTF-8 is held with ``surrogateescape``, which JSON keeps.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
+
+from orchestrator.sandbox.safe_paths import read_beneath
+
+LARGEST = 8 << 20
+
+_TEST_FOLDERS = re.compile(
+    r"(?:^|[/_.-])(?:tests?|testing|testdata|test_?data|specs?|__tests__|__mocks__|mocks?|fixtures?"
+    r"|examples?|samples?|sample_?data|demos?|e2e|cypress|bench(?:marks?)?|vectors)/|(?:^|/)t/",
+    re.IGNORECASE,
+)
+_TEST_NAMES = re.compile(
+    r"(?:^|/)(?:tests?[_.-][^/]*|conftest\.py|[^/]*[_.-](?:tests?|specs?|mocks?|fixtures?)\.\w+"
+    r"|[^/]*Tests?\.(?:java|kt|cs|php|swift|scala|groovy)|tests?\.\w+)$",
+    re.IGNORECASE,
+)
+_DOCUMENTS = re.compile(
+    r"(?:^|/)docs?/|\.(?:md|markdown|mdx|rst|adoc|tex|po|pot)$"
+    r"|(?:^|/)(?:readme|changelog|changes|news|history|license|copying)[^/]*$",
+    re.IGNORECASE,
+)
+
+
+class Finding(Struct, frozen=True):
+    """One finding of a check, before it is tied to a path; the fields are those of ``Raw``."""
+
+    code: str
+    line: int
+    message: str
+    end_line: int = 0
+    key: str | None = None
+    scope: str | None = None
+    detail: str = ""
+    redact: tuple[str, ...] = ()
+    confidence: float = 1.0
+
+
+class Gap(Exception):
+    """This file cannot be judged; ``str()`` says why, to follow its path."""
+
+
+class NotOurs(Exception):
+    """There is nothing in this file that the check looks for: it has not examined it."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file of a job."""
+
+    path: str
+    data: bytes
+
+    @cached_property
+    def text(self) -> str:
+        """The content; bytes that are not UTF-8 are kept as lone surrogates."""
+        for mark, encoding in ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
+            if self.data.startswith(mark):
+                return self.data.decode(encoding, "replace")
+        return self.data.decode("utf-8", "surrogateescape")
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines as git counts them, without their ends."""
+        return [line.removesuffix("\r") for line in self.text.split("\n")]
+
+    @property
+    def name(self) -> str:
+        """The last part of the path, in lower case."""
+        return self.path.rpartition("/")[2].lower()
+
+    @property
+    def suffix(self) -> str:
+        """The name's ending in lower case, with its dot; empty when it has none."""
+        return os.path.splitext(self.name)[1]
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether its path says test, fixture, example or sample."""
+        return bool(_TEST_FOLDERS.search(self.path) or _TEST_NAMES.search(self.path))
+
+    @property
+    def is_document(self) -> bool:
+        """Whether it is prose for people by its name or folder."""
+        return bool(_DOCUMENTS.search(self.path))
+
+
+def read(root: str, path: str) -> bytes:
+    """The bytes of one file of a job.
+
+    Raises:
+        Gap: it is not there, too large, or cannot be read.
+    """
+    try:
+        data = read_beneath(root, path, LARGEST + 1)
+    except OSError as fault:
+        raise Gap(f"could not be read: {fault.strerror}") from None
+    if len(data) > LARGEST:
+        raise Gap(f"larger than {LARGEST >> 20} MiB")
+    return data
+
+
+def reply_of(job: dict[str, Any], look: Callable[[Source], Iterable[Finding]]) -> dict[str, Any]:
+    """Look at every file of a job; a file that breaks the look is a gap, the others go on."""
+    findings: list[dict[str, Any]] = []
+    examined: list[str] = []
+    gaps: dict[str, str] = {}
+    for path in job["paths"]:
+        try:
+            found = list(look(Source(path, read(job["root"], path))))
+        except Gap as gap:
+            gaps[path] = str(gap)
+        except NotOurs:
+            continue
+        except RecursionError:
+            gaps[path] = "nested too deeply to be parsed"
+        except MemoryError:
+            gaps[path] = "needs too much memory to be parsed"
+        else:
+            examined.append(path)
+            findings += [
+                {**asdict(each), "path": path, "end_line": max(each.end_line, each.line)}
+                for each in sorted(found, key=lambda each: (each.line, each.code))
+            ]
+    return {"findings": findings, "examined": examined, "gaps": gaps}

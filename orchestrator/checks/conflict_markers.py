@@ -1,0 +1,45 @@
+"""Merge conflicts that were committed: whole groups of markers, as git writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from orchestrator.checks.check_protocol import Finding, Source, reply_of
+
+START, BASE, MIDDLE, END = "<<<<<<<", "|||||||", "=======", ">>>>>>>"
+
+
+def _marker(line: str) -> str | None:
+    """The marker that this line is, if it is one. The middle one carries no label."""
+    head = line[:7]
+    if head == MIDDLE:
+        return MIDDLE if len(line) == 7 else None
+    if head in {START, BASE, END}:
+        return head if len(line) == 7 or line[7] == " " else None
+    return None
+
+
+def conflicts(source: Source) -> Iterator[Finding]:
+    """Each group that starts, divides and ends; a lone row of equal signs underlines a heading."""
+    start = middle = 0
+    for number, line in enumerate(source.lines, 1):
+        marker = _marker(line)
+        if marker == START:
+            start, middle = number, 0
+        elif marker == MIDDLE and start and not middle:
+            middle = number
+        elif marker == END and middle:
+            yield Finding(
+                "conflict-markers",
+                start,
+                "Merge conflict markers were left in the file",
+                end_line=number,
+                confidence=0.7 if source.is_sample or source.is_document else 1.0,
+            )
+            start = middle = 0
+
+
+def run(job: dict[str, Any]) -> dict[str, Any]:
+    """Check the files of a job (see ``text``)."""
+    return reply_of(job, conflicts)

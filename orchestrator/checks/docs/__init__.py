@@ -1,0 +1,1 @@
+"""Checks of documentation: docstrings, links, stale references, the changelog."""

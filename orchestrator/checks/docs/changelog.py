@@ -1,0 +1,59 @@
+"""A project that keeps a changelog, and a change to its source that says nothing there."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from orchestrator.checks.check_protocol import Gap, Source, read
+from orchestrator.checks.python.path_kinds import is_product_path
+from orchestrator.checks.python.source import Job, finding
+
+CHANGED_LINES = 10  # of product source: less is seldom worth telling
+
+_LOG = re.compile(r"(?:CHANGELOG|CHANGES|HISTORY|NEWS)(?:\.(?:md|rst|txt))?", re.IGNORECASE)
+_UNRELEASED = re.compile(
+    r"\W*(?:v?\d[\w.]*\W+)?(?:unreleased|next release|upcoming)\b", re.IGNORECASE
+)
+_FRAGMENTS = re.compile(r"(?:^|/)(?:changes|changelog|changelog\.d|changes\.d|newsfragments|news)/")
+
+
+def run(job: Job) -> dict[str, Any]:
+    """Report the heading under which an entry is missed."""
+    files = job["files"]
+    examined = [file["path"] for file in files if file["status"] != "deleted"]
+    nothing: dict[str, Any] = {"findings": [], "examined": examined, "gaps": {}}
+    new = set(job["head_tree"]) - set(job["base_tree"])
+    if any(_LOG.fullmatch(_name(f["path"])) for f in files) or any(map(_FRAGMENTS.search, new)):
+        return nothing
+    changed = sum(
+        len(file["added"]) + len(file["removed"])
+        for file in files
+        if file["path"].endswith(".py") and is_product_path(file["path"])
+    )
+    if changed < CHANGED_LINES:
+        return nothing
+    for path in sorted(set(job["base_tree"]) & set(job["head_tree"]), key=lambda p: p.count("/")):
+        if "/" not in path and path not in job["head_links"] and _LOG.fullmatch(path):
+            try:
+                line = _heading(job["base_root"], path) and _heading(job["head_root"], path)
+            except Gap as why:
+                return {**nothing, "gaps": {path: str(why)}}
+            if line:
+                message = f"{changed} lines of source changed, and {path} says nothing of it"
+                return {**nothing, "findings": [finding("missing", path, line, message, key=path)]}
+    return nothing
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _heading(root: str, path: str) -> int:
+    """The line of the heading for what is not released yet; 0 when there is none.
+
+    Raises:
+        Gap: the file cannot be read, or is too large.
+    """
+    lines = enumerate(Source(path, read(root, path)).lines, 1)
+    return next((number for number, line in lines if _UNRELEASED.match(line)), 0)

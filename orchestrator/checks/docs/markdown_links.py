@@ -1,0 +1,122 @@
+"""Relative links in Markdown that lead nowhere: a file that is not there, or an anchor."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from orchestrator.checks.check_protocol import Finding, Gap, Source, read, reply_of
+from orchestrator.sandbox.safe_paths import Beneath
+
+# The makers of sites leave a page's own out.
+_ENDINGS = ("", ".md", ".markdown", ".mdx")
+_TITLE = re.compile(r"[^\w\- ]")
+_ID = re.compile(r"""(?:id|name)=["']([^"']+)["']""")
+
+
+def _parser() -> Any:
+    from markdown_it import MarkdownIt  # noqa: PLC0415 - only a job with prose needs it
+
+    return MarkdownIt("commonmark", {"html": True}).enable("table")
+
+
+def _links(source: Source) -> Iterator[tuple[str, int]]:
+    """Each link's or image's target, with its 1-based line."""
+    for block in _parser().parse(source.text):
+        if block.type != "inline" or block.map is None:
+            continue
+        first, last = block.map
+        for part in block.children or ():
+            target = part.attrs.get("href") or part.attrs.get("src")
+            if isinstance(target, str) and target:
+                yield target, _line(source, target, first, last)
+
+
+def _line(source: Source, target: str, first: int, last: int) -> int:
+    plain = unquote(target)
+    for number in range(first, min(last, len(source.lines))):
+        if target in source.lines[number] or plain in source.lines[number]:
+            return number + 1
+    return first + 1
+
+
+def slug(title: str) -> str:
+    """The anchor that a heading gets, by the rules that code hosts share."""
+    return _TITLE.sub("", title.strip().lower()).replace(" ", "-")
+
+
+def anchors(text: str) -> set[str]:
+    """All anchors of a Markdown text, in lower case."""
+    tokens = _parser().parse(text)
+    found: set[str] = {name.lower() for name in _ID.findall(text)}
+    for at, token in enumerate(tokens):
+        if token.type != "heading_open":
+            continue
+        title = "".join(
+            part.content
+            for part in tokens[at + 1].children or ()
+            if part.type in {"text", "code_inline"}
+        )
+        name, base, number = slug(title), slug(title), 0
+        while name in found:
+            number += 1
+            name = f"{base}-{number}"
+        found.add(name)
+    return found
+
+
+def _judge(
+    source: Source, root: str, files: frozenset[str], folders: frozenset[str]
+) -> Iterator[Finding]:
+    if source.suffix not in {".md", ".markdown"}:
+        raise Gap("no reader for links of this kind of prose")
+    for target, line in _links(source):
+        parts = urlsplit(target)
+        if parts.scheme or parts.netloc or target.startswith(("/", "{", "<")):
+            continue
+        path = unquote(parts.path)
+        place = posixpath.normpath(posixpath.join(posixpath.dirname(source.path), path))
+        if place.startswith("../") or place == "..":
+            continue  # leads out of the repository: a code host's own pages
+        if not path:
+            place = source.path
+        elif _is_label(source.path, path, files):
+            continue
+        place = next((page for end in _ENDINGS if (page := place + end) in files), place)
+        if place not in files and place not in folders and place != ".":
+            yield Finding("missing-target", line, f"{path} does not exist", confidence=0.9)
+        elif parts.fragment and place.endswith((".md", ".markdown")):
+            yield from _anchor(root, place, parts.fragment, line)
+
+
+def _is_label(page: str, path: str, files: frozenset[str]) -> bool:
+    """Whether a target may be a label that Sphinx resolves, as its Markdown allows."""
+    if "." in path or "/" in path:
+        return False
+    return any(f"{folder}/conf.py" in files for folder in _above(page)) or "conf.py" in files
+
+
+def _anchor(root: str, place: str, fragment: str, line: int) -> Iterator[Finding]:
+    with Beneath(root) as folder:
+        if not folder.is_file(place):
+            return  # its text is not at hand, so nothing is said of it
+    known = anchors(Source(place, read(root, place)).text)
+    wanted = unquote(fragment).lower()
+    if wanted not in known and not wanted.startswith(("user-content-", "l")):
+        yield Finding("missing-anchor", line, f"{place} has no heading #{fragment}", confidence=0.8)
+
+
+def run(job: dict[str, Any]) -> dict[str, Any]:
+    """Check the files of a job (see ``text``); ``tree`` names every file of the side."""
+    files = frozenset(job["tree"])
+    folders = frozenset(up for path in files for up in _above(path))
+    return reply_of(job, partial(_judge, root=job["root"], files=files, folders=folders))
+
+
+def _above(path: str) -> Iterator[str]:
+    while path := posixpath.dirname(path):
+        yield path

@@ -1,0 +1,81 @@
+"""Documentation that still speaks of a public name which the change took away.
+
+A name counts as gone when base defined it in product source and no Python, stub or Cython file of
+head holds it any more, whether it can be parsed or not. Plain words are left out: they may mean
+something else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from orchestrator.checks.check_protocol import Gap, Source
+from orchestrator.checks.check_protocol import read as read_bytes
+from orchestrator.checks.python.path_kinds import is_product_path
+from orchestrator.checks.python.source import Finding, Job, definitions, finding, gap_on_fault, read
+
+_TELLING = re.compile(r"[A-Za-z]+(?:_\w+|[a-z0-9]+[A-Z]\w*)")  # snake_case or CamelCase
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_CODE = re.compile(r"`+([^`\n]+)`+")
+_HISTORY = re.compile(r"change|history|news|release|migrat|upgrad|decision|adr\b", re.IGNORECASE)
+
+
+def run(job: Job) -> dict[str, Any]:
+    """Report the first mention of each name that is gone in each page."""
+    gaps: dict[str, str] = {}
+    examined = [file["path"] for file in job["files"] if file["status"] != "deleted"]
+    gone = _removed(job, gaps)
+    if gone:
+        gone -= _words(job, gaps)
+    found: list[Finding] = []
+    for page in job["head_tree"] if gone else ():
+        prose = page.endswith((".md", ".rst")) and page not in job["head_links"]
+        if prose and not _HISTORY.search(page):
+            try:
+                found += _mentions(page, Source(page, read_bytes(job["head_root"], page)), gone)
+            except Gap as why:
+                gaps[page] = str(why)
+    examined = [path for path in examined if path not in gaps]
+    return {"findings": found, "examined": examined, "gaps": gaps}
+
+
+def _removed(job: Job, gaps: dict[str, str]) -> set[str]:
+    """Telling public names that a changed file of base defined and its head does not."""
+    gone: set[str] = set()
+    for file in job["files"]:
+        path, old = file["path"], file["old_path"]
+        if old and old.endswith(".py") and is_product_path(old):
+            with gap_on_fault(gaps, path):
+                was = {one.node.name for one in definitions(read(job["base_root"], old).tree)}
+                gone |= {name for name in was if name[0] != "_" and _TELLING.fullmatch(name)}
+            if path in gaps:
+                gaps[path] = f"what base defined there is not known: {gaps[path]}"
+    return gone
+
+
+def _words(job: Job, gaps: dict[str, str]) -> set[str]:
+    """Every word of head's Python: what stands there in any way is not gone."""
+    found: set[str] = set()
+    links = frozenset(job["head_links"])  # what they lead to is read where it stands
+    for path in job["head_tree"]:
+        if path not in links and path.endswith((".py", ".pyi", ".pyx", ".pxd")):
+            try:
+                # Any encoding will do: names are looked for, and most are ASCII.
+                found.update(_WORD.findall(read_bytes(job["head_root"], path).decode("latin-1")))
+            except Gap as why:
+                gaps.setdefault(path, str(why))
+    return found
+
+
+def _mentions(page: str, source: Source, gone: set[str]) -> Iterator[Finding]:
+    left, fenced = set(gone), False
+    for number, line in enumerate(source.lines, 1):
+        if line.lstrip().startswith(("```", "~~~")):
+            fenced = not fenced
+        code = [line] if fenced else _CODE.findall(line)
+        for name in sorted(left & {word for part in code for word in _WORD.findall(part)}):
+            left.discard(name)
+            message = f"The page speaks of {name}, which is gone"
+            yield finding("gone", page, number, message, key=f"{page}: {name}")

@@ -1,0 +1,291 @@
+"""What the change does to the graph of imports: cycles, coupling, what fails, what is reached.
+
+A quick graph by pattern covers the whole tree; only what a finding rests on is parsed. Most changes
+close no cycle, which a walk over the quick graph shows: networkx, a third of a second to import, is
+only asked when one may.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.checks.imports.broken_calls import BrokenCalls
+from orchestrator.checks.imports.broken_imports import BrokenImports, Side
+from orchestrator.checks.python.import_resolution import (
+    Import,
+    ModuleIndex,
+    exact_imports,
+    quick_imports,
+)
+from orchestrator.checks.python.path_kinds import is_test_path
+from orchestrator.checks.python.source import (
+    Finding,
+    Job,
+    NotParsedError,
+    finding,
+    gap_on_fault,
+    parse_text,
+    read_text,
+)
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+COUPLING_JUMP = 8
+REACHED_LISTED = 50
+REACHED_MODULES = 100
+
+
+def is_own_package(path: str, target: str) -> bool:
+    """Whether the target is a package that the file stands in."""
+    folder, _, name = target.rpartition("/")
+    return name == "__init__.py" and path.startswith(f"{folder}/" if folder else "")
+
+
+class Graph:
+    """The imports of one tree; an edge leads from the importing file to the imported one.
+
+    Args:
+        root: where the tree's Python files stand.
+        tree: all paths of the tree.
+    """
+
+    def __init__(self, root: str, tree: list[str]) -> None:
+        self.root, self.index = root, ModuleIndex(tree)
+        self._exact: dict[str, dict[str, Import]] = {}
+        self._narrowed: set[str] = set()
+
+    @cached_property
+    def quick(self) -> Mapping[str, list[str]]:
+        """File → what it imports, as far as a pattern can see, imports in functions included."""
+        graph: dict[str, list[str]] = {}
+        for path in sorted(self.index.files):
+            graph[path] = []
+            with suppress(NotParsedError):  # not a changed file, else it is a gap already
+                found = quick_imports(read_text(self.root, path))
+                graph[path] = sorted({to for one in found for to in self.index.targets(path, one)})
+        return graph
+
+    @cached_property
+    def quick_back(self) -> Mapping[str, list[str]]:
+        """File → who imports it, in the same way."""
+        back: dict[str, list[str]] = {path: [] for path in self.quick}
+        for path, imported in self.quick.items():
+            for other in imported:
+                back[other].append(path)
+        return back
+
+    @cached_property
+    def _verified(self) -> nx.DiGraph[str]:
+        """The quick graph, of which edges that do not hold are removed as they are met."""
+        import networkx as nx  # noqa: PLC0415 - see above
+
+        return nx.DiGraph([(path, to) for path, found in self.quick.items() for to in found])
+
+    def importers(self, path: str) -> list[str]:
+        """The files that seem to import one."""
+        return self.quick_back.get(path, [])
+
+    def learn(self, path: str, tree: ast.Module) -> None:
+        """Take over the imports of a file that is parsed already."""
+        found: dict[str, Import] = {}
+        for one in exact_imports(tree):
+            for target in self.index.targets(path, one):
+                if not is_own_package(path, target):
+                    found.setdefault(target, one)
+        self._exact[path] = found
+
+    def at_import(self, path: str) -> dict[str, Import]:
+        """What importing the file imports, with the first statement that does so.
+
+        A package above the file does not count: it is always imported first, and to take a name
+        from it is a habit that cycles by design.
+        """
+        if path not in self._exact:
+            self._exact[path] = {}
+            # A stub never runs; a file of the tree that does not parse holds no import we know.
+            if path.endswith(".py"):
+                with suppress(NotParsedError, RecursionError, MemoryError, ValueError):
+                    self.learn(path, parse_text(read_text(self.root, path)))
+        return self._exact[path]
+
+    def path(self, start: str, end: str) -> list[str] | None:
+        """The shortest chain of imports from start to end that holds when modules are imported."""
+        if end not in _reachable(self.quick, start):
+            return None
+        import networkx as nx  # noqa: PLC0415 - see above
+
+        graph = self._verified
+        while True:
+            try:
+                chain: list[str] = nx.shortest_path(graph, start, end)
+            except (nx.NetworkXNoPath, nx.NodeNotFound):
+                return None
+            loose = [path for path in chain[:-1] if path not in self._narrowed]
+            if not loose:
+                return chain
+            for path in loose:
+                self._narrow(path)
+
+    def _narrow(self, path: str) -> None:
+        """Leave a file only the edges that hold."""
+        self._narrowed.add(path)
+        kept = self.at_import(path)
+        graph = self._verified
+        graph.remove_edges_from([edge for edge in graph.out_edges(path) if edge[1] not in kept])
+
+
+def _reachable(graph: Mapping[str, list[str]], start: str) -> set[str]:
+    """What edges lead to from a node, itself left out unless they lead back to it."""
+    seen: set[str] = set()
+    ahead = [start]
+    while ahead:
+        new = set(graph.get(ahead.pop(), ())) - seen
+        seen |= new
+        ahead += new
+    return seen
+
+
+class _Comparison:
+    """Both graphs, and what each changed file of head was called in base."""
+
+    def __init__(self, job: Job, gaps: dict[str, str]) -> None:
+        self.head = Graph(job["head_root"], job["head_tree"])
+        self.base = Graph(job["base_root"], job["base_tree"])
+        self.paths_in_base: dict[str, str | None] = {}
+        self.changed: list[str] = []
+        self._altered: set[str] = set()
+        for file in job["files"]:
+            path, old = file["path"], file["old_path"]
+            if file["status"] not in {"deleted", "mode"} and path.endswith(".py"):
+                self.paths_in_base[path] = old
+                with gap_on_fault(gaps, path):
+                    self._add(path)
+
+    def _add(self, path: str) -> None:
+        text = read_text(self.head.root, path)
+        self.head.learn(path, parse_text(text, path))
+        self.changed.append(path)
+        before = self.old(path)
+        with suppress(NotParsedError):
+            if before and _signs(read_text(self.base.root, before)) == _signs(text):
+                return
+        self._altered.add(path)
+
+    def old(self, path: str) -> str | None:
+        """The file's path in base, None when it did not stand there."""
+        path_then = self.paths_in_base.get(path, path)
+        return path_then if path_then in self.base.index.files else None
+
+    def new_imports(self, path: str) -> dict[str, Import]:
+        """The imported files, with the statement, that a changed file did not import in base."""
+        if path not in self._altered:
+            return {}
+        before = self.old(path)
+        had = self.base.at_import(before) if before else {}
+        has = self.head.at_import(path)
+        return {to: by for to, by in sorted(has.items()) if self.old(to) not in had}
+
+    def joins_facade(self, back: list[str]) -> bool:
+        """Whether the way back to the importer is its own package's, in a cycle without it before.
+
+        A package that offers what its modules hold imports them all: each one that uses what
+        already depends on the package then closes a cycle, and adds nothing to the knot.
+        """
+        package = back[-2]
+        return is_own_package(back[-1], package) and self.stood_before(back[0], package)
+
+    def stood_before(self, importer: str, imported: str) -> bool:
+        """Whether the two files were already part of one cycle."""
+        there, back = self.old(importer), self.old(imported)
+        return (
+            there is not None
+            and back is not None
+            and self.base.path(there, back) is not None
+            and self.base.path(back, there) is not None
+        )
+
+
+def _signs(text: str) -> tuple[list[Import], int]:
+    """What is equal when a file's imports are: saves parsing base for most changed files."""
+    return list(quick_imports(text)), text.count("TYPE_CHECKING")
+
+
+def run(job: Job) -> dict[str, Any]:
+    """Compare the import graphs of both sides; facts hold what the changed modules reach."""
+    gaps: dict[str, str] = {}
+    both = _Comparison(job, gaps)
+    base, head = (Side(side.root, side.index) for side in (both.base, both.head))
+    importers = {"base": both.base.importers, "head": both.head.importers}
+    broken = BrokenImports(job, base, head, both.paths_in_base, importers)
+    old = {path: both.old(path) for path in both.changed}
+    calls = BrokenCalls(base, head, old, both.head.importers)
+    findings = [*_cycles(both), *_coupling(both), *broken.findings(), *calls.findings()]
+    return {
+        "findings": findings,
+        "examined": both.changed,
+        "gaps": gaps,
+        "facts": _reached(both),
+    }
+
+
+def _cycles(both: _Comparison) -> Iterator[Finding]:
+    """One finding for each cycle that a new import closes."""
+    reported: list[set[str]] = []
+    edges = [(path, to, by) for path in both.changed for to, by in both.new_imports(path).items()]
+    for importer, imported, statement in edges:
+        if any({importer, imported} <= members for members in reported):
+            continue
+        back = both.head.path(imported, importer)
+        if back is None or both.stood_before(importer, imported) or both.joins_facade(back):
+            continue
+        reported.append(set(back))
+        names = [both.head.index.dotted(path) for path in back]
+        start = names.index(min(names))
+        yield finding(
+            "cycle",
+            importer,
+            statement.line,
+            f"This import closes a cycle: {' -> '.join([names[-1], *names])}",
+            key=f"cycle: {' '.join([*names[start:], *names[:start]])}",
+        )
+
+
+def _coupling(both: _Comparison) -> Iterator[Finding]:
+    """Modules that suddenly import many more modules of their own project."""
+    for path in both.changed:
+        before = both.old(path)
+        if before is None or path.endswith("__init__.py") or is_test_path(path):
+            continue
+        new = both.new_imports(path)
+        if len(new) < COUPLING_JUMP:
+            continue
+        has, had = len(both.head.at_import(path)), len(both.base.at_import(before))
+        if has - had >= COUPLING_JUMP:
+            name = both.head.index.dotted(path)
+            yield finding(
+                "coupling-jump",
+                path,
+                min(by.line for by in new.values()),
+                f"{name} imports {has} modules of this project, {had} before",
+                key=f"coupling: {name}",
+            )
+
+
+def _reached(both: _Comparison) -> dict[str, Any]:
+    """Changed module → who imports it, directly and over others; tests come last in the list."""
+    back = both.head.quick_back
+    changed = sorted(both.changed, key=lambda path: (-len(back[path]), path))
+    reached = {}
+    for path in changed[:REACHED_MODULES]:
+        direct = sorted(back[path], key=lambda other: (is_test_path(other), other))
+        reached[path] = {
+            "importers": direct[:REACHED_LISTED],
+            "direct": len(direct),
+            "transitive": len(_reachable(back, path) - {path}),
+        }
+    return {"reached": reached, "not_listed": len(changed[REACHED_MODULES:])}

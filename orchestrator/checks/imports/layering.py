@@ -1,0 +1,193 @@
+"""Contracts on imports that the repository declares for import-linter, and the change breaks.
+
+What base declares is held against both sides with import-linter's own contracts, over graphs that
+are read from source: nothing under review is imported, no contract class of the repository either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from orchestrator.checks.imports.layering_config import Declared, candidates, in_order, read
+from orchestrator.checks.imports.layering_contracts import (
+    NotCheckedError,
+    Outcome,
+    contract_of,
+    edges,
+    graph_of,
+    outcome,
+)
+from orchestrator.checks.python.source import Finding, Job, NotParsedError, finding, read_text
+
+if TYPE_CHECKING:
+    from grimp import ImportGraph
+
+NAMED = 4  # modules of a chain that a message names
+_SOURCE_DIRECTORIES = ("", "src/", "lib/", "python/")
+
+
+def run(job: Job) -> dict[str, Any]:
+    """Report each import of head that a contract of base does not allow, and that base did not do.
+
+    A contract that cannot be held against the tree is a gap of the file that declares it.
+    """
+    gaps: dict[str, str] = {}
+    findings: list[Finding] = []
+    examined: set[str] = set()
+    changed = [file["path"] for file in job["files"] if file["path"].endswith(".py")]
+    settled: set[str] = set()
+    for folder, path in in_order(candidates(job["base_tree"], changed)):
+        if folder in settled:
+            continue
+        try:
+            declared = read(job["base_root"], path)
+            if declared is not None:
+                settled.add(folder)
+                both = _Both.of(job, declared, folder)
+                findings += _broken(both, gaps)
+                examined.update(set(changed) & set(both.modules.values()))
+        except NotCheckedError as why:
+            gaps[why.path or path] = str(why)
+    return {"findings": findings, "examined": sorted(examined - gaps.keys()), "gaps": gaps}
+
+
+class _Both(Struct, frozen=True):
+    """The graphs of both sides, for what one file declares.
+
+    Attributes:
+        modules: module of head → its file.
+        known: the imports of base, under the names that the modules have in head.
+    """
+
+    head_root: str
+    declared: Declared
+    base: ImportGraph
+    head: ImportGraph
+    modules: Mapping[str, str]
+    known: frozenset[tuple[str, str]]
+
+    @classmethod
+    def of(cls, job: Job, declared: Declared, folder: str) -> _Both:
+        """Read both trees.
+
+        Raises:
+            NotCheckedError: a package is not where it is looked for, or a file does not parse.
+        """
+        graphs, modules = {}, {}
+        for side in ("base", "head"):
+            places = {name: _place(name, folder, job[f"{side}_tree"]) for name in declared.packages}
+            graphs[side] = graph_of(job[f"{side}_root"], places, declared.session)
+            modules[side] = _modules(places, job[f"{side}_tree"])
+        now = {file["old_path"]: file["path"] for file in job["files"] if file["old_path"]}
+        names = {path: module for module, path in modules["head"].items()}
+        moved = {
+            module: names.get(now.get(path, path), module)
+            for module, path in modules["base"].items()
+        }
+        known = {(moved.get(a, a), moved.get(b, b)) for a, b in edges(graphs["base"])}
+        return cls(
+            job["head_root"],
+            declared,
+            graphs["base"],
+            graphs["head"],
+            modules["head"],
+            frozenset(known),
+        )
+
+
+def _place(package: str, folder: str, tree: Iterable[str]) -> str:
+    """The folder of a root package in a tree.
+
+    Raises:
+        NotCheckedError: there is none, or several and none in a usual place.
+    """
+    inner = package.replace(".", "/")
+    ending = f"/{inner}/"
+    found: dict[str, None] = {}
+    for path in tree:
+        if path.endswith(".py") and path.startswith(folder):
+            at = f"/{path}".find(ending, len(folder))
+            if at >= 0:
+                found[path[:at]] = None
+    usual = [f"{folder}{name}" for name in _SOURCE_DIRECTORIES]
+    places = [place for place in usual if place in found] or list(found)
+    if len(places) == 1 or places[:1] == usual[:1]:
+        return f"{places[0]}{inner}"
+    why = "several folders are called so" if places else "no folder is called so"
+    raise NotCheckedError(f"names the root package {package}, and {why}; no contract was checked")
+
+
+def _modules(places: Mapping[str, str], tree: Iterable[str]) -> dict[str, str]:
+    """Module → file, for the files of the root packages."""
+    found: dict[str, str] = {}
+    for path in tree:
+        for package, place in places.items():
+            if path.startswith(f"{place}/") and path.endswith(".py"):
+                inner = path[len(place) + 1 : -3].replace("/", ".")
+                found[f"{package}.{inner}".removesuffix(".__init__")] = path
+    return found
+
+
+def _broken(both: _Both, gaps: dict[str, str]) -> Iterator[Finding]:
+    """A finding for each new import that breaks a contract."""
+    unchecked = []
+    for options in both.declared.contracts:
+        name = str(options.get("name", "without a name"))
+        try:
+            contract = contract_of(name, both.declared.session, options)
+            now, before = outcome(contract, both.head), outcome(contract, both.base)
+        except NotCheckedError as why:
+            unchecked.append(f"the contract {name!r:.80} was not checked: {why}")
+        else:
+            yield from _new_imports(both, name, now, before)
+            yield from _new_modules(both, name, now.undeclared - before.undeclared)
+    if unchecked:
+        gaps[both.declared.path] = "; ".join(unchecked)
+
+
+def _new_imports(both: _Both, name: str, now: Outcome, before: Outcome) -> Iterator[Finding]:
+    """Where two parts were entangled before, only what joins them directly is new."""
+    old = {found.between for found in before.violations}
+    told: set[tuple[str, str]] = set()
+    for found in now.violations:
+        for chain in found.chains:
+            link = next((link for link in chain if link.edge not in both.known), None)
+            if link is None or link.edge in told or (found.between in old and len(chain) > 1):
+                continue
+            path = both.modules.get(link.importer)
+            if path is None or link.line is None:
+                continue  # a namespace package: it holds no import of its own
+            told.add(link.edge)
+            modules = [chain[0].importer, *(each.imported for each in chain)]
+            if len(modules) > NAMED:
+                modules[NAMED - 1 : -1] = ["…"]
+            yield finding(
+                "contract",
+                path,
+                link.line,
+                f'The contract "{name}" does not allow this import: {" -> ".join(modules)}',
+                key=f"contract {name}: {link.importer} {link.imported}",
+            )
+
+
+def _new_modules(both: _Both, name: str, modules: Iterable[str]) -> Iterator[Finding]:
+    """Modules that an exhaustive contract does not list; told where their first line stands."""
+    for module in sorted(modules):
+        inside = [m for m in sorted(both.modules) if m == module or m.startswith(f"{module}.")]
+        lines = ((both.modules[m], _first_line(both.head_root, both.modules[m])) for m in inside)
+        place = next(((path, line) for path, line in lines if line), None)
+        if place is not None:
+            message = f'The contract "{name}" lists every module, and not {module}'
+            yield finding("contract", *place, message, key=f"contract {name}: {module}")
+
+
+def _first_line(root: str, path: str) -> int:
+    """The first line with text, 0 when there is none."""
+    with suppress(NotParsedError):
+        lines = read_text(root, path).split("\n")
+        return next((at for at, line in enumerate(lines, 1) if line.strip()), 0)
+    return 0

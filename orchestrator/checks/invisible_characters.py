@@ -1,0 +1,101 @@
+"""Characters that a reader does not see, and text that talks to a reviewing model."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from typing import Any
+
+from orchestrator.checks.check_protocol import Finding, Source, reply_of
+from orchestrator.checks.python.source_encoding import HiddenTextError, decoded
+
+# Embeddings, overrides and isolates: they reorder what is shown (CVE-2021-42574).
+_BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")
+_TAGS = re.compile("[\U000e0020-\U000e007f]{4,}")
+_INVISIBLE = re.compile("[\u00ad\u180e\u200b\u2060-\u2064\ufeff\u115f\u1160\u3164\uffa0]")
+_WORD = re.compile(r"[^\W\d]\w*")
+_CODE = re.compile(r"\.(?:py|pyi|js|jsx|ts|tsx|go|java|rb|rs|c|h|cc|cpp|cs|kt|php|swift|sh|scala)$")
+# To Java's compiler this is the end of a line, within a comment too (JLS 3.3).
+_LINE_END = re.compile(r"(?<!\\)(?:\\\\)*\\u+000[aAdD]")
+_LOOKALIKE = ("CYRILLIC", "GREEK", "ARMENIAN")
+_TALKS = re.compile(
+    r"\b(?:ignore|disregard|forget)\s+(?:all\s+|any\s+)?(?:of\s+)?(?:the\s+|your\s+)?"
+    r"(?:previous|prior|above|earlier|preceding)\s+(?:instructions?|prompts?|rules|directions)"
+    r"|\b(?:ai|llm|automated|code)[ -]?(?:code[ -])?(?:reviewers?|agents?|assistants?|models?)\b"
+    r"[^.\n]{0,40}\b(?:must|should|please|always|do not)\b[^.\n]{0,40}"
+    r"\b(?:approve|skip|ignore|merge|report no|not (?:report|flag))"
+    r"|<\|im_start\|>|\[/?INST\]",
+    re.IGNORECASE,
+)
+
+
+def _shown(found: re.Match[str]) -> str:
+    return f"U+{ord(found.group()[0]):04X} {unicodedata.name(found.group()[0], 'unnamed')}"
+
+
+def looks(source: Source) -> Iterator[Finding]:
+    """Everything about one file."""
+    code = bool(_CODE.search(source.name))
+    if source.suffix in {".py", ".pyi", ".pyw"}:
+        yield from _hidden(source.data)
+    for number, line in enumerate(source.lines, 1):
+        if not line.isascii():
+            yield from _unseen(line.removeprefix("\ufeff") if number == 1 else line, number, code)
+        if source.suffix == ".java" and _LINE_END.search(line):
+            what = "An escape ends this line for the compiler; what follows is code"
+            yield Finding("hidden-code", number, what)
+        if found := _TALKS.search(line):
+            yield Finding(
+                "model-instruction",
+                number,
+                f"Text that gives orders to a reviewing model: {found.group()[:80]!r}",
+                confidence=0.4 if source.is_sample or source.is_document else 0.7,
+            )
+
+
+def _hidden(data: bytes) -> Iterator[Finding]:
+    try:
+        decoded(data)
+    except HiddenTextError as fault:
+        line = 1 + (b"coding" not in data.partition(b"\n")[0])
+        yield Finding("hidden-code", line, f"Python runs other code than stands here: {fault}")
+    except (SyntaxError, ValueError):
+        return  # it does not run
+
+
+def _unseen(line: str, number: int, code: bool) -> Iterator[Finding]:
+    if found := _BIDI.search(line):
+        yield Finding("bidi-control", number, f"{_shown(found)} reorders what is shown")
+    if found := _TAGS.search(line):
+        yield Finding("tag-characters", number, "Tag characters hide text in this line")
+    if code and (found := _INVISIBLE.search(line)):
+        yield Finding("invisible", number, f"{_shown(found)} stands here and cannot be seen")
+    if code:
+        for word in _WORD.findall(line):
+            if not word.isascii() and (other := _mixed(word)):
+                what = f"{word!r} mixes Latin with {other.title()} letters that look alike"
+                yield Finding("mixed-script", number, what, confidence=0.8)
+                return
+
+
+def _mixed(word: str) -> str:
+    """The second script of a word that has Latin letters too, or empty."""
+    if not any(letter.isascii() and letter.isalpha() for letter in word):
+        return ""
+    names = (unicodedata.name(letter, "") for letter in word if not letter.isascii())
+    # Greek letters are mathematics beside Latin ones: only those that pass for Latin count.
+    return next(
+        (
+            script
+            for name in names
+            for script in _LOOKALIKE
+            if name.startswith(script) and (script != "GREEK" or name.endswith(("OMICRON", "NU")))
+        ),
+        "",
+    )
+
+
+def run(job: dict[str, Any]) -> dict[str, Any]:
+    """Check the files of a job (see ``text``)."""
+    return reply_of(job, looks)

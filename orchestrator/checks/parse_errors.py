@@ -1,0 +1,175 @@
+"""Files that do not parse: Python, JSON, YAML and TOML; and what only a parser sees of the others:
+keys that stand twice, versions that are numbers, statements that are never reached.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from orchestrator.checks.check_protocol import Finding, Gap, Source, reply_of
+from orchestrator.checks.python import newer_syntax
+from orchestrator.checks.python.source_encoding import HiddenTextError
+from orchestrator.checks.python.syntax_trees import parse
+from orchestrator.checks.python.unreachable_code import unreachable
+from orchestrator.checks.yaml_versions import versions_as_numbers
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_COMMENTED = re.compile(r"(?:^|/)(?:tsconfig|jsconfig)[^/]*\.json$|\.jsonc$|(?:^|/)\.[^/]+(?:/|$)")
+_TEMPLATE = re.compile(r"\{\{.*\}\}|\{%.*%\}|<%.*%>")
+# Where templates are kept: what they are filled in to may be JSON or YAML, they need not be.
+_TEMPLATES = re.compile(r"(?:^|/)(?:templates?|charts?|skeletons?|[^/]*cookiecutter[^/]*)/|\{\{")
+# What JSON with comments may have besides: comments, and a comma before a bracket.
+_STRING = r"(?P<string>\"(?:[^\"\\\n]|\\.)*\")"
+_COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[}}\]])")
+# Where what even `newer_python` does not know may be what a newer Python reads.
+_NEWER = re.compile(
+    r"^\s*type\s+\w+|\b(?:def|class)\s+\w+\s*\[|\b[rR]?[tT]['\"]|\b[rR]?[fF]['\"]"
+    r"|^\s*except\s+[\w.]+\s*,|^\s*except\s*\*"
+)
+
+
+def looks(source: Source) -> Iterator[Finding]:
+    """Parse one file by the ending of its name."""
+    match source.suffix:
+        case ".py" | ".pyi":
+            yield from _python(source)
+        case ".json" | ".jsonc":
+            yield from _json(source)
+        case ".yaml" | ".yml":
+            yield from _yaml(source)
+        case ".toml":
+            yield from _toml(source)
+
+
+def _python(source: Source) -> Iterator[Finding]:
+    try:
+        yield from unreachable(parse(source.data))
+    except HiddenTextError as fault:
+        raise Gap(str(fault)) from None
+    except SyntaxError as fault:
+        line = min(fault.lineno or 1, len(source.lines))
+        if not newer_syntax.COMPLETE and _NEWER.search(source.lines[line - 1]):
+            raise Gap(f"line {line} may need a newer Python than this one") from None
+        yield Finding("python", line, f"Python cannot parse this: {fault.msg}")
+    except ValueError as fault:
+        yield Finding("python", 1, f"Python cannot parse this: {fault}")
+
+
+def _json(source: Source) -> Iterator[Finding]:
+    if not source.text.strip():
+        return
+    twice: list[str] = []
+
+    def pairs(items: list[tuple[str, Any]]) -> None:
+        seen: set[str] = set()
+        twice.extend(key for key, _ in items if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+
+    text = source.text.removeprefix("\ufeff")
+    commented = bool(_COMMENTED.search(source.path))
+    try:
+        json.loads(_bare(text) if commented else text, object_pairs_hook=pairs)
+    except json.JSONDecodeError as fault:
+        if _is_template(source, "JSON"):
+            return
+        if not commented and ("//" in text or "/*" in text):
+            raise Gap("JSON with comments, where none are expected") from None
+        last = max(n for n, line in enumerate(source.lines, 1) if line.strip())
+        yield Finding("json", min(fault.lineno, last), f"not JSON: {fault.msg}")
+    for key in dict.fromkeys(twice):
+        spelled = re.compile(re.escape(json.dumps(key)) + r"\s*:")
+        places = [n for n, line in enumerate(source.lines, 1) if spelled.search(line)]
+        if places:
+            yield Finding("duplicate-key", places[-1], f"the key {key!r} stands twice")
+
+
+def _bare(text: str) -> str:
+    """JSON with comments without them; every line stays where it is."""
+
+    def kept(match: re.Match[str]) -> str:
+        return match["string"] or "\n" * match[0].count("\n")
+
+    return _LAST_COMMA.sub(kept, _COMMENT.sub(kept, text))
+
+
+def _is_template(source: Source, language: str) -> bool:
+    """Whether a file that does not parse is one by where it stands.
+
+    Raises:
+        Gap: it only looks like one.
+    """
+    if not _TEMPLATE.search(source.text):
+        return False
+    if not _TEMPLATES.search(source.path):
+        raise Gap(f"a template, not {language} itself")
+    return True
+
+
+def _yaml(source: Source) -> Iterator[Finding]:
+    try:
+        yield from _twice(source)
+        yield from versions_as_numbers(source)
+    except yaml.MarkedYAMLError as fault:
+        if _is_template(source, "YAML"):
+            return
+        mark = fault.problem_mark or fault.context_mark
+        at = 1 if mark is None else mark.line + 1
+        line = min(at, len(source.lines))
+        while line > 1 and not source.lines[line - 1].strip():
+            line -= 1
+        yield Finding("yaml", line, f"not YAML: {fault.problem or fault.context}")
+    except yaml.YAMLError as fault:
+        yield Finding("yaml", 1, f"not YAML: {str(fault).splitlines()[0]}")
+
+
+def _twice(source: Source) -> Iterator[Finding]:
+    """Keys that stand twice in one mapping, by parser events: no depth can overflow a stack."""
+    open_maps: list[tuple[set[str], bool] | None] = []
+
+    def value_done() -> None:
+        if open_maps and open_maps[-1] is not None:
+            keys, is_key = open_maps[-1]
+            open_maps[-1] = keys, not is_key
+
+    found: list[Finding] = []
+    for event in yaml.parse(source.text.removeprefix("\ufeff"), Loader=_LOADER):
+        if isinstance(event, yaml.MappingStartEvent):
+            open_maps.append((set(), True))
+        elif isinstance(event, yaml.SequenceStartEvent):
+            open_maps.append(None)
+        elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
+            open_maps.pop()
+            value_done()
+        elif isinstance(event, yaml.ScalarEvent | yaml.AliasEvent):
+            top = open_maps[-1] if open_maps else None
+            if top is not None and top[1] and isinstance(event, yaml.ScalarEvent):
+                keys = top[0]
+                if event.value in keys and event.value != "<<":
+                    line = event.start_mark.line + 1 if event.start_mark else 1
+                    what = f"the key {event.value!r} stands twice"
+                    found.append(Finding("duplicate-key", line, what))
+                keys.add(event.value)
+            value_done()
+    yield from found
+
+
+def _toml(source: Source) -> Iterator[Finding]:
+    try:
+        tomllib.loads(source.text.removeprefix("\ufeff"))
+    except tomllib.TOMLDecodeError as fault:
+        place = re.search(r"at line (\d+)", str(fault))
+        line = min(int(place.group(1)) if place else len(source.lines), len(source.lines))
+        while line > 1 and not source.lines[line - 1].strip():
+            line -= 1
+        yield Finding("toml", line, f"not TOML: {fault}")
+
+
+def run(job: dict[str, Any]) -> dict[str, Any]:
+    """Check the files of a job (see ``text``)."""
+    return reply_of(job, looks)

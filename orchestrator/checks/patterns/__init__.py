@@ -1,0 +1,136 @@
+"""Patterns of dangerous or wrong code in languages other than Python, matched on syntax trees.
+
+The patterns are data, a file per language under ``config/patterns``; ``language.py`` says what they
+hold. Ast-grep brings the grammars in its wheel; a file that its grammar cannot parse is a gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+from orchestrator.checks.check_protocol import Finding, Gap, NotOurs, Source, reply_of
+from orchestrator.checks.patterns.component_scripts import is_component, scripts
+from orchestrator.checks.patterns.erb_templates import ruby_of
+from orchestrator.checks.patterns.language import Language, Pattern, load
+from orchestrator.checks.patterns.value_origin import Values
+
+if TYPE_CHECKING:
+    from ast_grep_py import SgNode
+
+_NEAR = 3  # lines around a match that say what it is for
+_SHOWN = 3  # lines of a match that identify it; a call may span a whole program
+_NAMED = 60  # characters of a value that a message repeats
+
+# What a parser puts in where something is missing has no text and is no named node.
+_BROKEN = {"any": [{"kind": "ERROR"}, {"regex": "^$"}]}
+
+
+def run(job: dict[str, Any]) -> dict[str, Any]:
+    """Look for patterns (see ``text`` for the shape of jobs and replies).
+
+    Args:
+        job: also ``languages``: paths of data files, and ``codes``: those that are asked for.
+    """
+    return reply_of(job, partial(_look, files=job["languages"], codes=frozenset(job["codes"])))
+
+
+@cache
+def _languages(files: tuple[str, ...]) -> dict[str, Language]:
+    return {suffix: language for language in load(files) for suffix in language.grammars}
+
+
+def _look(source: Source, *, files: Sequence[str], codes: frozenset[str]) -> Iterator[Finding]:
+    parts = _parts(source)
+    if not parts:
+        raise NotOurs
+    for part in parts:
+        yield from _found(part, files, codes)
+
+
+def _parts(source: Source) -> list[Source]:
+    """The programs in a file, each as a file of its own; as a rule it is one itself."""
+    if is_component(source.path):
+        programs = [(each.language, each.text) for each in scripts(source.path, source.text)]
+    elif source.suffix == ".erb":
+        programs = [("rb", ruby_of(source.text))]
+    else:
+        return [source]
+    return [
+        Source(f"{source.path}.{language}", text.encode("utf-8", "surrogateescape"))
+        for language, text in programs
+    ]
+
+
+def _found(source: Source, files: Sequence[str], codes: frozenset[str]) -> Iterator[Finding]:
+    language = _languages(tuple(files)).get(source.suffix)
+    if language is None:
+        raise Gap("no patterns are known for this kind of file")
+    asked = [pattern for pattern in language.patterns if pattern.code in codes]
+    if not asked:
+        raise NotOurs
+    yield from matches(asked, source, language)
+
+
+def matches(asked: Iterable[Pattern], source: Source, language: Language) -> Iterator[Finding]:
+    """What some patterns of a language find in a program.
+
+    Raises:
+        Gap: its grammar cannot parse it.
+    """
+    grammar, root = _parsed(source, language.grammars[source.suffix])
+    values = Values(root, language)
+    for pattern in asked:
+        if _applies(pattern, grammar, source):
+            for node in root.find_all(dict(pattern.config)):  # type: ignore[call-overload]
+                finding = _judged(pattern, node, values, source)
+                if finding is not None:
+                    yield finding
+
+
+def _parsed(source: Source, grammars: Sequence[str]) -> tuple[str, SgNode]:
+    from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that only a job with such files pays
+
+    broken: SgNode | None = None
+    # It takes no lone surrogates, and Go's grammar wants an end of the last line.
+    text = source.text.encode("utf-8", "replace").decode() + "\n"
+    for grammar in grammars:
+        root = SgRoot(text, grammar).root()
+        found = _fault(root)
+        if found is None:
+            return grammar, root
+        broken = broken or found
+    assert broken is not None
+    raise Gap(f"its grammar cannot parse line {broken.range().start.line + 1}")
+
+
+def _fault(root: SgNode) -> SgNode | None:
+    faults = root.find_all({"rule": _BROKEN})  # type: ignore[call-overload]
+    return next((node for node in faults if node.kind() == "ERROR" or not node.is_named()), None)
+
+
+def _applies(pattern: Pattern, grammar: str, source: Source) -> bool:
+    if pattern.grammars is not None and grammar not in pattern.grammars:
+        return False
+    if pattern.words and not any(word in source.text for word in pattern.words):
+        return False  # asking for the tree costs more than looking for a word
+    return pattern.not_in.search(source.path) is None
+
+
+def _judged(pattern: Pattern, node: SgNode, values: Values, source: Source) -> Finding | None:
+    """The finding that a match is, None when one of the pattern's conditions does not hold."""
+    span = node.range()
+    first, last = span.start.line, span.end.line
+    around = "\n".join(source.lines[max(0, first - _NEAR) : last + 1 + _NEAR])
+    if pattern.near is not None and not pattern.near.search(around):
+        return None
+    message = pattern.message
+    for name, condition in pattern.where.items():
+        value = node.get_match(name)
+        part = None if value is None else values.holds(condition, value)
+        if part is None:
+            return None
+        text = " ".join(part.text().split())
+        message += f": {text if len(text) <= _NAMED else text[:_NAMED] + '…'}"
+    return Finding(pattern.code, first + 1, message, min(last, first + _SHOWN - 1) + 1)

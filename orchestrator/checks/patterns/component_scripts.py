@@ -1,0 +1,114 @@
+"""The scripts that stand in a component's file: Vue, Svelte and Astro.
+
+Only they are read: neither the template around them nor what its attributes say. What cannot be
+told apart for sure is a gap.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import PurePosixPath
+
+from msgspec import Struct
+
+from orchestrator.checks.check_protocol import Gap
+
+_SUFFIXES = frozenset({".vue", ".svelte", ".astro"})
+_MARK = re.compile(r"<!--|<script(?=[\s/>])", re.IGNORECASE)
+_REST_OF_TAG = re.compile(r"(?:[^>\"']|\"[^\"]*\"|'[^']*')*>")
+_LONGEST_TAG = 2000
+_MOST = 50  # each is looked at with the lines before it
+_ATTRIBUTE = re.compile(
+    r"(?<![\w-])(lang|type)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))", re.IGNORECASE
+)
+_END = re.compile(r"</script", re.IGNORECASE)
+_FRONT = re.compile(r"\s*---")
+_DATA = re.compile(r"json|importmap|speculationrules|template|html|text/plain|x-shader")
+_CODE = frozenset({"", "module", "text/javascript", "application/javascript"})
+_LANGUAGES = {
+    "": "js", "js": "js", "javascript": "js", "jsx": "jsx",
+    "ts": "ts", "typescript": "ts", "tsx": "tsx",
+}  # fmt: skip
+
+
+class Script(Struct, frozen=True):
+    """One script of a component.
+
+    Attributes:
+        language: ``js``, ``jsx``, ``ts`` or ``tsx``.
+        before: how many lines of the file end before it begins.
+        body: its text.
+        front: whether it is the part of an Astro file that runs on the server.
+    """
+
+    language: str
+    before: int
+    body: str
+    front: bool = False
+
+    @property
+    def text(self) -> str:
+        """It alone, on the lines where it stands."""
+        return "\n" * self.before + self.body
+
+
+def is_component(path: str) -> bool:
+    """Whether a file holds scripts between other things, by its name."""
+    return PurePosixPath(path).suffix in _SUFFIXES
+
+
+def scripts(path: str, text: str) -> list[Script]:
+    """The scripts of a component.
+
+    Raises:
+        Gap: one of them is in a language that is none of ours, or has no end; or they are many.
+    """
+    astro = path.endswith(".astro")
+    found, at = [], 0
+    front = _FRONT.match(text) if astro else None
+    if front:
+        at = text.find("\n---", front.end())
+        if at < 0:
+            raise Gap("the script at its top does not end")
+        body = text[front.end() : at]
+        found.append(Script("ts", text.count("\n", 0, front.end()), body, front=True))
+    found += islice(_tagged(text, at, "ts" if astro else None), _MOST + 1)
+    if len(found) > _MOST:
+        raise Gap(f"it has more than {_MOST} scripts")
+    return found
+
+
+def _tagged(text: str, at: int, always: str | None) -> Iterator[Script]:
+    """What stands in ``<script>``; commented out it is none."""
+    before, counted = 0, 0
+    while mark := _MARK.search(text, at):
+        if mark[0] == "<!--":
+            at = text.find("-->", mark.end())
+            if at < 0:
+                return
+            continue
+        tag = _REST_OF_TAG.match(text, mark.end(), mark.end() + _LONGEST_TAG)
+        if tag and tag[0].endswith("/>"):  # what it runs is another file
+            at = tag.end()
+            continue
+        end = _END.search(text, tag.end()) if tag else None
+        if not tag or not end:
+            raise Gap("one of its scripts does not end")
+        language = _language(tag[0])
+        before, counted = before + text.count("\n", counted, tag.end()), tag.end()
+        if language:
+            yield Script(always or language, before, text[tag.end() : end.start()])
+        at = end.end()
+
+
+def _language(tag: str) -> str | None:
+    """The language that a tag's attributes tell; None for data."""
+    said = {name.lower(): "".join(value).lower() for name, *value in _ATTRIBUTE.findall(tag)}
+    kind, language = said.get("type", ""), said.get("lang", "")
+    if kind not in _CODE and _DATA.search(kind):
+        return None
+    if kind not in _CODE or language not in _LANGUAGES:
+        raise Gap(f"its script is in another language: {language or kind}")
+    return _LANGUAGES[language]

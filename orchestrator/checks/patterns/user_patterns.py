@@ -1,0 +1,78 @@
+"""A repository's own files of patterns, held against what the check can read and run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from orchestrator.checks.check_protocol import Gap, Source
+from orchestrator.checks.patterns import matches
+from orchestrator.checks.patterns.language import EXTENDS, Language, Pattern, language_of
+from orchestrator.errors import ConfigError
+
+
+def check_own(
+    documents: Sequence[tuple[str, Mapping[str, Any]]],
+    known: Mapping[str, Mapping[str, Any]],
+    codes: Collection[str],
+) -> None:
+    """See that each file is of the known shape, and that ast-grep takes its patterns.
+
+    Args:
+        documents: name in messages, and content.
+        known: the files of all layers, by name, one of which a file may extend.
+        codes: of patterns that the rule table names; any other would never be reported.
+
+    Raises:
+        ConfigError: the first fault.
+    """
+    languages = {name: data for name, data in known.items() if EXTENDS not in data}
+    for shown, content in documents:
+        if EXTENDS in content and content[EXTENDS] not in languages:
+            allowed = ", ".join(sorted(languages))
+            raise ConfigError(f"there is no language to extend so; allowed: {allowed}", shown)
+        try:
+            language = languages[content[EXTENDS]] if EXTENDS in content else content
+            whole = language_of({**language, **content})
+            grammars = {name for names in language["grammars"].values() for name in names}
+        except (LookupError, TypeError, AttributeError, ValueError, re.error) as fault:
+            what = f"{fault} is missing" if isinstance(fault, KeyError) else str(fault)
+            raise ConfigError(f"is no file of patterns: {what}", shown) from None
+        for pattern in whole.patterns:
+            if pattern.code not in codes:
+                raise ConfigError(
+                    f"no rule names patterns:{pattern.code}; add one in config/rules/", shown
+                )
+            _run(pattern, grammars, shown)
+            _prove(pattern, whole, shown)
+
+
+def _run(pattern: Pattern, grammars: Collection[str], shown: str) -> None:
+    from ast_grep_py import SgRoot  # noqa: PLC0415 - 65 ms that few repositories pay
+
+    for grammar in sorted(pattern.grammars or grammars):
+        try:
+            SgRoot("", grammar).root().find_all(dict(pattern.config))  # type: ignore[call-overload]
+        except Exception as fault:  # it has no kind of its own
+            why = " ".join(str(fault).partition("Stack backtrace")[0].split())
+            raise ConfigError(f"ast-grep does not take {pattern.code}: {why:.200}", shown) from None
+
+
+def _prove(pattern: Pattern, language: Language, shown: str) -> None:
+    """See that the pattern finds its bad example and not its good one, in one kind of file."""
+    finds_bad = False
+    for suffix in language.grammars:
+        if _finds(pattern, language, suffix, pattern.bad):
+            finds_bad = True
+            if not _finds(pattern, language, suffix, pattern.good):
+                return
+    what = "finds its good example too" if finds_bad else "does not find its bad example"
+    raise ConfigError(f"{pattern.code} {what}; mend its rule, its where or its example", shown)
+
+
+def _finds(pattern: Pattern, language: Language, suffix: str, program: str) -> bool:
+    try:
+        return any(matches([pattern], Source(f"example{suffix}", program.encode()), language))
+    except Gap:
+        return False

@@ -1,0 +1,185 @@
+"""Where the value of an expression comes from, within one file: constant, built, or a request's.
+
+Names are looked up in the scopes around them. A name has all the values that it is given in the
+nearest scope that gives it one: order, branches and other files are not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from orchestrator.checks.patterns.language import Condition, Language
+
+if TYPE_CHECKING:
+    from ast_grep_py import SgNode
+
+_QUOTES = frozenset("\"'`")
+
+Place = tuple[int, int]
+
+
+class Values:
+    """The values of one parsed file.
+
+    Args:
+        root: of the file's syntax tree.
+    """
+
+    def __init__(self, root: SgNode, language: Language) -> None:
+        self._root, self._language = root, language
+        self._bound: dict[tuple[Place, str], list[SgNode]] | None = None
+        self._parameters = {kind for kind, name in language.bindings.items() if name is None}
+
+    def holds(self, condition: Condition, node: SgNode) -> SgNode | None:
+        """A part of the value for which a condition holds, None when there is none."""
+        if not condition.says.search(self._text(node)):
+            return None
+        for kind in condition.kinds:
+            found = {"varies": self._varying, "built": self._built, "request": self._requested}
+            for part in found[kind](node):
+                if not condition.unless.search(part.text()):
+                    return part
+        return None
+
+    def _varying(self, node: SgNode) -> Iterator[SgNode]:
+        """The parts of a value that are no constants; none where all of it is one."""
+        # Each part with what is named in its stead: of ``a.b`` it is ``a`` that is followed.
+        waiting, seen = [(node, node)], set[Place]()
+        while waiting:
+            part, shown = waiting.pop()
+            if _place(part) in seen or self._harmless(part):
+                continue
+            seen.add(_place(part))
+            source = self._source(part)
+            if source is not None:
+                waiting.append((source, shown))
+                continue
+            origins = self._parts(part)
+            given = [each for each in origins if each.kind() in self._parameters]
+            if not origins or (given and not any(map(self._harmless, given))):
+                yield shown
+            rest = [each for each in origins if each.kind() not in self._parameters]
+            waiting += [(each, each if shown is part else shown) for each in rest]
+
+    def _harmless(self, node: SgNode) -> bool:
+        """Whether a value is a constant on the face of it, or is made safe."""
+        language, kind, text = self._language, node.kind(), node.text()
+        if kind in language.literals or language.known.fullmatch(text):
+            return True
+        return kind in language.calls and language.safe.search(_callee(text)) is not None
+
+    def _source(self, node: SgNode) -> SgNode | None:
+        """What a value is looked up in, None when it is no look-up."""
+        field = self._language.lookups.get(node.kind())
+        return None if field is None else node.field(field)
+
+    def _parts(self, node: SgNode) -> list[SgNode]:
+        """What a value is made of, or what its name is given; empty where that is not known."""
+        language, kind = self._language, node.kind()
+        if kind in language.names:
+            return self._values_of(node)
+        if kind in language.calls:
+            arguments = node.field(language.calls[kind])
+            pure = language.pure.search(_callee(node.text())) is not None
+            return arguments.named_children() if pure and arguments else []
+        fields = language.values.get(kind)
+        if fields is None:
+            return []
+        if not fields:
+            return node.named_children()
+        return [part for field in fields if (part := node.field(field)) is not None]
+
+    def _behind(self, node: SgNode, stop: Callable[[SgNode], bool]) -> Iterator[SgNode]:
+        """A value and all that it is made of; what a part is made of that stops it is left out."""
+        waiting, seen = [node], set[Place]()
+        while waiting:
+            part = waiting.pop()
+            yield part
+            if not stop(part):
+                origins = [each for each in self._parts(part) if _place(each) not in seen]
+                seen.update(map(_place, origins))
+                waiting += origins
+
+    def _text(self, node: SgNode) -> str:
+        """The source of a value, and of the values that its names are given."""
+        behind = self._behind(node, stop=lambda _: False)
+        given = (part.text() for part in behind if part.kind() in self._language.bindings)
+        return "\n".join((node.text(), *given))
+
+    def _built(self, node: SgNode) -> Iterator[SgNode]:
+        """The varying parts of a value that is text put together."""
+        for part in self._behind(node, stop=self._joins):
+            if self._joins(part) and not _QUOTES.isdisjoint(part.text()):
+                yield from self._varying(part)
+
+    def _joins(self, node: SgNode) -> bool:
+        if node.kind() in self._language.calls:
+            return self._language.pure.search(_callee(node.text())) is not None
+        return any(child.kind() in self._language.joined_by for child in node.children())
+
+    def _requested(self, node: SgNode) -> Iterator[SgNode]:
+        """The varying parts of a value that come with a request."""
+        for part in self._varying(node):
+            source: SgNode | None = part
+            seen = set[Place]()
+            while source is not None and _place(source) not in seen:
+                if self._language.request.fullmatch(source.text()):
+                    yield part
+                    break
+                seen.add(_place(source))
+                source = self._taken_from(source)
+
+    def _taken_from(self, node: SgNode) -> SgNode | None:
+        """What a value is looked up in, followed through a name that has one value only."""
+        inner = self._source(node)
+        if inner is not None:
+            return inner
+        origins = self._parts(node)
+        return origins[0] if len(origins) == 1 else None
+
+    def _values_of(self, node: SgNode) -> list[SgNode]:
+        """What the nearest scope that knows a name gives it."""
+        if self._bound is None:
+            self._bound = self._bindings()
+        name = node.text()
+        for scope in (*node.ancestors(), self._root):
+            if scope.kind() in self._language.scopes or scope.parent() is None:
+                found = self._bound.get((_place(scope), name))
+                if found:
+                    return found
+        return []
+
+    def _bindings(self) -> dict[tuple[Place, str], list[SgNode]]:
+        bound: dict[tuple[Place, str], list[SgNode]] = {}
+        for kind, field in self._language.bindings.items():
+            for node in self._root.find_all(kind=kind):
+                target = node if field is None else node.field(field)
+                if target is None:
+                    continue
+                scope = _place(self._scope(node))
+                for name in self._names(target, inside=field is None):
+                    bound.setdefault((scope, name), []).append(node)
+        return bound
+
+    def _names(self, target: SgNode, *, inside: bool) -> Iterator[str]:
+        if target.kind() in self._language.names:
+            yield target.text()
+        elif inside or target.kind() in self._language.unpacks:
+            for child in target.named_children():
+                yield from self._names(child, inside=inside)
+
+    def _scope(self, node: SgNode) -> SgNode:
+        for scope in node.ancestors():
+            if scope.kind() in self._language.scopes:
+                return scope
+        return self._root
+
+
+def _place(node: SgNode) -> Place:
+    span = node.range()
+    return span.start.index, span.end.index
+
+
+def _callee(text: str) -> str:
+    return text.partition("(")[0]

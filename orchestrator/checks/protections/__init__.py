@@ -1,0 +1,1 @@
+"""Checks for protection that a change takes away."""

@@ -1,0 +1,165 @@
+"""Protection that the change takes off a value which stays: escaping, constant time, real chance.
+
+Read from the lines that differ, in any language that writes a call as ``name(...)``. What is only
+moved, renamed or done elsewhere in the change stays quiet.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from orchestrator.checks.check_protocol import Finding
+from orchestrator.checks.protections.hunks import ChangedText, Hunk, arguments, squeezed
+
+BEHIND = 12  # characters behind a call that must stand behind its argument, too
+LARGEST = 50_000  # characters of a place: a larger one was written anew
+BELOW = 3  # common lines below that are looked at: the first may be empty
+LINES = 40  # that a value and what goes before it may span
+SHOWN = 60  # characters of an argument in a message
+
+_ESCAPES = re.compile(
+    r"[eE]scape|ESCAPE|[sS]aniti[sz]|[pP]urif|[qQ]uote|encodeURIComponent|htmlspecialchars"
+    r"|htmlentities|secure_filename|strip_tags|[rR]edact|\.[cC]lean\b|\b(?:path|File)\.basename"
+)
+# What undoes it, what only asks, and what makes a pattern of a text, which may do without.
+_ANOTHER = re.compile(
+    r"(?i)un_?escape|unquote|de_?sanit|(?:escaped|quoted|redacted)$|\b(?:is|has|needs)_?[a-z_]*$"
+    r"|\b(?:file)?path\.clean|pattern\.quote|quote_?meta|\b(?:re|regexp?)\.escape"
+    r"|escape_?(?:string_?)?reg_?exp?"
+)
+_REPLACES = re.compile(r"\.(?:gsub|replace|replaceAll|ReplaceAll|replace_all)\(")
+# One character, or a class of them, that is looked for; and those that mean something to a reader.
+_ONE = re.compile(r"\s*(?:/(\[[^\]\n]+\]|\\?.)/\w*|([\"'`])(\\?.)\2)\s*,")
+_MEANS = re.compile(r"[\"'`<>&]|^\\\\$")
+_CONSTANT_TIME = re.compile(
+    r"(?i)compare_digest|timing_?safe_?equal|constant_?time_?\w*|secure_?compare"
+    r"|\bhmac\.equal|\b(?:messagedigest|utf8)\.isequal"
+)
+_COMPARES = re.compile(r"[!=]==?|\.equals\(|\bbytes\.Equal\(")
+_BYTES = re.compile(r"^\[\]byte\((.*)\)$|^Buffer\.from\((.*)\)$|^(.*?)\.(?:encode|getBytes)\(.*\)$")
+_SECURE = re.compile(
+    r"\bsecrets\.(?:token|choice|rand)|os\.urandom|SystemRandom|\bgetRandomValues\(|SecureRandom"
+    r"|crypto\.random\w+|\brandom(?:Bytes|UUID)\(|crypto/rand"
+)
+_PREDICTABLE = re.compile(
+    r"Math\.random\(|\brandom\.(?:random|choice|choices|randint|randrange|sample|getrandbits)\("
+    r"|\bnew Random\(|\"math/rand|ThreadLocalRandom|(?<![\w.])rand\(|\bRandom\.rand\b"
+)
+_NAME_BEFORE = re.compile(r"[\w$@.:]*\Z")
+_NAME_BEHIND = re.compile(r"\w*(?:\.\w+)?\(")
+_PARTS = re.compile(r"[.:]+")
+_LITERAL = re.compile(r"[\"'`][^\"'`]*[\"'`]|\d*")
+
+
+class Call(Struct, frozen=True):
+    """A call as written: its dotted name, its arguments, and where it stands in the text."""
+
+    name: str
+    arguments: list[str]
+    start: int
+    end: int
+
+
+def lost_protection(file: ChangedText, hunk: Hunk, added: str) -> Iterator[Finding]:
+    """What one place lost.
+
+    Args:
+        added: every line that the change adds in any file, squeezed.
+    """
+    was, now = file.was(hunk), file.now(hunk)
+    if not now or max(len(was), len(now)) > LARGEST:
+        return
+    yield from _unwrapped(file, hunk, added)
+    yield from _unreplaced(file, hunk, added)
+    if _CONSTANT_TIME.search(was) and not _CONSTANT_TIME.search(file.added_text):
+        yield from _compared_plainly(file, hunk, was)
+    secure, predictable = _SECURE.search(was), _PREDICTABLE.search(now)
+    if secure and predictable and not (_SECURE.search(now) or _PREDICTABLE.search(was)):
+        line = hunk.head.start + now.count("\n", 0, predictable.start())
+        says = f"{predictable.group().rstrip('(')} in place of {secure.group().rstrip('(')}"
+        yield Finding("random-weakened", line, f"Numbers can be predicted now: {says}")
+
+
+def calls(text: str, named: re.Pattern[str]) -> Iterator[Call]:
+    """Calls of what has such a name, the outer ones first."""
+    last = -1
+    for word in named.finditer(text):
+        behind = _NAME_BEHIND.match(text, word.end())
+        before = _NAME_BEFORE.search(text, max(0, word.start() - SHOWN), word.start())
+        found = arguments(text, behind.end()) if behind else None
+        if behind and before and found and before.start() != last:
+            last = before.start()
+            name = text[last : behind.end() - 1]
+            yield Call(name, found[0], last, found[1])
+
+
+def _unwrapped(file: ChangedText, hunk: Hunk, added: str) -> Iterator[Finding]:
+    """Values that stood in a call which escapes, and stand in the same place without it."""
+    was = file.was(hunk)
+    for call in calls(was, _ESCAPES):
+        value = squeezed(call.arguments[0])
+        last = _PARTS.split(call.name)[-1]
+        if _ANOTHER.search(call.name) or _LITERAL.fullmatch(value) or not file.loses_calls(last):
+            continue
+        line = _line_with(file, hunk, _line_before(was, call.start) + value, was[call.end :])
+        if line and f"{call.name}({value}" not in added:
+            shown = " ".join(call.arguments[0].split())[:SHOWN]
+            says = f"{call.name}() no longer stands around {shown}"
+            yield Finding("escape-removed", line, says)
+
+
+def _unreplaced(file: ChangedText, hunk: Hunk, added: str) -> Iterator[Finding]:
+    """Values that had special characters replaced, and stand in the same place as they come."""
+    was = file.was(hunk)
+    for word in _REPLACES.finditer(was):
+        one = _ONE.match(was, word.end())
+        found = arguments(was, one.end()) if one else None
+        value = _line_before(was, word.start())
+        if not (one and found and value and _MEANS.search(one[1] or one[3])):
+            continue
+        call = squeezed(was[word.start() : found[1]])
+        taken_out = not squeezed(found[0][0]).strip("'\"`")
+        line = _line_with(file, hunk, value, was[found[1] :])
+        if line and not taken_out and call not in added:
+            says = f"Special characters are no longer replaced: {call[:SHOWN]} is gone"
+            yield Finding("escape-removed", line, says)
+
+
+def _line_before(text: str, at: int) -> str:
+    """What stands in the same line before a place, squeezed."""
+    return squeezed(text[text.rfind("\n", 0, at) + 1 : at])
+
+
+def _line_with(file: ChangedText, hunk: Hunk, begins: str, goes_on: str) -> int | None:
+    """The added line that begins so and goes on as the old one did, to the common lines below."""
+    below = file.base[hunk.base.stop - 1 : hunk.base.stop - 1 + BELOW]
+    wanted = begins + squeezed("\n".join([goes_on, *below]))[:BEHIND]
+    lines = file.squeezed_head
+    for number in hunk.head:
+        line = lines[number - 1]
+        if line and (wanted.startswith(line) or line.startswith(wanted)):
+            last = min(number + LINES, hunk.head.stop - 1 + BELOW)
+            if "".join(lines[number - 1 : last]).startswith(wanted):
+                return number
+    return None
+
+
+def _compared_plainly(file: ChangedText, hunk: Hunk, was: str) -> Iterator[Finding]:
+    """A comparison that took the same time whatever it was given, and is an ordinary one now."""
+    for call in calls(was, _CONSTANT_TIME):
+        values = [_without_bytes(squeezed(one)) for one in call.arguments]
+        for number in hunk.head:
+            line = file.squeezed_head[number - 1]
+            if _COMPARES.search(line) and len(values) > 1 and all(one in line for one in values):
+                says = f"Compared without {call.name}(): how long it takes tells how much is right"
+                yield Finding("comparison-timing", number, says)
+                break
+
+
+def _without_bytes(value: str) -> str:
+    """What is compared, without the call that makes bytes of it."""
+    found = _BYTES.match(value)
+    return next((one for one in found.groups() if one), value) if found else value

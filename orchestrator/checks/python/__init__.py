@@ -1,0 +1,1 @@
+"""Reading Python source, and checks of its structure."""

@@ -1,0 +1,169 @@
+"""Functions that the change makes much harder to follow, by cyclomatic complexity.
+
+The count is McCabe's as linters make it: one, and one more for each branch, loop, handler, case,
+conditional expression and filter of a comprehension. Nested functions count for themselves.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from msgspec import Struct
+
+from orchestrator.checks.python.path_kinds import is_test_path
+from orchestrator.checks.python.source import (
+    Finding,
+    FunctionNode,
+    Job,
+    NotParsedError,
+    Pair,
+    Source,
+    definitions,
+    finding,
+    gap_on_fault,
+    pairs,
+    read,
+    read_text,
+)
+
+LIMIT = 15
+CROSSING = 3  # least growth that counts when the limit is crossed
+GROWTH = 5  # least growth that counts above the limit
+
+_BRANCHES = (
+    ast.If,
+    ast.IfExp,
+    ast.For,
+    ast.AsyncFor,
+    ast.While,
+    ast.ExceptHandler,
+    ast.comprehension,
+)
+_OWN_COUNT = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+
+
+class _Suspect(Struct):
+    """A complex function that the change touches.
+
+    Attributes:
+        before: its complexity in base, None when it is not there under this name.
+        eased: by how much the functions of the same file became simpler, together.
+    """
+
+    path: str
+    dotted: str
+    line: int
+    complexity: int
+    before: int | None
+    eased: int
+
+
+def cyclomatic(function: FunctionNode) -> int:
+    """McCabe's number of the function, without the functions nested in it."""
+    total = 1
+    waiting: list[ast.AST] = [*function.body]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, _OWN_COUNT):
+            continue
+        if isinstance(node, _BRANCHES):
+            total += 1
+        elif isinstance(node, ast.Match):
+            total += sum(not _catches_all(case) for case in node.cases)
+        waiting += ast.iter_child_nodes(node)
+    return total
+
+
+def _catches_all(case: ast.match_case) -> bool:
+    pattern = case.pattern
+    return case.guard is None and isinstance(pattern, ast.MatchAs) and pattern.pattern is None
+
+
+def run(job: Job) -> dict[str, Any]:
+    """Report functions brought over the limit, and complex ones that grew much further."""
+    gaps: dict[str, str] = {}
+    suspects: list[_Suspect] = []
+    examined = []
+    for pair in pairs(job, gaps):
+        with gap_on_fault(gaps, pair.path):
+            suspects += _suspects(pair)
+            examined.append(pair.path)
+    moved = _complexity_of_moved(job, {one.dotted for one in suspects if one.before is None})
+    found = [one for suspect in suspects if (one := _judge(suspect, moved))]
+    return {"findings": found, "examined": examined, "gaps": gaps}
+
+
+def _suspects(pair: Pair) -> list[_Suspect]:
+    """The functions of head over the limit that hold an added line."""
+    if pair.head is None or is_test_path(pair.path):
+        return []
+    complex_ones = []
+    for dotted, node in _functions(pair.head):
+        own = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        if not pair.added.isdisjoint(own) and (complexity := cyclomatic(node)) > LIMIT:
+            complex_ones.append((dotted, node.lineno, complexity))
+    if not complex_ones:
+        return []
+    before, after = _complexities(pair.base()), _complexities(pair.head)
+    eased = sum(max(0, was - after.get(dotted, 0)) for dotted, was in before.items())
+    return [
+        _Suspect(pair.path, dotted, line, complexity, before.get(dotted), eased)
+        for dotted, line, complexity in complex_ones
+    ]
+
+
+def _functions(source: Source) -> Iterator[tuple[str, FunctionNode]]:
+    for one in definitions(source.tree):
+        if not isinstance(one.node, ast.ClassDef):
+            yield one.dotted, one.node
+
+
+def _complexities(source: Source | None) -> dict[str, int]:
+    """Dotted name → complexity; of several with one name, the highest."""
+    found: dict[str, int] = {}
+    for dotted, node in _functions(source) if source else ():
+        found[dotted] = max(cyclomatic(node), found.get(dotted, 0))
+    return found
+
+
+def _complexity_of_moved(job: Job, dotted_names: set[str]) -> dict[str, int]:
+    """A function's own name → its highest complexity in base, over all changed files."""
+    found: dict[str, int] = {}
+    names = {dotted.rpartition(".")[2] for dotted in dotted_names}
+    if not names:
+        return found
+    wanted = re.compile(rf"\bdef[ \t]+(?:{'|'.join(map(re.escape, sorted(names)))})\b")
+    for file in job["files"]:
+        old = file["old_path"]
+        if old is None or not old.endswith(".py"):
+            continue
+        with suppress(NotParsedError, RecursionError, MemoryError, ValueError):
+            if not wanted.search(read_text(job["base_root"], old)):
+                continue
+            for dotted, complexity in _complexities(read(job["base_root"], old)).items():
+                name = dotted.rpartition(".")[2]
+                found[name] = max(complexity, found.get(name, 0))
+    return found
+
+
+def _judge(one: _Suspect, moved: dict[str, int]) -> Finding | None:
+    name = one.dotted.rpartition(".")[2]
+    before = one.before if one.before is not None else moved.get(name, 0)
+    if not before and one.eased >= one.complexity:
+        return None  # split off from what was more complex still
+    if before and one.complexity - before < (GROWTH if before > LIMIT else CROSSING):
+        return None
+    subject = one.dotted if before else f"new function {one.dotted}"
+    how = f"went from {before} to {one.complexity}" if before else f"is {one.complexity}"
+    return finding(
+        "jump",
+        one.path,
+        one.line,
+        f"The cyclomatic complexity of {subject} {how} (limit {LIMIT})",
+        key=one.dotted,
+        scope=one.dotted,
+    )

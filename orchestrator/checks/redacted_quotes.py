@@ -1,0 +1,52 @@
+"""What is shown of a file for a finding: the cited lines and what is said, with no secret in them.
+
+Whoever found what for whatever: a line that is quoted may hold a password as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from orchestrator.checks.check_protocol import Gap, Source, read
+from orchestrator.checks.secrets.secret_scan import secrets_by_line
+
+QUOTE_LINES = 3
+QUOTE_CHARACTERS = 300
+REDACTED = "[redacted]"
+
+
+def redacted(text: str, secrets: Iterable[str]) -> str:
+    """Text without the given secrets; the longest goes first, so that no tail of one is left."""
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret, REDACTED)
+    return text
+
+
+def _shown(source: Source, cited: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
+    found = list(secrets_by_line(source))
+    lines = [source.lines[0].removeprefix("\ufeff"), *source.lines[1:]]
+    shown: dict[str, list[str]] = {}
+    for name, of in cited.items():
+        first, last = of["line"], of["end_line"]
+        secrets = {*of["redact"], *(secret for n, secret in found if first <= n <= last)}
+        quote = redacted("\n".join(lines[first - 1 : last][:QUOTE_LINES]), secrets)
+        if len(quote) > QUOTE_CHARACTERS:
+            quote = quote[:QUOTE_CHARACTERS] + "…"
+        shown[name] = [quote, *(redacted(text, secrets) for text in of["texts"])]
+    return shown
+
+
+def run(job: dict[str, Any]) -> dict[str, list[str]]:
+    """Name of a finding → its quote, and each of its texts; nothing of a file that cannot be read.
+
+    Args:
+        job: ``root`` and ``paths`` as for all checks, and ``cited``: path → name of a finding →
+            ``line`` and ``end_line``, what else to ``redact``, and its ``texts``.
+    """
+    shown: dict[str, list[str]] = {}
+    for path in job["paths"]:
+        with suppress(Gap):
+            shown |= _shown(Source(path, read(job["root"], path)), job["cited"][path])
+    return shown

@@ -1,0 +1,153 @@
+"""Secrets that are known by the name they are given: ``password = "..."`` and what resembles it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from itertools import chain
+
+from orchestrator.checks.secrets.keyword_search import Searched, value_of
+from orchestrator.checks.secrets.secret_values import (
+    Hit,
+    is_entered,
+    is_set,
+    looks_chosen,
+    looks_generated,
+)
+
+_WORDS = ("pass", "pwd", "pswd", "secret", "token", "credential", "key", "pepper")
+_WORD = (
+    r"(?P<word>passwords?|passwd|passphrase|passwort|pwd|pswd|(?<![a-z])pass|(?<=db|my|tp)pass"
+    r"|(?-i:(?<=[a-z])Pass)|pepper"
+    r"|secret(?:[_.-]?(?:access[_.-]?)?key)?|token|credential|(?:api|app|auth|access|private"
+    r"|signing|encryption|encrypt|client|consumer|master|account|service|storage|shared|license|session|admin|deploy|security|hmac"
+    r"|jwt|crypto|cipher|fernet)[_.-]?key)"
+)
+# A name may go on behind the word; these parts say that the value is about a secret, not one.
+_TAIL = r"(?P<tail>\w{0,24})"
+_ABOUT = re.compile(
+    r"field|name|label|hint|hash|ur[il]|path|file|dir|type|kind|length|len$|min|max|polic|header"
+    r"|prefix|suffix|regex|pattern|param|_?id$|expir|ttl|time|age|error|msg|message|text|prompt"
+    r"|placeholder|title|input|column|attr|env|var|arn|ref|format|count|limit|provider|algorithm"
+    r"|alg$|class|endpoint|scope|method|valid|check|reset|form|view|page|manager|store|version"
+    r"|mode|strength|score|rule|help|desc|key_?name|list|re$|size|iz|ify|less$|char|map|index|pos"
+    r"|_at$|created|updated|public|parser|stream|schem|group|role|enabled|required|link|button"
+    r"|info|status|state|event|action|mismatch|^(?:ed|es|ing|enger|port|thr|able|ive)",
+    re.IGNORECASE,
+)
+_ABOUT_BEFORE = re.compile(
+    r"(?:public(?:[-_ ]?key)?[-_ ]?|next[-_]?|page[-_]?|continuation[-_]?|csrf\w{0,8}|sync[-_]?"
+    r"|no[-_]|::\w{0,20})$",
+    re.IGNORECASE,
+)
+
+# The last form is a literal within a literal, as in the cells of a notebook.
+_LITERAL = (
+    r"(?:\"(?P<a>[^\"\n]{3,300})\"|'(?P<b>[^'\n]{3,300})'|`(?P<c>[^`\n]{3,300})`"
+    r"|\\\"(?P<d>[^\"\\\n]{3,300})\\\")"
+)
+_QUOTED = re.compile(
+    rf"(?i){_WORD}{_TAIL}[\"'\])]{{0,3}}[ \t]{{0,10}}"
+    r"(?:(?::|As[ \t])[ \t]{0,4}&?[\w.\[\]|? ]{1,30}?)?"
+    rf"(?:=>|:=|<-|===?|[=:])[ \t]{{0,10}}[brfu@L]{{0,2}}{_LITERAL}"
+)
+_DEFINE = re.compile(
+    rf"(?i)define\([ \t]{{0,4}}[\"']\w{{0,40}}?{_WORD}{_TAIL}[\"'][ \t]{{0,4}},[ \t]{{0,8}}"
+    + _LITERAL
+)
+_ELEMENT = re.compile(
+    rf"(?i)<[\w.:-]{{0,30}}?{_WORD}{_TAIL}[^<>\n]{{0,80}}>(?:<!\[CDATA\[)?(?P<a>[^<>\]\n]{{3,300}})"
+    r"(?:\]\]>)?</"
+)
+_BARE = re.compile(
+    # what stands before the name: a list's dash, a shell's time of day, a command that sets it
+    r"(?im)^(?:: \d{9,11}:\d{1,6};)?[ \t>-]{0,40}"
+    r"(?:(?:export|set|env|arg|declare[ \t]{1,4}-x)[ \t]{1,8})?"
+    rf"[\w.:/\[\]-]{{0,60}}?{_WORD}{_TAIL}[ \t]{{0,20}}[=:][ \t]{{0,20}}"
+    r"(?P<a>[^\n\"'`]{3,300}?)[ \t]{0,40}(?:[ \t][#;][^\n]*)?$"
+)
+# A name and, with nothing but space between, its value: the directives of servers, Gradle.
+_SPACED = re.compile(
+    rf"(?im)^[ \t]{{0,40}}[\w.:-]{{0,60}}?{_WORD}{_TAIL}[ \t]{{1,20}}"
+    r"(?P<q>[\"']?)(?P<a>[^\s\"'#;={}]{3,300})(?P=q);?[ \t]{0,40}$"
+)
+# The name is a value itself, of an attribute or a key, and the secret stands beside or below it.
+_NAMED = re.compile(
+    rf"(?i)\b(?:name|key)[\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}}[\"']?[\w.:-]{{0,60}}?{_WORD}{_TAIL}"
+    r"(?:[\"'\s,-]{1,60}value[\"']?[ \t]{0,4}[=:][ \t]{0,4}"
+    r"(?:[\"'](?P<a>[^\"'<>\n]{3,300})[\"']|(?P<b>[^\s\"'<>{}]{3,300}))"
+    r"|\"[^<>\n]{0,40}>(?P<c>[^<>\n]{3,300})</)"
+)
+_LISTED = re.compile(
+    rf"(?i)<key>[\w.:-]{{0,60}}?{_WORD}{_TAIL}</key>\s{{0,40}}<string>(?P<a>[^<>\n]{{3,300}})<"
+)
+_HELD = re.compile(
+    rf"(?i)\"\w{{0,60}}?{_WORD}{_TAIL}\"\s{{0,20}}:\s{{0,20}}\{{\s{{0,40}}\"value\"\s{{0,20}}:"
+    r"\s{0,20}\"(?P<a>[^\"\n]{3,300})\""
+)
+
+# Kinds of files, by name (whole path, lower case). The bare form, without quotes, is only read in
+# these: files whose whole content is somebody's settings,
+_SETTINGS = re.compile(
+    r".*\.(?:env|ini|cfg|conf|cnf|config|properties|ya?ml|toml|tfvars|tfstate|sh|bash|zsh|fish"
+    r"|service|plist|xml|jsonc?|json5|credentials|prefs|rc|local)"
+    r"|(?:.*/)?(?:\.?env(?:\..*)?|dockerfile.*|config|credentials|hub|\.[a-z0-9_-]+)",
+    re.DOTALL,
+)
+# files that hold one person's or one machine's own credentials,
+_PERSONAL = re.compile(
+    r"(?:.*/)?(?:\.(?:bash(?:rc|_profile|_login|_history|_aliases)|zsh(?:rc|env|_history)|profile"
+    r"|s3cfg|boto|tugboat|credentials|my\.cnf|mylogin\.cnf|hub|irssi.*|ncftp.*|lftprc|tfvars"
+    r"|smbcredentials|passwd.*|pg_service\.conf|hgrc|wgetrc|fog|renviron|p4config"
+    r"|purple/accounts\.xml)|pg_service\.conf|auth\.toml|p4enviro|winscp\.ini|confcons\.xml"
+    r"|credentials|hub|rclone\.conf|heroku\.json|terraform\.tfvars"
+    r"|.*\.auto\.tfvars|ventrilo_srv\.ini|config)",
+    re.DOTALL,
+)
+# and those of one installation.
+_INSTALLATION = re.compile(
+    r"(?:.*/)?(?:\.env.*|[a-z0-9_-]{1,30}\.env|secrets?\.(?:ya?ml|json|toml|properties|ini)"
+    r"|(?:config|configuration|config\.inc|localsettings|settings|settings\.local|database)\.php"
+    r"|(?:parameters|database)\.ya?ml|local_settings\.py"
+    r"|(?:gradle|keystore|signing)\.properties|.*\.secret\.exs|tomcat-users\.xml)",
+    re.DOTALL,
+)
+# Directives of servers and Gradle need no sign between name and value; in files of markup and
+# data a name can be a value.
+_DIRECTIVES = re.compile(r".*\.(?:conf|cnf|cfg|gradle)|(?:.*/)?\.\w+rc", re.DOTALL)
+_LAID_OUT = re.compile(r".*\.(?:xml|config|plist|json|ya?ml|props|targets|resx)", re.DOTALL)
+_SAMPLE = re.compile(
+    r"example|sample|template|\.dist$|(?<!sites/)default|test|schema|\bci\b", re.IGNORECASE
+)
+
+
+def _judge(path: str, word: str) -> Callable[[str], bool]:
+    """How strict to be: by the file, and by whether people or machines make up such a value."""
+    if not _SAMPLE.search(path):
+        if _PERSONAL.fullmatch(path):
+            return is_entered
+        if _INSTALLATION.fullmatch(path):
+            return is_set
+    return looks_chosen if word.lower().startswith(("pass", "pwd", "psw")) else looks_generated
+
+
+def assigned(path: str, searched: Searched) -> Iterator[Hit]:
+    """Literal values given to names that say password, secret, token or key."""
+    path = path.lower()
+    patterns = [_QUOTED, _DEFINE, _ELEMENT]
+    if any(kind.fullmatch(path) for kind in (_SETTINGS, _PERSONAL, _INSTALLATION)):
+        patterns.append(_BARE)
+    if _DIRECTIVES.fullmatch(path):
+        patterns.append(_SPACED)
+    laid_out = (_NAMED, _LISTED, _HELD) if _LAID_OUT.fullmatch(path) else ()
+    for match in chain(
+        searched.matches(_WORDS, *patterns),
+        searched.matches(_WORDS, *laid_out, following=2),
+    ):
+        word, tail = match["word"], match["tail"]
+        before = searched.text[max(0, match.start("word") - 24) : match.start("word")]
+        if _ABOUT.search(tail) or _ABOUT_BEFORE.search(before):
+            continue
+        value, start, end = value_of(match)
+        if _judge(path, word)(value):
+            yield Hit("generic-assignment", "Password, token or key in the text", start, end)

@@ -1,0 +1,119 @@
+"""Secrets in a text: tokens by their shape, private keys, and passwords by where they stand.
+
+No message holds a secret; each finding lists the exact texts to ``redact`` wherever it is shown.
+Among tests and examples only what a service issued is looked for: their passwords are made up.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from orchestrator.checks.check_protocol import Finding, Source, reply_of
+from orchestrator.checks.secrets.assignments import assigned
+from orchestrator.checks.secrets.credential_files import secrets_by_file
+from orchestrator.checks.secrets.keyword_search import Searched
+from orchestrator.checks.secrets.private_keys import private_keys
+from orchestrator.checks.secrets.secret_values import Hit, entropy, is_made_up
+from orchestrator.checks.secrets.token_formats import PUBLIC, SHAPES
+from orchestrator.checks.secrets.urls_and_calls import connected, presented
+
+# Digests and generated code: long random texts that are nobody's secret.
+_DIGESTS = re.compile(
+    r"(?:.*/)?(?:[^/]*\.lock|package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.yaml|go\.sum|[^/]*\.sum"
+    r"|[^/]*\.min\.(?:js|css)|[^/]*\.map|[^/]*\.svg|[^/]*\.sha\d+|cassettes/.*)",
+    re.IGNORECASE | re.DOTALL,
+)
+# Keys of certificates that no other machine accepts.
+_OF_NOBODY = re.compile(r"localhost|snake[-_]?oil|self[-_]?signed|dummy", re.IGNORECASE)
+_MOST_REDACTED = 200
+MOST_OF_A_KIND = 100  # in one file; a dump of users is one problem, not ten thousand
+
+
+def _shaped(text: str) -> Iterator[Hit]:
+    """Tokens that have the shape in which a service issues them."""
+    for shape in SHAPES.rows:
+        if not any(hint in text for hint in shape.hints):
+            continue
+        for match in shape.pattern.finditer(text):
+            group = "s" if match.groupdict().get("s") else 0
+            token = match[group]
+            # Some services pad: the padding says nothing of what follows it.
+            own = token.lstrip("A")
+            if token in PUBLIC or is_made_up(own) or entropy(own) < 3.0:
+                continue
+            yield Hit(shape.code, shape.what, *match.span(group))
+
+
+def _hits(source: Source, text: str) -> Iterator[Hit]:
+    """Everything found, the surest first; the same text may be found more than once."""
+    shown = source.is_sample or source.is_document or bool(_OF_NOBODY.search(source.name))
+    yield from private_keys(text, example=shown)
+    by_place = not (source.is_sample or _DIGESTS.fullmatch(source.path))
+    if by_place and not source.is_document:
+        yield from secrets_by_file(source.path, text)
+    for hit in _shaped(text):
+        if by_place and not source.is_document:
+            yield hit
+        elif hit.code != "json-web-token":
+            yield hit._replace(confidence=0.7)
+    if by_place and not source.is_document:
+        searched = Searched(text)
+        yield from connected(searched)
+        yield from presented(searched)
+        yield from assigned(source.path, searched)
+
+
+def _apart(hits: Iterable[Hit]) -> Iterator[Hit]:
+    """The hits without those that overlap an earlier one."""
+    taken: list[tuple[int, int]] = []
+    for hit in hits:
+        place = bisect.bisect_left(taken, (hit.start, hit.end))
+        near = taken[max(0, place - 1) : place + 1]
+        if any(start < hit.end and hit.start < end for start, end in near):
+            continue
+        taken.insert(place, (hit.start, hit.end))
+        yield hit
+
+
+def secrets(source: Source) -> Iterator[Finding]:
+    """One finding a secret; what overlaps is the same secret, named by the first that found it."""
+    text = source.text.replace("\r\n", "\n")
+    line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
+    hits = list(_apart(_hits(source, text)))
+    total, number = Counter(hit.code for hit in hits), Counter[str]()
+    for hit in hits:
+        number[hit.code] += 1
+        left = total[hit.code] - MOST_OF_A_KIND if number[hit.code] == MOST_OF_A_KIND else 0
+        if number[hit.code] > MOST_OF_A_KIND:
+            continue
+        parts = tuple(
+            filter(None, (part.strip() for part in text[hit.start : hit.end].split("\n")))
+        )
+        yield Finding(
+            hit.code,
+            bisect.bisect_right(line_starts, hit.start),
+            hit.what,
+            end_line=bisect.bisect_right(line_starts, max(hit.start, hit.end - 1)),
+            key=hit.key,
+            detail=f"{left} more of this kind in this file are not listed" if left else "",
+            redact=parts[:_MOST_REDACTED],
+            confidence=hit.confidence,
+        )
+
+
+def secrets_by_line(source: Source) -> Iterator[tuple[int, str]]:
+    """Lines and what of them is secret, for those who quote a file for another reason."""
+    text = source.text.replace("\r\n", "\n")
+    for hit in _apart(_hits(source, text)):
+        first = text.count("\n", 0, hit.start) + 1
+        for number, part in enumerate(text[hit.start : hit.end].split("\n"), first):
+            yield number, part.strip()
+
+
+def run(job: dict[str, Any]) -> dict[str, Any]:
+    """Check the files of a job (see ``text``)."""
+    return reply_of(job, secrets)

@@ -1,0 +1,122 @@
+"""Follows values from where they enter a program to where they do harm.
+
+What is a source, a sink and a sanitizer is data: the YAML files under ``config/taint``, one per
+library (``rules.py`` says what they may hold). The program is run over what its values may be, not
+over values: flow-sensitive within a function, with each call into the tree run with what its caller
+gives it. Nothing of the program under review is executed or imported.
+"""
+
+import gc
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+from orchestrator.checks.taint.abstract_values import Step
+from orchestrator.checks.taint.call_frames import Found
+from orchestrator.checks.taint.library_models import load
+from orchestrator.checks.taint.source_modules import Project
+from orchestrator.checks.taint.tracer import Tracer
+
+_RECURSION: Final = 6000  # nested expressions of real code stay far below; deeper is a named gap
+_MAX_SHOWN: Final = 16
+_MANY: Final = 50  # files after which a worker's memory is worth the time of a collection
+
+
+def run(job: dict[str, Any]) -> dict[str, Any]:
+    """Trace from sources to sinks.
+
+    Args:
+        job: ``root``: the folder; ``paths``: files to report on; ``tree``: all Python files below
+            the root that may be read; ``knowledge``: paths of data files.
+
+    Returns:
+        ``findings`` (``code``, ``path``, ``line``, ``end_line``, ``message``, ``key``, ``scope``,
+        ``detail``, ``confidence``), ``examined`` paths, ``gaps``: path → why, and in ``facts`` the
+        sinks that nothing but constants reaches: path, line and class.
+
+    Raises:
+        ConfigError: a data file is missing or wrong.
+    """
+    paths = sorted(path for path in set(job["paths"]) if path.endswith((".py", ".pyi")))
+    limit, collecting = sys.getrecursionlimit(), gc.isenabled()
+    sys.setrecursionlimit(max(limit, _RECURSION))
+    gc.disable()  # millions of syntax nodes that all live to the end: collecting doubles the time
+    try:
+        return _trace(job, paths)
+    finally:
+        sys.setrecursionlimit(limit)
+        if collecting:
+            gc.enable()
+        if len(paths) > _MANY:
+            gc.collect()
+
+
+def _trace(job: dict[str, Any], paths: list[str]) -> dict[str, Any]:
+    tree = {path for path in (*job.get("tree", ()), *paths) if path.endswith(".py")}
+    project = Project(Path(job["root"]), tree)
+    tracer = Tracer(project, load(job["knowledge"]))
+    tracer.trace(paths)
+    wanted = frozenset(paths)
+    gaps = {**project.gaps, **tracer.gaps}
+    gaps = {path: why for path, why in sorted(gaps.items()) if path in wanted}
+    return {
+        "findings": _findings(tracer.run.found.values(), wanted),
+        "examined": [path for path in paths if path not in gaps],
+        "gaps": gaps,
+        "facts": {
+            "constant": [
+                list(place)
+                for place in sorted(tracer.run.constant - tracer.run.moving)
+                if place[0] in wanted and place[0] not in gaps
+            ]
+        },
+    }
+
+
+def _findings(found: Iterable[Found], wanted: frozenset[str]) -> list[dict[str, Any]]:
+    placed: dict[tuple[str, str, int], dict[str, Any]] = {}
+    for one in sorted(found, key=lambda item: (item.path, item.line, item.code)):
+        steps = one.taint.trace.chain() if one.taint and one.taint.trace else []
+        place = _place(one, steps, wanted)
+        if place is not None:
+            reply = _reply(one, steps, place)
+            placed.setdefault((reply["code"], reply["path"], reply["line"]), reply)
+    return sorted(placed.values(), key=lambda item: (item["path"], item["line"], item["code"]))
+
+
+def _place(one: Found, steps: list[Step], wanted: frozenset[str]) -> Step | None:
+    """The sink, or when it stands elsewhere, the last step in a file that is reported on."""
+    if one.path in wanted:
+        return Step(one.path, one.line, "")
+    for step in reversed(steps):
+        if step.path in wanted:
+            return step
+    return None
+
+
+def _reply(one: Found, steps: list[Step], place: Step) -> dict[str, Any]:
+    moved = (place.path, place.line) != (one.path, one.line)
+    return {
+        "code": one.code,
+        "path": place.path,
+        "line": place.line,
+        "end_line": place.line if moved else one.end_line,
+        "message": one.message,
+        "key": None,
+        "scope": None if moved else one.scope or None,
+        "detail": "\n".join(_lines(steps)),
+        "confidence": max(one.confidence, 0.05),
+    }
+
+
+def _lines(steps: list[Step]) -> Iterable[str]:
+    if len(steps) > _MAX_SHOWN:
+        half = _MAX_SHOWN // 2
+        left_out = len(steps) - 2 * half
+        yield from _lines(steps[:half])
+        yield f"... {left_out} steps more"
+        yield from _lines(steps[-half:])
+        return
+    for step in steps:
+        yield f"{step.path}:{step.line}  {step.what}"

@@ -1,0 +1,265 @@
+"""The state of the abstract machine: variables, heap objects, and what is known of origins."""
+
+from collections.abc import Hashable, Iterable
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from orchestrator.checks.taint.abstract_values import (
+    SLICE,
+    UNKNOWN,
+    Facts,
+    Taint,
+    Value,
+    ancestors,
+    join,
+    merge_taints,
+    same,
+)
+
+Kind = Literal["dict", "list", "instance", "cells"]
+_MAX_REACHED = 200
+
+
+class Obj(Struct, frozen=True, eq=False):
+    """One heap object; changing it means putting another in its place.
+
+    Attributes:
+        kind: ``list`` also stands for tuples and sets; ``cells`` is an object from outside.
+        items: by constant key, position, attribute name, or tuple of constants.
+        rest: what may stand under any other key, None when there is nothing else.
+        cls: the class of an instance.
+    """
+
+    kind: Kind
+    items: dict[Hashable, Value] = field(default_factory=dict)
+    rest: Value | None = None
+    cls: Any = None
+
+    def get(self, key: Hashable) -> Value | None:
+        """What stands under a known key; None when nothing does."""
+        found = self.items.get(key)
+        if found is None:
+            return self.rest
+        return found if self.rest is None else join(found, self.rest)
+
+    def any(self) -> Value | None:
+        """What may stand under an unknown key; None when it is empty."""
+        values = list(self.items.values())
+        if self.rest is not None:
+            values.append(self.rest)
+        if not values:
+            return None
+        joined = values[0]
+        for value in values[1:]:
+            joined = join(joined, value)
+        return joined
+
+    def put(self, key: Hashable, value: Value) -> "Obj":
+        """The object with a value under a known key."""
+        return Obj(self.kind, {**self.items, key: value}, self.rest, self.cls)
+
+    def add(self, value: Value) -> "Obj":
+        """The object with a value under an unknown key."""
+        rest = value if self.rest is None else join(self.rest, value)
+        return Obj(self.kind, self.items, rest, self.cls)
+
+    def blurred(self) -> "Obj":
+        """The object with all positions forgotten."""
+        return Obj(self.kind, {}, self.any(), self.cls)
+
+
+def join_objects(left: Obj, right: Obj) -> Obj:
+    """An object that may be either."""
+    if left is right:
+        return left
+    if left.kind == "list" and (
+        len(left.items) != len(right.items) or left.rest is not None or right.rest is not None
+    ):
+        left, right = left.blurred(), right.blurred()
+    items: dict[Hashable, Value] = {}
+    for key in {**left.items, **right.items}:
+        one, two = left.items.get(key), right.items.get(key)
+        items[key] = join(one, two) if one and two else one or two or UNKNOWN
+    if left.rest is None or right.rest is None:
+        rest = left.rest or right.rest
+    else:
+        rest = join(left.rest, right.rest)
+    return Obj(left.kind, items, rest, left.cls or right.cls)
+
+
+def _same_object(left: Obj, right: Obj) -> bool:
+    if left is right:
+        return True
+    if left.items.keys() != right.items.keys() or (left.rest is None) != (right.rest is None):
+        return False
+    if left.rest is not None and right.rest is not None and not same(left.rest, right.rest):
+        return False
+    return all(same(value, right.items[key]) for key, value in left.items.items())
+
+
+class Heap:
+    """Numbers heap objects and holds those that module bodies made, for every state to read."""
+
+    def __init__(self) -> None:
+        self.shared: dict[int, Obj] = {}
+        self._next = 0
+
+    def fresh(self) -> int:
+        """A number that no object has."""
+        self._next += 1
+        return self._next
+
+
+class State:
+    """What holds at one point of one activation.
+
+    Attributes:
+        vars: local names.
+        objects: heap objects by number.
+        facts: what is known of origins at this point.
+        live: False when this point cannot be reached.
+    """
+
+    __slots__ = ("facts", "heap", "live", "objects", "vars")
+
+    def __init__(self, heap: Heap) -> None:
+        self.heap = heap
+        self.vars: dict[str, Value] = {}
+        self.objects: dict[int, Obj] = {}
+        self.facts: Facts = {}
+        self.live = True
+
+    def copy(self) -> "State":
+        """An independent copy; values and objects are shared, for they never change."""
+        other = State(self.heap)
+        other.vars, other.objects = dict(self.vars), dict(self.objects)
+        other.facts, other.live = dict(self.facts), self.live
+        return other
+
+    def become(self, other: "State") -> None:
+        """Take over everything from another state."""
+        self.vars, self.objects = other.vars, other.objects
+        self.facts, self.live = other.facts, other.live
+
+    def object(self, loc: int) -> Obj:
+        """The object of that number."""
+        found = self.objects.get(loc)
+        return found if found is not None else self.heap.shared.get(loc, _EMPTY)
+
+    def of(self, value: Value) -> list[Obj]:
+        """The objects a value may be."""
+        return [self.object(loc) for loc in value.locs]
+
+    def new(self, obj: Obj) -> Value:
+        """A value that is a new object."""
+        loc = self.heap.fresh()
+        self.objects[loc] = obj
+        return Value(locs=(loc,))
+
+    def learn(self, facts: Facts) -> None:
+        """Add to what is known of origins."""
+        for origin, known in facts.items():
+            self.facts[origin] = self.facts.get(origin, frozenset()) | known
+            if SLICE in origin:
+                lacks = frozenset(fact for fact in known if fact.startswith("lacks "))
+                whole = origin[: origin.rindex(SLICE)]
+                self.facts[whole] = self.facts.get(whole, frozenset()) | lacks
+
+    def facts_of(self, taint: Taint) -> frozenset[str]:
+        """All that is known of a taint here."""
+        known = taint.facts
+        if self.facts:
+            for origin in ancestors(taint.origin):
+                known |= self.facts.get(origin, frozenset())
+        return known
+
+
+_EMPTY = Obj("cells", rest=UNKNOWN)
+
+
+def join_states(states: Iterable[State], heap: Heap) -> State:
+    """The state after several ways meet; dead ways do not count."""
+    alive = [state for state in states if state.live]
+    if not alive:
+        dead = State(heap)
+        dead.live = False
+        return dead
+    joined = alive[0]
+    for state in alive[1:]:
+        joined = _join_two(joined, state)
+    return joined
+
+
+def _settled(value: Value, state: State) -> Value:
+    """The value with what this way knows of it, before another way that does not joins it."""
+    if not value.taints or not state.facts:
+        return value
+    return value.with_taints(tuple(taint.knowing(state.facts_of(taint)) for taint in value.taints))
+
+
+def _join_two(left: State, right: State) -> State:
+    if left is right:
+        return left
+    out = State(left.heap)
+    out.vars = dict(left.vars)
+    for name, value in right.vars.items():
+        known = out.vars.get(name)
+        if known is None or known is value:
+            out.vars[name] = value
+        else:
+            out.vars[name] = join(_settled(known, left), _settled(value, right))
+    out.objects = dict(left.objects)
+    for loc, obj in right.objects.items():
+        mine = out.objects.get(loc) or left.heap.shared.get(loc)
+        out.objects[loc] = obj if mine is None or mine is obj else join_objects(mine, obj)
+    if left.facts and right.facts:
+        for origin, known_facts in left.facts.items():
+            both = known_facts & right.facts.get(origin, frozenset())
+            if both:
+                out.facts[origin] = both
+    return out
+
+
+def same_state(left: State, right: State) -> bool:
+    """Whether two states say the same: then a loop has come to rest."""
+    if left.live != right.live or left.facts != right.facts:
+        return False
+    if left.vars.keys() != right.vars.keys():
+        return False
+    if not all(same(value, right.vars[name]) for name, value in left.vars.items()):
+        return False
+    return all(
+        _same_object(obj, right.objects[loc])
+        for loc, obj in left.objects.items()
+        if loc in right.objects
+    )
+
+
+def deep_taints(value: Value, state: State) -> tuple[Taint, ...]:
+    """The taints of a value and of everything it holds."""
+    if not value.locs:
+        return value.taints
+    groups = [value.taints]
+    for obj in reachable(value, state).values():
+        if obj.rest is not None and obj.rest.taints:
+            groups.append(obj.rest.taints)
+        groups.extend(item.taints for item in obj.items.values() if item.taints)
+    return merge_taints(*groups)
+
+
+def reachable(value: Value, state: State) -> dict[int, Obj]:
+    """The objects that a value may be or may hold, as far as anyone looks."""
+    found: dict[int, Obj] = {}
+    fresh = list(value.locs)
+    while fresh and len(found) < _MAX_REACHED:
+        loc = fresh.pop()
+        if loc in found:
+            continue
+        obj = found[loc] = state.object(loc)
+        if obj.rest is not None:
+            fresh.extend(obj.rest.locs)
+        for item in obj.items.values():
+            if item.locs:
+                fresh.extend(item.locs)
+    return found

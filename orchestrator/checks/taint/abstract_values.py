@@ -1,0 +1,277 @@
+"""What an expression may be: a constant, a name from outside, an object of ours, tainted or not."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from msgspec import Struct
+
+MAX_ORIGINS: Final = 6
+MAX_LOCS: Final = 4
+MAX_CHOICES: Final = 8
+PART: Final = "›"  # a part of what stands before it: what holds for the whole holds for it
+SLICE: Final = (
+    "›~"  # a slice: what it lacks, the whole lacks as well, for all that a check can mean
+)
+DECODED: Final = "»"  # made anew from what stands before it: nothing known of that still holds
+
+
+class _NotConst:
+    """The type of ``NOT_CONST``."""
+
+    def __repr__(self) -> str:
+        return "NOT_CONST"
+
+
+NOT_CONST: Final = _NotConst()
+
+
+class Step(Struct, frozen=True):
+    """One step on the way from a source to a sink.
+
+    Attributes:
+        path, line: where, 1-based.
+        what: a few words, ``"bar" is set``.
+        before: the step that leads here, None at the source.
+    """
+
+    path: str
+    line: int
+    what: str
+    before: "Step | None" = None
+
+    def chain(self) -> list["Step"]:
+        """All steps, the source first."""
+        steps: list[Step] = []
+        step: Step | None = self
+        while step is not None:
+            steps.append(step)
+            step = step.before
+        return steps[::-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """Where a value came from, and what is known to hold for it.
+
+    Attributes:
+        origin: identity of the source; parts and decoded forms append to it.
+        kind: ``request``, ``socket``, ``environment``, ``argv``, ``file``.
+        facts: what holds for this very value, ``safe xss``, ``lacks '``.
+        sure: 0 to 1, how certain the flow is up to here.
+        trace: the way to here; no part of the identity.
+    """
+
+    origin: str
+    kind: str
+    facts: frozenset[str] = frozenset()
+    sure: float = 1.0
+    trace: Step | None = field(default=None, compare=False)
+
+    def step(self, path: str, line: int, what: str) -> "Taint":
+        """The same taint one step further on; a second step on one line adds nothing."""
+        last = self.trace
+        if last is not None and last.line == line and last.path == path:
+            return self
+        return Taint(self.origin, self.kind, self.facts, self.sure, Step(path, line, what, last))
+
+    def knowing(self, facts: Iterable[str]) -> "Taint":
+        """The same taint of which more is known."""
+        return Taint(self.origin, self.kind, self.facts.union(facts), self.sure, self.trace)
+
+    def derived(self, mark: str, site: str, sure: float = 1.0) -> "Taint":
+        """The taint of a part or a decoded form; bounded, so that loops come to rest."""
+        facts = frozenset[str]() if mark == DECODED else self.facts
+        origin = self.origin
+        if site not in origin and len(origin) < 400:
+            origin = f"{origin}{mark}{site}"
+        return Taint(origin, self.kind, facts, self.sure * sure, self.trace)
+
+
+Facts = dict[str, frozenset[str]]
+
+
+class Implies(Struct, frozen=True):
+    """What is known of which origin when a value is true, and when it is false."""
+
+    true: Facts
+    false: Facts
+
+
+class Value(Struct, eq=False):
+    """What is known of one value. Treated as immutable.
+
+    Attributes:
+        const: the value itself when it is known, else ``NOT_CONST``.
+        ref: dotted name of something outside the tree, ``flask.request.args``; a call appends
+            ``()``; ``?.name`` is an attribute of something unknown.
+        taints: where it came from, at most one per origin.
+        locs: heap objects it may be.
+        target: a function, class or module of the tree, or a bound method.
+        prefix: the text it is known to begin with.
+        marks: further properties, such as ``normalized``.
+        implies: what its truth says about other values.
+        choices: when it is not known, the few constants that it may be; empty for any.
+    """
+
+    const: Any = NOT_CONST
+    ref: str = ""
+    taints: tuple[Taint, ...] = ()
+    locs: tuple[int, ...] = ()
+    target: Any = None
+    prefix: str = ""
+    marks: frozenset[str] = frozenset()
+    implies: Implies | None = None
+    choices: tuple[Any, ...] = ()
+
+    @property
+    def known(self) -> bool:
+        """Whether the value itself is known."""
+        return self.const is not NOT_CONST
+
+    @property
+    def options(self) -> tuple[Any, ...]:
+        """The constants that it may be; empty when it may be anything."""
+        return (self.const,) if self.const is not NOT_CONST else self.choices
+
+    def saying(self, implies: Implies | None) -> "Value":
+        """The same value, with what its truth says."""
+        return Value(
+            self.const,
+            self.ref,
+            self.taints,
+            self.locs,
+            self.target,
+            self.prefix,
+            self.marks,
+            implies,
+            self.choices,
+        )
+
+    def with_taints(self, taints: tuple[Taint, ...]) -> "Value":
+        """The same value, tainted so."""
+        return Value(
+            self.const if not taints else NOT_CONST,
+            self.ref,
+            taints,
+            self.locs,
+            self.target,
+            self.prefix,
+            self.marks,
+            self.implies,
+            self.choices if not taints else (),
+        )
+
+
+UNKNOWN: Final = Value()
+NORETURN: Final = Value(marks=frozenset({"noreturn"}))
+
+
+def merge_taints(*groups: tuple[Taint, ...]) -> tuple[Taint, ...]:
+    """The taints of a value that is made of, or may be any of, several values."""
+    filled = [group for group in groups if group]
+    if len(filled) <= 1:
+        return filled[0] if filled else ()
+    found: dict[str, Taint] = {}
+    for group in filled:
+        for taint in group:
+            known = found.get(taint.origin)
+            if known is None:
+                found[taint.origin] = taint
+            elif known is not taint:
+                better = taint if taint.sure > known.sure else known
+                found[taint.origin] = Taint(
+                    better.origin,
+                    better.kind,
+                    known.facts & taint.facts,
+                    better.sure,
+                    better.trace,
+                )
+    return tuple(found.values())[:MAX_ORIGINS]
+
+
+def same_const(left: Any, right: Any) -> bool:
+    """Equality of constants that keeps ``1`` and ``True`` apart."""
+    return type(left) is type(right) and bool(left == right)
+
+
+def _common_prefix(left: Value, right: Value) -> str:
+    one, two = prefix_of(left), prefix_of(right)
+    size = 0
+    for a, b in zip(one, two, strict=False):
+        if a != b:
+            break
+        size += 1
+    return one[:size]
+
+
+def prefix_of(value: Value) -> str:
+    """The text a value is known to begin with."""
+    return value.const if isinstance(value.const, str) else value.prefix
+
+
+def join(left: Value, right: Value) -> Value:
+    """A value that may be either."""
+    if left is right:
+        return left
+    same = left.known and right.known and same_const(left.const, right.const)
+    # A name that is None on one way is used only on the other.
+    if left.known and left.const is None and not right.known:
+        return right
+    if right.known and right.const is None and not left.known:
+        return left
+    return Value(
+        left.const if same else NOT_CONST,
+        left.ref if left.ref == right.ref or not right.ref else ("" if left.ref else right.ref),
+        merge_taints(left.taints, right.taints),
+        left.locs if left.locs == right.locs else tuple({*left.locs, *right.locs})[:MAX_LOCS],
+        left.target if left.target is right.target or right.target is None else right.target,
+        "" if same else _common_prefix(left, right),
+        left.marks & right.marks,
+        None,
+        () if same else _either_constant(left, right),
+    )
+
+
+def _either_constant(left: Value, right: Value) -> tuple[Any, ...]:
+    if not left.options or not right.options:
+        return ()
+    fresh = [
+        one for one in right.options if not any(same_const(one, other) for other in left.options)
+    ]
+    return (*left.options, *fresh) if len(fresh) + len(left.options) <= MAX_CHOICES else ()
+
+
+def join_all(values: Iterable[Value]) -> Value:
+    """A value that may be any of these; unknown when there is none."""
+    joined: Value | None = None
+    for value in values:
+        joined = value if joined is None else join(joined, value)
+    return UNKNOWN if joined is None else joined
+
+
+def same(left: Value, right: Value) -> bool:
+    """Whether two values say the same, traces apart."""
+    if left is right:
+        return True
+    return (
+        left.ref == right.ref
+        and left.locs == right.locs
+        and left.target is right.target
+        and left.prefix == right.prefix
+        and left.marks == right.marks
+        and len(left.choices) == len(right.choices)
+        and set(left.taints) == set(right.taints)
+        and (same_const(left.const, right.const) if left.known else not right.known)
+    )
+
+
+def ancestors(origin: str) -> Iterable[str]:
+    """An origin and every whole that it is a part of."""
+    yield origin
+    while True:
+        cut = origin.rfind(PART)
+        if cut < 0 or origin.rfind(DECODED) > cut:
+            return
+        origin = origin[:cut]
+        yield origin

@@ -1,0 +1,209 @@
+"""One run over a tree, and one activation of a function within it."""
+
+import ast
+import builtins
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from msgspec import Struct, field
+
+from orchestrator.checks.taint.abstract_state import Heap, Obj, State
+from orchestrator.checks.taint.abstract_values import UNKNOWN, Taint, Value
+from orchestrator.checks.taint.library_models import Knowledge
+from orchestrator.checks.taint.source_modules import Function, Module, Project
+
+Place = tuple[str, int, str]
+"""A sink: path, line, class."""
+
+MAX_DEPTH: Final = 7
+MAX_STEPS: Final = 30_000  # statements run on behalf of one root
+MAX_CALLS: Final = 160  # activations on behalf of one root
+MAX_IDLE: Final = 3  # nested activations that are given nothing from a source
+MAX_IDLE_CALLS: Final = 60  # such activations on behalf of one root
+
+
+class BudgetSpent(Exception):
+    """A root asked for more work than it may have."""
+
+
+class Call(Struct):
+    """One call with its parts evaluated.
+
+    Attributes:
+        node: where it stands.
+        function: what is called.
+        receiver: what the method was looked up on, None for a plain function.
+        args, keywords: in the order of the call.
+        rest: what ``*args`` and ``**kwargs`` of the call may hold, else None.
+    """
+
+    node: ast.expr
+    function: Value
+    receiver: Value | None
+    args: list[Value]
+    keywords: dict[str, Value]
+    rest: Value | None = None
+
+    @property
+    def ref(self) -> str:
+        """The dotted name of what is called."""
+        return self.function.ref
+
+    def values(self) -> list[Value]:
+        """All arguments."""
+        extra = [] if self.rest is None else [self.rest]
+        return [*self.args, *self.keywords.values(), *extra]
+
+    def pick(self, selector: str) -> Value | None:
+        """The argument that a selector such as ``0|url`` or ``self`` names; None when absent."""
+        for part in selector.split("|"):
+            if part == "self":
+                return self.receiver
+            if part.isdigit():
+                if int(part) < len(self.args):
+                    return self.args[int(part)]
+            elif part in self.keywords:
+                return self.keywords[part]
+        return None
+
+
+class Return(Struct):
+    """One way out of a function, with the state at that point."""
+
+    node: ast.AST
+    value: Value
+    state: State
+
+
+class Found(Struct):
+    """A defect before it is turned into the reply's form."""
+
+    code: str
+    path: str
+    line: int
+    end_line: int
+    scope: str
+    message: str
+    confidence: float
+    taint: Taint | None = None
+
+
+class Run(Struct, eq=False):
+    """What all activations of one job share.
+
+    Attributes:
+        constant, moving: sinks that constants were seen to reach in a function run from outside,
+            and those that something else reached.
+
+    The callables are the machine's parts; they are set once, where the parts are put together,
+    so that no part imports another one in a circle.
+    """
+
+    project: Project
+    knowledge: Knowledge
+    evaluate: "Callable[[Frame, ast.expr], Value]"
+    execute: "Callable[[Frame, list[ast.stmt]], None]"
+    invoke: "Callable[[Frame, Call], Value]"
+    assign: "Callable[[Frame, ast.expr, Value], None]"
+    globals_of: "Callable[[Module], dict[str, Value]]"
+    heap: Heap = field(default_factory=Heap)
+    found: dict[tuple[str, str, int], Found] = field(default_factory=dict)
+    constant: set[Place] = field(default_factory=set)
+    moving: set[Place] = field(default_factory=set)
+    memo: dict[Any, tuple[Value, dict[int, Obj]]] = field(default_factory=dict)
+    functions: dict[ast.AST, Function] = field(default_factory=dict)
+    sites: dict[tuple[int, int, str], int] = field(default_factory=dict)
+    steps: int = 0
+    calls: int = 0
+    idle_calls: int = 0
+    frames: int = 0
+
+    def spend(self) -> None:
+        """Count one statement.
+
+        Raises:
+            BudgetSpent: the root has had its share.
+        """
+        self.steps += 1
+        if self.steps > MAX_STEPS:
+            raise BudgetSpent
+
+    def report(self, found: Found) -> None:
+        """Keep a defect; of two at one place the surer one stays."""
+        key = (found.code, found.path, found.line)
+        known = self.found.get(key)
+        if known is None or found.confidence > known.confidence:
+            self.found[key] = found
+
+
+class Frame:
+    """One activation: its state, and the ways out of it that were met so far."""
+
+    __slots__ = (
+        "closure", "depth", "function", "handler", "id", "idle", "jumps", "module", "quiet",
+        "returns", "run", "stack", "state", "statement", "yields",
+    )  # fmt: skip
+
+    def __init__(self, run: Run, module: Module, function: Function | None = None) -> None:
+        self.run, self.module, self.function = run, module, function
+        self.state = State(run.heap)
+        self.closure: Mapping[str, Value] = function.closure if function else {}
+        self.depth = self.idle = 0
+        self.stack: tuple[Function, ...] = ()
+        self.returns: list[Return] = []
+        self.yields: list[Value] = []
+        self.jumps: list[tuple[list[State], list[State]]] = []  # per loop: breaks, continues
+        self.quiet = False  # a body that is run for its names only
+        self.handler = False  # the activation of a request handler itself
+        self.statement: ast.stmt | None = None
+        run.frames += 1
+        self.id = run.frames
+
+    def ev(self, node: ast.expr) -> Value:
+        """The value of an expression here."""
+        return self.run.evaluate(self, node)
+
+    def new(self, node: ast.AST, obj: Obj, slot: str = "") -> Value:
+        """A value that is an object made at this place; the same place makes the same number."""
+        key = (self.id, id(node), slot)
+        loc = self.run.sites.get(key)
+        if loc is None:
+            loc = self.run.sites[key] = self.run.heap.fresh()
+        self.state.objects[loc] = obj
+        return Value(locs=(loc,))
+
+    def site(self, node: ast.AST) -> str:
+        """A name for a place in the tree."""
+        line, column = getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
+        return f"{self.module.path}:{line}:{column}"
+
+    def at(self, value: Value, node: ast.AST, what: str) -> Value:
+        """The value one step further on its way, when it comes from a source."""
+        if not value.taints:
+            return value
+        line = getattr(node, "lineno", 0)
+        path = self.module.path
+        return value.with_taints(tuple(taint.step(path, line, what) for taint in value.taints))
+
+    def lookup(self, name: str) -> Value:
+        """The value of a name: local, enclosing, global, built in."""
+        value = self.state.vars.get(name)
+        if value is None:
+            value = self.closure.get(name)
+        if value is None and self.module.globals is not None:
+            value = self.module.globals.get(name)
+        if value is not None:
+            return value
+        if name in _BUILTINS:
+            return Value(ref=f"builtins.{name}")
+        if self.module.wildcards:
+            return Value(ref=f"{self.module.wildcards[-1]}.{name}")
+        return UNKNOWN
+
+    @property
+    def scope(self) -> str:
+        """Dotted name of the function, empty at module level."""
+        return self.function.name if self.function else ""
+
+
+_BUILTINS: Final = frozenset(dir(builtins))

@@ -1,0 +1,156 @@
+"""Which functions are worth running on their own: those in which something from outside begins."""
+
+import ast
+import bisect
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from msgspec import Struct
+
+from orchestrator.checks.taint.library_models import Knowledge
+from orchestrator.checks.taint.source_modules import Module, imported_packages
+
+_WORD: Final = re.compile(r"[A-Za-z_]\w*")
+REMOTE: Final = frozenset({"request", "socket"})
+Definition = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+class Span(Struct, frozen=True):
+    """A function definition with the lines it covers, decorators included."""
+
+    node: Definition
+    first: int
+    last: int
+    parents: tuple[Definition, ...]
+
+
+def spans(module: Module) -> list[Span]:
+    """All function definitions of a module, outer ones first."""
+    return list(_spans(module.tree.body, ()))
+
+
+def _spans(body: Iterable[ast.stmt], parents: tuple[Definition, ...]) -> Iterator[Span]:
+    for statement in body:
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+            first = min([statement.lineno, *(one.lineno for one in statement.decorator_list)])
+            yield Span(statement, first, statement.end_lineno or statement.lineno, parents)
+            yield from _spans(statement.body, (*parents, statement))
+        else:
+            for inner in _inner_bodies(statement):
+                yield from _spans(inner, parents)
+
+
+def _inner_bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+    for name in ("body", "orelse", "finalbody"):
+        inner = getattr(statement, name, None)
+        if isinstance(inner, list):
+            yield inner
+    for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+        yield part.body
+
+
+class _Words:
+    """Words by the library that a module must import for them to count."""
+
+    def __init__(self) -> None:
+        self._free: set[str] = set()
+        self._of: dict[str, set[str]] = {}
+        self._patterns: dict[frozenset[str], re.Pattern[str] | None] = {}
+
+    def add(self, package: str, word: str) -> None:
+        self._of.setdefault(package, set()).add(word)
+
+    def add_name(self, name: str, tops: dict[str, set[str]]) -> None:
+        words = _WORD.findall(name)
+        top = name.partition(".")[0]
+        if top in {"?", "builtins"}:
+            self._free.add(words[-1] if top == "?" else words[1])
+        for package in {top, *tops.get(top, ())}:
+            self.add(package, words[-1])
+
+    def lines(self, text: str, packages: frozenset[str]) -> list[int]:
+        used = frozenset(packages & self._of.keys())
+        if used not in self._patterns:
+            words = self._free.union(*(self._of[package] for package in used))
+            joined = "|".join(sorted(words))
+            self._patterns[used] = re.compile(rf"\b(?:{joined})\b") if words else None
+        pattern = self._patterns[used]
+        return [] if pattern is None else lines_with(text, pattern)
+
+
+class Hints:
+    """The words of a module's text near which something from outside may begin.
+
+    A word counts only in modules that import the library it belongs to. What a user gives to his
+    own program counts only in modules that call one of the few sinks where it matters.
+    """
+
+    def __init__(self, knowledge: Knowledge) -> None:
+        self._remote = _Words()
+        self._local = _Words()
+        tops: dict[str, set[str]] = {}
+        for name, canonical in knowledge.types.items():
+            tops.setdefault(canonical.partition(".")[0], set()).add(name.partition(".")[0])
+        for source in knowledge.sources.rules():
+            words = self._remote if source.kind in REMOTE else self._local
+            for name in source.match:
+                words.add_name(name, tops)
+        for check in knowledge.checks.rules():
+            for name in check.match:
+                self._remote.add_name(name, tops)
+        for route in knowledge.routes.rules():
+            for name in route.match:
+                self._remote.add(route.imports, name.rpartition(".")[2])
+        for parameter in knowledge.parameters:
+            self._remote.add(parameter.imports, parameter.name)
+        local = {
+            _WORD.findall(name)[-1]
+            for sink in knowledge.sinks.rules()
+            if not REMOTE.issuperset(sink.kinds)
+            for name in sink.match
+        }
+        self._local_sinks = re.compile(rf"\b(?:{'|'.join(sorted(local)) or '(?!)'})\(")
+
+    def lines(self, text: str) -> list[int]:
+        """The lines of a module on which such words stand, in order."""
+        packages = imported_packages(text)
+        lines = self._remote.lines(text, packages)
+        if self._local_sinks.search(text):
+            lines = sorted({*lines, *self._local.lines(text, packages)})
+        return lines
+
+
+def lines_with(text: str, pattern: re.Pattern[str]) -> list[int]:
+    """The 1-based lines on which a pattern is found."""
+    starts = [0, *(match.end() for match in re.finditer("\n", text))]
+    return sorted({bisect.bisect_right(starts, match.start()) for match in pattern.finditer(text)})
+
+
+def holding(found: list[Span], lines: list[int]) -> list[Span]:
+    """The functions that hold one of the lines, the innermost for each, and what encloses them."""
+    chosen: dict[Definition, Span] = {}
+    by_node = {span.node: span for span in found}
+    for span in found:
+        start = bisect.bisect_left(lines, span.first)
+        if start < len(lines) and lines[start] <= span.last:
+            for parent in span.parents:
+                chosen.setdefault(parent, by_node[parent])
+            chosen.setdefault(span.node, span)
+    return sorted(chosen.values(), key=lambda span: span.first)
+
+
+def covers(found: list[Span], lines: list[int]) -> bool:
+    """Whether every one of the lines stands in some function."""
+    end = 0
+    bounds: list[tuple[int, int]] = []
+    for span in found:
+        if span.first > end:
+            bounds.append((span.first, span.last))
+            end = span.last
+    starts = [first for first, _ in bounds]
+    for line in lines:
+        place = bisect.bisect_right(starts, line) - 1
+        if place < 0 or line > bounds[place][1]:
+            return False
+    return True

@@ -1,0 +1,234 @@
+"""What an expression may be."""
+
+import ast
+from collections.abc import Callable
+from typing import Any, Final
+
+from orchestrator.checks.taint import (
+    attribute_access,
+    branch_conditions,
+    call_expressions,
+    constant_folding,
+    containers,
+    string_values,
+)
+from orchestrator.checks.taint.abstract_state import Obj, deep_taints, join_states
+from orchestrator.checks.taint.abstract_values import NOT_CONST, UNKNOWN, Value, join, merge_taints
+from orchestrator.checks.taint.call_frames import Frame
+from orchestrator.checks.taint.source_modules import Function
+
+
+def evaluate(frame: Frame, node: ast.expr) -> Value:
+    """The value of an expression in the frame's present state."""
+    handler = _HANDLERS.get(type(node))
+    return UNKNOWN if handler is None else handler(frame, node)
+
+
+def _constant(frame: Frame, node: ast.Constant) -> Value:
+    value = node.value
+    return UNKNOWN if isinstance(value, complex) or value is ... else Value(value)
+
+
+def _name(frame: Frame, node: ast.Name) -> Value:
+    return frame.lookup(node.id)
+
+
+def _attribute(frame: Frame, node: ast.Attribute) -> Value:
+    return attribute_access.get(frame, frame.ev(node.value), node.attr, node)
+
+
+def _subscript(frame: Frame, node: ast.Subscript) -> Value:
+    base = frame.ev(node.value)
+    if isinstance(node.slice, ast.Slice):
+        low, high, step = (
+            Value(None) if bound is None else frame.ev(bound)
+            for bound in (node.slice.lower, node.slice.upper, node.slice.step)
+        )
+        return containers.sliced(frame, base, (low, high, step), node)
+    return attribute_access.item(frame, base, frame.ev(node.slice), node)
+
+
+def _binary(frame: Frame, node: ast.BinOp) -> Value:
+    left, right = frame.ev(node.left), frame.ev(node.right)
+    return operate(frame, type(node.op), left, right, node)
+
+
+def operate(
+    frame: Frame, kind: type[ast.operator], left: Value, right: Value, node: ast.AST
+) -> Value:
+    """The value of ``left <op> right``."""
+    if kind is ast.Add:
+        if left.locs and right.locs:
+            return _joined_lists(frame, left, right, node)
+        return string_values.add(left, right, frame.state)
+    textual = isinstance(left.const, str) or (not left.known and left.prefix)
+    if kind is ast.Mod and (textual or left.taints or right.locs):
+        if left.known and right.known:
+            return Value(constant_folding.binary(ast.Mod, left.const, right.const))
+        return string_values.percent(left, right, frame.state)
+    if left.known and right.known:
+        return Value(constant_folding.binary(kind, left.const, right.const))
+    taints = merge_taints(left.taints, right.taints)
+    keeps = left.ref if kind is ast.Div else ""  # a path and a name make a path
+    return Value(taints=taints, ref=keeps) if taints or keeps else UNKNOWN
+
+
+def _joined_lists(frame: Frame, left: Value, right: Value, node: ast.AST) -> Value:
+    ones, twos = frame.state.of(left), frame.state.of(right)
+    if len(ones) == len(twos) == 1 and ones[0].rest is None and twos[0].rest is None:
+        values = [*ones[0].items.values(), *twos[0].items.values()]
+        return containers.make_list(frame, node, values)
+    item = join(containers.element(frame, left, node), containers.element(frame, right, node))
+    return containers.make_bag(frame, node, item)
+
+
+def _unary(frame: Frame, node: ast.UnaryOp) -> Value:
+    operand = frame.ev(node.operand)
+    const = constant_folding.unary(type(node.op), operand.const) if operand.known else NOT_CONST
+    if isinstance(node.op, ast.Not):
+        return Value(const, implies=branch_conditions.negated(operand))
+    return Value(const)
+
+
+def _conditional(frame: Frame, node: ast.IfExp) -> Value:
+    test = frame.ev(node.test)
+    truth = constant_folding.truth(test.const)
+    if truth is not None:
+        return frame.ev(node.body if truth else node.orelse)
+    before = frame.state
+    results: list[Value] = []
+    states = []
+    for branch, outcome in ((node.body, True), (node.orelse, False)):
+        frame.state = before.copy()
+        frame.state.learn(branch_conditions.when(test, truth=outcome))
+        value = frame.ev(branch)
+        taints = tuple(taint.knowing(frame.state.facts_of(taint)) for taint in value.taints)
+        results.append(value.with_taints(taints) if taints else value)
+        states.append(frame.state)
+    frame.state = join_states(states, frame.run.heap)
+    return join(results[0], results[1])
+
+
+def _sequence(frame: Frame, node: ast.List | ast.Tuple | ast.Set) -> Value:
+    values: list[Value] = []
+    exact = True
+    for element in node.elts:
+        if isinstance(element, ast.Starred):
+            inner = frame.ev(element.value)
+            objects = frame.state.of(inner)
+            if len(objects) == 1 and objects[0].rest is None and objects[0].kind == "list":
+                values.extend(objects[0].items.values())
+            else:
+                exact = False
+                values.append(containers.element(frame, inner, element))
+        else:
+            values.append(frame.ev(element))
+    result = containers.make_list(frame, node, values)
+    if not exact or isinstance(node, ast.Set):
+        obj = frame.state.of(result)[0]
+        if not (isinstance(node, ast.Set) and all(value.known for value in values)):
+            frame.new(node, obj.blurred())
+    if isinstance(node, ast.Tuple):
+        const = tuple(value.const for value in values)
+        if exact and NOT_CONST not in const:
+            return Value(const, locs=result.locs, marks=frozenset({"tuple"}))
+        return Value(locs=result.locs, marks=frozenset({"tuple"}))
+    return result
+
+
+def _dict(frame: Frame, node: ast.Dict) -> Value:
+    obj = Obj("dict")
+    for key_node, value_node in zip(node.keys, node.values, strict=True):
+        value = frame.ev(value_node)
+        if key_node is None:
+            for other in frame.state.of(value):
+                for key, inner in other.items.items():
+                    obj = obj.put(key, inner)
+                obj = obj if other.rest is None else obj.add(other.rest)
+            if value.taints:
+                obj = obj.add(Value(taints=value.taints))
+            continue
+        name = frame.ev(key_node)
+        if name.known:
+            obj = obj.put(name.const, value)
+        else:
+            obj = obj.add(Value(taints=merge_taints(name.taints, value.taints), locs=value.locs))
+    return frame.new(node, obj)
+
+
+def _comprehension(frame: Frame, node: Any) -> Value:
+    before = frame.state.copy()
+    for generator in node.generators:
+        source = frame.ev(generator.iter)
+        frame.run.assign(frame, generator.target, containers.element(frame, source, generator.iter))
+        for condition in generator.ifs:
+            frame.state.learn(branch_conditions.when(frame.ev(condition), truth=True))
+    if isinstance(node, ast.DictComp):
+        frame.ev(node.key)
+        result = frame.ev(node.value)
+    else:
+        result = frame.ev(node.elt)
+    taints = tuple(taint.knowing(frame.state.facts_of(taint)) for taint in result.taints)
+    result = result.with_taints(taints) if taints else result
+    objects = frame.state.objects
+    frame.state = before
+    frame.state.objects = objects
+    return frame.new(node, Obj("dict" if isinstance(node, ast.DictComp) else "list", {}, result))
+
+
+def _lambda(frame: Frame, node: ast.Lambda) -> Value:
+    closure = {**frame.closure, **frame.state.vars}
+    return Value(target=Function(node, frame.module, "lambda", closure))
+
+
+def _walrus(frame: Frame, node: ast.NamedExpr) -> Value:
+    value = frame.ev(node.value)
+    frame.run.assign(frame, node.target, value)
+    return value
+
+
+def _await(frame: Frame, node: ast.Await) -> Value:
+    return frame.ev(node.value)
+
+
+def _yield(frame: Frame, node: ast.Yield | ast.YieldFrom) -> Value:
+    if node.value is not None:
+        value = frame.ev(node.value)
+        if isinstance(node, ast.YieldFrom):
+            value = containers.element(frame, value, node)
+        frame.yields.append(value)
+    return UNKNOWN
+
+
+def _starred(frame: Frame, node: ast.Starred) -> Value:
+    value = frame.ev(node.value)
+    return Value(taints=deep_taints(value, frame.state))
+
+
+_HANDLERS: Final[dict[type[ast.expr], Callable[[Frame, Any], Value]]] = {
+    ast.Constant: _constant,
+    ast.Name: _name,
+    ast.Attribute: _attribute,
+    ast.Subscript: _subscript,
+    ast.BinOp: _binary,
+    ast.UnaryOp: _unary,
+    ast.IfExp: _conditional,
+    ast.BoolOp: branch_conditions.chosen,
+    ast.Compare: branch_conditions.compared,
+    ast.JoinedStr: string_values.fstring,
+    ast.List: _sequence,
+    ast.Tuple: _sequence,
+    ast.Set: _sequence,
+    ast.Dict: _dict,
+    ast.ListComp: _comprehension,
+    ast.SetComp: _comprehension,
+    ast.GeneratorExp: _comprehension,
+    ast.DictComp: _comprehension,
+    ast.Lambda: _lambda,
+    ast.NamedExpr: _walrus,
+    ast.Await: _await,
+    ast.Yield: _yield,
+    ast.YieldFrom: _yield,
+    ast.Starred: _starred,
+    ast.Call: call_expressions.call,
+}

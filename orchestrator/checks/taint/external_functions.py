@@ -1,0 +1,212 @@
+"""What a function outside the tree gives, by what the data files say of its name."""
+
+from collections.abc import Hashable
+from typing import Final
+
+from orchestrator.checks.taint import attribute_access, branch_conditions, sinks
+from orchestrator.checks.taint.abstract_state import Obj
+from orchestrator.checks.taint.abstract_values import (
+    DECODED,
+    NORETURN,
+    PART,
+    UNKNOWN,
+    Taint,
+    Value,
+    merge_taints,
+    prefix_of,
+)
+from orchestrator.checks.taint.call_frames import Call, Frame
+from orchestrator.checks.taint.model_schema import Propagator, Sanitizer
+from orchestrator.checks.taint.string_values import clean_by_pattern, taints_of
+
+_UNSURE: Final = 0.8  # a function of which nothing is known may well make its argument harmless
+_UNRELATED: Final = 0.6  # what a method gives of an object that such a function made
+_MAX_SEARCH: Final = 4
+
+
+def result(frame: Frame, call: Call) -> Value:
+    """The value of a call to something outside the tree; its sinks are checked on the way."""
+    knowledge = frame.run.knowledge
+    sinks.check_call(frame, call, call.ref)
+    if knowledge.listed("noreturn", call.ref):
+        return NORETURN
+    if knowledge.listed("runs", call.ref):
+        _run_callbacks(frame, call)
+    stored = _cells(frame, call)
+    if stored is not None:
+        return stored
+    value = _flow(frame, call)
+    named = attribute_access.named(frame, f"{call.ref}()" if call.ref else "?()", call.node)
+    if named.ref == "?()":
+        named = Value()
+    locs = value.locs
+    if knowledge.listed("objects", call.ref):
+        locs = frame.new(call.node, _remembered(call)).locs
+    taints = named.taints or value.taints
+    if not (taints or named.ref or locs or value.implies or value.known):
+        return UNKNOWN
+    return Value(
+        value.const,
+        named.ref or value.ref,
+        taints,
+        locs,
+        None,
+        value.prefix,
+        value.marks | named.marks,
+        value.implies,
+    )
+
+
+def _remembered(call: Call) -> Obj:
+    """An object from outside that remembers what it was made with."""
+    items: dict[Hashable, Value] = {(str(i),): value for i, value in enumerate(call.args)}
+    items.update({(name,): value for name, value in call.keywords.items()})
+    return Obj("cells", items)
+
+
+def _run_callbacks(frame: Frame, call: Call) -> None:
+    """Run the functions among the arguments with what else is there."""
+    functions = [value for value in call.values() if value.target is not None]
+    given = call.pick("args")
+    for function in functions[:_MAX_SEARCH]:
+        args: list[Value] = []
+        for obj in frame.state.of(given or UNKNOWN):
+            args.extend(obj.items.values())
+        if given is None:
+            args = [value for value in call.args if value is not function]
+        frame.run.invoke(frame, Call(call.node, function, None, args, {}))
+
+
+def _cells(frame: Frame, call: Call) -> Value | None:
+    """Keep a value in, or take it from, an object that remembers what it is given."""
+    if call.receiver is None or not call.receiver.locs:
+        return None
+    for rule in frame.run.knowledge.stores.exact(call.ref):
+        keys = [call.pick(selector) for selector in rule.key]
+        names = [key.const if key.known else key.ref for key in keys if key is not None]
+        path = (*attribute_access.path_of(call.receiver), *names)
+        value = call.pick(rule.value) if rule.value else None
+        for loc in call.receiver.locs:
+            obj = frame.state.object(loc)
+            if rule.value:
+                frame.state.objects[loc] = obj.put(path, value or UNKNOWN)
+            elif path in obj.items:
+                return obj.items[path]
+        if not rule.value:
+            return call.pick("fallback") or UNKNOWN
+        return Value(None)
+    return None
+
+
+def _flow(frame: Frame, call: Call) -> Value:
+    """What of the arguments is in the result."""
+    knowledge = frame.run.knowledge
+    taints = taints_of(_inputs(call), frame.state)
+    implies = branch_conditions.tested(frame, call)
+    if not taints:
+        return Value(implies=implies)
+    for sanitizer in knowledge.sanitizers.find(call.ref):
+        value = _sanitized(frame, call, sanitizer)
+        if value is not None:
+            return value
+    if knowledge.listed("stops", call.ref):
+        return Value(implies=implies)
+    for propagator in knowledge.propagators.find(call.ref):
+        value = _propagated(frame, call, propagator)
+        value.implies = implies
+        return value
+    if implies is not None:
+        return Value(implies=implies)
+    return _by_default(frame, call)
+
+
+def _inputs(call: Call) -> list[Value]:
+    receiver = [] if call.receiver is None else [call.receiver]
+    bound = [] if receiver else [Value(taints=call.function.taints)]
+    return [*receiver, *bound, *call.values()]
+
+
+def _sanitized(frame: Frame, call: Call, rule: Sanitizer) -> Value | None:
+    if rule.pattern and not clean_by_pattern(
+        branch_conditions.cell(frame, call, rule.pattern).const
+    ):
+        return None
+    chosen = call.pick(rule.of) if rule.of != "*" else None
+    taints = taints_of([chosen] if chosen is not None else _inputs(call), frame.state)
+    facts = [f"safe {klass}" for klass in rule.clears]
+    if rule.validates:
+        frame.state.learn(branch_conditions.about(taints, *facts))
+    if "all" in rule.clears:
+        return Value()
+    return Value(taints=tuple(taint.knowing(facts) for taint in taints))
+
+
+def _propagated(frame: Frame, call: Call, rule: Propagator) -> Value:
+    chosen: list[Value] = []
+    for selector in rule.of:
+        if selector == "*":
+            chosen.extend(call.values())
+        else:
+            value = call.pick(selector)
+            if value is not None:
+                chosen.append(value)
+    taints = taints_of(chosen, frame.state)
+    site = frame.site(call.node)
+    if rule.part:
+        taints = tuple(taint.derived(PART, site) for taint in taints)
+    if rule.decodes:
+        taints = tuple(_decoded(frame, taint, site) for taint in taints)
+    marks = frozenset[str]().union(*(value.marks for value in chosen if value.taints))
+    if rule.mark:
+        marks |= {rule.mark}
+    single = len(chosen) == 1 and not rule.part and not rule.decodes
+    return Value(
+        taints=taints,
+        marks=marks - {"tuple"},
+        prefix=prefix_of(chosen[0]) if single else "",
+        ref=chosen[0].ref if single else "",
+    )
+
+
+def _decoded(frame: Frame, taint: Taint, site: str) -> Taint:
+    """A decoded value: of what was checked before, only that it is one of a few still holds."""
+    kept = frame.state.facts_of(taint) & {branch_conditions.LISTED}
+    return taint.derived(DECODED, site).knowing(kept)
+
+
+def _by_default(frame: Frame, call: Call) -> Value:
+    """Nothing is said of this name: plain functions pass on, and methods of what is tainted."""
+    receiver = call.receiver
+    if receiver is not None and receiver.taints:
+        return _method_of_tainted(frame, call, receiver)
+    if call.function.taints and receiver is None:
+        return Value(taints=call.function.taints)
+    ref = call.ref
+    of_object = not ref or ref.startswith("?") or "()" in ref or "[]" in ref
+    if receiver is not None and of_object:
+        return UNKNOWN
+    if not ref or frame.run.knowledge.listed("lookups", ref):
+        return UNKNOWN
+    taints = taints_of(call.values(), frame.state)
+    return Value(taints=_less_sure(taints))
+
+
+def _less_sure(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
+    return tuple(taint.derived("", "", _UNSURE) for taint in taints)
+
+
+def _method_of_tainted(frame: Frame, call: Call, receiver: Value) -> Value:
+    if "mapping" in receiver.marks:
+        first = call.args[0] if call.args else None
+        if first is not None:
+            label = repr(first.const) if first.known else frame.site(call.node)
+        else:
+            label = call.ref.rpartition(".")[2]
+        taints = tuple(taint.derived(PART, label) for taint in receiver.taints)
+        marks = receiver.marks if first is None else frozenset[str]()
+        return Value(taints=taints, marks=marks)
+    own = receiver.taints
+    if receiver.ref.endswith(")"):
+        own = tuple(taint.derived("", "", _UNRELATED) if taint.sure < 1 else taint for taint in own)
+    taints = merge_taints(own, taints_of(call.values(), frame.state))
+    return Value(taints=taints, marks=receiver.marks - {"tuple"})

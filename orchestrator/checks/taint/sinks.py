@@ -1,0 +1,226 @@
+"""Whether what reaches a sink may come from outside, and the finding when it may."""
+
+import ast
+import re
+from typing import Any, Final
+
+from orchestrator.checks.taint import protective_context
+from orchestrator.checks.taint.abstract_state import State, deep_taints
+from orchestrator.checks.taint.abstract_values import (
+    Step,
+    Taint,
+    Value,
+    join_all,
+    prefix_of,
+    same_const,
+)
+from orchestrator.checks.taint.call_frames import Call, Found, Frame
+from orchestrator.checks.taint.model_schema import Check, Sink
+
+_HOST: Final = re.compile(r"[a-zA-Z][\w+.-]*://[^/?#\\]+[/?#]")
+_PATH: Final = re.compile(r"/[^/\\]")
+_SURE: Final = {"request": 0.9, "socket": 0.7}
+_LOCAL: Final = 0.4
+_DOUBTFUL: Final = 0.5  # too many functions on the way of which nothing is known
+_SCRIPT_FLAGS: Final = frozenset({"-c", "/c", "/C", "-Command", "-lc"})
+_KINDS: Final = {
+    "request": "request data",
+    "socket": "data from the network",
+    "environment": "an environment variable",
+    "argv": "a command-line argument",
+    "file": "a file's content",
+    "input": "typed input",
+}
+
+
+def check_call(frame: Frame, call: Call, ref: str) -> None:
+    """Report what dangerous arguments of a call may come from outside."""
+    if frame.quiet or not ref:
+        return
+    knowledge = frame.run.knowledge
+    for sink in knowledge.sinks.find(ref):
+        if _applies(frame, call, sink.when, sink.unless):
+            for selector in sink.args:
+                value = _argument(frame, call, selector, sink)
+                _note(frame, call, sink, value)
+                if value is not None and not fixed(sink, value):
+                    check_value(frame, call.node, value, sink, ref)
+    for check in knowledge.checks.find(ref):
+        if _applies(frame, call, check.when, check.unless) and protective_context.fits(
+            frame, call, check
+        ):
+            _report_plain(frame, call, check)
+
+
+def _note(frame: Frame, call: Call, sink: Sink, value: Value | None) -> None:
+    """Remember whether it was a constant that came.
+
+    Only a function run from outside tells: one that is called may be called with more by others.
+    """
+    place = (frame.module.path, getattr(call.node, "lineno", 1), sink.klass)
+    if value is None or not value.options or value.taints:
+        frame.run.moving.add(place)
+    elif frame.depth == 0:
+        frame.run.constant.add(place)
+
+
+def _report_plain(frame: Frame, call: Call, check: Check) -> None:
+    line = getattr(call.node, "lineno", 1)
+    frame.run.report(
+        Found(
+            code=check.code,
+            path=frame.module.path,
+            line=line,
+            end_line=getattr(call.node, "end_lineno", None) or line,
+            scope=frame.scope,
+            message=check.message,
+            confidence=check.confidence,
+        )
+    )
+
+
+def _argument(frame: Frame, call: Call, selector: str, sink: Sink) -> Value | None:
+    if selector == "*":
+        return Value(taints=join_all(call.values()).taints)
+    value = call.pick(selector)
+    if value is None:
+        value = call.rest if selector != "self" else None
+    if value is not None and sink.select == "program":
+        return _program(frame, value)
+    return value
+
+
+def _program(frame: Frame, value: Value) -> Value | None:
+    """Of an argument vector: the program, and what follows ``-c``; a plain text as it is."""
+    vectors = [obj for obj in frame.state.of(value) if obj.kind == "list"]
+    if not vectors:
+        return value if value.taints and not value.known else None
+    chosen: list[Value] = []
+    for vector in vectors:
+        first = vector.get(0)
+        if vector.rest is not None and first is vector.rest:
+            continue  # positions are not known: most of them are plain arguments
+        if first is not None:
+            chosen.append(first)
+        flag, script = vector.items.get(1), vector.items.get(2)
+        flags = () if flag is None else flag.options
+        if flags and script is not None and _SCRIPT_FLAGS.issuperset(flags):
+            chosen.append(script)
+    return Value(taints=join_all(chosen).taints) if chosen else None
+
+
+def fixed(sink: Sink, value: Value) -> bool:
+    """Whether the value's fixed beginning already decides where it leads."""
+    if not sink.prefix:
+        return False
+    text = prefix_of(value)
+    if "led" in value.marks:
+        return True  # the program itself says where it leads, even if not in these lines
+    if _HOST.match(text):
+        return True
+    return sink.prefix == "host-or-path" and _PATH.match(text) is not None
+
+
+def _applies(frame: Frame, call: Call, wanted: dict[str, Any], unwanted: dict[str, Any]) -> bool:
+    if not all(_holds(frame, call, key, expected) for key, expected in wanted.items()):
+        return False
+    return not any(_holds(frame, call, key, expected) for key, expected in unwanted.items())
+
+
+def _holds(frame: Frame, call: Call, selector: str, expected: Any) -> bool:
+    value = call.pick(selector)
+    if isinstance(expected, dict):
+        return value is not None and _cells_hold(frame, value, expected)
+    options = expected if isinstance(expected, list) else [expected]
+    if value is None:
+        return "absent" in options and call.rest is None
+    return any(_is(value, option) for option in options)
+
+
+def _is(value: Value, option: Any) -> bool:
+    if isinstance(option, str) and option.startswith("~"):
+        texts = [one for one in value.options if isinstance(one, str)]
+        return any(re.search(option[1:], text, re.IGNORECASE) for text in texts)
+    if value.options:
+        return any(same_const(one, option) for one in value.options)
+    return bool(value.ref) and value.ref == option
+
+
+def _cells_hold(frame: Frame, value: Value, expected: dict[str, Any]) -> bool:
+    for obj in frame.state.of(value):
+        for key, option in expected.items():
+            cell = obj.items.get((key,))
+            options = option if isinstance(option, list) else [option]
+            if cell is not None and any(_is(cell, one) for one in options):
+                return True
+    return not value.locs and value.ref in {f"{key}()" for key in expected}
+
+
+def check_value(frame: Frame, node: ast.AST, value: Value, sink: Sink, ref: str) -> None:
+    """Report a value that reaches a sink."""
+    for taint in deep_taints(value, frame.state):
+        if taint.kind in sink.kinds and taint.sure >= _DOUBTFUL:
+            report(frame, node, taint, (sink.klass, ref, sink.confidence))
+
+
+def report(frame: Frame, node: ast.AST, taint: Taint, sink: tuple[str, str, float]) -> None:
+    """Report one flow unless what is known of it makes it safe.
+
+    Args:
+        frame: where the sink stands.
+        node: the sink's place.
+        taint: what reaches it.
+        sink: class of defect, dotted name, and confidence of the sink.
+    """
+    klass, ref, confidence = sink
+    cleared = frame.run.knowledge.cleared(frame.state.facts_of(taint))
+    if klass in cleared or "all" in cleared or frame.quiet:
+        return
+    words = frame.run.knowledge.classes[klass].sink
+    line = getattr(node, "lineno", 1)
+    name = ref.removeprefix("?.").removesuffix("=")
+    last = taint.trace
+    trace = Step(frame.module.path, line, f"reaches {name}", last)
+    local = taint.kind not in _SURE
+    frame.run.report(
+        Found(
+            code=f"{klass}-local" if local else klass,
+            path=frame.module.path,
+            line=line,
+            end_line=getattr(node, "end_lineno", None) or line,
+            scope=frame.scope,
+            message=f"{_KINDS.get(taint.kind, taint.kind)} reaches {words} ({name})",
+            confidence=round(_SURE.get(taint.kind, _LOCAL) * taint.sure * confidence, 2),
+            taint=Taint(taint.origin, taint.kind, trace=trace),
+        )
+    )
+
+
+def check_returned(frame: Frame, node: ast.AST, value: Value, state: State, klass: str) -> None:
+    """Report what a request handler answers with, when it comes from the request unescaped."""
+    parts = [value]
+    if "tuple" in value.marks:
+        parts = [item for obj in state.of(value) for item in obj.items.values()] or parts
+    body = parts[0]
+    if _is_json(state, body) or any(_says_not_markup(state, part) for part in parts):
+        return
+    before, frame.state = frame.state, state
+    for taint in body.taints:
+        if taint.kind in _SURE:
+            report(frame, node, taint, (klass, "the response", 1.0))
+    frame.state = before
+
+
+def _is_json(state: State, value: Value) -> bool:
+    return any(obj.kind in {"dict", "list"} for obj in state.of(value))
+
+
+def _says_not_markup(state: State, value: Value) -> bool:
+    """Whether a response or its headers name a type that no browser takes for markup."""
+    for obj in state.of(value):
+        for key, item in obj.items.items():
+            name = str(key[-1] if isinstance(key, tuple) and key else key).lower()
+            if name in {"content-type", "content_type", "mimetype"}:
+                text = item.const
+                return isinstance(text, str) and not re.search("html|xml|svg", text)
+    return False

@@ -1,0 +1,276 @@
+"""What a statement does to the state."""
+
+import ast
+from collections.abc import Callable
+from typing import Any, Final
+
+from orchestrator.checks.taint import (
+    branch_conditions,
+    constant_folding,
+    containers,
+    definitions,
+    expressions,
+)
+from orchestrator.checks.taint.abstract_state import State, join_states, same_state
+from orchestrator.checks.taint.abstract_values import UNKNOWN, Value
+from orchestrator.checks.taint.assignment_targets import assign, delete
+from orchestrator.checks.taint.call_frames import Frame, Return
+
+_MAX_ROUNDS: Final = 4
+
+
+def execute(frame: Frame, body: list[ast.stmt]) -> None:
+    """Run statements one after the other until no way leads on."""
+    for statement in body:
+        if not frame.state.live:
+            return
+        frame.run.spend()
+        frame.statement = statement
+        handler = _HANDLERS.get(type(statement))
+        if handler is not None:
+            handler(frame, statement)
+
+
+def _dead(frame: Frame) -> None:
+    state = State(frame.run.heap)
+    state.live = False
+    frame.state = state
+
+
+def _expression(frame: Frame, node: ast.Expr) -> None:
+    if "noreturn" in frame.ev(node.value).marks:
+        _dead(frame)
+
+
+def _assign(frame: Frame, node: ast.Assign) -> None:
+    value = frame.ev(node.value)
+    for target in node.targets:
+        assign(frame, target, value)
+
+
+def _annotated(frame: Frame, node: ast.AnnAssign) -> None:
+    if node.value is not None:
+        assign(frame, node.target, frame.ev(node.value))
+
+
+def _augmented(frame: Frame, node: ast.AugAssign) -> None:
+    left, right = frame.ev(node.target), frame.ev(node.value)
+    if isinstance(node.op, ast.Add) and left.locs and len(left.locs) == 1 and right.locs:
+        joined = expressions.operate(frame, ast.Add, left, right, node)
+        frame.state.objects[left.locs[0]] = frame.state.of(joined)[0]
+        return
+    assign(frame, node.target, expressions.operate(frame, type(node.op), left, right, node))
+
+
+def _return(frame: Frame, node: ast.Return) -> None:
+    value = Value(None) if node.value is None else frame.ev(node.value)
+    if "noreturn" not in value.marks:
+        frame.returns.append(Return(node, value, frame.state))
+    _dead(frame)
+
+
+def _raise(frame: Frame, node: ast.Raise) -> None:
+    for part in (node.exc, node.cause):
+        if part is not None:
+            frame.ev(part)
+    _dead(frame)
+
+
+def _assert(frame: Frame, node: ast.Assert) -> None:
+    frame.state.learn(branch_conditions.when(frame.ev(node.test), truth=True))
+
+
+def _if(frame: Frame, node: ast.If) -> None:
+    test = frame.ev(node.test)
+    truth = constant_folding.truth(test.const)
+    before = frame.state
+    ways: list[State] = []
+    for outcome, body in ((True, node.body), (False, node.orelse)):
+        if truth is not None and truth is not outcome:
+            continue
+        frame.state = before if truth is not None else before.copy()
+        frame.state.learn(branch_conditions.when(test, truth=outcome))
+        execute(frame, body)
+        ways.append(frame.state)
+    frame.state = join_states(ways, frame.run.heap)
+
+
+def _loop(
+    frame: Frame, step: Callable[[], Value], node: ast.For | ast.AsyncFor | ast.While
+) -> None:
+    """Run a loop's body until nothing new comes of it.
+
+    Args:
+        frame: where.
+        step: does what comes before each round, and gives the condition to enter it.
+        node: the loop.
+    """
+    frame.jumps.append(([], []))
+    for _ in range(_MAX_ROUNDS):
+        before = frame.state.copy()
+        test = step()
+        if constant_folding.truth(test.const) is False:
+            break
+        frame.state.learn(branch_conditions.when(test, truth=True))
+        execute(frame, node.body)
+        frame.state = join_states([before, frame.state, *frame.jumps[-1][1]], frame.run.heap)
+        if same_state(before, frame.state):
+            break
+    test = step()
+    if constant_folding.truth(test.const) is True:
+        _dead(frame)
+    frame.state.learn(branch_conditions.when(test, truth=False))
+    breaks, _ = frame.jumps.pop()
+    execute(frame, node.orelse)
+    frame.state = join_states([frame.state, *breaks], frame.run.heap)
+
+
+def _for(frame: Frame, node: ast.For | ast.AsyncFor) -> None:
+    source = frame.ev(node.iter)
+
+    def step() -> Value:
+        item = containers.element(frame, source, node.iter)
+        assign(frame, node.target, item)
+        return UNKNOWN
+
+    _loop(frame, step, node)
+
+
+def _while(frame: Frame, node: ast.While) -> None:
+    def step() -> Value:
+        return frame.ev(node.test)
+
+    _loop(frame, step, node)
+
+
+def _break(frame: Frame, node: ast.Break) -> None:
+    if frame.jumps:
+        frame.jumps[-1][0].append(frame.state)
+    _dead(frame)
+
+
+def _continue(frame: Frame, node: ast.Continue) -> None:
+    if frame.jumps:
+        frame.jumps[-1][1].append(frame.state)
+    _dead(frame)
+
+
+def _with(frame: Frame, node: ast.With | ast.AsyncWith) -> None:
+    for item in node.items:
+        value = frame.ev(item.context_expr)
+        if item.optional_vars is not None:
+            assign(frame, item.optional_vars, value)
+    execute(frame, node.body)
+
+
+def _try(frame: Frame, node: ast.Try | ast.TryStar) -> None:
+    before = frame.state.copy()
+    failing: list[State] = [before]
+    for statement in node.body:
+        execute(frame, [statement])
+        if frame.state.live:
+            failing.append(frame.state.copy())
+    execute(frame, node.orelse)
+    ways = [frame.state]
+    caught = join_states(failing, frame.run.heap)
+    for handler in node.handlers:
+        frame.state = caught.copy()
+        if handler.name:
+            frame.state.vars[handler.name] = UNKNOWN
+        execute(frame, handler.body)
+        ways.append(frame.state)
+    frame.state = join_states(ways, frame.run.heap)
+    if node.finalbody:
+        alive = frame.state.live
+        if not alive:
+            frame.state = caught
+        execute(frame, node.finalbody)
+        if not alive:
+            _dead(frame)
+
+
+def _match(frame: Frame, node: ast.Match) -> None:
+    subject = frame.ev(node.subject)
+    ways: list[State] = []
+    open_ended = True
+    for case in node.cases:
+        fits = _fits(frame, case.pattern, subject)
+        if fits is False:
+            continue
+        before = frame.state.copy()
+        _capture(frame, case.pattern, subject)
+        guard = UNKNOWN if case.guard is None else frame.ev(case.guard)
+        frame.state.learn(branch_conditions.when(guard, truth=True))
+        if isinstance(case.pattern, ast.MatchValue | ast.MatchOr) and subject.taints:
+            frame.state.learn(branch_conditions.about(subject.taints, branch_conditions.LISTED))
+        if constant_folding.truth(guard.const) is not False:
+            execute(frame, case.body)
+            ways.append(frame.state)
+        frame.state = before
+        if fits and case.guard is None:
+            open_ended = False
+            break
+    if open_ended:
+        ways.append(frame.state)
+    frame.state = join_states(ways, frame.run.heap)
+
+
+def _fits(frame: Frame, pattern: ast.pattern, subject: Value) -> bool | None:
+    """Whether a pattern takes a subject; None when that is not known."""
+    match pattern:
+        case ast.MatchAs(pattern=None):
+            return True
+        case ast.MatchAs(pattern=inner) if inner is not None:
+            return _fits(frame, inner, subject)
+        case ast.MatchOr(patterns=patterns):
+            answers = [_fits(frame, one, subject) for one in patterns]
+            return True if True in answers else (None if None in answers else False)
+        case ast.MatchValue(value=value):
+            expected = frame.ev(value)
+            if subject.known and expected.known:
+                return bool(subject.const == expected.const)
+        case ast.MatchSingleton(value=single) if subject.known:
+            return subject.const is single
+    return None
+
+
+def _capture(frame: Frame, pattern: ast.pattern, subject: Value) -> None:
+    """Set the names that a pattern binds."""
+    for part in ast.walk(pattern):
+        name = getattr(part, "name", None) or getattr(part, "rest", None)
+        if name:
+            inner = Value(taints=subject.taints)
+            frame.state.vars[name] = subject if part is pattern else inner
+
+
+def _delete(frame: Frame, node: ast.Delete) -> None:
+    for target in node.targets:
+        delete(frame, target)
+
+
+_HANDLERS: Final[dict[type[ast.stmt], Callable[[Frame, Any], None]]] = {
+    ast.Expr: _expression,
+    ast.Assign: _assign,
+    ast.AnnAssign: _annotated,
+    ast.AugAssign: _augmented,
+    ast.Return: _return,
+    ast.Raise: _raise,
+    ast.Assert: _assert,
+    ast.If: _if,
+    ast.For: _for,
+    ast.AsyncFor: _for,
+    ast.While: _while,
+    ast.Break: _break,
+    ast.Continue: _continue,
+    ast.With: _with,
+    ast.AsyncWith: _with,
+    ast.Try: _try,
+    ast.TryStar: _try,
+    ast.Match: _match,
+    ast.Delete: _delete,
+    ast.FunctionDef: definitions.function,
+    ast.AsyncFunctionDef: definitions.function,
+    ast.ClassDef: definitions.klass,
+    ast.Import: definitions.imported,
+    ast.ImportFrom: definitions.imported_from,
+}

@@ -1,0 +1,238 @@
+"""Text made of values: what it begins with, where it came from, what is left out of it."""
+
+import ast
+import re
+import string
+from collections.abc import Sequence
+from typing import Final
+
+from orchestrator.checks.taint import constant_folding
+from orchestrator.checks.taint.abstract_state import State, deep_taints
+from orchestrator.checks.taint.abstract_values import (
+    NOT_CONST,
+    Taint,
+    Value,
+    merge_taints,
+    prefix_of,
+)
+from orchestrator.checks.taint.call_frames import Call, Frame
+
+_PERCENT: Final = re.compile(r"%(?:\((\w+)\))?[-+ #0]*(?:\*|\d+)?(?:\.\d+)?([a-zA-Z%])")
+_NEGATED: Final = re.compile(r"\[\^(?:\\[wds]|[A-Za-z0-9]-[A-Za-z0-9]|[A-Za-z0-9_ .@-])+\][+*]?")
+_NUMERIC: Final = "dioxXeEfFgGbcn"
+_MAX_PREFIX: Final = 500
+_REPR: Final = ("lacks \n", "lacks \r")
+
+
+def concat(parts: Sequence[Value], state: State) -> Value:
+    """The text that these values make one after the other."""
+    if all(part.known for part in parts):
+        texts = [part.const if isinstance(part.const, str) else str(part.const) for part in parts]
+        if sum(map(len, texts)) <= _MAX_PREFIX * 8:
+            return Value("".join(texts))
+    prefix = ""
+    for part in parts:
+        prefix += str(part.const) if part.known else part.prefix
+        if not part.known:
+            break
+    taints = merge_taints(*(deep_taints(part, state) for part in parts))
+    return Value(taints=taints, prefix=prefix[:_MAX_PREFIX], marks=_led(parts, state))
+
+
+def _led(parts: Sequence[Value], state: State) -> frozenset[str]:
+    """``led`` when the text begins with something that comes from no source, known or not."""
+    for part in parts:
+        if part.known and part.const == "":
+            continue
+        if part.known or deep_taints(part, state):
+            return part.marks & {"led"}
+        return frozenset({"led"})
+    return frozenset()
+
+
+def shown(value: Value, conversion: str, spec: str, state: State) -> Value:
+    """A value as a placeholder writes it.
+
+    Args:
+        conversion: ``r``, ``s``, ``a`` or empty.
+        spec: the format after the colon, or the letter after ``%``.
+        state: where it is written.
+    """
+    if spec and spec[-1] in _NUMERIC:
+        return Value()  # anything but a number raises
+    if conversion in {"r", "a"}:
+        if value.known:
+            return Value(repr(value.const))
+        taints = deep_taints(value, state)
+        return Value(taints=tuple(taint.knowing(_REPR) for taint in taints))
+    if spec and value.known:
+        return Value()
+    return value
+
+
+def fstring(frame: Frame, node: ast.JoinedStr) -> Value:
+    """The value of an f-string."""
+    parts: list[Value] = []
+    for part in node.values:
+        if isinstance(part, ast.FormattedValue):
+            spec = part.format_spec
+            text = ""
+            if isinstance(spec, ast.JoinedStr):
+                text = "".join(str(v.value) for v in spec.values if isinstance(v, ast.Constant))
+            conversion = chr(part.conversion) if part.conversion > 0 else ""
+            parts.append(shown(frame.ev(part.value), conversion, text, frame.state))
+        else:
+            parts.append(frame.ev(part))
+    return concat(parts, frame.state)
+
+
+def percent(template: Value, filling: Value, state: State) -> Value:
+    """The value of ``template % filling``."""
+    text = prefix_of(template)
+    if not template.known or not isinstance(template.const, str):
+        taints = merge_taints(template.taints, deep_taints(filling, state))
+        return Value(taints=taints, prefix=text.partition("%")[0])
+    objects = state.of(filling)
+    parts: list[Value] = []
+    cursor = place = 0
+    for match in _PERCENT.finditer(text):
+        parts.append(Value(text[cursor : match.start()]))
+        cursor = match.end()
+        name, letter = match.groups()
+        if letter == "%":
+            parts.append(Value("%"))
+            continue
+        key: object = name or place
+        place += 1
+        item = objects[0].get(key) if len(objects) == 1 else None
+        whole = filling if place == 1 and not objects else Value(taints=deep_taints(filling, state))
+        conversion = letter if letter in "ra" else ""
+        spec = letter if letter in _NUMERIC else ""
+        parts.append(shown(item if item is not None else whole, conversion, spec, state))
+    parts.append(Value(text[cursor:]))
+    return concat(parts, state)
+
+
+def _fields(text: str) -> list[tuple[str, str | None, str, str]] | None:
+    try:
+        return [
+            (before, name, conversion or "", spec or "")
+            for before, name, spec, conversion in string.Formatter().parse(text)
+        ]
+    except ValueError:
+        return None
+
+
+def formatted(call: Call, state: State) -> Value:
+    """The value of ``template.format(...)``."""
+    template = call.receiver or Value()
+    groups = [template.taints, *(deep_taints(value, state) for value in call.values())]
+    fields = _fields(template.const) if isinstance(template.const, str) else None
+    if fields is None:
+        return Value(taints=merge_taints(*groups), prefix=prefix_of(template).partition("{")[0])
+    parts: list[Value] = []
+    place = 0
+    for before, name, conversion, spec in fields:
+        parts.append(Value(before))
+        if name is None:
+            continue
+        key = re.split(r"[.\[]", name, maxsplit=1)[0]
+        if not key:
+            key, place = str(place), place + 1
+        item = call.pick(key)
+        if item is None:
+            item = Value(taints=merge_taints(*groups))
+        if name != key and name:
+            item = Value(taints=deep_taints(item, state))
+        parts.append(shown(item, conversion, spec, state))
+    return concat(parts, state)
+
+
+def joined(call: Call, state: State) -> Value:
+    """The value of ``separator.join(items)``."""
+    separator = call.receiver or Value()
+    items = call.args[0] if call.args else Value()
+    objects = state.of(items)
+    if len(objects) == 1 and objects[0].kind == "list" and objects[0].rest is None:
+        parts: list[Value] = []
+        for index in range(len(objects[0].items)):
+            if index:
+                parts.append(separator)
+            parts.append(objects[0].items.get(index, Value()))
+        return concat(parts, state)
+    if items.known and separator.known:
+        return Value(constant_folding.method(separator.const, "join", [items.const]))
+    return Value(taints=merge_taints(separator.taints, deep_taints(items, state)))
+
+
+def replaced(call: Call) -> Value | None:
+    """The value of ``text.replace(old, new)``: it lacks what was taken out."""
+    text = call.receiver
+    if text is None or len(call.args) < 2 or not text.taints:
+        return None
+    old, new = call.args[0], call.args[1]
+    taints = text.taints
+    if isinstance(old.const, str) and old.const and _really_gone(old.const, new.const):
+        taints = tuple(taint.knowing((f"lacks {old.const}",)) for taint in taints)
+    return Value(taints=merge_taints(taints, new.taints), ref=text.ref, marks=text.marks)
+
+
+def _really_gone(old: str, new: object) -> bool:
+    """Whether no ``old`` is left: what removal brings together may make a new one."""
+    if not isinstance(new, str):
+        return False
+    if old == "'" and new == "''":
+        return False
+    if len(old) == 1:
+        return old not in new or new.startswith(("&", "\\"))
+    return bool(new) and old not in new
+
+
+def add(left: Value, right: Value, state: State) -> Value:
+    """The value of ``left + right`` for texts and numbers."""
+    if left.known and right.known:
+        result = constant_folding.binary(ast.Add, left.const, right.const)
+        if result is not NOT_CONST:
+            return Value(result)
+        return Value()
+    if isinstance(left.const, int) or isinstance(right.const, int):
+        return Value(taints=merge_taints(left.taints, right.taints))
+    value = concat([left, right], state)
+    value.ref = left.ref if left.ref == right.ref else ""
+    return value
+
+
+def clean_by_pattern(pattern: object) -> bool:
+    """Whether removing every match leaves only characters that mean nothing anywhere.
+
+    That is so for a negated class of word characters, spaces, dots and dashes at most.
+    """
+    if not isinstance(pattern, str):
+        return False
+    return _NEGATED.fullmatch(pattern) is not None
+
+
+def strict_pattern(pattern: object, *, whole: bool) -> bool:
+    """Whether a text that matches holds only characters that mean nothing anywhere.
+
+    Args:
+        pattern: the regular expression when it is known.
+        whole: the match must cover the whole text in any case.
+    """
+    if not isinstance(pattern, str):
+        return False
+    body = pattern
+    if not whole:
+        if not body.endswith(("$", r"\Z", r"\z")):
+            return False
+        body = re.sub(r"(\$|\\[Zz])$", "", body)
+    body = body.removeprefix("^").removeprefix(r"\A").removesuffix("$")
+    if "[^" in body or re.search(r"\\[WDS]", body):
+        return False
+    literal = re.sub(r"\\[wd.\-]|\[[\w\-. @:\\]*\]|\{[\d,]*\}", "", body)
+    return re.fullmatch(r"[\w\-() |?:*+@]*", literal) is not None
+
+
+def taints_of(values: Sequence[Value], state: State) -> tuple[Taint, ...]:
+    """The taints of several values and of all they hold."""
+    return merge_taints(*(deep_taints(value, state) for value in values))

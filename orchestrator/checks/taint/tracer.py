@@ -1,0 +1,168 @@
+"""Runs every function in which something from outside begins, and whoever uses what it gives."""
+
+import functools
+from collections.abc import Sequence
+from typing import Final
+
+from orchestrator.checks.taint import (
+    assignment_targets,
+    call_expressions,
+    entry_parameters,
+    expressions,
+    sinks,
+    statements,
+)
+from orchestrator.checks.taint.abstract_state import deep_taints
+from orchestrator.checks.taint.abstract_values import Taint, Value
+from orchestrator.checks.taint.call_frames import BudgetSpent, Frame, Run
+from orchestrator.checks.taint.entry_points import (
+    REMOTE,
+    Hints,
+    Span,
+    covers,
+    holding,
+    lines_with,
+    spans,
+)
+from orchestrator.checks.taint.files_in_scope import mentions, telling, users
+from orchestrator.checks.taint.library_models import Knowledge
+from orchestrator.checks.taint.source_modules import Function, Module, Project
+
+_MAX_NAMES: Final = 300
+MAX_TOTAL: Final = 2_000_000  # statements run in one job, a few times what the largest trees need
+_TOO_DEEP: Final = "nested too deeply to be followed"
+
+
+class Tracer:
+    """Traces from sources to sinks over a project.
+
+    Args:
+        project: the tree.
+        knowledge: what is a source, a sink, and what stands between.
+    """
+
+    def __init__(self, project: Project, knowledge: Knowledge) -> None:
+        self.project = project
+        self.run = Run(
+            project,
+            knowledge,
+            evaluate=expressions.evaluate,
+            execute=statements.execute,
+            invoke=call_expressions.invoke,
+            assign=assignment_targets.assign,
+            globals_of=self.globals_of,
+        )
+        self.gaps: dict[str, str] = {}
+        self._hints = Hints(knowledge)
+        self._done: set[object] = set()
+        self._spent = 0
+        self._used: dict[str, list[int]] = {}
+        self._spans: dict[Module, list[Span]] = {}
+
+    def globals_of(self, module: Module) -> dict[str, Value]:
+        """The names of a module; its body is run for them once, following no call."""
+        if module.globals is None:
+            module.globals = {}
+            frame = Frame(self.run, module)
+            frame.quiet = True
+            steps = self.run.steps
+            self.run.steps = 0
+            try:
+                self.run.execute(frame, module.tree.body)
+            except BudgetSpent:
+                self.gaps[module.path] = "its body is too long to be followed"
+            except RecursionError:
+                self.gaps[module.path] = _TOO_DEEP
+            self.run.steps = steps
+            module.globals = frame.state.vars
+            self.run.heap.shared.update(frame.state.objects)
+        return module.globals
+
+    def trace(self, paths: Sequence[str]) -> None:
+        """Run what begins in these files, and in others where they use what these define."""
+        for path in paths:
+            self.project.module(path)  # what does not parse must be named, whatever stands in it
+        self._used = users(self.project, paths)
+        scope = [*paths, *self._used]
+        names: list[str] = []
+        for path in scope:
+            lines = self._hints.lines(self.project.text(path) or "")
+            names.extend(self._run_path(path, lines))
+        seen: set[str] = set()
+        while names and len(seen) < _MAX_NAMES:
+            fresh = telling(names) - seen
+            seen.update(fresh)
+            pattern = mentions(fresh)
+            names = []
+            for path in scope if fresh else ():
+                names.extend(
+                    self._run_path(path, lines_with(self.project.text(path) or "", pattern))
+                )
+
+    def _run_path(self, path: str, lines: list[int]) -> list[str]:
+        """Run what holds one of the lines; the names of functions that give tainted values."""
+        module = self.project.module(path) if lines else None
+        if module is None:
+            return []
+        if self._spent > MAX_TOTAL:
+            self.gaps.setdefault(path, "not followed: the steps that one job may take are spent")
+            return []
+        self.globals_of(module)
+        if module not in self._spans:
+            self._spans[module] = spans(module)
+        found = self._spans[module]
+        chosen = holding(found, lines)
+        if path in self._used:
+            using = {span.node for span in holding(found, self._used[path])}
+            chosen = [span for span in chosen if span.node in using]
+        elif module not in self._done and not covers(found, lines):
+            self._done.add(module)
+            self._run_body(module)
+        names: list[str] = []
+        for span in chosen:
+            function = self.run.functions.get(span.node)
+            if function is not None and span.node not in self._done:
+                self._done.add(span.node)
+                if any(taint.kind in REMOTE for taint in self._run_function(function)):
+                    names.append(span.node.name)
+        return names
+
+    def _guarded(self, frame: Frame, perform: functools.partial[None]) -> None:
+        self.run.steps = self.run.calls = self.run.idle_calls = 0
+        what = f"{frame.scope}()" if frame.scope else "the module"
+        try:
+            perform()
+        except BudgetSpent:
+            self.gaps[frame.module.path] = f"{what} is too large to be followed to its end"
+        except RecursionError:
+            self.gaps[frame.module.path] = f"{what} is {_TOO_DEEP}"
+        self._spent += self.run.steps
+
+    def _run_body(self, module: Module) -> None:
+        frame = Frame(self.run, module)
+        self._guarded(frame, functools.partial(self.run.execute, frame, module.tree.body))
+
+    def _run_function(self, function: Function) -> tuple[Taint, ...]:
+        """Run a function from outside; the taints of what it gives."""
+        frame = Frame(self.run, function.module, function)
+        frame.stack = (function,)
+        self._guarded(frame, functools.partial(_enter, frame))
+        taints: list[Taint] = []
+        for way in (*frame.returns,):
+            taints.extend(deep_taints(way.value, way.state))
+        for value in frame.yields:
+            taints.extend(deep_taints(value, frame.state))
+        return tuple(taints)
+
+
+def _enter(frame: Frame) -> None:
+    function = frame.function
+    if function is None or not isinstance(function.node.body, list):
+        return
+    entry = entry_parameters.describe(frame.run, function)
+    entry_parameters.give_parameters(frame, entry)
+    frame.handler = entry.handler
+    frame.run.execute(frame, function.node.body)
+    for way in frame.returns:
+        for klass in sorted(entry.returns):
+            sinks.check_returned(frame, way.node, way.value, way.state, klass)

@@ -1,0 +1,1 @@
+"""Checks of tests: removed, weakened, missing, failing, and lines that none runs."""

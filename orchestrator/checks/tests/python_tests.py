@@ -1,0 +1,225 @@
+"""The tests of one Python file: what each asserts, and whether it is skipped."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cached_property
+
+from msgspec import Struct
+
+from orchestrator.checks.python.source import (
+    Definition,
+    DefinitionNode,
+    Source,
+    decorator_names,
+    definitions,
+    dotted_name,
+    first_line,
+)
+
+_ASSERTS = re.compile(
+    r"_*(?:assert|check|verif|expect|validat|ensure|should|raises|warns|deprecated_call|fail|must)",
+    re.IGNORECASE,
+)
+_SKIPS = frozenset({"skip", "xfail", "expectedFailure", "skipTest", "SkipTest"})
+
+
+class Mark(Struct, frozen=True):
+    """What keeps a test from counting, always: ``skip`` or ``xfail``, and where that stands."""
+
+    line: int
+    how: str
+
+
+class Case:
+    """One test function, or a class of them; what it holds is worked out when asked for."""
+
+    def __init__(self, one: Definition, source: Source, helpers: frozenset[str]) -> None:
+        self.dotted, self.node = one.dotted, one.node
+        self._source, self._helpers = source, helpers
+
+    @property
+    def line(self) -> int:
+        """Where it is defined."""
+        return self.node.lineno
+
+    @cached_property
+    def text(self) -> tuple[str, ...]:
+        """Its lines without indentation, the name's own line left out."""
+        start, end = first_line(self.node), self.node.end_lineno or self.line
+        lines = enumerate(self._source.lines[start - 1 : end], start)
+        return tuple(line.strip() for at, line in lines if at != self.line and line.strip())
+
+    @property
+    def mark(self) -> Mark | None:
+        """What skips it."""
+        return _decorator_mark(self.node) or _body_mark(self.node)
+
+    @property
+    def assertions(self) -> int:
+        """How many statements and calls may fail it."""
+        return _counts(self.node, self._helpers)
+
+    @property
+    def trivial(self) -> list[int]:
+        """Lines of the assertions that cannot fail."""
+        return list(_trivial(self.node))
+
+    @property
+    def calls(self) -> frozenset[str]:
+        """Own names of all it calls."""
+        return frozenset(_called(self.node))
+
+    @property
+    def parametrized(self) -> bool:
+        """It stands for several cases."""
+        names = decorator_names(self.node)
+        return any("param" in name or name.endswith(".given") for name in names)
+
+
+class Suite(Struct, frozen=True):
+    """The tests of a file by dotted name, its classes, and what skips all of it."""
+
+    functions: dict[str, Case]
+    classes: dict[str, Case]
+    mark: Mark | None
+
+
+def read_suite(source: Source) -> Suite:
+    """Read the tests of a file, as pytest and unittest would find them."""
+    found = definitions(source.tree)
+    helpers = frozenset(
+        one.name
+        for one in found
+        if not isinstance(one.node, ast.ClassDef)
+        and not _is_test(one)
+        and _counts(one.node, frozenset())
+    )
+    cases = [Case(one, source, helpers) for one in found if _is_test(one)]
+    groups = [Case(one, source, helpers) for one in found if isinstance(one.node, ast.ClassDef)]
+    return Suite(
+        {case.dotted: case for case in cases},
+        {group.dotted: group for group in groups},
+        _module_mark(source.tree),
+    )
+
+
+def _is_test(one: Definition) -> bool:
+    return (
+        one.name.startswith("test")
+        and not isinstance(one.node, ast.ClassDef)
+        and (one.parent is None or isinstance(one.parent.node, ast.ClassDef))
+    )
+
+
+def _counts(node: ast.AST, helpers: frozenset[str]) -> int:
+    """How many statements and calls in a function may fail a test."""
+    return sum(
+        isinstance(inner, ast.Assert)
+        or (isinstance(inner, ast.Raise) and _raises_assertion(inner))
+        or (isinstance(inner, ast.Call) and _may_fail(inner, helpers))
+        for inner in ast.walk(node)
+    )
+
+
+def _raises_assertion(node: ast.Raise) -> bool:
+    raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+    return raised is not None and dotted_name(raised).endswith("AssertionError")
+
+
+def _may_fail(node: ast.Call, helpers: frozenset[str]) -> bool:
+    name = dotted_name(node.func).rpartition(".")[2]
+    return name in helpers or _ASSERTS.match(name) is not None
+
+
+def _called(node: ast.AST) -> Iterator[str]:
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Call):
+            yield dotted_name(inner.func).rpartition(".")[2]
+
+
+def _trivial(node: ast.AST) -> Iterator[int]:
+    """Lines of assertions between constants that hold whatever the code does."""
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Assert) and _always_true(inner.test):
+            yield inner.lineno
+        elif isinstance(inner, ast.Call) and inner.args:
+            name = dotted_name(inner.func).rpartition(".")[2]
+            same = len(inner.args) > 1 and _equal_constants(inner.args[0], inner.args[1])
+            if (name == "assertTrue" and _always_true(inner.args[0])) or (
+                name in {"assertEqual", "assertIs"} and same
+            ):
+                yield inner.lineno
+
+
+def _always_true(test: ast.expr) -> bool:
+    if isinstance(test, ast.Constant):
+        return bool(test.value)
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return isinstance(test.operand, ast.Constant) and not test.operand.value
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Eq | ast.Is):
+        return len(test.ops) == 1 and _equal_constants(test.left, test.comparators[0])
+    return False
+
+
+def _equal_constants(one: ast.expr, other: ast.expr) -> bool:
+    return (
+        isinstance(one, ast.Constant)
+        and isinstance(other, ast.Constant)
+        and type(one.value) is type(other.value)
+        and one.value == other.value
+    )
+
+
+def _decorator_mark(node: DefinitionNode) -> Mark | None:
+    return next((mark for each in node.decorator_list if (mark := _mark(each))), None)
+
+
+def _mark(node: ast.expr) -> Mark | None:
+    """An expression that skips always; one with a condition is another matter."""
+    call = node if isinstance(node, ast.Call) else None
+    name = dotted_name(call.func if call else node).rpartition(".")[2]
+    if name not in _SKIPS:
+        return None
+    conditional = name == "xfail" and call is not None and (
+        bool(call.args) or any(one.arg == "condition" for one in call.keywords)
+    )  # fmt: skip
+    return None if conditional else Mark(node.lineno, name)
+
+
+def _body_mark(node: DefinitionNode) -> Mark | None:
+    """A test that begins by skipping itself."""
+    if isinstance(node, ast.ClassDef):
+        return None
+    body = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
+    if not body:
+        return None
+    if isinstance(body[0], ast.Raise) and body[0].exc:
+        return _mark(body[0].exc)
+    is_call = isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Call)
+    return _imperative(body[0]) if is_call else None
+
+
+def _imperative(statement: ast.stmt) -> Mark | None:
+    """``pytest.skip("why")`` as a statement; its arguments are no condition."""
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        name = dotted_name(statement.value.func)
+        if name in {"pytest.skip", "pytest.xfail", "self.skipTest"}:
+            return Mark(statement.lineno, name.rpartition(".")[2])
+    return None
+
+
+def _module_mark(tree: ast.Module) -> Mark | None:
+    for statement in tree.body:
+        if mark := _imperative(statement):
+            return mark
+        if isinstance(statement, ast.Assign) and any(
+            isinstance(one, ast.Name) and one.id == "pytestmark" for one in statement.targets
+        ):
+            value = statement.value
+            marks = value.elts if isinstance(value, ast.List | ast.Tuple) else [value]
+            if found := next((mark for each in marks if (mark := _mark(each))), None):
+                return found
+    return None

@@ -1,0 +1,198 @@
+"""Tests that the change takes away: not moved, renamed or merged, and their subject stays."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+
+from msgspec import Struct
+
+from orchestrator.checks.python.path_kinds import is_test_path, nearest
+from orchestrator.checks.python.source import Finding, Job, NotParsedError, Pair, finding, read_text
+from orchestrator.checks.tests.python_tests import Case, Suite
+
+NAMES_SHOWN = 5
+SAME_LINES = 0.5  # share of equal lines from which on two tests are one that was renamed
+WORD_LENGTH = 4  # shorter names say too little of what a test is about
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+# Functions, classes, parameters and keywords, and what a module assigns; no local variables.
+_DEFINED = re.compile(
+    r"(?<=def )\w+|(?<=class )\w+|[A-Za-z_]\w*(?=: |=[^\s=])|^[A-Za-z_]\w*(?= = )", re.MULTILINE
+)
+_OWN = re.compile(r"([A-Za-z_]\w*) (?:=|in) |\bas ([A-Za-z_]\w*)")
+
+
+class _Kept(Struct, frozen=True):
+    """What is kept of a test when its file's syntax tree is let go."""
+
+    dotted: str
+    text: frozenset[str]
+    counts: bool
+    parametrized: bool
+
+    @property
+    def name(self) -> str:
+        return self.dotted.rpartition(".")[2]
+
+
+class _File(Struct, frozen=True):
+    """A test file that lost tests.
+
+    Attributes:
+        path: where to say so in head, None when the file is gone.
+        line: of the last test before the lost ones that still stands, else of the first line.
+        lost: those of base that head does not have under their name.
+        came: tests that the file gained.
+    """
+
+    old_path: str
+    path: str | None
+    line: int
+    lost: tuple[_Kept, ...]
+    came: tuple[_Kept, ...]
+
+
+class Removals:
+    """Collects what each file lost, and decides when all files are known."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._files: list[_File] = []
+        self._came: list[_Kept] = []
+        self._names: set[str] = set()
+        self._texts: dict[str, list[tuple[str, frozenset[str]]]] = {}
+        self._lines: list[tuple[str, int]] = []
+
+    def add(self, pair: Pair, before: Suite, after: Suite) -> None:
+        """Note the tests of one file, of both sides."""
+        came, lost = _only_in(after, before), _only_in(before, after)
+        self._came += came
+        self._names |= {case.name for case in came}
+        for dotted, case in after.functions.items():
+            texts = self._texts.setdefault(dotted.rpartition(".")[2], [])
+            texts.append((pair.path, frozenset(case.text)))
+        if pair.head and (first := pair.head.first_line):
+            self._lines.append((pair.path, first))
+        if lost and pair.old_path:
+            first_lost = before.functions[lost[0].dotted]
+            line = self._line(before, after, first_lost) or self._first_line(pair.path)
+            path = pair.path if pair.head and line else None
+            self._files.append(_File(pair.old_path, path, line, lost, came))
+
+    def findings(self) -> Iterator[Finding]:
+        """One finding for each file that really lost tests, one for all files that are gone."""
+        vanished = self._vanished_words() if self._files else frozenset()
+        gone: list[tuple[_File, list[_Kept]]] = []
+        for file in self._files:
+            lost = [case for case in file.lost if self._is_missed(case, file, vanished)]
+            if not lost or self._merged(file, lost):
+                continue
+            if file.path:
+                names = [case.dotted for case in lost]
+                yield self._finding(f"{file.old_path}:", names, file.path, file.line)
+            else:
+                gone.append((file, lost))
+        if gone and (place := self._near(gone[0][0].old_path)):
+            names = [f"{file.old_path}::{case.dotted}" for file, lost in gone for case in lost]
+            yield self._finding("", names, *place)
+
+    @staticmethod
+    def _finding(key: str, names: list[str], path: str, line: int) -> Finding:
+        count = "1 test is" if len(names) == 1 else f"{len(names)} tests are"
+        shown = ", ".join(names[:NAMES_SHOWN])
+        more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+        return finding(
+            "removed",
+            path,
+            line,
+            f"{count} gone: {shown}{more}",
+            key=f"{key} {' '.join(sorted(names))}",
+            detail="\n".join(names),
+        )
+
+    def _is_missed(self, case: _Kept, file: _File, vanished: frozenset[str]) -> bool:
+        if case.name in self._names or not case.counts:
+            return False
+        words = {word for line in case.text for word in _WORD.findall(line)}
+        own = {name for line in case.text for names in _OWN.findall(line) for name in names}
+        if not vanished.isdisjoint((words - own) | set(case.name.split("_"))):
+            return False
+        # Elsewhere the same test may have stood all along, and stand for this one too now.
+        namesakes = [text for path, text in self._texts.get(case.name, ()) if path != file.path]
+        return not any(_alike(case.text, text) for text in namesakes) and not any(
+            _alike(case.text, other.text) for other in self._came
+        )
+
+    @staticmethod
+    def _merged(file: _File, lost: list[_Kept]) -> bool:
+        """Rewritten: as many came as went, or what came stands for several cases."""
+        return len(file.came) >= len(lost) or any(case.parametrized for case in file.came)
+
+    def _vanished_words(self) -> frozenset[str]:
+        """Names that were taken away themselves: that no changed source has any more, or
+        that fewer of them define.
+        """
+        words: Counter[str] = Counter()
+        defined: Counter[str] = Counter()
+        for file in self._job["files"]:
+            path, old = file["path"], file["old_path"]
+            deleted = file["status"] == "deleted"
+            if old and not is_test_path(old):
+                words.update(_matches(_WORD, self._job["base_root"], old))
+                defined.update(_matches(_DEFINED, self._job["base_root"], old))
+                defined.update([old.rpartition("/")[2].removesuffix(".py")] if deleted else ())
+            if not deleted and not is_test_path(path):
+                kept = _matches(_WORD, self._job["head_root"], path)
+                words.update(dict.fromkeys(kept, -len(self._job["files"])))
+                defined.subtract(_matches(_DEFINED, self._job["head_root"], path))
+        gone = {word for word, files in (*words.items(), *defined.items()) if files > 0}
+        return frozenset(word for word in gone if len(word) >= WORD_LENGTH)
+
+    @staticmethod
+    def _line(before: Suite, after: Suite, lost: Case) -> int:
+        """The nearest test before the lost one that head still has, else its class, else 0."""
+        earlier = [case for case in before.functions.values() if case.line < lost.line]
+        owner = lost.dotted.rpartition(".")[0]
+        for case in reversed(earlier):
+            still = after.functions.get(case.dotted)
+            if still and case.dotted.rpartition(".")[0] == owner:
+                return still.line
+        return after.classes[owner].line if owner in after.classes else 0
+
+    def _first_line(self, path: str) -> int:
+        return next((line for known, line in self._lines if known == path), 0)
+
+    def _near(self, path: str) -> tuple[str, int] | None:
+        """A place in head to say it: a changed file, else a test beside it."""
+        changed = dict(self._lines)
+        if near := nearest(path, changed):
+            return near, changed[near]
+        tree = (one for one in self._job["head_tree"] if one.endswith(".py"))
+        beside = nearest(path, (one for one in tree if not one.endswith("__init__.py")))
+        return (beside, 1) if beside else None
+
+
+def _only_in(one: Suite, other: Suite) -> tuple[_Kept, ...]:
+    return tuple(
+        _Kept(
+            dotted,
+            frozenset(case.text),
+            case.assertions > 0 and case.mark is None,
+            case.parametrized,
+        )
+        for dotted, case in one.functions.items()
+        if dotted not in other.functions
+    )
+
+
+def _alike(text: frozenset[str], other: frozenset[str]) -> bool:
+    return len(text & other) >= SAME_LINES * max(len(text), 1)
+
+
+def _matches(sign: re.Pattern[str], root: str, path: str) -> set[str]:
+    with suppress(NotParsedError):
+        return set(sign.findall(read_text(root, path))) if path.endswith(".py") else set()
+    return set()

@@ -1,0 +1,114 @@
+"""What runs of the tests say of the change: their exit status decides, a report adds names.
+
+There are up to three runs: head; head again where that failed; base where both did.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from orchestrator.checks.check_protocol import Gap, Source, read
+from orchestrator.checks.python.path_kinds import is_product_path
+from orchestrator.checks.python.source import Finding, Job, finding
+from orchestrator.checks.tests.junit import NotJUnitError, Test, failed
+
+SHOWN = 20  # tests in one review
+BEFORE = "the tests failed before this change too, so they say little of it"
+NO_LINE = "the tests fail, and the change adds no line to show that at"
+Place = tuple[str, int]
+
+
+def run(job: Job) -> dict[str, Any]:
+    """Report tests that fail or are flaky; facts hold how it ended."""
+    files = [file["path"] for file in job["files"]]
+    if job["refused"]:
+        return {"findings": [], "examined": [], "gaps": dict.fromkeys(files, job["refused"])}
+    codes = [each["code"] for each in job["runs"]]
+    gaps: dict[str, str] = dict(job["unwritten"])
+    tests = [_failed(each, gaps) for each in job["runs"]]
+    outcome, told = "passed", []
+    if len(codes) == 2:
+        outcome = "flaky"
+        told = list(_told(job, "flaky", codes[0], tests[0]))
+    elif len(codes) == 3:
+        outcome = "failed" if codes[2] == 0 else "failed before"
+        known = set(tests[2])
+        # Without names nobody can tell an old failure from a new one.
+        new = [test for test in tests[1] if test not in known]
+        if outcome == "failed" or (new and known):
+            told = list(_told(job, "fail", codes[1], new))
+    if outcome == "failed before":
+        gaps |= dict.fromkeys(files, BEFORE)
+    elif outcome != "passed" and not told:
+        gaps |= dict.fromkeys(files, NO_LINE)
+    return {
+        "findings": told,
+        "examined": [path for path in files if path not in gaps],
+        "gaps": gaps,
+        "facts": {"outcome": outcome, "exit": codes},
+    }
+
+
+def _failed(given: dict[str, Any], gaps: dict[str, str]) -> list[Test]:
+    """The tests that the report of a run says failed; where it cannot be believed, a gap."""
+    name = given["name"]
+    if given["fault"]:
+        gaps[name] = given["fault"]
+        return []
+    if not given["report"]:
+        return []
+    try:
+        found = failed(Path(given["report"]).read_bytes())
+    except NotJUnitError as why:
+        gaps[name] = str(why)
+        return []
+    if bool(found) != bool(given["code"]):
+        says = f"names {len(found)} failed tests" if found else "names no failed test"
+        gaps[name] = f"{says}, and the exit status is {given['code']}, which counts"
+    return found
+
+
+def _told(job: Job, code: str, status: int, tests: Sequence[Test]) -> Iterator[Finding]:
+    """A finding for each test, or one for all of them where none is known by name."""
+    how = "failed once and passed when run again" if code == "flaky" else "fails with this change"
+    fallback = _changed_line(job)
+    for test in tests[:SHOWN]:
+        place = _line_of(job, test) or fallback
+        if place:
+            yield finding(code, *place, f"{test.shown} {how}", key=test.shown)
+    if not tests and fallback:
+        message = f"The configured test command {how} (exit status {status})"
+        yield finding(code, *fallback, message, key="")
+
+
+def _line_of(job: Job, test: Test) -> Place | None:
+    """Where head holds the test: a line of its file that has its name."""
+    parts = test.group.split(".")
+    named = ("/".join(parts[:count]) + ".py" for count in range(len(parts), 0, -1))
+    path = next((path for path in (test.file, *named) if path in job["head_tree"]), None)
+    name = re.match(r"\w+", test.name)
+    if path is None or name is None:
+        return None
+    try:
+        lines = Source(path, read(job["head_root"], path)).lines
+    except Gap:
+        return None
+    word = re.compile(rf"\b{name[0]}\b")
+    return next(((path, n) for n, line in enumerate(lines, 1) if word.search(line)), None)
+
+
+def _changed_line(job: Job) -> Place | None:
+    """The first line with text that the change adds, in source before anything else."""
+    for file in sorted(job["files"], key=lambda file: not is_product_path(file["path"])):
+        if file["status"] != "deleted" and file["added"]:
+            try:
+                lines = Source(file["path"], read(job["head_root"], file["path"])).lines
+            except Gap:
+                continue
+            for number in file["added"]:
+                if number <= len(lines) and lines[number - 1].strip():
+                    return file["path"], number
+    return None

@@ -1,0 +1,232 @@
+"""Changed lines that no test runs, as the coverage reports of the change's tests say.
+
+A report speaks of the lines that it was made from: one that is older than head, or that names lines
+which head does not have, says nothing of this change, and that is a gap.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from orchestrator.checks.check_protocol import Gap, Source, read
+from orchestrator.checks.python.path_kinds import is_product_path
+from orchestrator.checks.python.source import (
+    Finding,
+    Job,
+    NotParsedError,
+    definitions,
+    finding,
+    first_line,
+    parse_text,
+)
+from orchestrator.checks.tests.coverage_reports import Lines, NotAReportError, located, parse
+
+# Executable lines that make a function that no test runs worth a rule of its own.
+FUNCTION_LINES = 5
+NEAR = 3  # lines between two uncovered ones that are told together, where functions are not known
+SHOWN = 20  # places in one review; the longest come first
+SKEW = 300.0  # seconds by which two clocks may differ
+
+
+class _Place(Struct, frozen=True):
+    """Uncovered lines that belong together.
+
+    Attributes:
+        name: of the function or class, empty when they are only near each other.
+        changed: executable lines that the change adds there.
+        whole: nothing of the function ran.
+    """
+
+    path: str
+    name: str
+    lines: list[int]
+    changed: int
+    whole: bool
+
+
+def run(job: Job) -> dict[str, Any]:
+    """Report the places with uncovered lines; facts hold how many lines that is of how many."""
+    gaps: dict[str, str] = {}
+    wanted = [
+        file["path"]
+        for file in job["files"]
+        if file["status"] != "deleted" and _is_source(file["path"])
+    ]
+    lines = _lines(job, wanted, gaps)
+    gaps |= _unmentioned(wanted, lines) if lines or not gaps else {}
+    places: list[_Place] = []
+    changed = 0
+    for file in job["files"]:
+        path = file["path"]
+        if path in lines:
+            try:
+                text = Source(path, read(job["head_root"], path)).text
+                _same_version(path, text, lines[path])
+            except Gap as gap:
+                gaps[path] = str(gap)
+                continue
+            added = frozenset(file["added"])
+            changed += len(lines[path].known & added)
+            places += _places(path, text, lines[path], added)
+    places.sort(key=lambda place: (-len(place.lines), place.path, place.lines))
+    told = [_told(place) for place in places[:SHOWN]]
+    if places[SHOWN:]:
+        told[-1]["detail"] = f"{len(places) - SHOWN} further places are not shown."
+    return {
+        "findings": told,
+        "examined": sorted(lines.keys() - gaps.keys()),
+        "gaps": gaps,
+        "facts": {"changed": changed, "uncovered": sum(len(place.lines) for place in places)},
+    }
+
+
+def _is_source(path: str) -> bool:
+    """Whether tests are meant to run a file."""
+    source = Source(path, b"")
+    if source.suffix == ".py":
+        return is_product_path(path)
+    return not source.is_sample and not source.is_document
+
+
+def _lines(job: Job, wanted: list[str], gaps: dict[str, str]) -> dict[str, Lines]:
+    """What all reports together say of the wanted files: a line ran if it ran in any."""
+    found: dict[str, Lines] = {}
+    for given in job["reports"]:
+        try:
+            report = parse(Path(given["path"]).read_bytes())
+        except OSError as fault:
+            gaps[given["name"]] = f"cannot be read: {fault.strerror}"
+            continue
+        except NotAReportError as why:
+            gaps[given["name"]] = str(why)
+            continue
+        made = report.made if report.made is not None else given["made"]
+        if job["head_time"] is not None and made + SKEW < job["head_time"]:
+            gaps[given["name"]] = (
+                "is older than head, so it says nothing of it; run the tests again"
+            )
+            continue
+        for path, lines in located(report, job["head_tree"], wanted).items():
+            found.setdefault(path, Lines()).merge(lines)
+    return found
+
+
+def _unmentioned(wanted: list[str], lines: Mapping[str, Lines]) -> dict[str, str]:
+    """Files that a report ought to name: those of the top folders of which it names others."""
+    if not lines:
+        return dict.fromkeys(wanted, "the coverage reports name none of the changed files")
+    known = {(_top(path), Source(path, b"").suffix) for path in lines}
+    return {
+        path: "no coverage report names it"
+        for path in wanted
+        if path not in lines and (_top(path), Source(path, b"").suffix) in known
+    }
+
+
+def _top(path: str) -> str:
+    return path.partition("/")[0] if "/" in path else ""
+
+
+def _same_version(path: str, text: str, lines: Lines) -> None:
+    """See that a report was made from this text.
+
+    Raises:
+        Gap: it names a line that is not there, or one of Python's that holds no code.
+    """
+    written = text.split("\n")
+    other = max(lines.known, default=0) > len(written) or (
+        path.endswith(".py") and any(_bare(written[line - 1]) for line in lines.known)
+    )
+    if other:
+        raise Gap("the coverage report speaks of another version of it; run the tests again")
+
+
+def _bare(line: str) -> bool:
+    return line.strip() == "" or line.lstrip().startswith("#")
+
+
+def _places(path: str, text: str, lines: Lines, added: frozenset[int]) -> Iterator[_Place]:
+    """Uncovered lines by the function or class that holds them; by nearness where none does."""
+    uncovered = sorted((lines.known - lines.ran) & added)
+    scopes = list(_scopes(path, text)) if uncovered else []
+    groups: dict[int, list[int]] = {}
+    for line in uncovered:
+        at = max((n for n, scope in enumerate(scopes) if line in scope.inside), default=-1)
+        groups.setdefault(at, []).append(line)
+    for at, held in groups.items():
+        if at < 0:
+            for part in _runs(held):
+                changed = [n for n in lines.known & added if part[0] <= n <= part[-1]]
+                yield _Place(path, "", part, len(changed), False)
+        else:
+            scope = scopes[at]
+            changed = [n for n in lines.known & added if n in scope.inside]
+            whole = scope.is_function and lines.ran.isdisjoint(scope.body)
+            yield _Place(path, scope.name, held, len(changed), whole)
+
+
+class _Scope(Struct, frozen=True):
+    name: str
+    inside: range
+    body: range
+    is_function: bool
+
+
+def _scopes(path: str, text: str) -> Iterator[_Scope]:
+    """Functions and classes of a Python file, outer ones first; none of any other file."""
+    if not path.endswith(".py"):
+        return
+    try:
+        found = definitions(parse_text(text))
+    except (NotParsedError, RecursionError, MemoryError):
+        return  # the lines are told by nearness; that it does not parse is said elsewhere
+    for one in found:
+        end = (one.node.end_lineno or one.node.lineno) + 1
+        inside, body = range(first_line(one.node), end), range(one.node.body[0].lineno, end)
+        yield _Scope(one.dotted, inside, body, not isinstance(one.node, ast.ClassDef))
+
+
+def _runs(lines: list[int]) -> Iterator[list[int]]:
+    part = lines[:1]
+    for line in lines[1:]:
+        if line - part[-1] > NEAR:
+            yield part
+            part = []
+        part.append(line)
+    yield part
+
+
+def _told(place: _Place) -> Finding:
+    whole = place.whole and len(place.lines) >= FUNCTION_LINES
+    of = f" of {place.name}" if place.name else ""
+    if whole:
+        message = f"No test runs {place.name}: {len(place.lines)} of its changed lines never ran"
+    else:
+        numbers = ", ".join(
+            f"{p[0]}-{p[-1]}" if p[1:] else str(p[0]) for p in _adjacent(place.lines)
+        )
+        count = f"{len(place.lines)} of the {place.changed} changed lines{of}"
+        message = f"No test runs {count}: {numbers}"
+    return finding(
+        "function" if whole else "lines",
+        place.path,
+        place.lines[0],
+        message,
+        end_line=place.lines[-1],
+        key=f"{place.path}: {place.name}" if place.name else None,
+    )
+
+
+def _adjacent(lines: list[int]) -> list[list[int]]:
+    parts: list[list[int]] = []
+    for line in lines:
+        if parts and line == parts[-1][-1] + 1:
+            parts[-1].append(line)
+        else:
+            parts.append([line])
+    return parts

@@ -1,0 +1,136 @@
+"""Source that changed with no test of the change touching it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from orchestrator.checks.python.import_resolution import ModuleIndex, quick_imports
+from orchestrator.checks.python.path_kinds import is_product_path, is_test_path
+from orchestrator.checks.python.source import Finding, Job, Pair, Source, finding
+
+LEAST_LINES = 15
+FILES_SHOWN = 3
+
+_LAYOUT = re.compile(r"[\s()\"']+|,(?=[\])}])")
+_QUIET = (
+    ast.Import,
+    ast.ImportFrom,
+    ast.Pass,
+    ast.Global,
+    ast.Nonlocal,
+    # Their heads change with every annotation; what they do stands in their bodies.
+    ast.FunctionDef,
+    ast.AsyncFunctionDef,
+    ast.ClassDef,
+)
+
+
+class _Unit(Struct, frozen=True):
+    """A simple statement or the head of a compound one: its text without layout, its lines."""
+
+    text: str
+    lines: frozenset[int]
+
+
+class _Grown(Struct, frozen=True):
+    """A source file with the number of its lines that are really new, and the first of them."""
+
+    path: str
+    lines: int
+    first: int
+
+
+class Coverage:
+    """Collects changed sources and changed tests, and decides when all files are known."""
+
+    def __init__(self, job: Job) -> None:
+        self._has_tests = any(
+            path.endswith(".py") and is_test_path(path) for path in job["head_tree"]
+        )
+        self._index = ModuleIndex(job["head_tree"])
+        self._removed: Counter[str] = Counter()
+        self._added: dict[str, list[_Unit]] = {}
+        self._named: set[str] = set()
+
+    def add(self, pair: Pair) -> None:
+        """Note what one file adds and removes, as source or as test."""
+        if not self._has_tests:
+            return
+        if pair.head and is_test_path(pair.path):
+            self._learn(pair, pair.head)
+        elif is_product_path(pair.path):
+            if pair.removed and (base := pair.base()):
+                self._removed.update(unit.text for unit in _units(base, pair.removed))
+            if pair.head and not pair.path.endswith("__main__.py"):
+                self._added[pair.path] = list(_units(pair.head, pair.added))
+
+    def _grown(self) -> Iterator[_Grown]:
+        """Sources with enough code that was not moved, nor only laid out anew."""
+        known = self._removed.copy()
+        for path, units in sorted(self._added.items()):
+            new: set[int] = set()
+            for unit in units:
+                if known[unit.text]:
+                    known[unit.text] -= 1
+                else:
+                    new |= unit.lines
+            if len(new) >= LEAST_LINES:
+                yield _Grown(path, len(new), min(new))
+
+    def _learn(self, pair: Pair, head: Source) -> None:
+        """What a changed test names: the modules it imports, and itself after ``test_``."""
+        if not pair.added:
+            return
+        stem = pair.path.rpartition("/")[2].removesuffix(".py")
+        self._named.add(stem.removeprefix("test_").removesuffix("_test"))
+        for one in quick_imports(head.text):
+            self._named |= {one.module, *(f"{one.module}.{name}" for name in one.names)}
+
+    def findings(self) -> Iterator[Finding]:
+        """One finding for the whole change, at the source that grew most."""
+        sources = [one for one in self._grown() if not self._is_named(one.path)]
+        if not sources:
+            return
+        sources.sort(key=lambda one: (-one.lines, one.path))
+        shown = ", ".join(f"{one.path} (+{one.lines} lines)" for one in sources[:FILES_SHOWN])
+        more = len(sources) - FILES_SHOWN
+        yield finding(
+            "untested-change",
+            sources[0].path,
+            sources[0].first,
+            f"No test of the change imports or names what it adds to: {shown}"
+            + (f" and {more} more" if more > 0 else ""),
+            key="untested-change",
+            confidence=0.7,
+        )
+
+    def _is_named(self, path: str) -> bool:
+        """A test that imports the module or a package above it may well reach it."""
+        dotted = self._index.dotted(path)
+        parts = dotted.split(".")
+        names = {".".join(parts[:end]) for end in range(1, len(parts) + 1)}
+        return not self._named.isdisjoint(names | {parts[-1]})
+
+
+def _units(source: Source, wanted: frozenset[int]) -> Iterator[_Unit]:
+    """The code on the wanted lines: no imports, no prose."""
+    for node in ast.walk(source.tree):
+        if not isinstance(node, ast.stmt) or isinstance(node, _QUIET):
+            continue
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            continue
+        if isinstance(node, ast.AnnAssign) and node.value is None:
+            continue
+        body = getattr(node, "body", None)
+        last = body[0].lineno - 1 if body else node.end_lineno or node.lineno
+        own = range(node.lineno, max(last, node.lineno) + 1)
+        if lines := wanted.intersection(own):
+            text = "".join(source.lines[own.start - 1 : own.stop - 1])
+            if isinstance(node, ast.AnnAssign) and node.value:
+                text = f"{ast.unparse(node.target)}={ast.unparse(node.value)}"
+            yield _Unit(_LAYOUT.sub("", text), lines)

@@ -1,0 +1,112 @@
+"""``diffcourt audit``: is a run's journal as it was written, and who did what in it."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import to_builtins
+
+from orchestrator.cli.arguments import add_json_flag, add_part, add_repo, add_run, count
+from orchestrator.cli.output import as_json, emit, width_of
+from orchestrator.errors import EXIT_GATED, EXIT_OK, InputError
+
+if TYPE_CHECKING:
+    from orchestrator.engine.journal_verification import Anchor
+
+EXIT_CODES = """\
+exit codes:
+  0    intact, as far as what was given can tell; what it cannot tell is named
+  1    tampered with: which row, and what is wrong
+  2    wrong usage or key
+  3    the journal cannot be read\
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's parts and their options."""
+    parser.epilog = EXIT_CODES
+    parts = parser.add_subparsers(title="parts", metavar="PART", dest="part", required=True)
+
+    def part(
+        name: str, do: Callable[[argparse.Namespace], int], summary: str
+    ) -> argparse.ArgumentParser:
+        p = add_part(parts, name, summary)
+        p.set_defaults(do=do)
+        add_run(p)
+        add_repo(p)
+        add_json_flag(p)
+        return p
+
+    p = part("verify", _verify, "say whether a run's journal is as it was written")
+    p.epilog = EXIT_CODES
+    p.add_argument(
+        "--verdict", type=Path, metavar="FILE", help="the verdict that review --json wrote"
+    )
+    p.add_argument("--head", type=_head, metavar="HASH", help="its provenance.journal_head")
+    p.add_argument("--length", type=count, metavar="N", help="its provenance.journal_length")
+    p.add_argument(
+        "--key",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="check signatures with this key too (a public one is enough); may be repeated",
+    )
+    part("show", _show, "list who did what, when and on which authority, with refusals")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the part that was named."""
+    code: int = args.do(args)
+    return code
+
+
+def _head(text: str) -> str:
+    if not re.fullmatch(r"[0-9a-f]{64}", text):
+        raise argparse.ArgumentTypeError("is no head: 64 digits, as provenance.journal_head has")
+    return text
+
+
+def _anchor(args: argparse.Namespace) -> Anchor | None:
+    from orchestrator.engine.journal_verification import Anchor
+
+    if (args.head is None) != (args.length is None):
+        raise InputError("--head and --length belong together; give both, or --verdict")
+    if args.head is None:
+        return None
+    if args.verdict is not None:
+        raise InputError("--verdict carries a head of its own; give it, or --head and --length")
+    return Anchor(args.head, args.length)
+
+
+def _verify(args: argparse.Namespace) -> int:
+    from orchestrator.app.audit import verification
+    from orchestrator.report.audit_report import render_verified
+
+    done = verification.verify(
+        args.repo, args.run_id, anchor=_anchor(args), verdict=args.verdict, keys=args.key
+    )
+    intact = not done.found.faults
+    if args.json:
+        document = {"run": done.run_id, "intact": intact, "finished": done.finished}
+        emit(as_json({**document, "writer": done.writer, **to_builtins(done.found)}), sys.stdout)
+    else:
+        emit(render_verified(done, width_of(sys.stdout)), sys.stdout)
+    return EXIT_OK if intact else EXIT_GATED
+
+
+def _show(args: argparse.Namespace) -> int:
+    from orchestrator.app.audit import verification
+    from orchestrator.report.audit_report import render_trail
+
+    trail = verification.trail(args.repo, args.run_id)
+    if args.json:
+        emit(as_json(to_builtins(trail)), sys.stdout)
+    else:
+        emit(render_trail(trail, width_of(sys.stdout)), sys.stdout)
+    return EXIT_OK

@@ -1,0 +1,67 @@
+"""``diffcourt catalog``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from orchestrator.cli.arguments import add_json_flag, add_repo
+from orchestrator.cli.output import as_json, emit, width_of
+from orchestrator.errors import EXIT_OK, EXIT_USAGE
+
+if TYPE_CHECKING:
+    from orchestrator.app.types import CatalogListing
+
+PARTS = ("agents", "skills", "tools", "rubrics")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
+    parser.description = (
+        "List agents, skills, tools and rubrics, those of the repository's .diffcourt/\n"
+        "included, and check them: a fault is a line with its file, and exit code 2."
+    )
+    add_repo(parser)
+    add_json_flag(parser)
+    parser.add_argument(
+        "--rules", action="store_true", help="print the rules for findings instead, as Markdown"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the listing on stdout, and every fault on stderr."""
+    from orchestrator import app
+    from orchestrator.report.terminal_escaping import visible
+
+    if args.rules:
+        from orchestrator.report.rules_page import rules_page
+
+        emit(rules_page(app.rules(args.repo)), sys.stdout)
+        return EXIT_OK
+    listing = app.catalog(args.repo)
+    if args.json:
+        emit(_json(listing), sys.stdout)
+    elif not listing.problems:  # with faults nothing is loaded, and an empty list would say "none"
+        emit(_text(listing), sys.stdout)
+    for problem in listing.problems:
+        emit(f"{visible(str(problem))}\n", sys.stderr)
+    return EXIT_USAGE if listing.problems else EXIT_OK
+
+
+def _json(listing: CatalogListing) -> str:
+    document: dict[str, object] = {
+        part: [{"name": name, "description": text} for name, text in getattr(listing, part)]
+        for part in PARTS
+    }
+    document["problems"] = [
+        {"file": fault.file, "line": fault.line, "message": fault.message}
+        for fault in listing.problems
+    ]
+    return as_json(document)
+
+
+def _text(listing: CatalogListing) -> str:
+    from orchestrator.report.name_list import render_listing
+
+    return render_listing({part: getattr(listing, part) for part in PARTS}, width_of(sys.stdout))

@@ -1,0 +1,89 @@
+"""``diffcourt mcp``: list the configured servers, and accept what they say of their tools."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from orchestrator.cli.arguments import add_part, add_repo, name_of
+from orchestrator.cli.output import emit, width_of
+from orchestrator.errors import EXIT_OK
+
+if TYPE_CHECKING:
+    from orchestrator.app.mcp.acceptance import Look
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's parts and their options."""
+    parts = parser.add_subparsers(title="parts", metavar="PART", dest="part", required=True)
+    summary = "list the servers and tools that config/mcp.yaml names; starts none"
+    part = add_part(parts, "list", summary)
+    add_repo(part)
+    part.set_defaults(do=_list)
+    summary = "start one server, and print what it says of its tools and the pins to commit"
+    part = add_part(
+        parts,
+        "accept",
+        summary,
+        description=f"{summary.capitalize()}. It runs the command that the work tree's\n"
+        ".diffcourt/config/mcp.yaml names; `diffcourt mcp list` shows which that is.",
+    )
+    part.add_argument(
+        "server", type=name_of("a server"), metavar="SERVER", help="the server's name"
+    )
+    add_repo(part)
+    part.set_defaults(do=_accept)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run one part; exit 2 when a server cannot be used."""
+    code: int = args.do(args)
+    return code
+
+
+def _list(args: argparse.Namespace) -> int:
+    from orchestrator.app.mcp.acceptance import configured
+    from orchestrator.report.name_list import render_listing
+
+    servers = configured(args.repo)
+    if not servers:
+        emit("config/mcp.yaml names no server\n", sys.stdout)
+        return EXIT_OK
+    parts: dict[str, list[tuple[str, str]]] = {
+        "servers": [
+            (
+                server.name,
+                server.where if server.allowed else f"{server.where} (may not start here)",
+            )
+            for server in servers
+        ],
+        "tools": [tool for server in servers for tool in server.tools],
+    }
+    emit(render_listing(parts, width_of(sys.stdout)), sys.stdout)
+    return EXIT_OK
+
+
+def _accept(args: argparse.Namespace) -> int:
+    from orchestrator.app.mcp.acceptance import look
+
+    emit(_text(look(args.repo, args.server)), sys.stdout)
+    return EXIT_OK
+
+
+def _text(seen: Look) -> str:
+    """What a person must read before accepting, as comments, and the YAML to commit below it."""
+    import yaml
+
+    from orchestrator.report.terminal_escaping import code_lines, visible
+
+    lines = []
+    for tool in seen.tools:
+        why = f": {visible(tool.why)}" if tool.why else ""
+        lines.append(f"# {tool.name} ({tool.level}) is {tool.state}{why}")
+        if tool.said and tool.state != "accepted":
+            lines += [f"#     {line}" for line in code_lines(tool.said)]
+    if seen.besides:
+        lines.append(f"# offered and not named: {', '.join(map(visible, seen.besides))}")
+    lines.append("# If you accept this, have .diffcourt/config/mcp.yaml say so in base:")
+    return "\n".join(lines) + "\n" + yaml.safe_dump(seen.document, sort_keys=False)

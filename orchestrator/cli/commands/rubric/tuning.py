@@ -1,0 +1,98 @@
+"""The ``rubric`` commands that look at items and labels."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from orchestrator.cli.commands.rubric.arguments import load, plain, rubric_path, write_text
+from orchestrator.cli.output import JsonTarget, as_json, emit, in_colour, width_of
+from orchestrator.errors import EXIT_GATED, EXIT_OK, InputError
+
+if TYPE_CHECKING:
+    from orchestrator.tuning.decision_rule import Aim
+
+
+def evaluate(args: argparse.Namespace, out: TextIO) -> int:
+    """Print agreement with people."""
+    target = JsonTarget(args.json) if args.json else None
+    read = load(args)
+    from orchestrator.report.tuning.text import render_evaluation
+    from orchestrator.tuning.evaluation import evaluate as measure
+    from orchestrator.tuning.tuning_provenance import labels_digest
+
+    found = measure(read.rubric, read.data, read.items, labels_digest(read.labels))
+    if target is None or not target.to_stdout:
+        emit(render_evaluation(found, width_of(out), in_colour(out)), out)
+    if target is not None:
+        target.write(plain(found))
+    return EXIT_OK
+
+
+def _aim(args: argparse.Namespace) -> Aim:
+    from orchestrator.tuning.decision_rule import Aim
+
+    merge, block = args.cost_false_merge, args.cost_false_block
+    if merge is None and block is None:
+        return Aim()
+    if merge is None or block is None:
+        raise InputError("give both --cost-false-merge and --cost-false-block, or neither")
+    return Aim(merge, block)
+
+
+def tune(args: argparse.Namespace, out: TextIO) -> int:
+    """Tune; write a new rubric only when the gain is proven."""
+    target = JsonTarget(args.json) if args.json else None
+    read = load(args)
+    from orchestrator.report.tuning.text import render_outcome
+    from orchestrator.tuning import tune as tuning
+    from orchestrator.tuning.rubric_file import write_rubric
+    from orchestrator.tuning.tuning_provenance import stamp
+
+    path = args.out or _next(rubric_path(args.rubric), read.rubric.version + 1)
+    if not args.out and path.exists():
+        raise InputError(f"{path}: is there already; name another file with --out")
+    seed = tuning.SEED if args.seed is None else args.seed
+    if seed < 0:
+        raise InputError(f"--seed must not be negative, and is {seed}")
+    found = tuning.tune(read.rubric, read.data, read.items, _aim(args), seed, args.refits)
+    if target is None or not target.to_stdout:
+        emit(render_outcome(found, width_of(out), in_colour(out)), out)
+    if args.report:
+        from orchestrator.report.tuning.html_page import render_page
+
+        write_text(args.report, render_page(found, f"Tuning of {read.rubric.name}"))
+    if target is not None:
+        target.write(plain(found))
+    if not found.proven:
+        return EXIT_GATED
+    write_rubric(path, stamp(path.stem, read.rubric, read.data, read.labels, found))
+    if target is None or not target.to_stdout:
+        emit(f"\nwrote {path}\n", out)
+    return EXIT_OK
+
+
+def _next(path: Path, version: int) -> Path:
+    """``NAME-vN.yaml`` beside the old rubric; the number replaces an earlier one."""
+    stem, _, tail = path.stem.rpartition("-v")
+    base = stem if stem and tail.isdigit() else path.stem
+    return path.with_name(f"{base}-v{version}{path.suffix}")
+
+
+def gate(args: argparse.Namespace, out: TextIO) -> int:
+    """Freeze a set, or hold the rubric to a frozen one; exit 1 when agreement dropped."""
+    read = load(args)
+    from orchestrator.tuning import regression_gate as gating
+
+    if args.freeze:
+        doc = gating.freeze(read.rubric, read.data, read.labels)
+        write_text(args.baseline, as_json(doc))
+        emit(f"wrote {args.baseline}: {len(read.data.items)} decisions\n", out)
+        return EXIT_OK
+    baseline = gating.read_baseline(args.baseline)
+    found = gating.check(read.rubric, read.data, read.labels, baseline)
+    emit(found.line() + "\n", out)
+    if found.seen:
+        emit(f"{found.seen} groups of the frozen set were used to tune this rubric\n", out)
+    return EXIT_OK if found.passed else EXIT_GATED

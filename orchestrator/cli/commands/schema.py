@@ -1,0 +1,23 @@
+"""``diffcourt schema``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from orchestrator.cli.output import as_json, emit
+from orchestrator.errors import EXIT_OK
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
+    parser.add_argument("document", choices=("verdict",), help="the document it describes: verdict")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the schema."""
+    from orchestrator.review.verdict.model import json_schema
+
+    schemas = {"verdict": json_schema}
+    emit(as_json(schemas[args.document]()), sys.stdout)
+    return EXIT_OK

@@ -1,0 +1,57 @@
+"""``diffcourt show``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import to_builtins
+
+from orchestrator.cli.arguments import add_json_flag, add_repo, add_run
+from orchestrator.cli.output import as_json, emit, in_colour, width_of
+from orchestrator.errors import EXIT_OK
+
+if TYPE_CHECKING:
+    from orchestrator.app.types import Shown
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
+    add_run(parser)
+    add_repo(parser)
+    add_json_flag(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the run's report, then its timeline."""
+    from orchestrator import app
+
+    shown = app.show(args.repo, args.run_id)
+    emit(_json(shown) if args.json else _text(shown, args.repo), sys.stdout)
+    return EXIT_OK
+
+
+def _json(shown: Shown) -> str:
+    verdict = None if shown.verdict is None else to_builtins(shown.verdict)
+    return as_json(
+        {
+            "run": to_builtins(shown.info),
+            "verdict": verdict,
+            "timeline": [to_builtins(entry) for entry in shown.timeline],
+        }
+    )
+
+
+def _text(shown: Shown, repo: Path | None) -> str:
+    from orchestrator.report.run_list import render_runs
+    from orchestrator.report.timeline import render_timeline
+    from orchestrator.report.verdict_text import render
+
+    width = width_of(sys.stdout)
+    if shown.verdict is None:
+        report = f"{render_runs([shown.info], width)}There is no verdict yet.\n"
+    else:
+        report = render(shown.verdict, width=width, color=in_colour(sys.stdout), repo=repo)
+    return f"{report}\nTimeline\n{render_timeline(shown.timeline, width)}"

@@ -1,0 +1,140 @@
+"""What of a conversation is left out when it outgrows the model's window, in a stated order.
+
+1. Observations of tools, the oldest first: each becomes one line that says how to get it again.
+2. Whole exchanges (an answer and what followed it), the oldest first.
+
+Never the brief, nor the last exchange. Reasoning goes with what stood before it: a provider may
+have signed it over every byte in front of it, and refuses it behind anything else.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Self
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from orchestrator.engine.types import (
+    Aside,
+    Block,
+    Json,
+    Message,
+    Opaque,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from orchestrator.engine.untrusted_text import frame
+
+KEPT = 0.75
+"""Room is made down to this share of the window. Each time costs the provider's cache of all that
+follows, so it is done seldom and thoroughly."""
+
+ARGUMENTS = 200
+"""Characters of a call's arguments that its line repeats."""
+
+NOTICE = "[Earlier turns of this conversation are left out: there is no room for them.]"
+
+
+class Omission(Struct, frozen=True):
+    """What is left out, beyond what was before.
+
+    Attributes:
+        observations: the journal's keys of calls whose results become a line.
+        exchanges: how many of the oldest exchanges go whole.
+    """
+
+    observations: tuple[str, ...] = ()
+    exchanges: int = 0
+
+    def to_json(self) -> dict[str, Json]:
+        """As the journal's note has it."""
+        return {"observations": list(self.observations), "exchanges": self.exchanges}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Json]) -> Self:
+        """The inverse of ``to_json``."""
+        return cls(tuple(value["observations"]), value["exchanges"])
+
+
+def least(
+    messages: Sequence[Message], nonce: str, fits: Callable[[Sequence[Message]], bool]
+) -> Omission:
+    """The least omission, by the order above, after which the messages fit; else the largest."""
+
+    def enough(omission: Omission) -> bool:
+        return fits(without(messages, omission, nonce))
+
+    begins = _begins(messages)
+    long = tuple(result.ref for result, _ in _long(messages[: begins[-1]] if begins else (), nonce))
+    count = bisect_left(range(len(long)), True, key=lambda n: enough(Omission(long[:n])))
+    if count < len(long):
+        return Omission(long[:count])
+    whole = range(len(begins[:-1]))
+    return Omission(long, bisect_left(whole, True, key=lambda n: enough(Omission(long, n))))
+
+
+def without(messages: Sequence[Message], omission: Omission, nonce: str) -> list[Message]:
+    """The messages that are left; calls and their results stay in pairs, and roles alternate."""
+    lines = {
+        result.ref: line
+        for result, line in _long(messages, nonce)
+        if result.ref in omission.observations
+    }
+    first = len(messages)
+    kept: list[Message] = []
+    for at, message in enumerate(messages):
+        blocks = tuple(_shortened(block, lines) for block in message.blocks)
+        if blocks != message.blocks:
+            first = min(first, at)
+        kept.append(Message(message.role, blocks))
+    if omission.exchanges:
+        first = 0
+        brief = tuple(block for block in messages[0].blocks if block != Text(NOTICE))
+        start = _begins(messages)[omission.exchanges]
+        kept = [Message("user", (*brief, Text(NOTICE))), *kept[start:]]
+    changed, last = kept[first + 1 :], len(kept) - first - 2
+    return kept[: first + 1] + [
+        _unsigned(message, spent=at < last) for at, message in enumerate(changed)
+    ]
+
+
+def _begins(messages: Sequence[Message]) -> list[int]:
+    """Where each exchange begins: at an answer that follows words of the user."""
+    roles = enumerate(pairwise(message.role for message in messages), 1)
+    return [at for at, pair in roles if pair == ("user", "assistant")]
+
+
+def _long(messages: Sequence[Message], nonce: str) -> Iterator[tuple[ToolResult, str]]:
+    """Results that are longer than their line, and the line."""
+    for asked, answered in pairwise(messages):
+        calls = (block for block in asked.blocks if isinstance(block, ToolCall))
+        results = (block for block in answered.blocks if isinstance(block, ToolResult))
+        for call, result in zip(calls, results, strict=False):
+            arguments = json.dumps(dict(call.arguments))[:ARGUMENTS]
+            size = len(result.content)
+            line = frame(
+                f"[left out, no room: {call.name} {arguments} gave {size} characters as "
+                f"{result.ref}; call it again to see them]",
+                nonce,
+            )
+            if len(line) < size:
+                yield result, line
+
+
+def _shortened(block: Block, lines: Mapping[str, str]) -> Block:
+    if isinstance(block, ToolResult) and block.ref in lines:
+        return replace(block, content=lines[block.ref], data=None)
+    return block
+
+
+def _unsigned(message: Message, *, spent: bool) -> Message:
+    """A message behind something that changed: without reasoning, and without spent asides."""
+    gone = (Opaque, Aside) if spent else (Opaque,)
+    return replace(
+        message, blocks=tuple(block for block in message.blocks if not isinstance(block, gone))
+    )

@@ -1,0 +1,102 @@
+"""Questions that only a person can answer: asked once, answered once, and gone on with.
+
+A question is an effect under ``NAME/answer``. While nobody has answered it stays begun, and stops
+the run; the answer is its outcome, with who gave it and when, so a resumed run finds it recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from orchestrator.engine.journal import Journal
+from orchestrator.engine.journal_records import Done
+from orchestrator.errors import AnswerPending, InputError
+
+ANSWER = "/answer"
+
+
+class Question(Struct, frozen=True):
+    """What a person is asked.
+
+    Attributes:
+        name: where in the run it stands, unique in it.
+        agent: for whom it is asked.
+        answer: empty while nobody has answered.
+        who: by which name the person is known here.
+        at: when, in seconds since the epoch.
+    """
+
+    name: str
+    agent: str
+    question: str
+    answer: str = ""
+    who: str = ""
+    at: float = 0.0
+
+
+async def ask(journal: Journal, questions: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+    """The answers to questions, by name.
+
+    Args:
+        questions: name → (agent, question).
+
+    Raises:
+        AnswerPending: one of them has none yet; names all that have none.
+    """
+    answers: dict[str, str] = {}
+    pending: dict[str, str] = {}
+
+    async def nobody() -> Done:
+        raise AnswerPending(journal.run_id, pending)
+
+    for name, (agent, question) in questions.items():
+        asked = {"agent": agent, "question": question}
+        try:
+            answers[name] = (await journal.effect(f"{name}{ANSWER}", asked, nobody))["answer"]
+        except AnswerPending:
+            pending[name] = question
+    if pending:
+        raise AnswerPending(journal.run_id, pending)
+    return answers
+
+
+def asked(journal: Journal) -> list[Question]:
+    """All questions of a run, in the order in which they were asked."""
+    said = journal.outcomes()
+    return [
+        Question(key.removesuffix(ANSWER), **request, **said.get(key, {}))
+        for key, request in journal.requests(ANSWER).items()
+        if request.keys() == {"agent", "question"}  # and not a tool of that name
+    ]
+
+
+async def answer(journal: Journal, name: str, text: str, *, who: str, now: float) -> Question:
+    """Record what a person says to a question that waits.
+
+    Args:
+        name: the question's; empty for the only one that waits.
+        now: seconds since the epoch.
+
+    Raises:
+        InputError: none of that name waits, or several do and none is named.
+    """
+    waiting = {question.name: question for question in asked(journal) if not question.answer}
+    names = ", ".join(sorted(waiting))
+    if not waiting:
+        raise InputError("nothing is asked of a person in this run")
+    if not name and len(waiting) > 1:
+        raise InputError(f"several questions wait; name the one you answer with --to: {names}")
+    found = waiting.get(name) if name else next(iter(waiting.values()))
+    if found is None:
+        raise InputError(f"no question {name} waits for a person here; waiting: {names}")
+    if not text.strip():
+        raise InputError("the answer is empty; say what is to be done, or known")
+
+    async def perform() -> Done:
+        return Done({"answer": text, "who": who, "at": now})
+
+    request = {"agent": found.agent, "question": found.question}
+    await journal.effect(f"{found.name}{ANSWER}", request, perform)
+    return found

@@ -1,0 +1,248 @@
+"""The log under the journal: rows in one order, chained by hash, made durable in groups.
+
+Rows become durable in order, so what is on disk is always a prefix of what was written. Whoever
+waits for durability shares the commit with all others who wait; what nobody waits for is committed
+when the log has been idle for a few milliseconds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator, Sequence
+
+import anyio
+
+from orchestrator.engine.canonical_json import canonical
+from orchestrator.engine.ports import Clock, JournalStore, Row
+from orchestrator.engine.signed_head import SEAL, SealKey, place, seal_body, seal_breaks
+from orchestrator.engine.types import Json
+from orchestrator.errors import StoreError
+
+GENESIS = "0" * 64
+SITTING = "sitting/"
+LEASE_SECONDS = 30.0
+IDLE_COMMIT_SECONDS = 0.005
+
+
+def row_hash(previous: str, seq: int, kind: str, key: str, at: float, body: bytes) -> str:
+    """The chain: a row's hash covers the one before it."""
+    head = canonical([previous, seq, kind, key, at])
+    return hashlib.sha256(head + b"\n" + body).hexdigest()
+
+
+def breaks(rows: Sequence[Row]) -> Iterator[tuple[int, str]]:
+    """Where rows are not whole, in order and unaltered: (the row's number, what is wrong).
+
+    Each row is held against the hash that the row before it states, so that an edit is told once,
+    where it is, and not again for all that follows.
+    """
+    previous, expected = GENESIS, 1
+    for row in rows:
+        if row.seq != expected:
+            yield expected, f"the journal has row {row.seq} where row {expected} belongs"
+        elif not _follows(row, previous):
+            yield row.seq, f"journal row {row.seq} ({row.key}) was altered after it was written"
+        previous, expected = row.hash, row.seq + 1
+
+
+def _follows(row: Row, previous: str) -> bool:
+    try:
+        return row_hash(previous, row.seq, row.kind, row.key, row.at, row.body) == row.hash
+    except ValueError:
+        return False  # its time is no number, which no row of ours ever had
+
+
+def verify(rows: Sequence[Row]) -> None:
+    """Check that rows are whole, in order and unaltered.
+
+    Raises:
+        StoreError: names the first row that is not.
+    """
+    for _, what in breaks(rows):
+        raise StoreError(what)
+
+
+def seconds_worked(rows: list[Row]) -> float:
+    """Time from first to last row of each sitting: a run that lay still did not work."""
+    worked, start, last = 0.0, None, 0.0
+    for row in rows:
+        if row.key.startswith(SITTING):
+            worked += last - start if start is not None else 0.0
+            start = row.at
+        last = row.at
+    return worked + (last - start if start is not None else 0.0)
+
+
+class Log:
+    """One run's rows, held by their one writer.
+
+    Args:
+        key: seals the chain; None leaves it unsigned.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        store: JournalStore,
+        clock: Clock,
+        fence: int,
+        rows: list[Row],
+        key: SealKey | None = None,
+    ) -> None:
+        verify(rows)
+        for _, what in seal_breaks(run_id, rows, {key.key_id: key} if key else {}):
+            raise StoreError(what)
+        self.run_id, self._key = run_id, key
+        self._store, self._clock, self._fence = store, clock, fence
+        self._last = rows[-1] if rows else None
+        self._pending: list[Row] = []
+        self._writing = False
+        self._waiting: list[tuple[int, anyio.Event]] = []  # a row's number, and who waits for it
+        self._dirty = anyio.Event()
+        self._since = 0.0  # no pending row is older, by the monotonic clock
+        self._broken: StoreError | None = None
+        self._worked, self._opened = seconds_worked(rows), clock.now()
+        self._sitting = 1 + sum(row.key.startswith(SITTING) for row in rows)
+        self.append("note", f"{SITTING}{self._sitting}", {})
+
+    def _newest(self) -> Row | None:
+        # Looked up, not kept: an interrupt between two steps must not leave the two apart.
+        return self._pending[-1] if self._pending else self._last
+
+    @property
+    def length(self) -> int:
+        """Rows so far, durable or not."""
+        newest = self._newest()
+        return newest.seq if newest else 0
+
+    @property
+    def head(self) -> str:
+        """The last row's hash."""
+        newest = self._newest()
+        return newest.hash if newest else GENESIS
+
+    def elapsed(self) -> float:
+        """Seconds of work so far, over all sittings."""
+        return self._worked + (self._clock.now() - self._opened)
+
+    def append(self, kind: str, key: str, body: dict[str, Json]) -> None:
+        """Add a row; it is durable after the next ``flush``, or soon.
+
+        Raises:
+            StoreError: an earlier write failed; nothing more is taken.
+        """
+        if self._broken:
+            raise self._broken
+        self._add(kind, key, self._clock.now(), body)
+
+    def seal(self) -> None:
+        """Sign everything appended so far, unless there is no key or it is signed already.
+
+        Raises:
+            StoreError: an earlier write failed; nothing more is taken.
+        """
+        if self._broken:
+            raise self._broken
+        newest = self._newest()
+        if self._key is None or newest is None or newest.kind == SEAL:
+            return
+        seq, at = newest.seq + 1, self._clock.now()
+        body = seal_body(self._key, self.run_id, seq, at, newest.hash)
+        self._add(SEAL, place(seq), at, body)
+
+    def _add(self, kind: str, key: str, at: float, body: dict[str, Json]) -> None:
+        encoded, newest = canonical(body), self._newest()
+        seq, head = (newest.seq + 1, newest.hash) if newest else (1, GENESIS)
+        chained = row_hash(head, seq, kind, key, at, encoded)
+        if not self._pending:
+            self._since = time.monotonic()
+            self._dirty.set()
+        self._pending.append(Row(seq, kind, key, at, encoded, chained))
+
+    async def flush(self) -> None:
+        """Return when everything appended so far is durable.
+
+        Raises:
+            StoreError: the store failed; the run cannot go on, and can be resumed.
+        """
+        target = self.length
+        while not self._durable(target):
+            if self._writing:
+                await self._woken(target)
+            else:
+                await self._write()
+
+    async def _woken(self, seq: int) -> None:
+        """Wait while others write, until this row is on disk or it is our turn to write."""
+        woken = anyio.Event()
+        self._waiting.append((seq, woken))
+        try:
+            await woken.wait()
+        except BaseException:
+            self._waiting = [(row, who) for row, who in self._waiting if who is not woken]
+            if woken.is_set() and not self._writing:
+                self._wake()  # it was our turn: another's then
+            raise
+
+    def _durable(self, seq: int) -> bool:
+        """Whether all rows up to this one are on disk.
+
+        Raises:
+            StoreError: a write failed, so that this will never be known.
+        """
+        if self._broken:
+            raise self._broken
+        return not self._pending or self._pending[0].seq > seq
+
+    async def close(self) -> None:
+        """Seal, and make what is pending durable, unless an earlier write failed and said so."""
+        if not self._broken:
+            self.seal()
+            await self.flush()
+
+    async def commit_when_idle(self) -> None:
+        """Run for ever: nothing stays in memory for long, and the lease outlives a long wait."""
+        while True:
+            with anyio.move_on_after(LEASE_SECONDS / 3) as quiet:
+                await self._dirty.wait()
+            if quiet.cancelled_caught:
+                if not self._writing:
+                    await self._write()
+                continue
+            self._dirty = anyio.Event()
+            while self._pending:
+                left = self._since + IDLE_COMMIT_SECONDS - time.monotonic()
+                await (anyio.sleep(left) if left > 0 else self.flush())
+
+    async def _write(self) -> None:
+        """Hand all pending rows to the store, none when only the lease is to be extended."""
+        if self._broken:
+            raise self._broken
+        batch, self._writing = list(self._pending), True
+        self._since = time.monotonic()  # of those that are added meanwhile
+        try:
+            await self._store.append(self.run_id, self._fence, batch, LEASE_SECONDS)
+            self._last = batch[-1] if batch else self._last
+            del self._pending[: len(batch)]
+        except StoreError as fault:
+            self._broken = fault
+            raise
+        except BaseException:
+            # Written or not, nobody knows: a row after these might leave a hole.
+            self._broken = StoreError(f"run {self.run_id} was cut off while it wrote; resume it")
+            raise
+        finally:
+            self._writing = False
+            self._wake()
+
+    def _wake(self) -> None:
+        """Wake those whose rows are on disk, and of the others one, who writes for all of them."""
+        waiting, self._waiting = self._waiting, []
+        for seq, woken in waiting:
+            if self._broken or self._durable(seq):
+                woken.set()
+            else:
+                self._waiting.append((seq, woken))
+        if self._waiting:
+            self._waiting.pop(0)[1].set()

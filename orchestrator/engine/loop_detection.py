@@ -1,0 +1,123 @@
+"""An agent that goes round in circles: its turns repeat themselves, or the same failure does.
+
+Each turn is held against the last few. What is compared is what the agent said and called, together
+with what came of it, so that going through a file page by page is no circle. All of it is in the
+journal's records, so a resumed run is cut where the first one was.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from orchestrator.engine.canonical_json import canonical
+from orchestrator.engine.journal import Journal
+from orchestrator.engine.types import Block, Text, ToolCall, ToolResult
+
+_ENDS = 2000  # characters at either end of a long turn; the middle is passed over
+_NUMBER = re.compile(r"\d+")
+
+
+class LoopPolicy(Struct, frozen=True):
+    """When an agent's turns are a circle.
+
+    Attributes:
+        window: how many of its last turns are looked at.
+        repeats: so many turns alike among them, or turns in which one tool fails the same way with
+            no success in between, end its work.
+        similarity: turns at least this alike (0 to 1) count as the same.
+    """
+
+    window: int = 8
+    repeats: int = 4
+    similarity: float = 0.9
+
+
+class _Turn(Struct, frozen=True):
+    """What was called, and the shingles of all that was said, asked and seen."""
+
+    tools: tuple[str, ...]
+    shingles: frozenset[int]
+
+    def alike(self, other: _Turn, similarity: float) -> bool:
+        """Whether the Jaccard similarity of their shingles reaches ``similarity``."""
+        if self.tools != other.tools:
+            return False
+        one, two = self.shingles, other.shingles
+        shared = len(one & two)
+        return shared >= similarity * (len(one) + len(two) - shared)
+
+
+USUAL = LoopPolicy()
+
+
+class LoopWatch:
+    """Watches one agent's turns.
+
+    Args:
+        key: the journal's prefix of the agent's work; a note ``KEY/loop`` says why it was cut.
+
+    Attributes:
+        stuck: why its work should end, in words; empty while it gets on.
+    """
+
+    def __init__(self, policy: LoopPolicy, journal: Journal, key: str) -> None:
+        self.stuck = ""
+        self._policy, self._journal, self._key = policy, journal, key
+        self._turns: deque[_Turn] = deque(maxlen=policy.window)
+        self._failing: dict[str, tuple[str, int]] = {}
+
+    def saw(self, blocks: Sequence[Block], results: Sequence[ToolResult] = ()) -> None:
+        """Take a turn in: what the model said and called, and what came of the calls, in order."""
+        calls = [block for block in blocks if isinstance(block, ToolCall)]
+        said = "".join(block.text for block in blocks if isinstance(block, Text))
+        if calls or said:
+            asked = [canonical([call.name, dict(call.arguments)]).decode() for call in calls]
+            trace = "\n".join([said, *asked, *map(_seen, results)])
+            turn = _Turn(tuple(call.name for call in calls), _shingles(_ends_of(trace)))
+            alike = 1 + sum(turn.alike(before, self._policy.similarity) for before in self._turns)
+            self._turns.append(turn)
+            if alike >= self._policy.repeats:
+                self._cut(f"{alike} of its last {len(self._turns)} turns are nearly the same")
+        for name in dict.fromkeys(call.name for call in calls):
+            own = [r for call, r in zip(calls, results, strict=True) if call.name == name]
+            self._failed(name, own)
+
+    def _failed(self, tool: str, results: Sequence[ToolResult]) -> None:
+        """Count a turn in which a tool did nothing but fail."""
+        if any(result.ok for result in results):
+            self._failing.pop(tool, None)
+            return
+        signature = _NUMBER.sub("#", f"{results[0].code} {_seen(results[0])}"[:_ENDS])
+        before, times = self._failing.get(tool, ("", 0))
+        times = times + 1 if signature == before else 1
+        self._failing[tool] = signature, times
+        if times >= self._policy.repeats:
+            self._cut(f"{tool} failed the same way {times} times: {results[0].code}")
+
+    def _cut(self, why: str) -> None:
+        if not self.stuck:
+            self.stuck = f"it went round in circles: {why}"
+            self._journal.note(f"{self._key}/loop", {"state": "cut", "why": why})
+
+
+def _seen(result: ToolResult) -> str:
+    """A result's text, without the place in the journal that a refusal may name."""
+    return result.content.replace(result.ref, "") if result.ref else result.content
+
+
+def _ends_of(trace: str) -> str:
+    return trace if len(trace) <= 2 * _ENDS else trace[:_ENDS] + trace[-_ENDS:]
+
+
+def _shingles(trace: str) -> frozenset[int]:
+    """Runs of three words, so that their order counts, by their hashes; a shorter text is one.
+
+    Numbers, since many turns of many agents are kept, and the words themselves are not needed.
+    """
+    words = trace.split()
+    runs = zip(words, words[1:], words[2:], strict=False)
+    return frozenset(map(hash, runs)) or frozenset([hash((*words,))])

@@ -1,0 +1,71 @@
+"""Marks around text that we do not trust: whoever wrote it cannot know the run's nonce."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from collections.abc import Callable
+
+from orchestrator.engine.journal import Journal
+from orchestrator.engine.journal_records import Done
+from orchestrator.engine.types import Json
+
+NONCE = "nonce"
+"""The journal's key of the run's nonce."""
+
+_LOOKS_LIKE_A_MARK = re.compile(r"<(?=\s*/?\s*untrusted\b)", re.IGNORECASE)
+
+
+async def drawn(journal: Journal) -> str:
+    """The run's nonce: 128 bits of the operating system, the same when the run is resumed."""
+
+    async def draw() -> Done:
+        return Done(secrets.token_hex(16))
+
+    # On disk with the first answer of a model; before that nobody has seen it.
+    return str(await journal.effect(NONCE, {}, draw, durable=False))
+
+
+def disarmed(text: str) -> str:
+    r"""Text in which nothing looks like a mark of ours, whatever nonce it claims.
+
+    The angle becomes ``\u003c``, which in JSON is the same character still.
+    """
+    return _LOOKS_LIKE_A_MARK.sub(r"\\u003c", text)
+
+
+def throughout(value: Json, change: Callable[[str], str]) -> Json:
+    """A value with every text in it changed, names included."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list):
+        return [throughout(item, change) for item in value]
+    if isinstance(value, dict):
+        return {change(name): throughout(item, change) for name, item in value.items()}
+    return value
+
+
+def frame(text: str, nonce: str) -> str:
+    """Put text between marks that it cannot contain.
+
+    A model has seen the nonce and may have a tool repeat it, so it is taken out of the text.
+    """
+    if nonce and nonce.lower() in text.lower():  # to look like this first is ten times as fast
+        text = re.sub(re.escape(nonce), "[mark]", text, flags=re.IGNORECASE)
+    return f"<untrusted {nonce}>\n{disarmed(text)}\n</untrusted {nonce}>"
+
+
+def unframe(content: str, nonce: str) -> str:
+    """The text between the marks; all of it where there are none."""
+    opening, closing = f"<untrusted {nonce}>\n", f"\n</untrusted {nonce}>"
+    start, end = content.find(opening), content.rfind(closing)
+    return content[start + len(opening) : end] if 0 <= start < end else content
+
+
+def as_json(content: str, nonce: str) -> Json:
+    """The framed JSON, or None where it is not whole JSON (cut, or prose)."""
+    try:
+        return json.loads(unframe(content, nonce))
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,64 @@
+"""An audit on screen: whether a journal is as it was written, and who did what."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+
+from orchestrator.report.terminal_escaping import sentence, visible
+from orchestrator.report.text_layout import MIN_WIDTH, Page, pad, plural
+
+if TYPE_CHECKING:
+    from orchestrator.app.audit.trail import Act, Trail
+    from orchestrator.app.audit.verification import Verified
+
+WHO_WIDTH = 14
+AUTHORITY_WIDTH = 24
+MOST_FAULTS = 20
+
+
+def render_verified(done: Verified, width: int = 80) -> str:
+    """The outcome first, then what it rests on, then what it cannot tell; ends in a newline."""
+    page, found = Page(max(width, MIN_WIDTH)), done.found
+    word = "TAMPERED" if found.faults else "INTACT"
+    lines = [f"{word}   run {visible(done.run_id)}, {plural(found.rows, 'row')}"]
+    lines += page.items([f.what for f in found.faults], most=MOST_FAULTS, rest="more faults")
+    lines += [f"Length   {found.rows}", f"Head     {found.head}"]
+    if found.signed_to:
+        lines.append(f"Signed   rows 1 to {found.signed_to}, checked")
+    if done.writer:
+        lines.append(f"Writer   {visible(done.writer)}: not all of it is there yet")
+    if not done.finished:
+        lines.append("Verdict  none is recorded: the run did not end, or its end was cut off")
+    if found.gaps:
+        lines += ["", "Not told by what was given", *page.items(found.gaps)]
+    return "\n".join(lines) + "\n"
+
+
+def render_trail(trail: Trail, width: int = 80) -> str:
+    """One entry per act, in the order in which they began, refusals marked; ends in a newline."""
+    page, acts = Page(max(width, MIN_WIDTH)), trail.acts
+    refused = sum(act.refused for act in acts)
+    head = f"Run {visible(trail.run_id)}   {plural(len(acts), 'act')}, {refused} refused"
+    if not acts:
+        return f"{head}\nNothing is recorded yet.\n"
+    who = min(max(cell_len(visible(act.who)) for act in acts), WHO_WIDTH)
+    authority = min(max(cell_len(_authority(act)) for act in acts), AUTHORITY_WIDTH)
+    lines, day = [head], ""
+    for act in acts:
+        moment = datetime.fromtimestamp(act.at, UTC)
+        if day != (day := f"{moment:%Y-%m-%d}"):
+            lines += ["", f"{day} UTC"]
+        first = f"{act.row:>6} {moment:%H:%M:%S}  {pad(visible(act.who), who)}  "
+        first += f"{pad(_authority(act), authority)}  "
+        text = f"{act.what}: {act.outcome}" if act.outcome else act.what
+        lines += page.wrap(sentence(text), first=first, most=4)
+    return "\n".join(lines) + "\n"
+
+
+def _authority(act: Act) -> str:
+    # What refused it is in the outcome, which has the room for it.
+    parts = ("REFUSED", act.level) if act.refused else (act.level, act.authority)
+    return visible(" ".join(filter(None, parts)))

@@ -1,0 +1,42 @@
+"""Who climbed the ladder of models and why, and what a person was asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from orchestrator.errors import answer_command
+from orchestrator.report.terminal_escaping import sentence, visible
+from orchestrator.report.text_layout import Page, and_more
+from orchestrator.review.verdict.model import Verdict
+
+MOST_STEPS = 30
+
+
+def questions(page: Page, verdict: Verdict, repo: Path | None) -> list[str]:
+    """What waits for an answer, each with the command that gives it; then what was answered."""
+    waiting = [asked for asked in verdict.questions if not asked.answer]
+    lines = [page.heading("Waits for your answer")] if waiting else []
+    for asked in waiting:
+        name = asked.name if len(waiting) > 1 else ""
+        command = answer_command(verdict.run_id, name, repo)
+        lines += page.wrap(sentence(asked.question), first="  ", most=8)
+        lines.append(f"    {visible(command)}")
+    answered = [asked for asked in verdict.questions if asked.answer]
+    if answered:
+        lines += [*([""] if waiting else []), page.heading("Answered by a person")]
+    for asked in answered:
+        lines += page.wrap(sentence(asked.question), first="  ", most=4)
+        said = f"{asked.answered_by}, {asked.answered_at}: {asked.answer}"
+        lines += page.wrap(sentence(said), first="    ", most=8)
+    return lines
+
+
+def climbs(page: Page, verdict: Verdict) -> list[str]:
+    """Every step up, with its reason."""
+    if not verdict.escalations:
+        return []
+    lines = [page.heading("Climbed the ladder")]
+    for step in verdict.escalations[:MOST_STEPS]:
+        text = f"{step.agent} (round {step.iteration}) {step.below} -> {step.rung}: {step.why}"
+        lines += page.wrap(sentence(text), first="  ", most=3)
+    return lines + and_more(len(verdict.escalations), MOST_STEPS)

@@ -1,0 +1,133 @@
+"""Progress on a terminal: one small picture that is drawn over and over, and gone at the end."""
+
+from __future__ import annotations
+
+from threading import Lock
+from time import monotonic
+from types import TracebackType
+from typing import Self, TextIO
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from orchestrator.engine.events import Event
+from orchestrator.report.run_progress import AgentProgress, Progress
+from orchestrator.report.terminal_escaping import sentence
+from orchestrator.report.text_layout import clip, duration
+
+REFRESH_PER_SECOND = 8
+MOST_AGENTS = 16
+_ROOMY = 70  # columns; with fewer the counts are left out, so that no agent takes two lines
+_STATUS_STYLE = {"running": "cyan", "ok": "green"}
+
+
+class LiveView:
+    """The state, each agent with its current tool, findings so far, budget used and time passed.
+
+    The picture is cleared however the run ends, so that the report or the error stands alone.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._progress = Progress()
+        self._lock = Lock()  # rich draws from a thread of its own
+        self._live: Live | None = None
+        self._started = monotonic()
+
+    def __enter__(self) -> Self:
+        console = Console(file=self._stream, highlight=False, markup=False, emoji=False)
+        self._live = Live(
+            console=console,
+            get_renderable=lambda: self._picture(console.height, console.width),
+            refresh_per_second=REFRESH_PER_SECOND,
+            transient=True,
+            redirect_stdout=False,
+        )
+        self._started = monotonic()
+        try:
+            self._live.start()
+        except BaseException:  # Ctrl-C while it starts: the cursor may be hidden already
+            self._live.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def __call__(self, event: Event) -> None:
+        """Take one event in; it is drawn with the next refresh."""
+        with self._lock:
+            self._progress.add(event)
+
+    def _picture(self, height: int, width: int) -> RenderableType:
+        with self._lock:
+            progress = self._progress
+            most = progress.limits.get("seconds")
+            head = Text.assemble(
+                (sentence(progress.state), "bold"),
+                f"   {duration(monotonic() - self._started)}",
+                f" of {duration(most)}" if most is not None else "",
+                f"   findings so far {progress.findings}",
+                no_wrap=True,
+                overflow="ellipsis",
+            )
+            table = Table.grid(padding=(0, 2))
+            rows, left = _rows(progress, min(MOST_AGENTS, max(height - 5, 1)))
+            for agent in rows:
+                cells = [
+                    Text(f"  {clip(sentence(agent.name), 20)}"),
+                    Text(agent.status, style=_STATUS_STYLE.get(agent.status, "yellow")),
+                    Text(clip(_doing(agent), max(width - 56, 10))),
+                    Text(f"findings {agent.findings}", style="dim"),
+                    Text(f"calls {agent.tool_calls}", style="dim"),
+                ]
+                table.add_row(*cells[: 5 if width >= _ROOMY else 3])
+            parts: list[RenderableType] = [head, table]
+            if left:
+                parts.append(Text(f"  and {left} more", style="dim"))
+            below = filter(None, (_budget(progress), sentence(progress.note)))
+            parts += [Text(clip(line, width), style="dim") for line in below]
+            return Group(*parts)
+
+
+def _rows(progress: Progress, most: int) -> tuple[list[AgentProgress], int]:
+    """The agents that fit, those at work first, and the number of the others."""
+    named = [agent for agent in progress.agents.values() if agent.name]
+    ordered = sorted(named, key=lambda agent: agent.status != "running")
+    return ordered[:most], max(len(ordered) - most, 0)
+
+
+def _doing(agent: AgentProgress) -> str:
+    if agent.tools:
+        return sentence(", ".join(agent.tools))
+    return "thinking" if agent.thinking else ""
+
+
+def _budget(progress: Progress) -> str:
+    """``tool calls 14 of 400``, for every counter but time that is used or bounded."""
+    parts = []
+    for name, label in (
+        ("iterations", "iterations"),
+        ("tool_calls", "tool calls"),
+        ("tokens", "tokens"),
+        ("usd", "USD"),
+    ):
+        used, most = progress.used.get(name, 0), progress.limits.get(name)
+        if used or most is not None:
+            limit = f" of {_amount(most)}" if most is not None else ""
+            parts.append(f"{label} {_amount(used)}{limit}")
+    return "  ".join(parts)
+
+
+def _amount(value: float) -> str:
+    """Whole numbers in full, fractions of a dollar to a hundredth of a cent."""
+    return f"{round(value, 4):,.12g}"

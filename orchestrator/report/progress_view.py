@@ -1,0 +1,26 @@
+"""Which view of a run under way fits."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager, nullcontext
+from typing import TextIO
+
+from orchestrator.engine.events import Observer, ignore
+from orchestrator.report.plain_progress import PlainView
+
+
+def choose_view(stream: TextIO | None, quiet: bool = False) -> AbstractContextManager[Observer]:
+    """The view that fits: live on a terminal, lines in CI, pipes and plain terminals, else none.
+
+    It is open for the time of a run.
+    """
+    if quiet or stream is None:
+        return nullcontext(ignore)
+    plain_terminal = os.environ.get("TERM", "dumb") in {"", "dumb", "unknown"}
+    if plain_terminal or os.environ.get("CI") or not stream.isatty():
+        return nullcontext(PlainView(stream))
+    # rich costs 150 ms, and only a terminal needs it
+    from orchestrator.report.live_progress import LiveView  # noqa: PLC0415
+
+    return LiveView(stream)

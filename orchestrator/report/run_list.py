@@ -1,0 +1,56 @@
+"""The list of runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+
+from orchestrator.report.terminal_escaping import sentence, visible
+from orchestrator.report.text_layout import MIN_WIDTH, clip, pad
+
+if TYPE_CHECKING:
+    from orchestrator.app.types import RunInfo
+
+MIN_CHANGE = 14
+_COMMIT = re.compile(r"\b([0-9a-f]{6})[0-9a-f]{34,}\b")  # two of them fit into the least room
+
+
+def render_runs(rows: Sequence[RunInfo], width: int = 80) -> str:
+    """A table, in the order given; ends in a newline."""
+    if not rows:
+        return "No runs yet. Start one with: diffcourt review\n"
+    table = [("run", "started", "result", "found", "change")]
+    table += [_cells(row) for row in rows]
+    widths = [max(cell_len(row[column]) for row in table) for column in range(4)]
+    room = max(max(width, MIN_WIDTH) - sum(widths) - 2 * len(widths), MIN_CHANGE)
+    lines = []
+    for row in table:
+        cells = [pad(cell, size) for cell, size in zip(row[:3], widths, strict=False)]
+        cells += [" " * (widths[3] - cell_len(row[3])) + row[3], clip(row[4], room)]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def _cells(row: RunInfo) -> tuple[str, str, str, str, str]:
+    """A row's texts; the result is the verdict, or the state of a run that has no last word yet."""
+    result = row.state if row.state == "waiting" else row.verdict or row.state
+    return (
+        visible(row.run_id),
+        _local(row.started),
+        visible(result.replace("_", " ")),
+        "-" if row.findings is None else f"{row.findings:,}",
+        sentence(_COMMIT.sub(r"\1", row.change)),
+    )
+
+
+def _local(started: str) -> str:
+    """An ISO time as local date, hours and minutes; anything else as it stands."""
+    try:
+        moment = datetime.fromisoformat(started)
+    except ValueError:
+        return visible(started)
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M")

@@ -1,0 +1,1 @@
+"""Results of a rubric tuning as text and as an HTML page."""

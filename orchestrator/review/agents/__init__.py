@@ -1,0 +1,1 @@
+"""The agents of a review: plan, escalation, judge, text guards, summary."""

@@ -1,0 +1,105 @@
+"""The ladder in a review: where an agent's next task begins, and what climbed or was asked."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from msgspec.structs import replace
+
+from orchestrator.engine.escalation import Step
+from orchestrator.engine.human_questions import asked
+from orchestrator.engine.journal import Journal
+from orchestrator.engine.judge import Scorecard
+from orchestrator.engine.model_config import HUMAN
+from orchestrator.engine.rubric_scoring import total
+from orchestrator.engine.types import AgentSpec
+from orchestrator.review.findings.journal_queries import latest
+from orchestrator.review.review_state import Case
+from orchestrator.review.verdict.usage import Escalation, HumanQuestion
+
+_STEP = re.compile(r"(\d+)/(?:act/[^/]+|plan|judge)/rung\d+")
+
+
+def below_floor(case: Case, scored: Scorecard) -> dict[str, Step]:
+    """Agents of this round whose work the judge scored below their rung's floor: the next rung.
+
+    A criterion whose tags name agents speaks of their work, any other of everybody's.
+    """
+    found: dict[str, Step] = {}
+    for agent, work in latest(case.team()).items():
+        result, score = work.result, _judged(case, scored, agent)
+        if work.iteration != case.round.number or result.status != "ok" or not result.above:
+            continue
+        if score is not None and score < result.floor:
+            why = f"the judge scored {score:.2f}, below the {result.floor:g} of {result.rung}"
+            found[agent] = Step(result.rung, result.above, why)
+    return found
+
+
+def _judged(case: Case, scored: Scorecard, agent: str) -> float | None:
+    """What the judge's marks of an agent's work come to under the rubric, 0 to 1."""
+    team = {task.spec.name for task in case.round.tasks}
+    criteria = tuple(
+        c
+        for c in scored.rubric.criteria
+        if c.kind == "judged" and (agent in c.tags or team.isdisjoint(c.tags))
+    )
+    scores = {c.id: scored.marks[c.id].score for c in criteria}
+    return total(replace(scored.rubric, criteria=criteria), scores)
+
+
+def placed(case: Case, spec: AgentSpec) -> tuple[AgentSpec, Step | None]:
+    """An agent at the rung where its last task ended, or one above where the judge wants more."""
+    last, step = latest(case.team()).get(spec.name), case.focus.climbs.get(spec.name)
+    if last is None or not last.result.rung:
+        return spec, None
+    rung = step.rung if step and step.rung != HUMAN else last.result.rung
+    return replace(spec, model=rung), step
+
+
+def blocking(case: Case) -> dict[str, tuple[str, str]]:
+    """The plan's questions that a person must answer: name → (agent, question)."""
+    lead = case.settings.lead
+    return {
+        f"{case.round.number}/plan/question{number}": (lead, asked.question)
+        for number, asked in enumerate(case.round.plan.open_questions, 1)
+        if asked.blocking
+    }
+
+
+def answered(case: Case) -> dict[str, str]:
+    """What a person said to the lead's questions so far: question → answer."""
+    return {
+        done.plan.open_questions[int(name.rpartition("question")[2]) - 1].question: said
+        for done in case.rounds
+        for name, said in done.answers.items()
+    }
+
+
+def escalations(journal: Journal) -> tuple[Escalation, ...]:
+    """Every step up of a run, with its reason, by iteration and agent."""
+    found = []
+    for key, body in journal.notes().items():
+        if match := _STEP.fullmatch(key):
+            found.append(Escalation(iteration=int(match.group(1)), **body))
+    return tuple(sorted(found, key=lambda step: (step.iteration, step.agent)))
+
+
+def questions(journal: Journal) -> tuple[HumanQuestion, ...]:
+    """What a person was asked in a run, and what they said."""
+    return tuple(
+        HumanQuestion(
+            name=question.name,
+            agent=question.agent,
+            question=question.question,
+            answer=question.answer,
+            answered_by=question.who,
+            answered_at=_time(question.at) if question.answer else "",
+        )
+        for question in sorted(asked(journal), key=lambda question: question.name)
+    )
+
+
+def _time(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,153 @@
+"""The judged criteria: a model's scores, each held against the rubric and its evidence first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from msgspec import to_builtins
+
+from orchestrator.catalog.fields import OFFLINE
+from orchestrator.catalog.reference_checks import JUDGE
+from orchestrator.catalog.settings import Settings
+from orchestrator.engine.agent import AgentResult
+from orchestrator.engine.escalation import Task
+from orchestrator.engine.judge import Mark
+from orchestrator.engine.team import run_task
+from orchestrator.engine.types import Criterion, Rubric
+from orchestrator.review.agents.planning import brief
+from orchestrator.review.findings.citations import Sources, shown
+from orchestrator.review.report_contracts import JudgedCriterion, JudgeReport, as_form
+from orchestrator.review.review_state import Case
+
+SHOWN_FINDINGS = 60
+
+
+def wanted(settings: Settings, rubric: Rubric) -> bool:
+    """Whether a model judges: offline there is none that could."""
+    return settings.judge and settings.provider != OFFLINE and bool(judged_of(rubric))
+
+
+async def judged(case: Case) -> Mapping[str, Mark]:
+    """Marks of the judged criteria; one that the judge did not score stays unscored."""
+    criteria = judged_of(case.rubric)
+    asked = task(case, criteria, f"{case.round.number}/judge")
+    result = await run_task(asked, case.harness, case.budget)
+    return await marks(criteria, result, sources(case, case.answers("act", "judge")))
+
+
+def judged_of(rubric: Rubric) -> tuple[Criterion, ...]:
+    """The criteria that need a judge."""
+    return tuple(c for c in rubric.criteria if c.kind == "judged")
+
+
+def task(
+    case: Case,
+    criteria: Sequence[Criterion],
+    key: str,
+    evidence: Mapping[str, object] | None = None,
+) -> Task:
+    """What the judge is asked.
+
+    Args:
+        key: the question's place in the journal.
+        evidence: what is judged, where it is not as ``evidence_of`` has it.
+    """
+    text = brief(
+        "Judge this review by the criteria below, in their order.",
+        case.harness.executor.nonce,
+        criteria=[
+            {
+                "id": criterion.id,
+                "description": criterion.description,
+                "levels": [[level.score, level.description] for level in criterion.levels],
+            }
+            for criterion in criteria
+        ],
+        **(evidence_of(case) if evidence is None else evidence),
+    )
+    return Task(case.catalog.agents[JUDGE], text, key)
+
+
+def sources(case: Case, answers: Callable[[str], Iterable[str]]) -> Sources:
+    """What a judge can cite.
+
+    Args:
+        answers: what a tool answered, by its name.
+    """
+    rejected = (entry.finding for entry in case.synthesis.rejected)
+    findings = {finding.id: finding for finding in (*case.synthesis.findings, *rejected)}
+    return Sources(case.session, findings, answers)
+
+
+async def marks(
+    criteria: Sequence[Criterion], result: AgentResult, known: Sources
+) -> dict[str, Mark]:
+    """The judge's report as marks; all unscored where there is none.
+
+    The criteria are asked for in an order, and only what keeps to it counts: a score that comes
+    after a later one was not reached one by one.
+    """
+    if result.status != "ok":
+        why = f"not scored: the judge {result.status}: {result.detail}"
+        return {c.id: Mark(None, why) for c in criteria}
+    found = {c.id: Mark(None, "not scored: the judge did not speak of it") for c in criteria}
+    places = {c.id: place for place, c in enumerate(criteria)}
+    last = -1
+    for said in as_form(JudgeReport, result.report).criteria:
+        place = places.get(said.id)
+        if place is None:
+            continue
+        if place > last:
+            found[said.id] = await _mark(criteria[place], said, known)
+            last = place
+        else:
+            found[said.id] = _abstained("it was scored twice, or out of the rubric's order", said)
+    return found
+
+
+async def _mark(criterion: Criterion, said: JudgedCriterion, known: Sources) -> Mark:
+    missing = tuple(said.missing)
+    if said.score is None:
+        return Mark(None, f"the judge abstained: {said.why}", missing)
+    if criterion.levels and said.score not in {level.score for level in criterion.levels}:
+        return _abstained(f"{said.score:g} is no level of the rubric", said)
+    if fault := await known.faults(said.evidence):
+        return _abstained(fault, said)
+    return Mark(said.score, said.why, missing, evidence=tuple(map(shown, said.evidence)))
+
+
+def _abstained(fault: str, said: JudgedCriterion) -> Mark:
+    """A score that cannot be relied on; what it found missing is wanted all the same."""
+    return Mark(None, f"counts as abstained: {fault}", tuple(said.missing))
+
+
+def evidence_of(case: Case) -> dict[str, object]:
+    """What the judge is shown of a review."""
+    synthesis = case.synthesis
+    return {
+        "findings": [
+            {name: said for name, said in to_builtins(finding).items() if name in _SHOWN}
+            for finding in synthesis.findings[:SHOWN_FINDINGS]
+        ],
+        "findings_not_shown": max(0, len(synthesis.findings) - SHOWN_FINDINGS),
+        "rejected": [
+            {
+                "id": rejected.finding.id,
+                "title": rejected.finding.title,
+                "reason": rejected.reason,
+            }
+            for rejected in synthesis.rejected[:SHOWN_FINDINGS]
+        ],
+        "gaps": [
+            {"path": skip.path, "tool": skip.tool, "why": skip.why}
+            for skip in synthesis.skipped
+            if skip.gap
+        ],
+        "checked": [checked.path for checked in synthesis.checked],
+    }
+
+
+_SHOWN = {
+    "id", "severity", "confidence", "title", "detail", "category", "path", "start_line",
+    "end_line", "evidence", "reported_by", "reports", "objections",
+}  # fmt: skip

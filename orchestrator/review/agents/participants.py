@@ -1,0 +1,24 @@
+"""Who takes part in a review."""
+
+from __future__ import annotations
+
+from orchestrator.catalog.catalog import Catalog
+from orchestrator.catalog.fields import OFFLINE
+from orchestrator.catalog.reference_checks import JUDGE
+from orchestrator.catalog.settings import Settings
+from orchestrator.engine.types import AgentSpec
+from orchestrator.review.agents.judging import wanted
+
+
+def crew(catalog: Catalog, settings: Settings) -> list[AgentSpec]:
+    """Every agent that may be asked, in the order in which they begin."""
+    team = [settings.lead, *settings.specialists]
+    names = team if settings.pattern == "team" else [settings.single]
+    if wanted(settings, catalog.rubrics[settings.rubric]):
+        names = [*names, JUDGE]
+    return [catalog.agents[name] for name in names]
+
+
+def led(settings: Settings) -> bool:
+    """Whether a model leads, and can say at the end what the review came to."""
+    return settings.pattern == "team" and settings.provider != OFFLINE

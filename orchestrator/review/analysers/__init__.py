@@ -1,1 +1,0 @@
-"""Analysers: programs and checks behind the agents' tools."""

@@ -1,0 +1,1 @@
+"""Analyzers: programs and checks behind the agents' tools."""

@@ -1,0 +1,147 @@
+"""Typos: known misspellings in prose and in comments; names in code are not looked at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from orchestrator.review.analysis import Raw
+from orchestrator.review.analyzers.external_programs import Copies, ProgramAnalyzer, Seen
+
+_PROSE = frozenset({".md", ".markdown", ".rst", ".txt"})
+_HASHED = (".py", ".pyi", ".rb", ".sh", ".bash")
+_SLASHED = (
+    ".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".go", ".java", ".kt", ".rs", ".swift", ".php",
+    ".c", ".h", ".cc", ".cpp", ".hpp", ".cs",
+)  # fmt: skip
+_MARKS = {**dict.fromkeys(_HASHED, "#"), **dict.fromkeys(_SLASHED, "/*")}
+# Lists of names, not sentences.
+_LISTS = re.compile(
+    r"(?:requirements|constraints|authors|contributors|licen[cs]e|copying|robots|words?|dict"
+    r"|spelling)",
+    re.IGNORECASE,
+)
+_FOREIGN = re.compile(
+    r"(?:^|/)(?:locales?|i18n|l10n|lang|translations?|vendor|node_modules|testdata|fixtures)/"
+    r"|[._-](?!en)[a-z]{2}(?:[-_][A-Za-z]{2,4})?\.(?:md|rst|txt)$"
+    r"|(?:^|/)(?!en|js|py|go|ui|db|ci|qa)[a-z]{2}(?:-[A-Za-z]{2,4})?/.*\.(?:md|rst|txt)$"
+)
+_COMMENT = {
+    "#": re.compile(r"\s*#(?!!)(.*)"),
+    "/*": re.compile(r"\s*(?://|/\*|\*)(.*)"),
+}
+_TRIPLE = re.compile(r"""\s*[rRuUbB]{0,2}(\"\"\"|''')""")
+# What stands in prose without being prose: code, links, mail addresses, paths, names with marks.
+_CODE = re.compile(
+    r"``[^`]*``|`[^`]*`|<[^>]*>|\]\([^)]*\)|\w+://\S+|\S+@\S+|[\w.-]*[/\\_]\S*|\"[^\" ]*\"|'\w+'"
+    r"|\w+\(\S*|\w+(?:[.:=]+\w+)+\S*|\w*[a-z][A-Z]\w*|\b[A-Z]{2,}\w*|@param\s+\w+|\w*\*\w+\*\w+|\w*\d\w*|[$%@#-]\w+"
+)
+_LONGEST = 2000  # characters of a line; a longer one is no sentence, and takes the square of them
+_FENCE = re.compile(r"\s*(?:```|~~~)")
+_SHORTEST = 5  # letters; shorter ones are abbreviations as often as slips
+_ENGLISH = re.compile(
+    r"\b(?:the|and|of|to|is|in|for|with|that|this|be|or|not|are)\b", re.IGNORECASE
+)
+_WORDS = re.compile(r"\w+")
+_MANY_WORDS = 60
+_SHARE = 0.03  # of English text every tenth word or more is one of these
+_COMMIT = re.compile(r"/commit/[0-9a-f]{7}")
+
+
+class Typos(ProgramAnalyzer):
+    """Typos with no configuration but its own dictionary; any kind of English is right."""
+
+    name = "typos"
+    package = "typos"
+
+    def wants(self, path: str) -> bool:
+        """Whether it is prose, or a program whose comments can be told by their first mark."""
+        pure = PurePosixPath(path)
+        if _FOREIGN.search(path) or (pure.suffix == ".txt" and _LISTS.search(pure.name)):
+            return False
+        return pure.suffix in _PROSE or pure.suffix in _MARKS
+
+    def copy_name(self, number: int, path: str) -> str:
+        """Neutral; all that is left in a copy is text."""
+        return f"f{number}.txt"
+
+    def prepare(self, path: str, data: bytes) -> bytes | None:
+        """Keep the sentences and blank out the rest; leave out what is not English."""
+        lines = data.decode("utf-8", "replace").split("\n")
+        suffix = PurePosixPath(path).suffix
+        kept = _sentences(lines) if suffix in _PROSE else _comments(lines, suffix)
+        text = "\n".join("" if len(s) > _LONGEST else _CODE.sub(_blank, s) for s in kept)
+        words = len(_WORDS.findall(text))
+        if words > _MANY_WORDS and len(_ENGLISH.findall(text)) < _SHARE * words:
+            return None
+        return text.encode()
+
+    async def look(self, copies: Copies) -> Seen:
+        """Run typos; it ends with 2 where it found something."""
+        options = ["--isolated", "--no-ignore", "--hidden", "--no-check-filenames"]
+        documents = await self.program.json(
+            [*options, "--format=sarif", "--threads=1"],
+            list(copies.paths),
+            copies.folder,
+            ok=(0, 2),
+        )
+        results = [
+            result for each in documents for run in each["runs"] for result in run["results"]
+        ]
+        found = (self._finding(result, copies) for result in results)
+        return Seen([each for each in found if each is not None], {})
+
+    def _finding(self, result: Mapping[str, Any], copies: Copies) -> Raw | None:
+        place = result["locations"][0]["physicalLocation"]
+        path = copies.paths[copies.name_of(place["artifactLocation"]["uri"])]
+        message = result["message"]["markdown"]
+        word = message.split("`")[1]
+        if len(word) < _SHORTEST or not (word.isascii() and word.islower()):
+            return None  # with a capital it is a name as often as a slip
+        if word.replace("eing", "ing") in message.split("`")[3::2]:
+            return None  # requeueing, cueing, ageing: both are written
+        line = place["region"]["startLine"]
+        return Raw(
+            tool=self.name,
+            code="misspelling",
+            path=path,
+            line=line,
+            end_line=line,
+            message=message,
+            key=word,
+            confidence=0.9,
+        )
+
+
+def _blank(match: re.Match[str]) -> str:
+    return " " * len(match[0])
+
+
+def _sentences(lines: list[str]) -> Iterator[str]:
+    """Prose without its blocks of code."""
+    fenced = False
+    for line in lines:
+        if _FENCE.match(line):
+            fenced = not fenced
+        code = fenced or line.startswith(("    ", "\t", ".. ", ">>>")) or _FENCE.match(line)
+        # A line that links to a commit quotes what that said of itself.
+        yield "" if code or _COMMIT.search(line) else line
+
+
+def _comments(lines: list[str], suffix: str) -> Iterator[str]:
+    """The lines that are comments as a whole, and the strings that stand in triple quotes."""
+    comment, quote = _COMMENT[_MARKS[suffix]], ""
+    for line in lines:
+        opened = _TRIPLE.match(line) if suffix in {".py", ".pyi"} and not quote else None
+        if quote:
+            text = line
+            quote = "" if quote in line else quote
+        elif opened is not None:
+            text = line[opened.end() :]
+            quote = "" if opened[1] in text else opened[1]
+        else:
+            plain = comment.fullmatch(line)
+            text = plain[1] if plain else ""
+        yield text

@@ -1,0 +1,121 @@
+"""Zizmor: chosen audits of GitHub workflows, actions and Dependabot configuration."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from types import MappingProxyType
+from typing import Any
+
+from orchestrator.review.analysis import Raw
+from orchestrator.review.analyzers.executables import ProgramFailed, one_line
+from orchestrator.review.analyzers.external_programs import Copies, ProgramAnalyzer, Seen
+
+_OPTIONS = (
+    "--offline", "--no-config", "--no-ignores", "--no-progress", "--color=never", "--quiet",
+    "--format=json-v1", "--no-exit-codes", "--strict-collection",
+    "--persona=regular", "--min-severity=medium", "--min-confidence=medium",
+)  # fmt: skip
+_REFUSED = (1, 3)  # exit codes when a file is not of its kind, or all are not
+_CONFIDENCE = MappingProxyType({"Low": 0.4, "Medium": 0.7, "High": 1.0})
+
+# Only what stands in the root is read by GitHub; elsewhere it is somebody's template.
+_WORKFLOW = re.compile(r"\.github/workflows/[^/]+\.ya?ml")
+_DEPENDABOT = re.compile(r"\.github/dependabot\.ya?ml")
+_ACTION = re.compile(r"(?:.*/)?action\.ya?ml", re.DOTALL)
+_RUNS = re.compile(rb"^runs\s*:", re.MULTILINE)
+
+# Text that whoever opens an issue or a pull request chooses.
+_STRANGERS = re.compile(
+    r"github\.head_ref\b|github\.event\.(?:issue|pull_request|comment|review|discussion|"
+    r"workflow_run|head_commit|commits|pages)\b[^}]*\."
+    r"(?:title|body|message|ref|label|email|name|page_name|head_branch|default_branch"
+    r"|display_title)\b"
+)
+_BRANCH = re.compile(r"@(?:main|master|trunk|dev|devel|develop|HEAD)\b")
+_TAKES_STRANGERS_CODE = re.compile(
+    r"^[\s-]*(?:ref|repository)\s*:.*(?:head_ref|pull_request\.(?:head|number)|event\.number"
+    r"|workflow_run\.head|refs/pull/)|\bgh pr checkout\b|\bgit fetch\b.*\bpull/",
+    re.MULTILINE,
+)
+
+# Of some audits only a part is a defect; what stands at (or around) the place tells which.
+_AT_LINE = MappingProxyType(
+    {
+        "excessive-permissions": re.compile(r"write-all"),
+        "template-injection": _STRANGERS,
+        "unpinned-uses": _BRANCH,
+    }
+)
+_IN_FILE = MappingProxyType({"dangerous-triggers": _TAKES_STRANGERS_CODE})
+
+
+class Zizmor(ProgramAnalyzer):
+    """Zizmor, always offline."""
+
+    name = "zizmor"
+    package = "zizmor"
+
+    def wants(self, path: str) -> bool:
+        """Whether GitHub, or whoever uses an action, reads a file of this name."""
+        return any(kind.fullmatch(path) for kind in (_WORKFLOW, _DEPENDABOT, _ACTION))
+
+    def copy_name(self, number: int, path: str) -> str:
+        """Neutral, but zizmor tells the kinds apart by the file's name."""
+        if _WORKFLOW.fullmatch(path):
+            return f"f{number}.yml"
+        return f"d{number}/{PurePosixPath(path).name}"
+
+    def prepare(self, path: str, data: bytes) -> bytes | None:
+        """Leave out an ``action.yml`` that is some other program's."""
+        if _ACTION.fullmatch(path) and not _WORKFLOW.fullmatch(path) and not _RUNS.search(data):
+            return None
+        return data
+
+    async def look(self, copies: Copies) -> Seen:
+        """Run zizmor; a file that it refuses is a gap and does not keep it from the others."""
+        results, refused = await self._results(list(copies.paths), copies)
+        found = (self._finding(result, copies) for result in results)
+        why = "zizmor cannot parse it as a workflow, an action or Dependabot configuration"
+        return Seen(
+            [f for f in found if f is not None], {copies.paths[name]: why for name in refused}
+        )
+
+    async def _results(self, names: list[str], copies: Copies) -> tuple[list[Any], list[str]]:
+        """What it says, and the copies it refuses: found by halves, as JSON does not name them."""
+        try:
+            documents = await self.program.json(_OPTIONS, names, copies.folder)
+        except ProgramFailed as fault:
+            if fault.code not in _REFUSED:
+                raise
+            if len(names) == 1:
+                return [], names
+            middle = len(names) // 2
+            results, refused = await self._results(names[:middle], copies)
+            more_results, more_refused = await self._results(names[middle:], copies)
+            return results + more_results, refused + more_refused
+        return [result for document in documents for result in document], []
+
+    def _finding(self, result: Mapping[str, Any], copies: Copies) -> Raw | None:
+        code = result["ident"]
+        if code not in self.codes:
+            return None
+        kinds = {place["symbolic"]["kind"]: place for place in reversed(result["locations"])}
+        place = kinds["Primary"]
+        name = copies.name_of(place["symbolic"]["key"]["Local"]["verbatim_path"])
+        span = place["concrete"]["location"]
+        line, end_line = span["start_point"]["row"] + 1, span["end_point"]["row"] + 1
+        if code in _AT_LINE and not _AT_LINE[code].search(copies.text(name, line, line)):
+            return None
+        if code in _IN_FILE and not _IN_FILE[code].search(copies.text(name)):
+            return None
+        return Raw(
+            tool=self.name,
+            code=code,
+            path=copies.paths[name],
+            line=line,
+            end_line=max(line, end_line),
+            message=one_line(f"{result['desc']}: {place['symbolic']['annotation']}"),
+            confidence=_CONFIDENCE[result["determinations"]["confidence"]],
+        )

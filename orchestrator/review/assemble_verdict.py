@@ -1,0 +1,290 @@
+"""The last step: from a finished case to the verdict document, and its digest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import to_builtins
+from msgspec.structs import replace
+
+from orchestrator import __version__
+from orchestrator.engine.agent import AgentResult
+from orchestrator.engine.budget import Cost
+from orchestrator.engine.canonical_json import digest
+from orchestrator.engine.judge import Scorecard
+from orchestrator.engine.types import Bounds
+from orchestrator.review.agents import escalation
+from orchestrator.review.agents.guards import rulings, without_secrets
+from orchestrator.review.agents.participants import led
+from orchestrator.review.findings.agent_reports import fingerprint
+from orchestrator.review.next_steps import next_actions, next_human_action
+from orchestrator.review.report_contracts import SpecialistReport, as_form
+from orchestrator.review.review_state import Case
+from orchestrator.review.verdict.decision import decide
+from orchestrator.review.verdict.model import (
+    AgentReport,
+    ChangeRef,
+    CriterionScore,
+    Iteration,
+    Provenance,
+    Score,
+    Stop,
+    Verdict,
+    severity_counts,
+)
+from orchestrator.review.verdict.usage import Usage
+
+VOLATILE = ("run_id", "usage", "artifacts", "digest")
+VOLATILE_PROVENANCE = ("journal_head", "journal_length")
+
+
+async def conclude(case: Case) -> Verdict:
+    """The verdict of a case that has stopped, with the lead's summary where a model leads.
+
+    Raises:
+        ReplayMismatch, StoreError: the run itself cannot go on.
+    """
+    verdict = assemble(case)
+    waiting = any(not question.answer for question in verdict.questions)
+    if not led(case.settings) or not case.rounds or waiting:
+        return verdict
+    # The offline start-up need not pay for it.
+    from orchestrator.review.agents import summary  # noqa: PLC0415
+
+    case.closing, why_not = await summary.written(case, verdict)
+    if why_not:
+        case.notes = (*case.notes, f"there is no summary by the lead, only the counts: {why_not}")
+    return assemble(case)
+
+
+def assemble(case: Case) -> Verdict:
+    """The verdict of a case that has stopped, as code has it."""
+    stop, synthesis = case.stop, case.synthesis
+    assert stop is not None
+    gaps = [skip for skip in synthesis.skipped if skip.gap]
+    checks_ok = all(check.status in {"passed", "not_applicable"} for check in case.checks)
+    complete = not gaps and checks_ok and stop.reason == "done"
+    outcome, reasons = decide(synthesis.findings, case.catalog.verdict_policy, complete=complete)
+    looked = sum(len(checked.by) for checked in synthesis.checked)
+    total = case.scorecard.total if case.scorecard and case.scorecard.total is not None else 1.0
+    change = case.session.change
+    verdict = Verdict(
+        run_id=case.journal.run_id,
+        change=ChangeRef(
+            base=change.base,
+            head=change.head,
+            files=len(change.files),
+            added_lines=sum(len(file.added) for file in change.files),
+            removed_lines=sum(len(file.removed) for file in change.files),
+            notes=change.notes,
+        ),
+        verdict=outcome,
+        status="complete" if complete else "incomplete",
+        fail_on=case.settings.fail_on,
+        # How far the verdict can be relied on: the review's score, less what was not looked at.
+        confidence=round(total * (looked / (looked + len(gaps)) if looked + len(gaps) else 1), 3),
+        reasons=reasons,
+        stop=Stop(
+            reason=stop.reason,
+            detail=stop.detail,
+            uncertain=_uncertain(case),
+            next_human_action=next_human_action(case, stop, outcome, complete=complete),
+        ),
+        score=_score(case.scorecard, case.rubric.threshold),
+        findings=synthesis.findings,
+        rejected=synthesis.rejected,
+        checked=synthesis.checked,
+        skipped=synthesis.skipped,
+        required_checks=tuple(case.checks),
+        next_actions=next_actions(synthesis.findings),
+        agents=_agents(case),
+        escalations=escalation.escalations(case.journal),
+        questions=escalation.questions(case.journal),
+        iterations=_iterations(case),
+        guards=rulings(case.journal),
+        usage=_usage(case),
+        provenance=_provenance(case),
+        summary=_summary(case),
+        lead_summary=case.closing,
+    )
+    verdict = without_secrets(verdict, case.journal.redact)
+    return replace(verdict, digest=digest_of(verdict))
+
+
+def digest_of(verdict: Verdict) -> str:
+    """SHA-256 of the document without what differs between equal reviews."""
+    plain = to_builtins(verdict)
+    for name in VOLATILE:
+        del plain[name]
+    # Notes speak of the checkout as well as of the change (files that are not committed).
+    del plain["change"]["notes"]
+    for name in VOLATILE_PROVENANCE:
+        del plain["provenance"][name]
+    # It follows from the rest, and may name the run.
+    del plain["stop"]["next_human_action"]
+    for question in plain["questions"]:
+        del question["answered_by"], question["answered_at"]
+    return digest(plain)
+
+
+def _score(card: Scorecard | None, threshold: float) -> Score:
+    if card is None:
+        return Score(total=None, threshold=threshold, criteria=())
+    return Score(
+        total=None if card.total is None else round(card.total, 4),
+        threshold=threshold,
+        criteria=tuple(
+            CriterionScore(
+                id=criterion.id,
+                kind=criterion.kind,
+                weight=criterion.weight,
+                score=card.marks[criterion.id].score,
+                why=card.marks[criterion.id].why,
+                missing=card.marks[criterion.id].missing,
+                evidence=card.marks[criterion.id].evidence,
+            )
+            for criterion in card.rubric.criteria
+        ),
+    )
+
+
+def _uncertain(case: Case) -> tuple[str, ...]:
+    open_ends = case.history[-1].uncertain if case.history else ()
+    contested = [finding.id for finding in case.synthesis.findings if finding.contested]
+    if not contested:
+        return open_ends
+    return (*open_ends, f"reporters contradict each other on {', '.join(contested)}")
+
+
+def _agents(case: Case) -> tuple[AgentReport, ...]:
+    """The lead's, every specialist's and the judge's report, by iteration."""
+    found: list[AgentReport] = []
+    plans = case.journal.outcomes()
+    for entry in case.rounds:
+        if planned := plans.get(f"{entry.number}/plan"):
+            found.append(_agent(case, entry.number, AgentResult(**planned)))
+        found += [
+            _agent(case, entry.number, work.result)
+            for work in case.team()
+            if work.iteration == entry.number
+        ]
+        if judged := plans.get(f"{entry.number}/judge"):
+            found.append(_agent(case, entry.number, AgentResult(**judged)))
+    return tuple(found)
+
+
+def _agent(case: Case, iteration: int, result: AgentResult) -> AgentReport:
+    report = result.report if isinstance(result.report, dict) else {}
+    said = as_form(SpecialistReport, report) if "findings" in report else SpecialistReport()
+    known = case.synthesis.ids
+    ids = [known.get(one.fingerprint) or known.get(fingerprint(one)) for one in said.findings]
+    gaps = [f"{gap.tool} {gap.path}: {gap.why}".strip() for gap in said.gaps]
+    return AgentReport(
+        agent=result.agent,
+        iteration=iteration,
+        status=result.status,
+        summary=report.get("summary", "") or result.detail,
+        findings=tuple(dict.fromkeys(name for name in ids if name)),
+        checked=len(said.checked),
+        gaps=tuple(gaps),
+        turns=result.turns,
+        tool_calls=result.tool_calls,
+    )
+
+
+def _iterations(case: Case) -> tuple[Iteration, ...]:
+    found: list[Iteration] = []
+    seen: frozenset[str] = frozenset()
+    touched: frozenset[str] = frozenset()
+    for entry, facts in zip(case.rounds, case.history, strict=True):
+        found.append(
+            Iteration(
+                number=entry.number,
+                score=None if facts.score is None else round(facts.score, 4),
+                new_findings=len(facts.evidence - seen),
+                new_evidence=len(facts.touched - touched),
+                gaps=facts.gaps,
+                decision=entry.decision,
+            )
+        )
+        seen, touched = seen | facts.evidence, touched | facts.touched
+    return tuple(found)
+
+
+def _usage(case: Case) -> Usage:
+    journal = case.journal
+    spent: Cost = journal.spent()
+    calls = [record for key, record in journal.ended if key.endswith("/model")]
+    tokens = [call.body["value"]["usage"] for call in calls if "value" in call.body]
+    # A call that failed may have been billed: what is recorded as its cost is its worst case.
+    failed = sum((call.cost() for call in calls if "error" in call.body), journal.unseen())
+    bounds: Bounds = case.budget.bounds
+    limits = {
+        name: value
+        for name in ("iterations", "seconds", "tokens", "tool_calls", "usd")
+        if (value := float(getattr(bounds, name))) != float("inf")
+    }
+    return Usage(
+        iterations=len(case.rounds),
+        model_calls=int(spent.turns),
+        tool_calls=int(spent.tool_calls),
+        input_tokens=sum(used["input_tokens"] for used in tokens),
+        output_tokens=sum(used["output_tokens"] for used in tokens),
+        cached_tokens=sum(used["cached_tokens"] for used in tokens),
+        usd=spent.usd,
+        uncertain_usd=failed.usd + sum(used["usd"] for used in tokens if used.get("estimated")),
+        uncertain_tokens=int(failed.tokens),
+        saved_usd=sum(used.get("saved_usd", 0.0) for used in tokens),
+        seconds=round(journal.elapsed(), 3),
+        limits=limits,
+        notes=(*case.notes, *_uncounted(tokens)),
+    )
+
+
+def _uncounted(calls: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """What is to be said of calls whose cost is not known to the token."""
+    guessed = sum(bool(used.get("estimated")) for used in calls)
+    lost = sum(int(used.get("lost", 0)) for used in calls)
+    said = {
+        f"calls that did not say what they used, counted at their worst case: {guessed}": guessed,
+        f"tries whose reply was lost and may have been billed, each at its worst: {lost}": lost,
+    }
+    return tuple(sentence for sentence, count in said.items() if count)
+
+
+def _provenance(case: Case) -> Provenance:
+    journal = case.journal
+    models = {value["model"] for key, value in journal.outcomes().items() if key.endswith("/model")}
+    return Provenance(
+        version=__version__,
+        provider=case.harness.model.name,
+        models=tuple(sorted(models)),
+        policy_commit=case.session.change.policy_commit,
+        digests=_sorted({**case.catalog.digests, "config/rules": case.session.rules.digest}),
+        analyzers=_sorted(
+            {
+                call.data["tool"]: call.data["version"]
+                for call in case.calls()
+                if call.data.get("version")
+            }
+        ),
+        journal_head=journal.log.head,
+        journal_length=journal.log.length,
+    )
+
+
+def _sorted(table: dict[str, str]) -> dict[str, str]:
+    """By key, as the journal keeps it: a verdict read back has the same bytes."""
+    return dict(sorted(table.items()))
+
+
+def _summary(case: Case) -> str:
+    counts = severity_counts(case.synthesis.findings)
+    said = ", ".join(f"{count} {severity}" for severity, count in counts.items() if count)
+    files = len(case.session.change.files)
+    gaps = sum(skip.gap for skip in case.synthesis.skipped)
+    parts = [f"{files} changed {'file' if files == 1 else 'files'}", said or "no findings"]
+    if gaps:
+        parts.append(f"{gaps} {'gap' if gaps == 1 else 'gaps'}")
+    return "; ".join(parts) + "."

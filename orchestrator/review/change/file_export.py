@@ -1,0 +1,81 @@
+"""Write files below a folder: no link is followed, and nothing lands outside of it."""
+
+import errno
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from orchestrator.errors import StoreError
+from orchestrator.sandbox import scratch_directory
+from orchestrator.sandbox.path_resolution import unsafe
+from orchestrator.sandbox.safe_paths import Beneath
+
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory and those above it.
+
+    Raises:
+        StoreError: it cannot be made.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as refused:
+        raise StoreError(f"{path} cannot be written: {refused.strerror}") from None
+
+
+@contextmanager
+def temporary() -> Iterator[Path]:
+    """A directory that is gone afterwards.
+
+    Raises:
+        StoreError: it cannot be made.
+    """
+    try:
+        folder = tempfile.TemporaryDirectory(dir=scratch_directory.folder())
+    except OSError as refused:
+        raise StoreError(f"no temporary directory can be made: {refused.strerror}") from None
+    with folder as path:
+        yield Path(path)
+
+
+def _put(folder: Beneath, path: str, data: bytes) -> str | None:
+    """Write one file; returns why it could not be written, None when it was.
+
+    Raises:
+        StoreError: the disk is full.
+    """
+    why = unsafe(path)
+    if why:
+        return why
+    try:
+        folder.write(path, data)
+    except OSError as refused:
+        if refused.errno in _FULL:
+            raise StoreError(
+                "the disk is full (exporting files); free some space and run again"
+            ) from None
+        return f"it cannot be written on this file system: {refused.strerror}"
+    return None
+
+
+def write_all(root: Path, items: Sequence[tuple[str, bytes]]) -> dict[str, str]:
+    """Write files below ``root``, which is made when it is not there.
+
+    Args:
+        root: no symbolic link.
+        items: path and bytes.
+
+    Returns:
+        Path → why it could not be written.
+
+    Raises:
+        StoreError: the disk is full.
+        OSError: ``root`` itself cannot be opened as a directory.
+    """
+    root.mkdir(parents=True, exist_ok=True)
+    with Beneath(root) as folder:
+        told = ((path, _put(folder, path, data)) for path, data in sorted(items))
+        return {path: why for path, why in told if why}

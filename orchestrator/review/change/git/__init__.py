@@ -1,0 +1,1 @@
+"""Reading a git repository without executing anything that it configures."""

@@ -1,0 +1,89 @@
+"""Which folders belong to a repository: what its git must be able to open.
+
+Only for saying what a call may touch: git itself decides what is a repository. The files that say
+so may be somebody else's, so that what they name must at least look like what they say it is.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from orchestrator.catalog.data_sources import OVERLAY, STATE_FOLDER
+from orchestrator.sandbox.safe_paths import read_beneath
+
+STATE = f"{OVERLAY}/{STATE_FOLDER}/"
+"""What begins the path of every file that Diffcourt writes into a checkout."""
+
+_MOST_STORES = 50
+_MOST_BYTES = 1 << 16
+
+
+def absolute(path: Path) -> Path:
+    """The path from the root, without links: what is confined finds real places only."""
+    return Path(os.path.realpath(path))
+
+
+def is_directory(path: Path) -> bool:
+    """Whether it is a directory that can be looked at."""
+    return os.path.isdir(path)
+
+
+def found_from(place: Path) -> tuple[Path, ...]:
+    """The folders of the repository that a folder lies in; none when there is none."""
+    for folder in (place, *place.parents):
+        entry = folder / ".git"
+        if os.path.isdir(entry):  # unlike a Path it takes what may not be looked at for missing
+            return (folder, *parts(entry))
+        named = _named(folder, ".git", b"gitdir:")
+        if named is not None:
+            return (folder, *parts(named))
+        if is_git_dir(folder):
+            return parts(folder)
+    return ()
+
+
+def parts(git_dir: Path) -> tuple[Path, ...]:
+    """A git directory, the one it is a further work tree of, and the stores they borrow from."""
+    real = git_dir.resolve()
+    named = _named(real, "commondir", b"")
+    common = named if named and is_git_dir(named) else real
+    stores = [common / "objects"]
+    for store in stores:
+        if len(stores) < _MOST_STORES:
+            stores += [path for path in _alternates(store) if path not in stores]
+    return tuple(
+        path for path in dict.fromkeys((real, common, *stores[1:])) if os.path.exists(path)
+    )
+
+
+def is_git_dir(folder: Path) -> bool:
+    """Whether it looks like a git directory, a bare repository's too."""
+    return os.path.isfile(folder / "HEAD") and os.path.isdir(folder / "objects")
+
+
+def _named(folder: Path, name: str, mark: bytes) -> Path | None:
+    """The path in a file of one line, relative to where it stands."""
+    try:
+        line = read_beneath(folder, name, _MOST_BYTES).split(b"\n")[0].rstrip(b"\r")
+    except OSError:
+        return None
+    if not line.startswith(mark) or b"\0" in line:
+        return None
+    return Path(os.path.normpath(folder / os.fsdecode(line.removeprefix(mark).strip())))
+
+
+def _alternates(store: Path) -> list[Path]:
+    try:
+        lines = read_beneath(store, "info/alternates", _MOST_BYTES).split(b"\n")
+    except OSError:
+        return []
+    named = [os.fsdecode(_unquoted(line)) for line in lines if line and not line.startswith(b"#")]
+    paths = [Path(os.path.normpath(store / path)) for path in named if "\0" not in path]
+    return [path for path in paths if os.path.isdir(path / "pack")]
+
+
+def _unquoted(line: bytes) -> bytes:
+    if not (line.startswith(b'"') and line.endswith(b'"') and len(line) > 1):
+        return line
+    return line[1:-1].replace(b"\\n", b"\n").replace(b'\\"', b'"').replace(b"\\\\", b"\\")

@@ -1,0 +1,1 @@
+"""Reading unified diffs, and applying them."""

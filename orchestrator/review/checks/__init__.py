@@ -1,1 +1,0 @@
-"""Checks in pure Python; they run in a worker process."""

@@ -1,0 +1,84 @@
+"""What was looked at, and what was not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from orchestrator.review.findings.journal_queries import Call, Work, gaps
+from orchestrator.review.session import Session
+from orchestrator.review.verdict.model import Checked, Skipped
+
+WHOLE_CHANGE = "*"
+"""The path of a gap that concerns the whole change and no file of it."""
+
+UNSEEN = "no tool looked at it"
+"""Why a file is skipped that was left out by nobody."""
+
+
+def checked(entries: Iterable[Call]) -> tuple[Checked, ...]:
+    """The files that tools looked at, and in which calls."""
+    by: dict[str, dict[str, None]] = {}
+    refs: dict[str, dict[str, None]] = {}
+    for call in entries:
+        for path in call.data.get("examined", ()):
+            by.setdefault(path, {})[call.tool] = None
+            refs.setdefault(path, {})[call.ref] = None
+    return tuple(
+        Checked(path=path, by=tuple(sorted(by[path])), tool_calls=tuple(sorted(refs[path])))
+        for path in sorted(by)
+    )
+
+
+def skipped(
+    session: Session,
+    entries: Sequence[Call],
+    team: Iterable[Work],
+    withheld: Mapping[str, tuple[str, bool]],
+    left_out: Mapping[str, str],
+) -> tuple[Skipped, ...]:
+    """What was left out and what could not be looked at.
+
+    Args:
+        withheld: analyzer → why no agent was given it, and whether that is a gap.
+        left_out: path → why the lead gave it to nobody; required checks look at it all the same.
+    """
+    found: list[Skipped] = []
+    looked = {path for call in entries for path in call.data.get("examined", ())}
+    for file in session.change.files:
+        if why := session.left_out(file):
+            found.append(Skipped(path=file.path, why=why, gap=session.unread(file)))
+        elif file.path not in looked:
+            found.append(Skipped(path=file.path, why=UNSEEN, gap=True))
+    found += _unread(entries)
+    found += [
+        Skipped(path=path, why=f"the lead left it out: {why}", gap=True)
+        for path, why in left_out.items()
+    ]
+    last = {call.tool: call for call in entries}
+    found += [
+        Skipped(path=WHOLE_CHANGE, why=call.why, tool=call.tool, gap=True)
+        for call in last.values()
+        if call.why
+    ]
+    found += [
+        Skipped(path=WHOLE_CHANGE, why=why, tool=tool, gap=gap)
+        for tool, (why, gap) in withheld.items()
+        if tool not in last
+    ]
+    ended = {entry.result.agent: entry.result for entry in team}
+    found += [
+        Skipped(path=WHOLE_CHANGE, why=f"{r.status}: {r.detail}", tool=r.agent, gap=True)
+        for r in ended.values()
+        if r.status != "ok"
+    ]
+    return tuple(sorted(found, key=lambda skip: (skip.path, skip.tool)))
+
+
+def _unread(entries: Sequence[Call]) -> list[Skipped]:
+    """Files that analyzers could not look at; two tools over one analyzer say it once."""
+    analyzer = {call.tool: call.data.get("tool", call.tool) for call in entries}
+    told: dict[tuple[str, str, str], Skipped] = {}
+    for (tool, path), why in sorted(gaps(entries).items()):
+        skip = Skipped(path=path, why=why, tool=tool, gap=True)
+        told.setdefault((analyzer[tool], path, why), skip)
+    return list(told.values())

@@ -1,0 +1,319 @@
+"""Which tools a review has: one table from a tool's name to what stands behind it.
+
+A new analyzer is a module in ``analyzers/`` or ``checks/``, a line here, its rules in
+``config/rules/``, and its name in the agents and playbooks that use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from orchestrator.catalog.settings import ToolPolicy
+from orchestrator.engine.ports import Tool
+from orchestrator.review.analysis import ChangeAnalyzer, Needs, SideAnalyzer
+from orchestrator.review.analyzers.check_data import contents_digest, further_names
+from orchestrator.review.analyzers.comparison_checks import CompareCheck
+from orchestrator.review.analyzers.executables import Program
+from orchestrator.review.analyzers.file_patterns import (
+    ANY,
+    DATA,
+    LOGGED,
+    MANIFESTS,
+    MODULES,
+    PAGES,
+    PATTERNED,
+    PROSE,
+    PYTHON,
+    TESTED,
+    WRITTEN,
+)
+from orchestrator.review.analyzers.hadolint import Hadolint
+from orchestrator.review.analyzers.import_contracts import Layering
+from orchestrator.review.analyzers.oxlint import Oxlint
+from orchestrator.review.analyzers.result_cache import remembered
+from orchestrator.review.analyzers.ruff import Ruff
+from orchestrator.review.analyzers.run_tests import RunTests
+from orchestrator.review.analyzers.shellcheck import ShellCheck
+from orchestrator.review.analyzers.side_checks import Check
+from orchestrator.review.analyzers.typos import Typos
+from orchestrator.review.analyzers.uncovered_lines import UncoveredLines
+from orchestrator.review.analyzers.zizmor import Zizmor
+from orchestrator.review.tools.analyzer_tools import ChangeTool, SideTool
+from orchestrator.review.tools.navigation import SPECS as NAVIGATION
+from orchestrator.review.tools.navigation import Navigation
+from orchestrator.review.tools.plan_tools import ChangeSummary, ProposePlan
+from orchestrator.review.tools.tool_inputs import Ground
+
+RUFF = Program("ruff", Ruff.package)  # one for both of its tools: its version is asked for once
+
+
+class OfSide(Struct, frozen=True):
+    """An analyzer that looks at each side on its own; the difference is what is new."""
+
+    description: str
+    make: Callable[[Ground], SideAnalyzer]
+
+
+class OfChange(Struct, frozen=True):
+    """An analyzer that looks at both sides at once; ``seconds`` where it may take long."""
+
+    description: str
+    make: Callable[[Ground], ChangeAnalyzer]
+    seconds: Callable[[Ground], float] | None = None
+
+
+def _check(
+    name: str,
+    module: str,
+    patterns: Sequence[str],
+    needs: Needs,
+    about: str,
+    *,
+    tree: Literal["nothing", "names", "files"] = "nothing",
+) -> OfSide:
+    return OfSide(
+        about,
+        lambda ground: Check(
+            name, module, patterns, needs, pool=ground.pool, session=ground.session, tree=tree
+        ),
+    )
+
+
+def _taint(ground: Ground) -> SideAnalyzer:
+    return Check(
+        "taint",
+        "taint",
+        PYTHON,
+        "tree",
+        pool=ground.pool,
+        session=ground.session,
+        tree="files",
+        extra={"knowledge": ground.knowledge},
+    )
+
+
+def _patterns(category: str, about: str) -> OfSide:
+    def make(ground: Ground) -> SideAnalyzer:
+        codes = sorted(ground.codes("patterns", category))
+        return Check(
+            "patterns",
+            "patterns",
+            (*PATTERNED, *further_names(ground.languages)),
+            "file",
+            pool=ground.pool,
+            session=ground.session,
+            extra={"languages": list(ground.languages), "codes": codes},
+            depends=f"{codes} {contents_digest(ground.languages)}",
+        )
+
+    return OfSide(about, make)
+
+
+def _compare(
+    name: str, module: str, patterns: Sequence[str], about: str, *, whole_tree: bool = False
+) -> OfChange:
+    return OfChange(
+        about,
+        lambda ground: CompareCheck(
+            name, module, patterns, pool=ground.pool, session=ground.session, whole_tree=whole_tree
+        ),
+    )
+
+
+ANALYZERS: Mapping[str, OfSide | OfChange] = {
+    # security
+    "secrets": _check(
+        "secrets",
+        "secrets.secret_scan",
+        ANY,
+        "lines",
+        "Secrets in the open, by kind and by file format.",
+    ),
+    "invisible_characters": _check(
+        "invisible_characters",
+        "invisible_characters",
+        ANY,
+        "lines",
+        "Invisible and bidirectional characters, and text that addresses a reviewing model.",
+    ),
+    "ruff_security": OfSide(
+        "Security rules over Python files.",
+        lambda ground: Ruff(ground.codes("ruff", "security"), RUFF),
+    ),
+    "taint": OfSide("Values followed from where they enter to where they do harm.", _taint),
+    "patterns": _patterns(
+        "security", "Dangerous calls in JavaScript, TypeScript, Go, Java and Ruby."
+    ),
+    "zizmor": OfSide(
+        "Hazards in GitHub workflows and actions.",
+        lambda ground: Zizmor(ground.codes("zizmor")),
+    ),
+    "shellcheck": OfSide(
+        "Defects and hazards in shell scripts.",
+        lambda ground: ShellCheck(ground.codes("shellcheck")),
+    ),
+    "hadolint": OfSide(
+        "Hazards in Dockerfiles.", lambda ground: Hadolint(ground.codes("hadolint"))
+    ),
+    "dependencies": _compare(
+        "dependencies",
+        "dependencies.dependencies",
+        MANIFESTS,
+        "Dependencies added, loosened, or taken from elsewhere.",
+    ),
+    "protections": _compare(
+        "protections",
+        "protections.protections",
+        WRITTEN,
+        "Escaping, constant time and secure randomness taken away.",
+    ),
+    # qa
+    "parse_check": _check(
+        "parse_check",
+        "parse_errors",
+        DATA,
+        "file",
+        "Python, JSON, YAML and TOML that does not parse, and Python that is never reached.",
+    ),
+    "conflict_markers": _check(
+        "conflict_markers", "conflict_markers", ANY, "lines", "Merge conflicts that were committed."
+    ),
+    "ruff_bugs": OfSide(
+        "Rules about bugs over Python files.", lambda ground: Ruff(ground.codes("ruff", "qa"), RUFF)
+    ),
+    "oxlint": OfSide(
+        "Likely bugs in JavaScript and TypeScript.", lambda ground: Oxlint(ground.codes("oxlint"))
+    ),
+    "pattern_bugs": _patterns("qa", "Likely bugs in Go, Java and Ruby."),
+    "complexity": _compare(
+        "complexity", "python.complexity", MODULES, "Functions that became hard to follow."
+    ),
+    "tests_touched": _compare(
+        "tests_touched",
+        "tests.tests_touched",
+        ANY,
+        "Tests removed or weakened, and source changed with no test.",
+    ),
+    "uncovered_lines": OfChange(
+        "Changed lines that no test runs, where a coverage report was given.",
+        lambda ground: UncoveredLines(
+            TESTED, ground.coverage, pool=ground.pool, session=ground.session
+        ),
+    ),
+    "run_tests": OfChange(
+        "The change's tests, run in a room of their own, where base says how.",
+        lambda ground: RunTests(ANY, ground.tests, pool=ground.pool, session=ground.session),
+        lambda ground: ground.tests_seconds,
+    ),
+    # docs
+    "docstrings": _compare(
+        "docstrings",
+        "docs.docstrings",
+        MODULES,
+        "Missing docstrings, and ones that name parameters that are gone.",
+    ),
+    "links": _check(
+        "links",
+        "docs.markdown_links",
+        PROSE,
+        "tree",
+        "Relative links and anchors of Markdown that lead nowhere.",
+        tree="names",
+    ),
+    "typos": OfSide(
+        "Known misspellings in prose and comments.", lambda ground: Typos(ground.codes("typos"))
+    ),
+    "stale_references": _compare(
+        "stale_references",
+        "docs.stale_references",
+        PAGES,
+        "Documentation that speaks of a public name which is gone.",
+        whole_tree=True,
+    ),
+    "changelog": _compare(
+        "changelog",
+        "docs.changelog",
+        LOGGED,
+        "Source that changed with no word in the changelog.",
+        whole_tree=True,
+    ),
+    # architecture
+    "duplicated_blocks": _compare(
+        "duplicated_blocks",
+        "python.duplicated_blocks",
+        MODULES,
+        "Blocks written that stand elsewhere.",
+        whole_tree=True,
+    ),
+    "api_breakage": _compare(
+        "api_breakage",
+        "api.api_breakage",
+        PYTHON,
+        "Public Python API that the change breaks.",
+        whole_tree=True,
+    ),
+    "import_graph": _compare(
+        "import_graph",
+        "imports.import_graph",
+        MODULES,
+        "Import cycles brought in, coupling, and what the change reaches.",
+        whole_tree=True,
+    ),
+    "layering": OfChange(
+        "Imports that a contract of the repository does not allow (import-linter).",
+        lambda ground: Layering(
+            "layering",
+            "imports.layering",
+            MODULES,
+            pool=ground.pool,
+            session=ground.session,
+            whole_tree=True,
+        ),
+    ),
+}
+
+OTHERS: Mapping[str, str] = {
+    tool.name: tool.description for tool in (ChangeSummary.spec, ProposePlan.spec, *NAVIGATION)
+}
+
+TOOLS: Mapping[str, str] = {
+    **{name: entry.description for name, entry in ANALYZERS.items()},
+    **OTHERS,
+}
+"""Every tool: name → description."""
+
+
+def build(ground: Ground, policy: ToolPolicy) -> list[Tool]:
+    """All tools over one session, with the limits that the tool policy gives them."""
+    session = ground.session
+    tools: list[Tool] = [_analyzer(name, entry, ground) for name, entry in ANALYZERS.items()]
+    tools += Navigation(session).tools()
+    tools += [
+        ChangeSummary(session),
+        ProposePlan(session, ground.specialists, ground.focus, ground.required),
+    ]
+    for tool in tools:
+        own = policy.tools.get(tool.spec.name)
+        if own is not None:
+            spec = tool.spec
+            tool.spec = replace(
+                spec,
+                timeout=own.timeout or spec.timeout,
+                max_output=own.max_output or spec.max_output,
+            )
+    return tools
+
+
+def _analyzer(name: str, entry: OfSide | OfChange, ground: Ground) -> Tool:
+    if isinstance(entry, OfSide):
+        analyzer = remembered(entry.make(ground), ground.answers)
+        return SideTool(name, entry.description, analyzer, ground.session, ground.pool)
+    made = entry.make(ground)
+    tool = ChangeTool(name, entry.description, made, ground.session, ground.pool)
+    if entry.seconds is not None:
+        tool.spec = replace(tool.spec, timeout=entry.seconds(ground))
+    return tool

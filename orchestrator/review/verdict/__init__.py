@@ -1,0 +1,1 @@
+"""The verdict: its data model, how it is computed, and its JSON Schema."""

@@ -1,0 +1,1 @@
+"""Control groups: bounds on memory, processes and processors for many programs together."""

@@ -1,0 +1,198 @@
+"""promptfoo and deepeval: lists of checks of which those that a judge scores map to criteria."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from orchestrator.engine.types import Criterion, Group, Json, LevelOf, Rubric
+from orchestrator.errors import InputError
+from orchestrator.tuning.paperbench import from_paperbench, to_paperbench
+from orchestrator.tuning.rubric_formats import (
+    MET,
+    Exported,
+    Imported,
+    Importer,
+    from_autorubric,
+    from_healthbench,
+    merged,
+    need,
+    number,
+    slug,
+    to_autorubric,
+    to_healthbench,
+)
+
+JUDGED = {"llm-rubric", "g-eval", "model-graded-closedqa"}
+_TOP = 10.0  # deepeval's score ranges run from 0 to 10
+
+
+def from_promptfoo(doc: Any, name: str, threshold: float) -> Imported:
+    """A promptfoo test (or a file with exactly one): judged assertions become criteria.
+
+    An ``assert-set`` becomes a group. The total is promptfoo's weighted mean.
+    """
+    test = _one_test(doc)
+    criteria: list[Criterion] = []
+    groups: list[Group] = []
+    lost: list[str] = []
+    _assertions(test.get("assert"), None, criteria, groups, lost)
+    if not criteria:
+        raise InputError(f"no assertion maps; those that do: {', '.join(sorted(JUDGED))}")
+    lost += [f"{k}: not part of a rubric" for k in test if k not in {"assert", "threshold"}]
+    rubric = Rubric(
+        name,
+        1,
+        str(test.get("description") or f"Imported from promptfoo: {name}"),
+        float(test.get("threshold", threshold)),
+        tuple(criteria),
+        tuple(groups),
+    )
+    return Imported(rubric, unmapped=tuple(lost))
+
+
+def _one_test(doc: Any) -> Mapping[str, Any]:
+    tests = doc.get("tests") if isinstance(doc, Mapping) and "tests" in doc else [doc]
+    if isinstance(doc, Mapping) and "defaultTest" in doc and not tests:
+        tests = [doc["defaultTest"]]
+    if not isinstance(tests, list) or len(tests) != 1 or not isinstance(tests[0], Mapping):
+        raise InputError("a promptfoo import takes one test; leave one in 'tests'")
+    need(tests[0], "assert", "a promptfoo test")
+    return tests[0]
+
+
+def _assertions(
+    rows: Any,
+    parent: str | None,
+    criteria: list[Criterion],
+    groups: list[Group],
+    lost: list[str],
+) -> None:
+    for at, row in enumerate(rows or [], 1):
+        kind = str(need(row, "type", f"assertion {at}"))
+        taken = [c.id for c in criteria] + [g.id for g in groups]
+        weight = float(row.get("weight", 1.0))
+        if kind == "assert-set":
+            ident = slug(str(row.get("metric") or "set"), taken, "set")
+            before = len(criteria)
+            groups.append(Group(ident, str(row.get("metric") or ""), weight, parent))
+            _assertions(row.get("assert"), ident, criteria, groups, lost)
+            if len(criteria) == before:
+                groups.pop()
+                lost.append(f"{ident}: nothing in this assert-set maps")
+        elif kind not in JUDGED:
+            lost.append(f"assertion {at} ({kind}): computed by promptfoo, not judged")
+            continue
+        else:
+            value = row.get("value")
+            text = "; ".join(map(str, value)) if isinstance(value, list) else str(value or kind)
+            ident = slug(str(row.get("metric") or f"c{len(criteria) + 1}"), taken, "c")
+            criteria.append(Criterion(ident, "judged", text, weight, MET, parent, tags=(kind,)))
+        lost += [f"{ident}: {k}" for k in ("threshold", "provider", "rubricPrompt") if k in row]
+
+
+def to_promptfoo(rubric: Rubric) -> Exported:
+    """One promptfoo test with an ``llm-rubric`` assertion a criterion."""
+    lost: list[str] = []
+
+    def rows(parent: str | None) -> list[Json]:
+        out: list[Json] = []
+        for c in rubric.criteria:
+            if c.parent != parent:
+                continue
+            if c.weight < 0 or c.kind == "measured" or c.blocker:
+                why = "a penalty" if c.weight < 0 else ("measured" if c.kind == "measured" else "")
+                lost.append(f"{c.id}: is {why or 'a blocker'}; the target has no such thing")
+            if c.weight >= 0 and c.kind == "judged":
+                kind = next((t for t in c.tags if t in JUDGED), "llm-rubric")
+                out.append(
+                    {"type": kind, "value": _with_levels(c), "weight": number(c.weight),
+                     "metric": c.id}
+                )  # fmt: skip
+        for g in rubric.groups:
+            if g.parent == parent:
+                inner = rows(g.id)
+                weight = number(g.weight)
+                out.append(
+                    {"type": "assert-set", "metric": g.id, "weight": weight, "assert": inner}
+                )
+        return out
+
+    test = {"description": rubric.description, "threshold": rubric.threshold, "assert": rows(None)}
+    return Exported({"tests": [test]}, tuple(lost))
+
+
+def _with_levels(c: Criterion) -> str:
+    if not c.levels or c.levels == MET:
+        return c.description
+    lines = [f"Score {x.score:g}: {x.description}" for x in c.levels]
+    return "\n".join([c.description, *lines])
+
+
+def from_deepeval(doc: Any, name: str, threshold: float) -> Imported:
+    """A list of G-Eval metrics: each becomes a criterion of weight 1, its score ranges levels."""
+    rows = doc.get("metrics") if isinstance(doc, Mapping) else doc
+    if not isinstance(rows, list) or not rows:
+        raise InputError("a deepeval import takes a list of G-Eval metrics")
+    criteria: list[Criterion] = []
+    lost: list[str] = []
+    for at, row in enumerate(rows, 1):
+        label = str(need(row, "name", f"metric {at}"))
+        ident = slug(label, (c.id for c in criteria), f"c{at}")
+        steps = row.get("evaluation_steps")
+        text = str(row.get("criteria") or "; ".join(map(str, steps or [])) or label)
+        levels = _ranges(row.get("rubric"), ident, lost)
+        criteria.append(Criterion(ident, "judged", text, 1.0, levels))
+        known = {"name", "criteria", "rubric", "evaluation_steps"}
+        if row.get("criteria") and steps:
+            lost.append(f"{ident}: evaluation_steps")
+        lost += [f"{ident}: {key}" for key in row if key not in known]
+    rubric = Rubric(name, 1, f"Imported from deepeval: {name}", threshold, tuple(criteria))
+    return Imported(rubric, unmapped=tuple(lost))
+
+
+def _ranges(raw: Any, ident: str, lost: list[str]) -> tuple[LevelOf, ...]:
+    if not raw:
+        return MET
+    levels = []
+    for row in raw:
+        low, high = need(row, "score_range", f"{ident}: a rubric range")
+        text = str(need(row, "expected_outcome", f"{ident}: a rubric range"))
+        levels.append(LevelOf((low + high) / 2 / _TOP, text))
+        if low != high:
+            lost.append(f"{ident}: the range {low}-{high} is one level at its middle")
+    return merged(sorted(levels, key=lambda x: x.score), ident, lost)
+
+
+def to_deepeval(rubric: Rubric) -> Exported:
+    """Criteria as G-Eval metrics; deepeval has no total, so weights are lost unless equal."""
+    rows: list[Json] = []
+    lost = [f"threshold {rubric.threshold:g}: each metric has its own, there is no total"]
+    for c in rubric.criteria:
+        row: dict[str, Json] = {"name": c.id, "criteria": c.description}
+        if c.levels and c.levels != MET:
+            row["rubric"] = [
+                {"score_range": [round(x.score * _TOP)] * 2, "expected_outcome": x.description}
+                for x in c.levels
+            ]
+        rows.append(row)
+        if c.weight != 1.0:
+            lost.append(f"{c.id}: weight {c.weight:g}")
+        if c.blocker:
+            lost.append(f"{c.id}: is a blocker")
+    lost += [f"group {g.id}" for g in rubric.groups]
+    return Exported(rows, tuple(lost))
+
+
+IMPORTERS: dict[str, Importer] = {
+    "paperbench": from_paperbench,
+    "healthbench": from_healthbench,
+    "autorubric": from_autorubric,
+    "promptfoo": from_promptfoo,
+    "deepeval": from_deepeval,
+}
+EXPORTERS = {
+    "paperbench": to_paperbench,
+    "healthbench": to_healthbench,
+    "autorubric": to_autorubric,
+    "promptfoo": to_promptfoo,
+    "deepeval": to_deepeval,
+}

@@ -1,0 +1,79 @@
+"""Patterns that a repository adds, for a shipped language and for one of its own."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from orchestrator import app
+from orchestrator.engine.events import ignore
+from orchestrator.errors import ConfigError
+from orchestrator.resources import data_root
+from orchestrator.review.verdict.model import Verdict
+from tests.review.review_kit import change, options
+
+MORE = """
+extends: javascript
+patterns:
+  - code: js-shop-raw
+    rule: {pattern: shop.raw($SQL)}
+    where: {SQL: {is: [varies]}}
+    message: Text that varies goes into a raw query
+    example: {bad: "shop.raw(text);", good: "shop.raw('select 1');"}
+"""
+RULE = """
+rules:
+  - {id: security.shop-raw, title: Raw query, severity: high, from: ["patterns:js-shop-raw", "patterns:php-eval"],
+     why: Because., fix: Mend it.}
+"""
+CODE = {
+    "bad.js": "export const f = (t) => shop.raw(t);\n",
+    "good.js": "shop.raw('select 1');\n",
+    "old.js": "export const f = (x) => eval(x);\n",
+    "a.php": "<?php\nevaluate($x);\n",
+}
+FOLDER = ".diffcourt/config"
+
+
+def php() -> str:
+    """Another language is as much as a shipped one's file, here with its tables left as they are."""
+    data = yaml.safe_load((data_root() / "config/patterns/javascript.yaml").read_text())
+    example = {"bad": "<?php evaluate($x);", "good": "<?php"}
+    pattern = {"code": "php-eval", "rule": {"pattern": "evaluate($$$A)"}, "message": "m"}
+    data |= {"grammars": {".php": ["php"]}, "patterns": [pattern | {"example": example}]}
+    return yaml.safe_dump(data)
+
+
+def review(tmp_path: Path, own: dict[str, str]) -> Verdict:
+    policy = {f"{FOLDER}/{name}": text for name, text in own.items()}
+    return app.review(options(change(tmp_path, policy, CODE).path), ignore)
+
+
+def test_what_a_repository_adds_is_found_beside_what_is_shipped(tmp_path: Path) -> None:
+    own = {"patterns/shop.yaml": MORE, "patterns/php.yaml": php(), "rules/shop.yaml": RULE}
+    verdict = review(tmp_path, own)
+    found = {(f.path, f.rule) for f in verdict.findings if f.category == "security"}
+    assert {("bad.js", "security.shop-raw"), ("a.php", "security.shop-raw")} <= found
+    assert "good.js" not in {path for path, _ in found}
+    assert {path for path, rule in found if rule != "security.shop-raw"} == {"old.js"}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("- a\n", "must be a mapping"),
+        ("a: [\n", "not valid YAML"),
+        ("grammars: {}\ngrammars: {}\n", ":2: the key 'grammars' stands twice"),
+        ("grammars: {}\n", "'scopes' is missing"),
+        ("extends: klingon\npatterns: []\n", "allowed: go, java, javascript, ruby"),
+        (MORE.replace("js-shop-raw", "js-other"), "no rule names patterns:js-other"),
+        (MORE.replace("{pattern: shop.raw($SQL)}", "{kindred: call}"), "ast-grep does not take"),
+        (MORE.replace("where: {SQL: {is: [varies]}}", "near: '('"), "no file of patterns"),
+        (MORE.replace("    message: Text that varies goes into a raw query\n", ""), "'message' is"),
+    ],
+)
+def test_a_fault_names_the_file(tmp_path: Path, text: str, why: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        review(tmp_path, {"patterns/shop.yaml": text, "rules/shop.yaml": RULE})
+    assert f"{FOLDER}/patterns/shop.yaml" in str(refused.value)
+    assert why in str(refused.value)

@@ -1,0 +1,167 @@
+"""Every pattern is shown by a program that has the defect and one that differs by one thing."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.catalog.data_sources import shipped
+from orchestrator.checks import patterns
+from orchestrator.checks.patterns.language import load
+from orchestrator.resources import data_root
+from orchestrator.review.rule_table import load_rules
+
+FILES = sorted(str(file) for file in (data_root() / "config/patterns").glob("*.yaml"))
+# One grammar of each language that reads the examples; that of .ts has no markup.
+PATTERNS = [
+    (pattern, ".jsx" if ".jsx" in language.grammars else next(iter(language.grammars)))
+    for language in load(tuple(FILES))
+    for pattern in language.patterns
+]
+CODES = [pattern.code for pattern, _ in PATTERNS]
+
+
+def look(root: Path, files: Mapping[str, str | bytes]) -> dict[str, Any]:
+    for name, text in files.items():
+        (root / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    return patterns.run(
+        {"root": str(root), "paths": list(files), "languages": FILES, "codes": CODES}
+    )
+
+
+def codes(root: Path, name: str, text: str | bytes) -> list[str]:
+    reply = look(root, {name: text})
+    assert not reply["gaps"]
+    return [finding["code"] for finding in reply["findings"]]
+
+
+@pytest.mark.parametrize(("pattern", "suffix"), PATTERNS, ids=CODES)
+def test_pattern_finds_its_bad_example_alone(tmp_path: Path, pattern: Any, suffix: str) -> None:
+    reply = look(tmp_path, {f"bad{suffix}": pattern.bad, f"good{suffix}": pattern.good})
+    assert not reply["gaps"]
+    found = [(finding["path"], finding["code"]) for finding in reply["findings"]]
+    assert found == [(f"bad{suffix}", pattern.code)]
+
+
+def test_every_pattern_has_a_rule_and_the_reverse() -> None:
+    assert load_rules([shipped()]).codes("patterns") == set(CODES)
+    assert len(set(CODES)) == len(CODES)
+
+
+@pytest.mark.parametrize("suffix", [".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx"])
+def test_every_kind_of_script_is_read(tmp_path: Path, suffix: str) -> None:
+    assert codes(tmp_path, f"a{suffix}", "export const f = (x) => eval(x);") == ["js-eval"]
+
+
+def test_a_file_that_no_pattern_asked_for_speaks_of_is_not_examined(tmp_path: Path) -> None:
+    (tmp_path / "a.js").write_text("eval(x)")
+    (tmp_path / "a.rb").write_text("eval(x)")
+    job = {"root": str(tmp_path), "paths": ["a.js", "a.rb"], "languages": FILES}
+    reply = patterns.run({**job, "codes": ["ruby-swallowed"]})
+    assert reply == {"findings": [], "examined": ["a.rb"], "gaps": {}}
+
+
+def test_javascript_with_types_is_read_as_typescript(tmp_path: Path) -> None:
+    assert codes(tmp_path, "a.js", "const f = (x: string): any => eval(x);") == ["js-eval"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "line"),
+    [
+        ("a.js", "f();\nconst x = (1;\n", 2),
+        ("a.ts", "let a = 1;\nconst x: = 1;\n", 2),
+        ("a.go", "package a\nfunc f() {\n", 2),
+        ("a.java", "class A { void f() { int x = 1 } }", 1),
+        ("a.rb", "x = 1\ndef f(\nend\n", 2),
+    ],
+)
+def test_file_that_does_not_parse_is_a_gap(tmp_path: Path, name: str, text: str, line: int) -> None:
+    reply = look(tmp_path, {name: text, "fine.js": "eval(x)"})
+    assert reply["gaps"] == {name: f"its grammar cannot parse line {line}"}
+    assert reply["examined"] == ["fine.js"]
+    assert [finding["path"] for finding in reply["findings"]] == ["fine.js"]
+
+
+SINK = "db.query(sql);"
+
+
+@pytest.mark.parametrize(
+    ("before", "found"),
+    [
+        ('const sql = "SELECT a FROM b WHERE c = 1";', False),
+        ('const sql = "SELECT a FROM b WHERE c = " + c;', True),
+        ('const sql = "SELECT a FROM b WHERE c = " + 1;', False),
+        ('const sql = "SELECT a FROM b WHERE c = " + LIMIT;', False),
+        ('const sql = "SELECT a FROM b WHERE c = " + Number(c);', False),
+        ('const c = "x"; const sql = `SELECT a FROM b WHERE c = ${c}`;', False),
+        ('let c = "x"; c = get(); const sql = `SELECT a FROM b WHERE c = ${c}`;', True),
+        ('const c = {a: "x"}; const sql = `SELECT a FROM b WHERE c = ${c[k]}`;', False),
+        ('const c = on ? "x" : "y"; const sql = `SELECT a FROM b WHERE c = ${c}`;', False),
+        ('const c = on ? "x" : y; const sql = `SELECT a FROM b WHERE c = ${c}`;', True),
+        ('let sql = "SELECT a FROM b"; sql += " WHERE c = " + c;', True),
+        ('let sql = "SELECT a FROM b"; sql += " WHERE c = 1";', False),
+        ('const sql = "see the manual of " + c;', False),
+        ('const sql = "SELECT a FROM " + table;', False),
+        ("const sql = statement;", False),
+    ],
+)
+def test_a_constant_that_reaches_a_sink_is_quiet(tmp_path: Path, before: str, found: bool) -> None:
+    assert codes(tmp_path, "a.js", f"{before}\n{SINK}") == ["js-sql"] * found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("(req, res) => { const {next} = req.query; res.redirect(next); }", True),
+        ("(req, res) => { const q = req.query; res.redirect(q.next); }", True),
+        ("(req, res) => { const q = PAGES; res.redirect(q.next); }", False),
+        ("(req, res) => { res.redirect(String(req.query.next)); }", True),
+        ("(req, res) => { res.redirect(lookUp(req.query.next)); }", False),
+        (
+            '(req, res) => { res.redirect("/login?next=" + encodeURIComponent(req.query.n)); }',
+            False,
+        ),
+    ],
+)
+def test_a_value_of_a_request_is_told_from_one_of_the_program(
+    tmp_path: Path, text: str, found: bool
+) -> None:
+    assert codes(tmp_path, "a.js", f"app.get('/', {text})") == ["js-redirect-request"] * found
+
+
+def test_names_are_looked_up_in_their_own_function(tmp_path: Path) -> None:
+    text = """
+    function safe() { const page = "<b>x</b>" + 1; el.innerHTML = page; }
+    function other(name) { const page = "<b>x</b>" + name; return page; }
+    """
+    assert codes(tmp_path, "a.js", text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "let a = b; let b = a; el.innerHTML = 'x' + a.c;",
+        "a = a.parent; el.innerHTML = 'x' + a.b.c;",
+        "x += x; x = x + 'y' + x; el.innerHTML = x;",
+    ],
+)
+def test_names_that_define_each_other_come_to_an_end(tmp_path: Path, text: str) -> None:
+    assert codes(tmp_path, "a.js", text) in ([], ["js-html-assigned"])
+
+
+def test_long_sums_and_deep_chains_are_no_gap(tmp_path: Path) -> None:
+    total, chain = " + ".join(['"a"'] * 400), "a" + ".b" * 400
+    assert codes(tmp_path, "a.js", f"el.innerHTML = {total};\nel.innerHTML = {chain};") == []
+
+
+def test_bytes_that_are_no_text_do_not_break_it(tmp_path: Path) -> None:
+    assert codes(tmp_path, "a.js", b'const s = "\xff\xfe"; eval(x);') == ["js-eval"]
+
+
+def test_a_script_of_the_project_may_build_its_commands(tmp_path: Path) -> None:
+    text = "function f(tag) { execSync(`git tag ${tag}`); }"
+    for folder in ("scripts", "server"):
+        (tmp_path / folder).mkdir()
+    assert codes(tmp_path, "server/a.js", text) == ["js-shell"]
+    assert codes(tmp_path, "scripts/a.js", text) == []

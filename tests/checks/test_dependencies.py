@@ -1,0 +1,92 @@
+"""Dependencies: what is added, let float or taken from elsewhere, by pairs that differ by one thing."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orchestrator.checks.dependencies import dependencies
+
+PROJECT = '[project]\nname = "p"\ndependencies = [{}]\n'
+PACKAGE = '{{\n  "name": "p",\n  "scripts": {{{}}},\n  "dependencies": {{{}}}\n}}\n'
+CARGO = '[package]\nname = "p"\n[dependencies]\n{}\n'
+GO = "module example.invalid/p\n\nrequire (\n{})\n"
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+# code, file, base, a head that has it, a head that has not
+PAIRS = [
+    ("new", "requirements.txt", "a==1\n", "a==1\nb==2\n", "a==2\n"),
+    ("new", "pyproject.toml", PROJECT.format('"a>=1"'), PROJECT.format('"a>=1", "b>=2"'), PROJECT.format('"A >= 1"')),
+    ("new", "package.json", PACKAGE.format("", '"a": "^1"'), PACKAGE.format("", '"a": "^1", "b": "^2"'), PACKAGE.format("", '"a": "^2"')),
+    ("new", "Cargo.toml", CARGO.format('a = "1"'), CARGO.format('a = "1"\nb = {version = "2"}'), CARGO.format('a = "2"')),
+    ("new", "go.mod", GO.format("\tx.io/a v1.0.0\n"), GO.format("\tx.io/a v1.0.0\n\tx.io/b v1.0.0\n"), GO.format("\tx.io/a v1.0.0\n\tx.io/b v1.0.0 // indirect\n")),
+    ("loosened", "requirements.txt", "a==1.2\n", "a>=1.2\n", "a==1.3\n"),
+    ("loosened", "pyproject.toml", PROJECT.format('"a>=1,<2"'), PROJECT.format('"a>=1"'), PROJECT.format('"a>=1,<3"')),
+    ("loosened", "package.json", PACKAGE.format("", '"a": "^1.2.0"'), PACKAGE.format("", '"a": "*"'), PACKAGE.format("", '"a": "^2.0.0"')),
+    ("loosened", "Cargo.toml", CARGO.format('a = "1.2"'), CARGO.format('a = "*"'), CARGO.format('a = "1.3"')),
+    ("floating-source", "requirements.txt", "a==1\n", "git+https://example.invalid/a.git@main#egg=a\n", f"git+https://example.invalid/a.git@{COMMIT}#egg=a\n"),
+    ("floating-source", "pyproject.toml", PROJECT.format('"a>=1"'), PROJECT.format('"a @ git+https://example.invalid/a@main"'), PROJECT.format(f'"a @ git+https://example.invalid/a@{COMMIT}"')),
+    ("floating-source", "package.json", PACKAGE.format("", '"a": "^1"'), PACKAGE.format("", '"a": "someone/a"'), PACKAGE.format("", f'"a": "someone/a#{COMMIT}"')),
+    ("floating-source", "Cargo.toml", CARGO.format('a = "1"'), CARGO.format('a = {git = "https://example.invalid/a", branch = "x"}'), CARGO.format(f'a = {{git = "https://example.invalid/a", rev = "{COMMIT}"}}')),
+    ("install-script", "package.json", PACKAGE.format("", '"a": "^1"'), PACKAGE.format('"postinstall": "node x.js"', '"a": "^1"'), PACKAGE.format('"build": "node x.js"', '"a": "^1"')),
+    ("extra-index", "requirements.txt", "a==1\n", "--extra-index-url https://example.invalid/simple\na==1\n", "--index-url https://example.invalid/simple\na==1\n"),
+]  # fmt: skip
+
+
+def look(folder: Path, base: dict[str, str], head: dict[str, str]) -> dict[str, Any]:
+    files = []
+    for side, texts in (("base", base), ("head", head)):
+        for name, text in texts.items():
+            place = folder / side / name
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text)
+    for name, text in head.items():
+        old = base.get(name, "").split("\n")
+        added = [n for n, line in enumerate(text.split("\n"), 1) if line not in old]
+        status = "modified" if name in base else "added"
+        files.append({"path": name, "old_path": name if name in base else None, "status": status, "added": added, "removed": []})  # fmt: skip
+    job = {"base_root": str(folder / "base"), "head_root": str(folder / "head"), "files": files}
+    return dependencies.run(job)
+
+
+@pytest.mark.parametrize(("code", "name", "base", "bad", "good"), PAIRS)
+def test_each_code_by_a_pair(
+    tmp_path: Path, code: str, name: str, base: str, bad: str, good: str
+) -> None:
+    found = look(tmp_path / "bad", {name: base}, {name: bad})
+    assert found["gaps"] == {}
+    assert [one["code"] for one in found["findings"]] == [code]
+    (one,) = found["findings"]
+    assert bad.split("\n")[one["line"] - 1] not in base.split("\n")
+    assert look(tmp_path / "good", {name: base}, {name: good})["findings"] == []
+
+
+def test_a_dependency_that_moved_to_another_manifest_is_not_new(tmp_path: Path) -> None:
+    base = {"requirements.txt": "a==1\nb==1\n", "pyproject.toml": PROJECT.format("")}
+    head = {"requirements.txt": "a==1\n", "pyproject.toml": PROJECT.format('"b==1"')}
+    assert look(tmp_path, base, head)["findings"] == []
+
+
+def test_the_first_manifest_of_a_project_is_no_list_of_news(tmp_path: Path) -> None:
+    assert look(tmp_path, {}, {"requirements.txt": "a==1\nb==1\n"})["findings"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("package.json", "{"),
+        ("package.json", '{"dependencies": [1]}'),
+        ("package.json", "[" * 100_000),
+        ("pyproject.toml", "= 1"),
+        ("pyproject.toml", "[project]\ndependencies = 3\n"),
+        ("Cargo.toml", "dependencies = 3\n"),
+    ],
+)
+def test_a_manifest_that_cannot_be_read_is_a_gap(tmp_path: Path, name: str, text: str) -> None:
+    found = look(tmp_path, {}, {name: text})
+    assert set(found["gaps"]) == {name}
+    assert found["examined"] == []
+
+
+def test_other_files_are_none_of_its_business(tmp_path: Path) -> None:
+    assert look(tmp_path, {}, {"notes.txt": "a==1\n"})["examined"] == []

@@ -1,0 +1,80 @@
+"""Trees that several checks share, and walking them by their blocks of statements."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from orchestrator.checks.python import syntax_trees
+from orchestrator.checks.python.syntax_trees import all_blocks, parse
+
+EVERYTHING = """
+async def a():
+    async with b: c
+    async for d in e: f
+    else: g
+class H:
+    while i: j
+    else: k
+if l: m
+elif n: o
+else: p
+for q in r: s
+try: t
+except u: v
+except w: x
+else: y
+finally: z
+try: aa
+except* bb: cc
+match dd:
+    case 1: ee
+    case _:
+        def ff(): lambda: gg
+with hh: ii
+"""
+
+
+def every_block(tree: ast.Module) -> list[list[ast.stmt]]:
+    """All lists of statements that the general walk finds."""
+    fields = (value for node in ast.walk(tree) for _, value in ast.iter_fields(node))
+    return [
+        value
+        for value in fields
+        if isinstance(value, list) and value and isinstance(value[0], ast.stmt)
+    ]
+
+
+@pytest.mark.parametrize("source", [EVERYTHING, Path(__file__).read_text(), Path(ast.__file__)])
+def test_no_block_of_statements_is_missed(source):
+    tree = parse(source if isinstance(source, str) else source.read_text())
+    found = [block for block in all_blocks(tree) if block]
+    assert sorted(map(id, found)) == sorted(map(id, every_block(tree)))
+
+
+def test_a_text_is_parsed_once_however_it_is_written():
+    assert parse("x = 'é'\n") is parse("x = 'é'\n".encode())
+    assert parse("# coding: latin-1\nx = 'é'\n".encode("latin-1")) is parse(
+        "# coding: latin-1\nx = 'é'\n"
+    )
+    assert parse(b"\xef\xbb\xbfx = 1\r\n") is parse("x = 1\n")
+
+
+def test_what_is_kept_is_bounded():
+    texts = [f"x = {n}\n" + "#" * 10_000 for n in range(40)]
+    first = parse(texts[0])
+    trees = [parse(text) for text in texts]
+    assert trees[0] is first
+    kept = sum(len(text) for text in syntax_trees._TREES._kept)
+    assert kept <= syntax_trees.ROOM
+    assert parse(texts[-1]) is trees[-1]
+    assert parse(texts[0]) is not first
+    assert parse("y = 1\n" + "#" * (syntax_trees.ROOM + 1)) is not None
+    assert parse("z = 1\n") is parse("z = 1\n")
+
+
+@pytest.mark.parametrize("source", ["x = (", b"x = (", b"# coding: none\n", b"x = '\xff'\n", "\0"])
+def test_what_does_not_parse_is_said_each_time(source):
+    for _ in range(2):
+        with pytest.raises((SyntaxError, ValueError)):
+            parse(source)

@@ -1,0 +1,106 @@
+"""How the external programs can fail: always an error or a gap, never a clean report."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from orchestrator.errors import SandboxError
+from orchestrator.review.analysis import Report, Side
+from orchestrator.review.analyzers.executables import Program
+from orchestrator.review.analyzers.ruff import Ruff
+from orchestrator.sandbox.program_policy import Limits
+from tests.review.analyzers.program_tools import PYTHON, Tool, every_tool, places
+
+pytestmark = pytest.mark.anyio
+
+Export = Callable[[Mapping[str, str | bytes]], Side]
+StandIn = Callable[[str, str], str]
+
+
+@every_tool
+async def test_missing_program_is_an_error_that_says_how_to_get_it(
+    export: Export,
+    tmp_path: Path,
+    tool: Tool,
+) -> None:
+    nowhere = Program(tool.make.name, tool.make.package, search=str(tmp_path))
+    report = await tool.make({tool.code}, nowhere).run(export({tool.path: tool.text}), [tool.path])
+    assert report.error is not None
+    assert report.error.startswith(
+        f"{tool.make.name} is not installed; run `pip install {tool.make.package}`"
+    )
+    assert not report.examined
+    assert not report.findings
+
+
+@every_tool
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (
+            "echo 'fatal: out of' >&2; echo cheese >&2; exit 9",
+            "ended with exit code 9: fatal: out of cheese",
+        ),
+        ("echo done", "printed something other than JSON"),
+        ("echo '[{\"x\": 1}]'", "printed has another shape than known"),
+        ("sleep 9", "ran longer than 0.3 s"),
+    ],
+)
+async def test_failing_program_is_an_error(
+    export: Export,
+    stand_in: StandIn,
+    tool: Tool,
+    body: str,
+    why: str,
+) -> None:
+    folder = stand_in(tool.make.name, body)
+    program = Program(tool.make.name, tool.make.package, limits=Limits(seconds=0.3), search=folder)
+    report = await tool.make({tool.code}, program).run(export({tool.path: tool.text}), [tool.path])
+    assert report.error is not None
+    assert why in report.error
+    assert tool.make.name in report.error
+    assert "\n" not in report.error
+    assert not report.examined
+
+
+@every_tool
+async def test_nothing_is_run_where_nothing_is_asked(
+    export: Export,
+    tmp_path: Path,
+    tool: Tool,
+) -> None:
+    nowhere = Program(tool.make.name, tool.make.package, search=str(tmp_path))
+    side = export({tool.path: tool.text})
+    for report in (
+        await tool.make({tool.code}, nowhere).run(side, []),
+        await tool.make((), nowhere).run(side, [tool.path]),
+    ):
+        assert report == Report(tool.make.name, "")
+
+
+@every_tool
+async def test_file_that_is_not_there_is_a_gap(export: Export, tool: Tool) -> None:
+    gone = tool.sibling("gone")
+    report = await tool.make({tool.code}).run(export({tool.path: tool.text}), [gone, tool.path])
+    assert places(report) == tool.expected
+    assert report.gaps == {gone: f"{tool.make.name} could not read it: No such file or directory"}
+
+
+async def test_a_relative_folder_of_the_search_path_is_not_used(
+    tmp_path: Path, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(stand_in("ruff", "exit 0"))
+    monkeypatch.chdir(folder.parent)
+    assert Program("ruff", "ruff", search=f"{tmp_path}:{folder}").find() == str(folder / "ruff")
+    with pytest.raises(SandboxError, match="ruff is not installed"):
+        Program("ruff", "ruff", search=f"programs:.:{tmp_path}").find()
+
+
+async def test_text_of_a_program_cannot_forge_lines(export: Export, stand_in: StandIn) -> None:
+    body = "printf 'a\\033[2Jb\\rc %0500d\\nd\\n' 1 >&2; exit 4"
+    program = Program("ruff", "ruff", search=stand_in("ruff", body))
+    report = await Ruff({"S605"}, program).run(export({"a.py": PYTHON}), ["a.py"])
+    assert report.error is not None
+    assert report.error.isprintable()
+    assert len(report.error) < 300

@@ -1,0 +1,225 @@
+"""What each external program's analyzer looks at, and what it leaves out on purpose."""
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from orchestrator.review.analysis import Report, Side
+from orchestrator.review.analyzers.external_programs import ProgramAnalyzer
+from orchestrator.review.analyzers.hadolint import Hadolint
+from orchestrator.review.analyzers.ruff import Ruff
+from orchestrator.review.analyzers.shebang import interpreter
+from orchestrator.review.analyzers.shellcheck import ShellCheck
+from orchestrator.review.analyzers.zizmor import Zizmor
+
+pytestmark = pytest.mark.anyio
+
+Export = Callable[[Mapping[str, str | bytes]], Side]
+
+
+def codes(report: Report) -> list[str]:
+    assert report.error is None
+    assert not report.gaps
+    return [found.code for found in report.findings]
+
+
+@pytest.mark.parametrize(
+    ("make", "wanted", "others"),
+    [
+        (Ruff, ["a.py", "a/b.pyi", "c.pyw", "tools/x"], ["a.pyc", "a.ipynb", "py", "setup.cfg"]),
+        (
+            ShellCheck,
+            ["a.sh", "b.bash", "c.ksh", "bin/run", "scripts/x", ".ci/run", "a/hooks/pre-commit"],
+            ["a.bats", "a.zsh", "a.fish", "LICENSE", "bin/a.py", "src/run", "bin/.keep"],
+        ),
+        (
+            Hadolint,
+            ["Dockerfile", "a/Dockerfile.dev", "dev.Dockerfile", "x.dockerfile", "Containerfile"],
+            [
+                "Dockerfile.dockerignore",
+                "Dockerfile.j2",
+                "Dockerfiles/a",
+                "docker.py",
+                "compose.yml",
+            ],
+        ),
+        (
+            Zizmor,
+            [
+                ".github/workflows/a.yml",
+                ".github/workflows/b.yaml",
+                "action.yml",
+                "a/b/action.yaml",
+                ".github/dependabot.yml",
+            ],
+            [
+                "workflows/a.yml",
+                "x/.github/workflows/a.yml",
+                ".github/workflows/a/b.yml",
+                "my-action.yml",
+                ".github/a.yml",
+                "a/.github/dependabot.yml",
+            ],
+        ),
+    ],
+)
+async def test_files_are_chosen_by_name(
+    make: type[ProgramAnalyzer], wanted: list[str], others: list[str]
+) -> None:
+    analyzer = make({"x"})
+    assert [path for path in wanted + others if analyzer.wants(path)] == wanted
+
+
+@pytest.mark.parametrize(
+    ("first", "name"),
+    [
+        ("#!/bin/sh", "sh"),
+        ("#! /usr/bin/bash -e\r", "bash"),
+        ("#!/usr/bin/env bash", "bash"),
+        ("#!/usr/bin/env -S A=1 dash -e", "dash"),
+        ("#!/bin/busybox sh", "sh"),
+        ("\ufeff#!/bin/ksh", "ksh"),
+        ("#!/usr/bin/python3", "python3"),
+        ("#!", ""),
+        ("#!/usr/bin/env", ""),
+        ("echo", None),
+        ("", None),
+    ],
+)
+def test_interpreter_is_read_from_the_first_line(first: str, name: str | None) -> None:
+    assert interpreter(f"{first}\nrest\n".encode()) == name
+
+
+async def test_only_shell_scripts_are_examined(export: Export) -> None:
+    hazard = 'rm -rf "$1/"\n'
+    side = export(
+        {
+            "bin/a": f"#!/usr/bin/env bash\n{hazard}",
+            "bin/b": f"#!/usr/bin/env python3\n{hazard}",
+            "bin/c": hazard,
+            "d.sh": f"#!/bin/zsh\n{hazard}",
+            "e.sh": hazard,
+            "f.sh": b"",
+            "bin/g": b"\x7fELF\0\0",
+        }
+    )
+    paths = ["bin/a", "bin/b", "bin/c", "d.sh", "e.sh", "f.sh", "bin/g"]
+    report = await ShellCheck({"SC2115"}).run(side, paths)
+    assert report.examined == {"bin/a", "e.sh", "f.sh"}
+    assert [(found.path, found.line) for found in report.findings] == [("bin/a", 2), ("e.sh", 1)]
+    assert not report.gaps
+
+
+async def test_python_is_told_by_the_first_line_where_there_is_no_ending(export: Export) -> None:
+    files: dict[str, str | bytes] = {
+        "bin/a": "#!/usr/bin/env python3\neval(input())\n",
+        "bin/b": "#!/bin/sh\neval(input())\n",
+        "bin/c": "eval(input())\n",
+        "bin/d": b"\x7fELF\0\xff",
+    }
+    report = await Ruff({"S307"}).run(export(files), list(files))
+    assert report.examined == {"bin/a"}
+    assert [(found.path, found.line) for found in report.findings] == [("bin/a", 2)]
+    assert not report.gaps
+
+
+async def test_line_ends_are_reported_once_a_script(export: Export) -> None:
+    side = export({"a.sh": "#!/bin/sh\r\necho a\r\necho b\r\n"})
+    report = await ShellCheck({"SC1017"}).run(side, ["a.sh"])
+    assert [found.line for found in report.findings] == [1]
+
+
+async def test_an_action_of_another_program_is_none_of_ours(export: Export) -> None:
+    side = export({"a/action.yml": "steps: [\n", "b/action.yml": "name: x\n{{ runs: }}\n"})
+    report = await Zizmor({"template-injection"}).run(side, ["a/action.yml", "b/action.yml"])
+    assert report.error is None
+    assert not report.examined
+    assert not report.gaps
+
+
+async def test_actions_are_read_as_actions(export: Export) -> None:
+    text = (
+        "name: x\ndescription: x\nruns:\n  using: composite\n  steps:\n    - shell: bash\n"
+        "      run: echo ${{ github.event.issue.title }}\n"
+    )
+    side = export({"setup/action.yml": text, "action.yaml": text})
+    report = await Zizmor({"template-injection"}).run(side, ["setup/action.yml", "action.yaml"])
+    assert [(found.path, found.line) for found in report.findings] == [
+        ("action.yaml", 7),
+        ("setup/action.yml", 7),
+    ]
+    assert report.examined == {"setup/action.yml", "action.yaml"}
+
+
+async def test_constant_command_and_debugger_import_are_no_hazards(export: Export) -> None:
+    text = "import os, pdb\nimport subprocess as s\nos.system('a')\ns.run('a', shell=True)\n"
+    side = export({"a.py": text})
+    assert codes(await Ruff({"S602", "S605", "T100"}).run(side, ["a.py"])) == []
+
+
+async def test_newest_syntax_is_no_error_and_late_names_are_known(export: Export) -> None:
+    text = (
+        "type A[T] = list[T]\nx = t'{1}'\ntry:\n    pass\nexcept* ValueError, OSError:\n    pass\n"
+        "def f(b: B) -> B: ...\nclass B: ...\n"
+    )
+    report = await Ruff({"F821"}).run(export({"a.py": text}), ["a.py"])
+    assert codes(report) == []
+    assert report.examined == {"a.py"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import array  # noqa: F401\n",
+        "from array import (  # noqa\n    array,\n)\n",
+        "import array  # pylint: disable=unused-import\n",
+        "import array  # re-exported for plugins\n",
+        "try:\n    import array\nexcept ImportError:\n    array_is_there = False\n",
+        "from array import array as array\n",
+        "from a import b, c, d, e, f\n",
+    ],
+)
+async def test_import_that_is_meant_is_not_left_over(export: Export, line: str) -> None:
+    side = export({"a.py": line, "b.py": "import array\n"})
+    report = await Ruff({"F401"}).run(side, ["a.py", "b.py"])
+    assert [(found.path, found.code) for found in report.findings] == [("b.py", "F401")]
+
+
+async def test_in_tests_a_type_in_quotes_may_name_nothing(export: Export) -> None:
+    text = "class A:\n    a: 'Gone'\n    b: Gone\n"
+    side = export({"tests/test_a.py": text, "a.py": text})
+    report = await Ruff({"F821"}).run(side, ["tests/test_a.py", "a.py"])
+    places = [(found.path, found.line) for found in report.findings]
+    assert places == [("a.py", 2), ("a.py", 3), ("tests/test_a.py", 3)]
+
+
+async def test_fixture_asked_for_by_name_hides_nothing(export: Export) -> None:
+    text = (
+        "from fixtures import server\n\n\ndef test_a(server):\n    assert server\n\n\n"
+        "def test_a():\n    assert 1 + 1 == 2\n"
+    )
+    report = await Ruff({"F811"}).run(export({"tests/test_a.py": text}), ["tests/test_a.py"])
+    assert [found.line for found in report.findings] == [8]
+
+
+async def test_security_rules_are_less_sure_than_the_others(export: Export) -> None:
+    side = export(
+        {"a.py": "import os\ndef f(x):\n    os.system(x)\n    if x or True:\n        return y\n"}
+    )
+    report = await Ruff({"S605", "F821", "SIM222"}).run(side, ["a.py"])
+    assert {found.code: found.confidence for found in report.findings} == {
+        "S605": 0.8,
+        "F821": 1.0,
+        "SIM222": 1.0,
+    }
+
+
+async def test_reports_are_equal_and_in_order(export: Export) -> None:
+    files = {f"{n}.py": "import os\ndef f(x):\n    os.system(x)\n    return y\n" for n in range(9)}
+    side = export(files)
+    first = await Ruff({"S605", "F821"}).run(side, sorted(files, reverse=True))
+    second = await Ruff({"F821", "S605"}).run(side, sorted(files))
+    assert first == second
+    assert [found.path for found in first.findings] == sorted(
+        found.path for found in first.findings
+    )

@@ -1,0 +1,94 @@
+"""Every code that a rule names is shown by a text that has the defect and one that has not."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import anyio
+import pytest
+
+from orchestrator.review.analysis import Side
+from orchestrator.review.analyzers.hadolint import Hadolint
+from orchestrator.review.analyzers.ruff import Ruff
+from orchestrator.review.analyzers.shellcheck import ShellCheck
+from orchestrator.review.analyzers.zizmor import Zizmor
+from orchestrator.review.rule_table import RuleTable
+from tests.review.analyzers import (
+    docker_samples,
+    ruff_samples,
+    ruff_security_samples,
+    shell_samples,
+    workflow_samples,
+)
+from tests.review.analyzers.ruff_text import IMPORTS
+
+ANALYZERS = {"ruff": Ruff, "zizmor": Zizmor, "shellcheck": ShellCheck, "hadolint": Hadolint}
+NO_IMPORTS = {"F401", "F404", "F407"}
+
+
+def _python() -> dict[str, tuple[str, str, str]]:
+    samples = {**ruff_samples.SAMPLES, **ruff_security_samples.SAMPLES}
+    heads = {code: "" if code in NO_IMPORTS else IMPORTS for code in samples}
+    return {
+        code: (f"{code}.py", heads[code] + bad, heads[code] + good)
+        for code, (bad, good) in samples.items()
+    }
+
+
+def _plain(samples: Mapping[str, tuple[str, str]], suffix: str) -> dict[str, tuple[str, str, str]]:
+    return {code: (code + suffix, bad, good) for code, (bad, good) in samples.items()}
+
+
+# tool → code → (path, bad, good)
+SAMPLES: dict[str, dict[str, tuple[str, str, str]]] = {
+    "ruff": _python(),
+    "zizmor": {
+        code: (path.replace("ci.yml", f"{code}.yml"), bad, good)
+        for code, (path, bad, good) in workflow_samples.SAMPLES.items()
+    },
+    "shellcheck": _plain(shell_samples.SAMPLES, ".sh"),
+    "hadolint": _plain(docker_samples.SAMPLES, ".Dockerfile"),
+}
+CASES = [(tool, code) for tool, samples in SAMPLES.items() for code in samples]
+
+Said = dict[tuple[str, str], dict[str, set[str]]]
+
+
+@pytest.fixture(scope="module")
+def said(rules: RuleTable, tmp_path_factory: pytest.TempPathFactory) -> Said:
+    """(tool, bad or good) → path → codes; each tool runs once over all of its samples."""
+    found: Said = {}
+    for tool, samples in SAMPLES.items():
+        for nth, kind in enumerate(("bad", "good"), start=1):
+            root: Path = tmp_path_factory.mktemp(f"{tool}-{kind}")
+            for sample in samples.values():
+                target = root / sample[0]
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(sample[nth].encode())
+            paths = [sample[0] for sample in samples.values()]
+            analyzer = ANALYZERS[tool](rules.codes(tool))
+            report = anyio.run(analyzer.run, Side("head", root), paths)
+            assert report.error is None
+            assert not report.gaps
+            assert report.examined == set(paths)
+            codes: dict[str, set[str]] = {path: set() for path in paths}
+            for finding in report.findings:
+                codes[finding.path].add(finding.code)
+            found[tool, kind] = codes
+    return found
+
+
+@pytest.mark.parametrize(("tool", "code"), CASES)
+def test_code_is_shown(said: Said, tool: str, code: str) -> None:
+    path = SAMPLES[tool][code][0]
+    assert code in said[tool, "bad"][path]
+    assert code not in said[tool, "good"][path]
+
+
+@pytest.mark.parametrize("tool", ["zizmor", "shellcheck", "hadolint"])
+def test_good_text_has_no_finding_at_all(said: Said, tool: str) -> None:
+    assert {path: codes for path, codes in said[tool, "good"].items() if codes} == {}
+
+
+@pytest.mark.parametrize("tool", ANALYZERS)
+def test_every_code_of_the_table_has_a_sample_and_the_reverse(rules: RuleTable, tool: str) -> None:
+    assert rules.codes(tool) == set(SAMPLES[tool])

@@ -1,0 +1,68 @@
+"""Every rule of the table is shown to speak, and to be quiet, by one real review of all its cases."""
+
+from pathlib import Path
+
+import pytest
+
+from orchestrator import app
+from orchestrator.catalog.data_sources import shipped
+from orchestrator.engine.events import ignore
+from orchestrator.review.rule_table import load_rules
+from tests.review.analyzers.rule_cases import (
+    OWN,
+    RUN_RULES,
+    WHOLE,
+    WHOLE_RULES,
+    Case,
+    Files,
+    case_of,
+    lcov,
+    placed,
+)
+from tests.review.review_kit import change, options
+
+RULES = load_rules([shipped()]).rules
+
+
+def found_in(path: Path, base: Files, head: Files, **said: object) -> set[tuple[str, str]]:
+    verdict = app.review(options(change(path, base, head).path, **said), ignore)
+    return {(finding.rule, finding.path) for finding in verdict.findings}
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> set[tuple[str, str]]:
+    """(rule, path) of every finding of one change that holds the cases of all rules."""
+    place = tmp_path_factory.mktemp("rules")
+    base: dict[str, str] = {}
+    head: dict[str, str] = {}
+    for rule in RULES.values():
+        case = case_of(rule) or Case({}, {})
+        for kind, files in (("bad", case.bad), ("good", case.good)):
+            base |= placed(rule.id, kind, case.base)
+            head |= placed(rule.id, kind, files)
+    report = place / "lcov.info"
+    report.write_text(lcov())
+    return found_in(place / "all", base, head, coverage=[str(report)])
+
+
+@pytest.mark.parametrize("name", sorted(set(RULES) - {*WHOLE_RULES, *RUN_RULES}))
+def test_a_rule_speaks_of_its_defect_and_of_nothing_that_differs_by_one_thing(
+    told: set[tuple[str, str]], name: str
+) -> None:
+    case = case_of(RULES[name])
+    assert case is not None, "no case in the suite shows this rule"
+    assert case.bad != case.good or name in {"qa.untested-function", "qa.uncovered-lines"}
+    told_of = {path for rule, path in told if rule == name}
+    assert told_of & placed(name, "bad", {**case.base, **case.bad}).keys()
+    assert not told_of & placed(name, "good", {**case.base, **case.good}).keys()
+
+
+def test_rules_of_the_change_as_a_whole(tmp_path: Path) -> None:
+    bad = found_in(tmp_path / "bad", WHOLE.base, WHOLE.bad)
+    good = found_in(tmp_path / "good", WHOLE.base, WHOLE.good)
+    assert {rule for rule, _ in bad} >= set(WHOLE_RULES)
+    assert not {rule for rule, _ in good} & set(WHOLE_RULES)
+
+
+def test_no_case_is_of_a_rule_that_is_gone() -> None:
+    assert set(OWN) <= set(RULES)

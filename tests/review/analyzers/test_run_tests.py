@@ -1,0 +1,224 @@
+"""The change's tests in a room of their own: what is told of them, and what hostile ones can do."""
+
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from orchestrator import app
+from orchestrator.checks.tests.junit import NotJUnitError, failed
+from orchestrator.engine.events import ignore
+from orchestrator.errors import SandboxError
+from orchestrator.review.verdict.model import Verdict
+from orchestrator.sandbox import bubblewrap, scratch_directory
+from orchestrator.sandbox.isolated_run import NO_SANDBOX, run_code
+from orchestrator.sandbox.process_sandbox import SANDBOX
+from orchestrator.sandbox.program_policy import Limits
+from tests.review.review_kit import change, options
+
+FIND = bubblewrap.find  # before the suite does without
+needs_bwrap = pytest.mark.skipif(
+    FIND() is None, reason="BUBBLEWRAP IS NOT INSTALLED: RUNNING CODE OF A CHANGE IS NOT TESTED"
+)
+
+
+@pytest.fixture
+def rooms(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Rooms, without which the rest of the suite does."""
+    SANDBOX.close()
+    monkeypatch.setattr(bubblewrap, "find", FIND)
+    yield
+    SANDBOX.close()
+
+
+RULES = {"qa.tests-fail", "qa.flaky-test"}
+REPORT = """\
+import sys
+from pathlib import Path
+
+def tell(*failing):
+    cases = "".join(f'<testcase classname="tests.test_pay" name="{n}"><failure/></testcase>' for n in failing)
+    Path("out.xml").write_text(f'<testsuite><testcase classname="a" name="b"/>{cases}</testsuite>')
+    sys.exit(bool(failing))
+"""
+PAY = "def test_pay():\n    assert pay(1) == 1\n\n\ndef test_refund():\n    pass\n"
+
+
+def settings(**more: object) -> dict[str, str]:
+    said = {"command": [sys.executable, "check.py"], "seconds": 20, **more}
+    return {".diffcourt/config/defaults.yaml": "tests: " + json.dumps(said) + "\n"}
+
+
+def reviewed(path: Path, base: str, head: str, **more: object) -> Verdict:
+    files = {"report.py": REPORT, "tests/test_pay.py": PAY, **settings(report="out.xml", **more)}
+    repo = change(path, {**files, "check.py": base}, {"check.py": head, "pay.py": "A = 1\n"})
+    return app.review(options(repo.path), ignore)
+
+
+def told(verdict: Verdict) -> list[tuple[str, str, int]]:
+    return [(f.rule, f.path, f.start_line) for f in verdict.findings if f.rule in RULES]
+
+
+def gaps(verdict: Verdict) -> set[tuple[str, str]]:
+    return {(s.path, s.why) for s in verdict.skipped if s.tool == "run_tests"}
+
+
+PASS = "from report import tell\ntell()\n"
+FAIL = "from report import tell\ntell('test_pay[1]')\n"
+
+
+@needs_bwrap
+def test_tests_that_pass_fail_or_failed_before(rooms: None, tmp_path: Path) -> None:
+    passed = reviewed(tmp_path / "pass", PASS, PASS + "# said\n")
+    assert told(passed) == []
+    assert gaps(passed) == set()
+    assert {"check.py", "pay.py"} <= {c.path for c in passed.checked if "run_tests" in c.by}
+    fails = reviewed(tmp_path / "fail", PASS, FAIL)
+    assert told(fails) == [("qa.tests-fail", "tests/test_pay.py", 1)]
+    assert gaps(fails) == set()
+    one_more = reviewed(tmp_path / "more", FAIL, FAIL.replace(")", ", 'test_refund')"))
+    assert told(one_more) == [("qa.tests-fail", "tests/test_pay.py", 5)]
+    assert {path for path, _ in gaps(one_more)} == {"check.py", "pay.py"}
+    assert all("failed before this change" in why for _, why in gaps(one_more))
+
+
+@needs_bwrap
+def test_a_test_that_passes_when_run_again_is_flaky(rooms: None, tmp_path: Path) -> None:
+    # Nothing stays in a room, so what differs comes from outside: each run takes one byte.
+    place = tmp_path / "turns"
+    os.mkfifo(place)
+    held = os.open(place, os.O_RDWR)
+    os.write(held, b"10")
+    flaky = (
+        "import os\nfrom report import tell\n"
+        f"byte = os.read(os.open({str(place)!r}, os.O_RDONLY), 1)\n"
+        "tell(*['test_refund'] * int(byte))\n"
+    )
+    verdict = reviewed(tmp_path / "repo", PASS, flaky, reads=[str(place)])
+    os.close(held)
+    assert told(verdict) == [("qa.flaky-test", "tests/test_pay.py", 5)]
+    assert gaps(verdict) == set()
+
+
+@needs_bwrap
+def test_the_exit_status_counts_and_not_what_the_report_says(rooms: None, tmp_path: Path) -> None:
+    lies = "import os\n" + PASS.replace("tell()", "try:\n    tell()\nfinally:\n    os._exit(3)")
+    verdict = reviewed(tmp_path / "lies", PASS, lies)
+    assert told(verdict) == [("qa.tests-fail", "check.py", 1)]
+    assert ("out.xml", "names no failed test, and the exit status is 3, which counts") in gaps(
+        verdict
+    )
+
+
+def test_without_a_room_nothing_is_run(tmp_path: Path) -> None:
+    verdict = reviewed(tmp_path, PASS, FAIL)
+    assert told(verdict) == []
+    assert gaps(verdict) == {("check.py", NO_SANDBOX), ("pay.py", NO_SANDBOX)}
+
+
+HOSTILE = """
+import os, signal, socket, sys, time
+secret, port, out = sys.argv[1:]
+got = []
+def attempt(name, what):
+    try:
+        what()
+        got.append(name)
+    except OSError:
+        pass
+attempt("read", lambda: open(secret).read())
+attempt("network", lambda: socket.create_connection(("127.0.0.1", int(port)), 1))
+attempt("elsewhere", lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect(("192.0.2.1", 9)))
+attempt("write", lambda: open(out, "w"))
+attempt("system", lambda: open("/usr/written", "w"))
+attempt("descriptor", lambda: os.fstat(3))
+attempt("root", lambda: os.setuid(0) if os.getuid() else os.mount)
+if os.environ.keys() - {"PATH", "HOME", "TMPDIR", "LC_ALL", "LC_CTYPE"}:
+    got.append("environment")
+attempt("disk", lambda: open("/tmp/big", "wb").write(bytes(80 << 20)))
+open("said", "w").write(" ".join(got))
+open("out.xml", "w").write("first")
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        while True:
+            time.sleep(0.2)
+            open("out.xml", "w").write("forged")
+    os._exit(0)
+attempt("kill", lambda: os.kill(1, signal.SIGKILL))
+print("1 passed")
+"""
+
+
+def tree() -> Path:
+    place = scratch_directory.folder() / f"tree-{time.monotonic_ns()}"
+    place.mkdir()
+    return place
+
+
+@needs_bwrap
+@pytest.mark.anyio
+async def test_hostile_tests_reach_nothing_and_outlive_nothing(rooms: None, tmp_path: Path) -> None:
+    secret, place = tmp_path / "secret", tree()
+    secret.write_text("secret")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+        argv = [sys.executable, "-c", HOSTILE, str(secret), port, str(tmp_path / "out")]
+        assert await run_code(argv, place) == 0
+    assert (place / "out.xml").read_text() == "first"
+    await anyio.sleep(0.5)
+    assert (place / "out.xml").read_text() == "first"
+    assert (place / "said").read_text() in {"", "kill"}  # a signal to it is ignored, or refused
+    assert not (tmp_path / "out").exists()
+
+
+@needs_bwrap
+@pytest.mark.anyio
+async def test_a_run_ends_with_its_time_its_caller_and_its_room(
+    rooms: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beats = "import time\nwhile True:\n open('beats', 'a').write('x')\n time.sleep(.05)"
+    argv, timed, left = [sys.executable, "-c", beats], tree(), tree()
+    with pytest.raises(SandboxError, match=r"longer than 3 s"):
+        await run_code(argv, timed, limits=Limits(seconds=3))
+    async with anyio.create_task_group() as group:
+        group.start_soon(run_code, argv, left)
+        while not (left / "beats").is_file():
+            await anyio.sleep(0.01)
+        group.cancel_scope.cancel()
+    counted = [(place / "beats").stat().st_size for place in (timed, left)]
+    await anyio.sleep(0.3)
+    assert [(place / "beats").stat().st_size for place in (timed, left)] == counted
+    with pytest.raises(SandboxError, match="No such file"):
+        await run_code(["no-such-program"], timed)
+    with pytest.raises(SandboxError, match="tests not run"):
+        await run_code(argv, timed, reads=[tmp_path / "nothing"])
+    for body, why in (
+        ('while [ "$1" != -- ]; do shift; done; shift; exec "$@"', "shares our"),
+        ("exit 0", "bwrap ran nothing"),
+    ):
+        shim = tmp_path / "bwrap"
+        shim.write_text(f"#!/bin/sh\n{body}\n")
+        shim.chmod(0o755)
+        monkeypatch.setattr(bubblewrap, "find", lambda: str(tmp_path / "bwrap"))
+        with pytest.raises(SandboxError, match=why):
+            await run_code([sys.executable, "-c", "open('late', 'w')"], timed)
+    assert not (timed / "late").exists()
+
+
+def test_a_report_is_read_with_no_dtd() -> None:
+    with pytest.raises(NotJUnitError, match="DTD"):
+        failed(b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>')
+    with pytest.raises(NotJUnitError, match="no well-formed"):
+        failed(b"<testsuite>")
+    with pytest.raises(NotJUnitError, match="names no test"):
+        failed(b"<testsuite/>")
+    (test,) = failed(b'<s><testcase name="a&#10;b"><error/></testcase><testcase name="c"/></s>')
+    assert test.shown == "a?b"
