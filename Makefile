@@ -27,9 +27,10 @@ torture: $(VENV)/.installed-dev ## crashes, store faults, races and edits, all o
 properties: $(VENV)/.installed-dev ## the suite's properties, on thousands of new examples each
 	@$(BIN)/python -m pytest -m hypothesis --hypothesis-profile search --timeout 0 $(ARGS)
 
-lint: $(VENV)/.installed-dev ## linters, types, import contracts
+lint: $(VENV)/.installed-dev ## linters, spelling, types, import contracts
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/typos
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 

@@ -74,7 +74,7 @@ def width_of(stream: TextIO | None) -> int:
     return min(shutil.get_terminal_size().columns, MAX_WIDTH)
 
 
-def in_colour(stream: TextIO | None) -> bool:
+def in_color(stream: TextIO | None) -> bool:
     """Whether ANSI colors are welcome (https://no-color.org)."""
     if stream is None or not stream.isatty() or os.environ.get("NO_COLOR"):
         return False

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import to_builtins
 
 from orchestrator.catalog.fields import OUTCOMES
-from orchestrator.cli.output import JsonTarget, emit, in_colour, width_of
+from orchestrator.cli.output import JsonTarget, emit, in_color, width_of
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def deliver(
     on_stdout = target is not None and target.to_stdout
     if not (on_stdout and args.quiet):
         stream = sys.stderr if on_stdout else sys.stdout
-        text = render(verdict, width=width_of(stream), color=in_colour(stream), repo=args.repo)
+        text = render(verdict, width=width_of(stream), color=in_color(stream), repo=args.repo)
         emit(text, stream)
     return gate(verdict, args.fail_on or verdict.fail_on)
 

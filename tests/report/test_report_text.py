@@ -151,7 +151,7 @@ def test_it_says_how_to_see_more_in_the_repository_that_was_named() -> None:
     assert "diffcourt show 20260314-092653-k3f9 --repo 'my code'" in named
 
 
-def test_colour_changes_nothing_but_colour() -> None:
+def test_color_changes_nothing_but_color() -> None:
     plain, colored = render(rich_verdict()), render(rich_verdict(), color=True)
     assert "\x1b" not in plain
     assert re.sub(r"\x1b\[[0-9;]*m", "", colored) == plain

@@ -221,7 +221,7 @@ def _shuffled(events: list[Any], random: Random) -> None:
             events.insert(random.randrange(len(events) + 1), event)
 
 
-def _spoilt(events: list[Any], random: Random) -> None:
+def _spoiled(events: list[Any], random: Random) -> None:
     """Some values replaced or gone."""
     for _ in range(random.choice([1, 2, 5])):
         container, key = random.choice(_places(events))
@@ -238,7 +238,7 @@ def malformed_stream(name: str, seed: int) -> bytes:
     chosen = random.Random(f"stream/{name}/{seed}")
     sound = APIS[name].events(documents(chosen)[name], USAGE)
     events = [deepcopy(data) for _, data in sound]
-    change = chosen.choice([_shuffled, _spoilt, _spoilt, None])
+    change = chosen.choice([_shuffled, _spoiled, _spoiled, None])
     if change:
         change(events, chosen)
     texts = (event if isinstance(event, str) else json.dumps(event) for event in events)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import to_builtins
 
 from orchestrator.cli.arguments import add_json_flag, add_repo, add_run
-from orchestrator.cli.output import as_json, emit, in_colour, width_of
+from orchestrator.cli.output import as_json, emit, in_color, width_of
 from orchestrator.errors import EXIT_OK
 
 if TYPE_CHECKING:
@@ -53,5 +53,5 @@ def _text(shown: Shown, repo: Path | None) -> str:
     if shown.verdict is None:
         report = f"{render_runs([shown.info], width)}There is no verdict yet.\n"
     else:
-        report = render(shown.verdict, width=width, color=in_colour(sys.stdout), repo=repo)
+        report = render(shown.verdict, width=width, color=in_color(sys.stdout), repo=repo)
     return f"{report}\nTimeline\n{render_timeline(shown.timeline, width)}"
