@@ -60,8 +60,8 @@ async def _estimate(options: ReviewOptions) -> Estimate:
                 observer=ignore,
                 pool=new_pool(),
             )
-            async with open_case(change, journal, opening) as case:
-                return estimate(case)
+            async with open_case(change, journal, opening) as state:
+                return estimate(state)
 
 
 @asynccontextmanager

@@ -36,7 +36,7 @@ from orchestrator.engine.types import AgentSpec, Criterion
 from orchestrator.review.agents import judging
 from orchestrator.review.agents.guards import Guards
 from orchestrator.review.findings.journal_queries import answers
-from orchestrator.review.review_state import Case
+from orchestrator.review.review_state import ReviewState
 from orchestrator.review.setup import Serving
 from orchestrator.stores.lease_holder import this_process
 from orchestrator.stores.sqlite import SqliteStore
@@ -100,7 +100,7 @@ class Question(Struct, frozen=True):
         folder: where the answers are kept.
     """
 
-    case: Case
+    state: ReviewState
     folder: Path
     asking: Asking
 
@@ -108,9 +108,9 @@ class Question(Struct, frozen=True):
 class Judge:
     """A model that judges one recorded review. Use ``open_judge``."""
 
-    def __init__(self, case: Case, harness: Harness) -> None:
-        self._case, self._harness = case, harness
-        bounds = case.settings.run_bounds
+    def __init__(self, state: ReviewState, harness: Harness) -> None:
+        self._state, self._harness = state, harness
+        bounds = state.settings.run_bounds
         self._budget = Account("judging anew", bounds)
 
     async def say(
@@ -122,13 +122,13 @@ class Judge:
             probe: how the evidence is shown, of ``PROBES``.
             number: which asking of the same question.
         """
-        evidence = PROBES.get(probe, as_is)(judging.evidence_of(self._case))
-        task = judging.task(self._case, criteria, "", evidence)
+        evidence = PROBES.get(probe, as_is)(judging.evidence_of(self._state))
+        task = judging.task(self._state, criteria, "", evidence)
         placed = self._placed(task, probe, number)
         result = await run_task(placed, self._harness, self._budget)
         nonce = self._harness.executor.nonce
         told = partial(answers, self._harness.journal, nonce, [f"{placed.key}/"])
-        return await judging.marks(criteria, result, judging.sources(self._case, told))
+        return await judging.marks(criteria, result, judging.sources(self._state, told))
 
     def _placed(self, task: Task, probe: str, number: int) -> Task:
         """The task under a key that says all that its answer depends on.
@@ -154,16 +154,16 @@ async def open_judge(question: Question) -> AsyncIterator[Judge | None]:
         InputError: there is no such provider, or its key is missing.
         StoreError: another process judges the same run.
     """
-    case, asking = question.case, question.asking
+    state, asking = question.state, question.asking
     if asking.provider == OFFLINE:
         yield None
         return
-    settings = replace(case.settings, provider=asking.provider)
+    settings = replace(state.settings, provider=asking.provider)
     async with (
-        _kept(question.folder, case.journal.run_id) as journal,
-        serve(settings, case.catalog) as serving,
+        _kept(question.folder, state.journal.run_id) as journal,
+        serve(settings, state.catalog) as serving,
     ):
-        yield Judge(case, _harness(case, journal, serving))
+        yield Judge(state, _harness(state, journal, serving))
 
 
 @asynccontextmanager
@@ -181,14 +181,14 @@ async def _kept(folder: Path, run_id: str) -> AsyncIterator[Journal]:
         store.close()
 
 
-def _harness(case: Case, journal: Journal, serving: Serving) -> Harness:
+def _harness(state: ReviewState, journal: Journal, serving: Serving) -> Harness:
     """The run's own tools and rules, with a live model, over a journal apart."""
-    recorded, old = case.harness, case.harness.executor
+    recorded, old = state.harness, state.harness.executor
     executor = Executor(
         old.registry, old.policy, journal, nonce=old.nonce, observer=recorded.observer
     )
     journal.redact.add(serving.secrets)
-    guards = Guards(case.catalog.guards, environment(), tier(), journal)
+    guards = Guards(state.catalog.guards, environment(), tier(), journal)
 
     def choose(spec: AgentSpec) -> Choice:
         return replace(serving.choose(spec), above=())  # the judge of that rung is what is measured

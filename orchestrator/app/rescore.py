@@ -39,7 +39,7 @@ from orchestrator.review.agents import judging
 from orchestrator.review.change import serialization
 from orchestrator.review.findings.measured_criteria import measure
 from orchestrator.review.flow import FLOW
-from orchestrator.review.review_state import Case
+from orchestrator.review.review_state import ReviewState
 from orchestrator.review.setup import Opening, Serving, open_case
 from orchestrator.review.verdict.model import Verdict
 from orchestrator.stores.base import RunStore
@@ -127,8 +127,8 @@ async def _all(
             if not names and await store.find(run.run_id, VERDICT) is None:
                 continue
             try:
-                async with _replayed(store, run) as (case, verdict):
-                    question = Question(case, folder, asking)
+                async with _replayed(store, run) as (state, verdict):
+                    question = Question(state, folder, asking)
                     out.append(await _score(question, verdict, rubric))
             except InputError:
                 raise
@@ -138,7 +138,7 @@ async def _all(
 
 
 @asynccontextmanager
-async def _replayed(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[Case, Verdict]]:
+async def _replayed(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[ReviewState, Verdict]]:
     """A finished run as it stood at its end, made again from a copy of its rows.
 
     Raises:
@@ -166,10 +166,10 @@ async def _replayed(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[Case, 
         pool=new_pool(),
         coverage=partial(coverage_reports.taken_in, options, Path(), Path()),
     )
-    async with open_case(change, journal, opening) as case:
-        await state_machine.run(FLOW, case, journal, ignore)
-        _same(case.scorecard, verdict)
-        yield case, verdict
+    async with open_case(change, journal, opening) as state:
+        await state_machine.run(FLOW, state, journal, ignore)
+        _same(state.scorecard, verdict)
+        yield state, verdict
 
 
 def _same(card: Scorecard | None, verdict: Verdict) -> None:
@@ -183,11 +183,11 @@ def _same(card: Scorecard | None, verdict: Verdict) -> None:
 
 
 async def _score(question: Question, verdict: Verdict, rubric: Rubric) -> Rescored:
-    case = question.case
-    paths = [file.path for file in case.session.change.files]
-    kept = await _kept(case, rubric)
+    state = question.state
+    paths = [file.path for file in state.session.change.files]
+    kept = await _kept(state, rubric)
     marks = {
-        **measure(case.synthesis, paths, case.checks, case.calls(), case.team()),
+        **measure(state.synthesis, paths, state.checks, state.calls(), state.team()),
         **kept,
     }
     criteria = judging.judged_of(rubric)
@@ -203,14 +203,14 @@ async def _score(question: Question, verdict: Verdict, rubric: Rubric) -> Rescor
     return Rescored(verdict, judge(rubric, marks), tuple(kept), tuple(repeats), probes)
 
 
-async def _kept(case: Case, rubric: Rubric) -> dict[str, Mark]:
+async def _kept(state: ReviewState, rubric: Rubric) -> dict[str, Mark]:
     """The recorded marks of judged criteria that the judge would be asked in the same words."""
-    said = case.journal.outcomes().get(f"{case.round.number}/judge")
-    if said is None or said["status"] != "ok" or dict(rubric.judge) != dict(case.rubric.judge):
+    said = state.journal.outcomes().get(f"{state.round.number}/judge")
+    if said is None or said["status"] != "ok" or dict(rubric.judge) != dict(state.rubric.judge):
         return {}
-    known = judging.sources(case, case.answers("act", "judge"))
-    marks = await judging.marks(judging.judged_of(case.rubric), AgentResult(**said), known)
-    old = {c.id: (c.description, c.levels) for c in judging.judged_of(case.rubric)}
+    known = judging.sources(state, state.answers("act", "judge"))
+    marks = await judging.marks(judging.judged_of(state.rubric), AgentResult(**said), known)
+    old = {c.id: (c.description, c.levels) for c in judging.judged_of(state.rubric)}
     return {
         c.id: marks[c.id]
         for c in judging.judged_of(rubric)

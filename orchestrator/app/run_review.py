@@ -66,10 +66,10 @@ async def reviewed(
             more_tools=partial(open_tools, repo=options.repo, environment=os.environ),
             answers=answers,
         )
-        async with run.pool, open_case(change, journal, opening) as case:
-            ticker.account = case.budget
-            await state_machine.run(FLOW, case, journal, ticker)
-            return await conclude(case)
+        async with run.pool, open_case(change, journal, opening) as state:
+            ticker.account = state.budget
+            await state_machine.run(FLOW, state, journal, ticker)
+            return await conclude(state)
 
 
 def _approver(run: state_directory.Run, change: Change, journal: Journal) -> RecordedApprovals:

@@ -1,4 +1,4 @@
-"""The last step: from a finished case to the verdict document, and its digest."""
+"""Assemble the verdict document, with its digest, from a finished review."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from orchestrator.review.agents.participants import led
 from orchestrator.review.findings.agent_reports import fingerprint
 from orchestrator.review.next_steps import next_actions, next_human_action
 from orchestrator.review.report_contracts import SpecialistReport, as_form
-from orchestrator.review.review_state import Case
+from orchestrator.review.review_state import ReviewState
 from orchestrator.review.verdict.decision import decide
 from orchestrator.review.verdict.model import (
     AgentReport,
@@ -39,38 +39,38 @@ VOLATILE = ("run_id", "usage", "artifacts", "digest")
 VOLATILE_PROVENANCE = ("journal_head", "journal_length")
 
 
-async def conclude(case: Case) -> Verdict:
-    """The verdict of a case that has stopped, with the lead's summary where a model leads.
+async def conclude(state: ReviewState) -> Verdict:
+    """The verdict of a review that has stopped, with the lead's summary where a model leads.
 
     Raises:
         ReplayMismatch, StoreError: the run itself cannot go on.
     """
-    verdict = assemble(case)
+    verdict = assemble(state)
     waiting = any(not question.answer for question in verdict.questions)
-    if not led(case.settings) or not case.rounds or waiting:
+    if not led(state.settings) or not state.rounds or waiting:
         return verdict
     # The offline start-up need not pay for it.
     from orchestrator.review.agents import summary  # noqa: PLC0415
 
-    case.closing, why_not = await summary.written(case, verdict)
+    state.closing, why_not = await summary.written(state, verdict)
     if why_not:
-        case.notes = (*case.notes, f"there is no summary by the lead, only the counts: {why_not}")
-    return assemble(case)
+        state.notes = (*state.notes, f"there is no summary by the lead, only the counts: {why_not}")
+    return assemble(state)
 
 
-def assemble(case: Case) -> Verdict:
-    """The verdict of a case that has stopped, as code has it."""
-    stop, synthesis = case.stop, case.synthesis
+def assemble(state: ReviewState) -> Verdict:
+    """The verdict of a review that has stopped, as code has it."""
+    stop, synthesis = state.stop, state.synthesis
     assert stop is not None
     gaps = [skip for skip in synthesis.skipped if skip.gap]
-    checks_ok = all(check.status in {"passed", "not_applicable"} for check in case.checks)
+    checks_ok = all(check.status in {"passed", "not_applicable"} for check in state.checks)
     complete = not gaps and checks_ok and stop.reason == "done"
-    outcome, reasons = decide(synthesis.findings, case.catalog.verdict_policy, complete=complete)
+    outcome, reasons = decide(synthesis.findings, state.catalog.verdict_policy, complete=complete)
     looked = sum(len(checked.by) for checked in synthesis.checked)
-    total = case.scorecard.total if case.scorecard and case.scorecard.total is not None else 1.0
-    change = case.session.change
+    total = state.scorecard.total if state.scorecard and state.scorecard.total is not None else 1.0
+    change = state.session.change
     verdict = Verdict(
-        run_id=case.journal.run_id,
+        run_id=state.journal.run_id,
         change=ChangeRef(
             base=change.base,
             head=change.head,
@@ -81,34 +81,34 @@ def assemble(case: Case) -> Verdict:
         ),
         verdict=outcome,
         status="complete" if complete else "incomplete",
-        fail_on=case.settings.fail_on,
+        fail_on=state.settings.fail_on,
         # How far the verdict can be relied on: the review's score, less what was not looked at.
         confidence=round(total * (looked / (looked + len(gaps)) if looked + len(gaps) else 1), 3),
         reasons=reasons,
         stop=Stop(
             reason=stop.reason,
             detail=stop.detail,
-            uncertain=_uncertain(case),
-            next_human_action=next_human_action(case, stop, outcome, complete=complete),
+            uncertain=_uncertain(state),
+            next_human_action=next_human_action(state, stop, outcome, complete=complete),
         ),
-        score=_score(case.scorecard, case.rubric.threshold),
+        score=_score(state.scorecard, state.rubric.threshold),
         findings=synthesis.findings,
         rejected=synthesis.rejected,
         checked=synthesis.checked,
         skipped=synthesis.skipped,
-        required_checks=tuple(case.checks),
+        required_checks=tuple(state.checks),
         next_actions=next_actions(synthesis.findings),
-        agents=_agents(case),
-        escalations=escalation.escalations(case.journal),
-        questions=escalation.questions(case.journal),
-        iterations=_iterations(case),
-        guards=rulings(case.journal),
-        usage=_usage(case),
-        provenance=_provenance(case),
-        summary=_summary(case),
-        lead_summary=case.closing,
+        agents=_agents(state),
+        escalations=escalation.escalations(state.journal),
+        questions=escalation.questions(state.journal),
+        iterations=_iterations(state),
+        guards=rulings(state.journal),
+        usage=_usage(state),
+        provenance=_provenance(state),
+        summary=_summary(state),
+        lead_summary=state.closing,
     )
-    verdict = without_secrets(verdict, case.journal.redact)
+    verdict = without_secrets(verdict, state.journal.redact)
     return replace(verdict, digest=digest_of(verdict))
 
 
@@ -149,35 +149,35 @@ def _score(card: Scorecard | None, threshold: float) -> Score:
     )
 
 
-def _uncertain(case: Case) -> tuple[str, ...]:
-    open_ends = case.history[-1].uncertain if case.history else ()
-    contested = [finding.id for finding in case.synthesis.findings if finding.contested]
+def _uncertain(state: ReviewState) -> tuple[str, ...]:
+    open_ends = state.history[-1].uncertain if state.history else ()
+    contested = [finding.id for finding in state.synthesis.findings if finding.contested]
     if not contested:
         return open_ends
     return (*open_ends, f"reporters contradict each other on {', '.join(contested)}")
 
 
-def _agents(case: Case) -> tuple[AgentReport, ...]:
+def _agents(state: ReviewState) -> tuple[AgentReport, ...]:
     """The lead's, every specialist's and the judge's report, by iteration."""
     found: list[AgentReport] = []
-    plans = case.journal.outcomes()
-    for entry in case.rounds:
+    plans = state.journal.outcomes()
+    for entry in state.rounds:
         if planned := plans.get(f"{entry.number}/plan"):
-            found.append(_agent(case, entry.number, AgentResult(**planned)))
+            found.append(_agent(state, entry.number, AgentResult(**planned)))
         found += [
-            _agent(case, entry.number, work.result)
-            for work in case.team()
+            _agent(state, entry.number, work.result)
+            for work in state.team()
             if work.iteration == entry.number
         ]
         if judged := plans.get(f"{entry.number}/judge"):
-            found.append(_agent(case, entry.number, AgentResult(**judged)))
+            found.append(_agent(state, entry.number, AgentResult(**judged)))
     return tuple(found)
 
 
-def _agent(case: Case, iteration: int, result: AgentResult) -> AgentReport:
+def _agent(state: ReviewState, iteration: int, result: AgentResult) -> AgentReport:
     report = result.report if isinstance(result.report, dict) else {}
     said = as_form(SpecialistReport, report) if "findings" in report else SpecialistReport()
-    known = case.synthesis.ids
+    known = state.synthesis.ids
     ids = [known.get(one.fingerprint) or known.get(fingerprint(one)) for one in said.findings]
     gaps = [f"{gap.tool} {gap.path}: {gap.why}".strip() for gap in said.gaps]
     return AgentReport(
@@ -193,11 +193,11 @@ def _agent(case: Case, iteration: int, result: AgentResult) -> AgentReport:
     )
 
 
-def _iterations(case: Case) -> tuple[Iteration, ...]:
+def _iterations(state: ReviewState) -> tuple[Iteration, ...]:
     found: list[Iteration] = []
     seen: frozenset[str] = frozenset()
     touched: frozenset[str] = frozenset()
-    for entry, facts in zip(case.rounds, case.history, strict=True):
+    for entry, facts in zip(state.rounds, state.history, strict=True):
         found.append(
             Iteration(
                 number=entry.number,
@@ -212,21 +212,21 @@ def _iterations(case: Case) -> tuple[Iteration, ...]:
     return tuple(found)
 
 
-def _usage(case: Case) -> Usage:
-    journal = case.journal
+def _usage(state: ReviewState) -> Usage:
+    journal = state.journal
     spent: Cost = journal.spent()
     calls = [record for key, record in journal.ended if key.endswith("/model")]
     tokens = [call.body["value"]["usage"] for call in calls if "value" in call.body]
     # A call that failed may have been billed: what is recorded as its cost is its worst case.
     failed = sum((call.cost() for call in calls if "error" in call.body), journal.unseen())
-    bounds: Bounds = case.budget.bounds
+    bounds: Bounds = state.budget.bounds
     limits = {
         name: value
         for name in ("iterations", "seconds", "tokens", "tool_calls", "usd")
         if (value := float(getattr(bounds, name))) != float("inf")
     }
     return Usage(
-        iterations=len(case.rounds),
+        iterations=len(state.rounds),
         model_calls=int(spent.turns),
         tool_calls=int(spent.tool_calls),
         input_tokens=sum(used["input_tokens"] for used in tokens),
@@ -238,7 +238,7 @@ def _usage(case: Case) -> Usage:
         saved_usd=sum(used.get("saved_usd", 0.0) for used in tokens),
         seconds=round(journal.elapsed(), 3),
         limits=limits,
-        notes=(*case.notes, *_uncounted(tokens)),
+        notes=(*state.notes, *_uncounted(tokens)),
     )
 
 
@@ -253,19 +253,19 @@ def _uncounted(calls: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     return tuple(sentence for sentence, count in said.items() if count)
 
 
-def _provenance(case: Case) -> Provenance:
-    journal = case.journal
+def _provenance(state: ReviewState) -> Provenance:
+    journal = state.journal
     models = {value["model"] for key, value in journal.outcomes().items() if key.endswith("/model")}
     return Provenance(
         version=__version__,
-        provider=case.harness.model.name,
+        provider=state.harness.model.name,
         models=tuple(sorted(models)),
-        policy_commit=case.session.change.policy_commit,
-        digests=_sorted({**case.catalog.digests, "config/rules": case.session.rules.digest}),
+        policy_commit=state.session.change.policy_commit,
+        digests=_sorted({**state.catalog.digests, "config/rules": state.session.rules.digest}),
         analyzers=_sorted(
             {
                 call.data["tool"]: call.data["version"]
-                for call in case.calls()
+                for call in state.calls()
                 if call.data.get("version")
             }
         ),
@@ -279,11 +279,11 @@ def _sorted(table: dict[str, str]) -> dict[str, str]:
     return dict(sorted(table.items()))
 
 
-def _summary(case: Case) -> str:
-    counts = severity_counts(case.synthesis.findings)
+def _summary(state: ReviewState) -> str:
+    counts = severity_counts(state.synthesis.findings)
     said = ", ".join(f"{count} {severity}" for severity, count in counts.items() if count)
-    files = len(case.session.change.files)
-    gaps = sum(skip.gap for skip in case.synthesis.skipped)
+    files = len(state.session.change.files)
+    gaps = sum(skip.gap for skip in state.synthesis.skipped)
     parts = [f"{files} changed {'file' if files == 1 else 'files'}", said or "no findings"]
     if gaps:
         parts.append(f"{gaps} {'gap' if gaps == 1 else 'gaps'}")

@@ -22,7 +22,7 @@ from orchestrator.providers import pricing
 from orchestrator.providers.token_counting import likely_tokens
 from orchestrator.review.agents import judging, planning, summary
 from orchestrator.review.agents.participants import led
-from orchestrator.review.review_state import Case, Round
+from orchestrator.review.review_state import ReviewState, Round
 
 LOOKS = 2
 """Turns in which an agent looks around by itself, beside its playbooks."""
@@ -127,61 +127,61 @@ class Estimate(Struct, frozen=True):
         return expected, worst.times(self.iterations).within(self.limit)
 
 
-def estimate(case: Case) -> Estimate:
-    """What a case that has not begun will cost. Nobody is asked anything.
+def estimate(state: ReviewState) -> Estimate:
+    """Estimate what a review that has not begun will cost. No model is called.
 
     Raises:
         ConfigError: an agent's rung has no model.
     """
-    bounds, provider = case.settings.run_bounds, case.settings.provider
+    bounds, provider = state.settings.run_bounds, state.settings.provider
     limit = Bill(int(bounds.tokens), bounds.usd)
     # The offline provider is code, and uses nothing.
-    tasks = _tasks(case) if provider != OFFLINE else ()
+    tasks = _tasks(state) if provider != OFFLINE else ()
     shares: dict[str, Share] = {}
     for task in tasks:
-        own, name = _share(case, task, limit), task.spec.name
+        own, name = _share(state, task, limit), task.spec.name
         shares[name] = shares[name] + own if name in shares else own
     every = tuple(shares.values())
-    return Estimate(provider, every, int(bounds.iterations), limit, case.notes)
+    return Estimate(provider, every, int(bounds.iterations), limit, state.notes)
 
 
-def _tasks(case: Case) -> Iterator[Task]:
+def _tasks(state: ReviewState) -> Iterator[Task]:
     """The tasks of one iteration in which every specialist gets every file."""
-    if not case.session.change.files:
+    if not state.session.change.files:
         return
-    case.rounds.append(Round(1))
-    if case.settings.pattern == "single":
-        case.round.plan = planning.everything_to(case, case.settings.single)
+    state.rounds.append(Round(1))
+    if state.settings.pattern == "single":
+        state.round.plan = planning.everything_to(state, state.settings.single)
     else:
-        lead = case.catalog.agents[case.settings.lead]
-        case.round.plan = planning.read(case, AgentResult(lead.name, "failed"))
-        yield Task(lead, planning.lead_brief(case), "")
-    yield from planning.tasks(case)
-    if judging.wanted(case.settings, case.rubric):
-        yield judging.task(case, judging.judged_of(case.rubric), "")
-    if led(case.settings):
-        yield summary.task(case)
+        lead = state.catalog.agents[state.settings.lead]
+        state.round.plan = planning.read(state, AgentResult(lead.name, "failed"))
+        yield Task(lead, planning.lead_brief(state), "")
+    yield from planning.tasks(state)
+    if judging.wanted(state.settings, state.rubric):
+        yield judging.task(state, judging.judged_of(state.rubric), "")
+    if led(state.settings):
+        yield summary.task(state)
 
 
-def _share(case: Case, task: Task, limit: Bill) -> Share:
+def _share(state: ReviewState, task: Task, limit: Bill) -> Share:
     spec = task.spec
-    models = [choice.model for choice in answerers(spec, case.harness.choose)]
-    prices = {model: price_of(case.catalog.prices, model) for model in models}
-    steps = len(spec.skills) * (2 if case.harness.choose(spec).progressive else 1)
+    models = [choice.model for choice in answerers(spec, state.harness.choose)]
+    prices = {model: price_of(state.catalog.prices, model) for model in models}
+    steps = len(spec.skills) * (2 if state.harness.choose(spec).progressive else 1)
     turns = int(min(steps + LOOKS + 1, spec.bounds.turns))
-    used = _conversation(case, task, turns, prices[models[0]])
+    used = _conversation(state, task, turns, prices[models[0]])
     worst = _worst(spec.bounds, prices.values(), limit)
     expected = Bill(used.tokens, used.usd).within(worst)
     return Share(spec.name, models[0], turns, expected, worst, prices)
 
 
-def _conversation(case: Case, task: Task, turns: int, price: Price | None) -> Usage:
+def _conversation(state: ReviewState, task: Task, turns: int, price: Price | None) -> Usage:
     spec = task.spec
-    sizes = [case.session.files[path].size for path in planning.reviewable(case)]
+    sizes = [state.session.files[path].size for path in planning.reviewable(state)]
     read = sum(min(size, READ_AT_MOST) for size in sizes) // BYTES_PER_TOKEN
     return pricing.conversation(
         price,
-        prompt=likely_tokens(first_request(spec, task.brief, case.harness)),
+        prompt=likely_tokens(first_request(spec, task.brief, state.harness)),
         per_turn=(len(spec.skills) * RESULTS + read) // max(turns - 1, 1),
         output=ANSWER,
         turns=turns,

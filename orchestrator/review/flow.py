@@ -28,7 +28,7 @@ from orchestrator.review.findings import examined, waivers
 from orchestrator.review.findings.journal_queries import Work, failures, health
 from orchestrator.review.findings.measured_criteria import measure
 from orchestrator.review.findings.synthesis import Synthesis, build_findings
-from orchestrator.review.review_state import Case, Round
+from orchestrator.review.review_state import ReviewState, Round
 from orchestrator.review.verdict.decision import check
 
 ENDS = {
@@ -39,106 +39,106 @@ ENDS = {
 }
 
 
-Handler = Callable[[Case], Awaitable[str]]
+Handler = Callable[[ReviewState], Awaitable[str]]
 
 
 def may_ask(handler: Handler) -> Handler:
     """Have a handler stop the run where it finds that a person must answer first."""
 
     @wraps(handler)
-    async def handled(case: Case) -> str:
+    async def handled(state: ReviewState) -> str:
         try:
-            return await handler(case)
+            return await handler(state)
         except AnswerPending as pending:
-            return await _wait(case, pending)
+            return await _wait(state, pending)
 
     return handled
 
 
-async def intake(case: Case) -> str:
+async def intake(state: ReviewState) -> str:
     """Look at what the change is. An empty one needs no review."""
-    if case.session.change.files:
+    if state.session.change.files:
         return "Plan"
-    case.stop = Stop("done", "the change is empty; there is nothing to review")
+    state.stop = Stop("done", "the change is empty; there is nothing to review")
     return "Done"
 
 
 @may_ask
-async def plan(case: Case) -> str:
+async def plan(state: ReviewState) -> str:
     """Have the lead plan, and hold its plan against the change: no file may be left out unsaid."""
-    case.focus.number += 1
-    case.rounds.append(Round(case.focus.number))
-    if case.settings.pattern == "single":
-        case.round.plan = planning.everything_to(case, case.settings.single)
+    state.focus.number += 1
+    state.rounds.append(Round(state.focus.number))
+    if state.settings.pattern == "single":
+        state.round.plan = planning.everything_to(state, state.settings.single)
         return "Triage"
-    lead = case.catalog.agents[case.settings.lead]
-    task = Task(lead, planning.lead_brief(case), f"{case.focus.number}/plan")
-    case.round.plan = planning.read(case, await run_task(task, case.harness, case.budget))
+    lead = state.catalog.agents[state.settings.lead]
+    task = Task(lead, planning.lead_brief(state), f"{state.focus.number}/plan")
+    state.round.plan = planning.read(state, await run_task(task, state.harness, state.budget))
     return "Triage"
 
 
-async def triage(case: Case) -> str:
+async def triage(state: ReviewState) -> str:
     """Bound the work: at most one task per specialist, over files that can be looked at."""
-    case.round.tasks = planning.tasks(case)
+    state.round.tasks = planning.tasks(state)
     return "Act"
 
 
 @may_ask
-async def act(case: Case) -> str:
+async def act(state: ReviewState) -> str:
     """Send the specialists out, side by side."""
     await run_team(
-        case.round.tasks, case.harness, case.budget, concurrency=case.settings.concurrency
+        state.round.tasks, state.harness, state.budget, concurrency=state.settings.concurrency
     )
     return "Synthesize"
 
 
-async def synthesize(case: Case) -> str:
+async def synthesize(state: ReviewState) -> str:
     """Bring together what all iterations so far have shown."""
-    calls, team, policy = case.calls(), case.team(), case.catalog.verdict_policy
-    found = await build_findings(case.session, calls, team, case.answers("act"), policy)
-    day = await waivers.today(policy, case.journal)
-    case.synthesis = replace(
+    calls, team, policy = state.calls(), state.team(), state.catalog.verdict_policy
+    found = await build_findings(state.session, calls, team, state.answers("act"), policy)
+    day = await waivers.today(policy, state.journal)
+    state.synthesis = replace(
         found,
         findings=waivers.waived(found.findings, policy, day),
         checked=examined.checked(calls),
         skipped=examined.skipped(
-            case.session, calls, team, case.withheld(), planning.left_out(case)
+            state.session, calls, team, state.withheld(), planning.left_out(state)
         ),
     )
     return "Evaluate"
 
 
 @may_ask
-async def evaluate(case: Case) -> str:
+async def evaluate(state: ReviewState) -> str:
     """Score the review, and decide whether another round would gain anything."""
-    case.round.answers = await ask(case.journal, escalation.blocking(case))
-    marks = _measured(case)
-    if judging.wanted(case.settings, case.rubric):
-        marks |= await judging.judged(case)
-    scored = judge(case.rubric, marks)
-    case.scorecard = scored
-    case.round.climbs = escalation.below_floor(case, scored)
-    failed = failures(case.calls(), case.team())
-    case.history.append(_iteration(case, scored, failed))
-    stop = decide(case.history, _policy(case))
-    case.round.decision = f"{stop.reason}: {stop.detail}" if stop else "iterate"
-    case.journal.note(f"{case.round.number}/evaluate", {"decision": case.round.decision})
+    state.round.answers = await ask(state.journal, escalation.blocking(state))
+    marks = _measured(state)
+    if judging.wanted(state.settings, state.rubric):
+        marks |= await judging.judged(state)
+    scored = judge(state.rubric, marks)
+    state.scorecard = scored
+    state.round.climbs = escalation.below_floor(state, scored)
+    failed = failures(state.calls(), state.team())
+    state.history.append(_iteration(state, scored, failed))
+    stop = decide(state.history, _policy(state))
+    state.round.decision = f"{stop.reason}: {stop.detail}" if stop else "iterate"
+    state.journal.note(f"{state.round.number}/evaluate", {"decision": state.round.decision})
     if stop is not None:
-        case.stop = stop
+        state.stop = stop
         return ENDS[stop.reason]
-    case.focus.retry = planning.retry(case, (*failed, *case.round.climbs))
-    case.focus.wanted = scored.missing_of("judged")
-    case.focus.climbs = case.round.climbs
-    case.focus.answers = escalation.answered(case)
+    state.focus.retry = planning.retry(state, (*failed, *state.round.climbs))
+    state.focus.wanted = scored.missing_of("judged")
+    state.focus.climbs = state.round.climbs
+    state.focus.answers = escalation.answered(state)
     return "Iterate"
 
 
-async def iterate(case: Case) -> str:
+async def iterate(state: ReviewState) -> str:
     """Go round again, for what is missing only; ``focus`` says what that is."""
     return "Plan"
 
 
-FLOW: Flow[Case] = Flow.of(
+FLOW: Flow[ReviewState] = Flow.of(
     "Intake",
     [
         State("Intake", intake, ("Plan", "Done")),
@@ -153,42 +153,44 @@ FLOW: Flow[Case] = Flow.of(
 )
 
 
-async def _wait(case: Case, pending: AnswerPending) -> str:
+async def _wait(state: ReviewState, pending: AnswerPending) -> str:
     """Say what there is so far, without those who wait for a person."""
-    case.waiting = [
-        Work(case.round.number, AgentResult(question.agent, "waiting", detail=question.question))
-        for question in asked(case.journal)
+    state.waiting = [
+        Work(state.round.number, AgentResult(question.agent, "waiting", detail=question.question))
+        for question in asked(state.journal)
         if question.name in pending.questions
     ]
-    await synthesize(case)
-    scored = judge(case.rubric, _measured(case))
-    case.scorecard = scored
-    case.history.append(_iteration(case, scored, failures(case.calls(), case.team())))
-    case.stop = Stop("human", " ".join(pending.questions.values()))
-    case.round.decision = f"human: {case.stop.detail}"
+    await synthesize(state)
+    scored = judge(state.rubric, _measured(state))
+    state.scorecard = scored
+    state.history.append(_iteration(state, scored, failures(state.calls(), state.team())))
+    state.stop = Stop("human", " ".join(pending.questions.values()))
+    state.round.decision = f"human: {state.stop.detail}"
     return ENDS["human"]
 
 
-def _measured(case: Case) -> dict[str, Mark]:
+def _measured(state: ReviewState) -> dict[str, Mark]:
     """The marks of the measured criteria, and the required checks, by what there is so far."""
-    calls, rules = case.calls(), case.catalog.verdict_policy.required_checks
+    calls, rules = state.calls(), state.catalog.verdict_policy.required_checks
     tools = health(calls)
-    case.checks = [check(rule, planning.due(case, rule), tools) for rule in rules]
-    everything = [file.path for file in case.session.change.files]
-    return dict(measure(case.synthesis, everything, case.checks, calls, case.team()))
+    state.checks = [check(rule, planning.due(state, rule), tools) for rule in rules]
+    everything = [file.path for file in state.session.change.files]
+    return dict(measure(state.synthesis, everything, state.checks, calls, state.team()))
 
 
-def _iteration(case: Case, scored: Scorecard, failed: Mapping[str, str]) -> Iteration:
+def _iteration(state: ReviewState, scored: Scorecard, failed: Mapping[str, str]) -> Iteration:
     """This round as the facts that the stop rules speak of."""
-    synthesis = case.synthesis
+    synthesis = state.synthesis
     signatures = tuple(f"{name}: {why}" for name, why in sorted(failed.items()))
     summaries = [
         str(entry.result.report.get("summary", ""))
-        for entry in case.team()
-        if entry.iteration == case.round.number and isinstance(entry.result.report, dict)
+        for entry in state.team()
+        if entry.iteration == state.round.number and isinstance(entry.result.report, dict)
     ]
-    unheard = tuple(f"nobody has looked into this answer: {a}" for a in case.round.answers.values())
-    climbs = tuple(f"{agent}: {step.why}" for agent, step in case.round.climbs.items())
+    unheard = tuple(
+        f"nobody has looked into this answer: {a}" for a in state.round.answers.values()
+    )
+    climbs = tuple(f"{agent}: {step.why}" for agent, step in state.round.climbs.items())
     return Iteration(
         score=scored.total,
         accepted=scored.accepted,
@@ -197,11 +199,11 @@ def _iteration(case: Case, scored: Scorecard, failed: Mapping[str, str]) -> Iter
         failures=frozenset(signatures),
         evidence=frozenset(finding.fingerprint for finding in synthesis.findings),
         touched=frozenset(f"{by}:{c.path}" for c in synthesis.checked for by in c.by),
-        uncertain=(*_uncertain(synthesis), *planning.questions(case)),
+        uncertain=(*_uncertain(synthesis), *planning.questions(state)),
         gaps=sum(skip.gap for skip in synthesis.skipped),
         output="\n".join(summaries),
-        budget=_budget_met(case),
-        human=_human_needed(case),
+        budget=_budget_met(state),
+        human=_human_needed(state),
     )
 
 
@@ -214,32 +216,32 @@ def _uncertain(synthesis: Synthesis) -> tuple[str, ...]:
     )
 
 
-def _budget_met(case: Case) -> str:
+def _budget_met(state: ReviewState) -> str:
     """The limit that this round ran into, or empty."""
-    for entry in case.team():
-        if entry.iteration == case.round.number and entry.result.status == "budget":
+    for entry in state.team():
+        if entry.iteration == state.round.number and entry.result.status == "budget":
             return entry.result.detail
-    for code, reason in case.journal.refusals(f"{case.round.number}/").values():
+    for code, reason in state.journal.refusals(f"{state.round.number}/").values():
         if code == "budget_exhausted":
             return reason
     return ""
 
 
-def _human_needed(case: Case) -> str:
+def _human_needed(state: ReviewState) -> str:
     """What only a person can settle, and no answer alone, or empty."""
-    needed = {tool for rule in case.catalog.verdict_policy.required_checks for tool in rule.tools}
-    for done in case.rounds:
-        for key, (code, reason) in case.journal.refusals(f"{done.number}/").items():
+    needed = {tool for rule in state.catalog.verdict_policy.required_checks for tool in rule.tools}
+    for done in state.rounds:
+        for key, (code, reason) in state.journal.refusals(f"{done.number}/").items():
             tool = key.rsplit("/", 1)[-1]
             if code == "approval_required" or (code == "not_permitted" and tool in needed):
                 return reason
     return ""
 
 
-def _policy(case: Case) -> StopPolicy:
-    given = case.settings.stagnation
+def _policy(state: ReviewState) -> StopPolicy:
+    given = state.settings.stagnation
     return StopPolicy(
-        max_iterations=int(case.budget.bounds.iterations),
+        max_iterations=int(state.budget.bounds.iterations),
         same_failure=given.same_failure,
         epsilon=given.epsilon,
         flat_rounds=given.flat_rounds,

@@ -6,30 +6,30 @@ from orchestrator.catalog.fields import Outcome
 from orchestrator.engine.stop_rules import Stop
 from orchestrator.errors import answer_command
 from orchestrator.review.agents import escalation
-from orchestrator.review.review_state import Case
+from orchestrator.review.review_state import ReviewState
 from orchestrator.review.verdict.model import Finding
 
 LISTED_ACTIONS = 10
 
 
-def next_human_action(case: Case, stop: Stop, outcome: Outcome, *, complete: bool) -> str:
+def next_human_action(state: ReviewState, stop: Stop, outcome: Outcome, *, complete: bool) -> str:
     """The one thing to do next."""
-    waiting = [asked for asked in escalation.questions(case.journal) if not asked.answer]
+    waiting = [asked for asked in escalation.questions(state.journal) if not asked.answer]
     if waiting:
         name = waiting[0].name if len(waiting) > 1 else ""
-        command = answer_command(case.journal.run_id, name)
+        command = answer_command(state.journal.run_id, name)
         return f"{waiting[0].question} Answer, and go on with: {command}"
     if stop.reason == "human":
         return f"See to this, then review again: {stop.detail}"
     if stop.reason == "budget":
         return "Review again with a higher limit (--max-...), or review the rest by hand."
-    gaps = [skip for skip in case.synthesis.skipped if skip.gap]
+    gaps = [skip for skip in state.synthesis.skipped if skip.gap]
     if gaps and not complete:
         first = gaps[0]
         return f"Look by hand at what was not reviewed; first {first.path}: {first.why}"
     if outcome == "merge":
         return "Merge it if you agree; nothing found stands against it."
-    first_finding = case.synthesis.findings[0] if case.synthesis.findings else None
+    first_finding = state.synthesis.findings[0] if state.synthesis.findings else None
     if first_finding is None:
         return "See the reasons, then review again."
     where = f"{first_finding.path}:{first_finding.start_line}"

@@ -44,7 +44,7 @@ class Round:
 
 
 @dataclass
-class Case:
+class ReviewState:
     """Everything of one review.
 
     Attributes:

@@ -33,7 +33,7 @@ from orchestrator.review.analyzers.result_cache import Answers
 from orchestrator.review.change.types import Change
 from orchestrator.review.coverage_reports import CoverageReport
 from orchestrator.review.report_contracts import contracts
-from orchestrator.review.review_state import Case
+from orchestrator.review.review_state import ReviewState
 from orchestrator.review.rule_table import load_rules
 from orchestrator.review.session import open_session
 from orchestrator.review.tools.plan_tools import Focus
@@ -115,7 +115,9 @@ def read_catalog(sources: Sequence[Source]) -> Catalog:
 
 
 @asynccontextmanager
-async def open_case(change: Change, journal: Journal, opening: Opening) -> AsyncIterator[Case]:
+async def open_case(
+    change: Change, journal: Journal, opening: Opening
+) -> AsyncIterator[ReviewState]:
     """Everything the flow needs, closed and removed at the end.
 
     Raises:
@@ -172,7 +174,7 @@ async def open_case(change: Change, journal: Journal, opening: Opening) -> Async
             outgoing=guards.outgoing(serving.model),
         )
         budget = _budget(settings, journal)
-        yield Case(session, catalog, settings, harness, budget, focus, serving.notes)
+        yield ReviewState(session, catalog, settings, harness, budget, focus, serving.notes)
 
 
 def _listen(serving: Serving, journal: Journal, observer: Observer) -> None:

@@ -74,9 +74,9 @@ async def review(
             pool=workers(),
             more_tools=partial(open_tools, repo=repo.path, environment={"DIFFCOURT_MCP": allowed}),
         )
-        async with opening.pool, open_case(found, journal, opening) as case:
-            await state_machine.run(FLOW, case, journal, ignore)
-            return assemble(case)
+        async with opening.pool, open_case(found, journal, opening) as state:
+            await state_machine.run(FLOW, state, journal, ignore)
+            return assemble(state)
 
 
 def with_rogue(path: Path, folder: Path, head: dict[str, str], mode: str = "plain") -> Repo:

@@ -130,9 +130,9 @@ async def review(
             observer=observer,
             pool=workers(),
         )
-        async with opening.pool, open_case(found, journal, opening) as case:
-            await state_machine.run(FLOW, case, journal, observer)
-            return await conclude(case)
+        async with opening.pool, open_case(found, journal, opening) as state:
+            await state_machine.run(FLOW, state, journal, observer)
+            return await conclude(state)
 
 
 @asynccontextmanager

@@ -284,20 +284,20 @@ class Session:
                 rollback=FileRollback(self._work, self._folder / "vault"),
                 more_tools=ours,
             )
-            async with open_case(change, journal, opening) as case:
-                specs = case.harness.executor.registry.specs()
+            async with open_case(change, journal, opening) as state:
+                specs = state.harness.executor.registry.specs()
                 prey.tools = {name: spec.schema for name, spec in specs.items()}
                 intruder = AgentSpec("intruder", "", "", INTRUDER)
                 agents = [
                     *[intruder] * 6,
-                    *case.catalog.agents.values(),
+                    *state.catalog.agents.values(),
                     AgentSpec("pauper", "", "", ()),
                 ]
                 number = 0
                 while model.made < self._calls:
                     number += 1
                     agent = replace(self._draw.choice(agents), bounds=Bounds(turns=40))
-                    await self._work_of(agent, f"{number}/act/{agent.name}", case.harness, journal)
+                    await self._work_of(agent, f"{number}/act/{agent.name}", state.harness, journal)
         store.close()
         return model
 

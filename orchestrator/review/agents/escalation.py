@@ -15,21 +15,21 @@ from orchestrator.engine.model_config import HUMAN
 from orchestrator.engine.rubric_scoring import total
 from orchestrator.engine.types import AgentSpec
 from orchestrator.review.findings.journal_queries import latest
-from orchestrator.review.review_state import Case
+from orchestrator.review.review_state import ReviewState
 from orchestrator.review.verdict.usage import Escalation, HumanQuestion
 
 _STEP = re.compile(r"(\d+)/(?:act/[^/]+|plan|judge)/rung\d+")
 
 
-def below_floor(case: Case, scored: Scorecard) -> dict[str, Step]:
+def below_floor(state: ReviewState, scored: Scorecard) -> dict[str, Step]:
     """Agents of this round whose work the judge scored below their rung's floor: the next rung.
 
     A criterion whose tags name agents speaks of their work, any other of everybody's.
     """
     found: dict[str, Step] = {}
-    for agent, work in latest(case.team()).items():
-        result, score = work.result, _judged(case, scored, agent)
-        if work.iteration != case.round.number or result.status != "ok" or not result.above:
+    for agent, work in latest(state.team()).items():
+        result, score = work.result, _judged(state, scored, agent)
+        if work.iteration != state.round.number or result.status != "ok" or not result.above:
             continue
         if score is not None and score < result.floor:
             why = f"the judge scored {score:.2f}, below the {result.floor:g} of {result.rung}"
@@ -37,9 +37,9 @@ def below_floor(case: Case, scored: Scorecard) -> dict[str, Step]:
     return found
 
 
-def _judged(case: Case, scored: Scorecard, agent: str) -> float | None:
+def _judged(state: ReviewState, scored: Scorecard, agent: str) -> float | None:
     """What the judge's marks of an agent's work come to under the rubric, 0 to 1."""
-    team = {task.spec.name for task in case.round.tasks}
+    team = {task.spec.name for task in state.round.tasks}
     criteria = tuple(
         c
         for c in scored.rubric.criteria
@@ -49,30 +49,30 @@ def _judged(case: Case, scored: Scorecard, agent: str) -> float | None:
     return total(replace(scored.rubric, criteria=criteria), scores)
 
 
-def placed(case: Case, spec: AgentSpec) -> tuple[AgentSpec, Step | None]:
+def placed(state: ReviewState, spec: AgentSpec) -> tuple[AgentSpec, Step | None]:
     """An agent at the rung where its last task ended, or one above where the judge wants more."""
-    last, step = latest(case.team()).get(spec.name), case.focus.climbs.get(spec.name)
+    last, step = latest(state.team()).get(spec.name), state.focus.climbs.get(spec.name)
     if last is None or not last.result.rung:
         return spec, None
     rung = step.rung if step and step.rung != HUMAN else last.result.rung
     return replace(spec, model=rung), step
 
 
-def blocking(case: Case) -> dict[str, tuple[str, str]]:
+def blocking(state: ReviewState) -> dict[str, tuple[str, str]]:
     """The plan's questions that a person must answer: name → (agent, question)."""
-    lead = case.settings.lead
+    lead = state.settings.lead
     return {
-        f"{case.round.number}/plan/question{number}": (lead, asked.question)
-        for number, asked in enumerate(case.round.plan.open_questions, 1)
+        f"{state.round.number}/plan/question{number}": (lead, asked.question)
+        for number, asked in enumerate(state.round.plan.open_questions, 1)
         if asked.blocking
     }
 
 
-def answered(case: Case) -> dict[str, str]:
+def answered(state: ReviewState) -> dict[str, str]:
     """What a person said to the lead's questions so far: question → answer."""
     return {
         done.plan.open_questions[int(name.rpartition("question")[2]) - 1].question: said
-        for done in case.rounds
+        for done in state.rounds
         for name, said in done.answers.items()
     }
 

@@ -17,7 +17,7 @@ from orchestrator.engine.types import Criterion, Rubric
 from orchestrator.review.agents.planning import brief
 from orchestrator.review.findings.citations import Sources, shown
 from orchestrator.review.report_contracts import JudgedCriterion, JudgeReport, as_form
-from orchestrator.review.review_state import Case
+from orchestrator.review.review_state import ReviewState
 
 SHOWN_FINDINGS = 60
 
@@ -27,12 +27,12 @@ def wanted(settings: Settings, rubric: Rubric) -> bool:
     return settings.judge and settings.provider != OFFLINE and bool(judged_of(rubric))
 
 
-async def judged(case: Case) -> Mapping[str, Mark]:
+async def judged(state: ReviewState) -> Mapping[str, Mark]:
     """Marks of the judged criteria; one that the judge did not score stays unscored."""
-    criteria = judged_of(case.rubric)
-    asked = task(case, criteria, f"{case.round.number}/judge")
-    result = await run_task(asked, case.harness, case.budget)
-    return await marks(criteria, result, sources(case, case.answers("act", "judge")))
+    criteria = judged_of(state.rubric)
+    asked = task(state, criteria, f"{state.round.number}/judge")
+    result = await run_task(asked, state.harness, state.budget)
+    return await marks(criteria, result, sources(state, state.answers("act", "judge")))
 
 
 def judged_of(rubric: Rubric) -> tuple[Criterion, ...]:
@@ -41,7 +41,7 @@ def judged_of(rubric: Rubric) -> tuple[Criterion, ...]:
 
 
 def task(
-    case: Case,
+    state: ReviewState,
     criteria: Sequence[Criterion],
     key: str,
     evidence: Mapping[str, object] | None = None,
@@ -54,7 +54,7 @@ def task(
     """
     text = brief(
         "Judge this review by the criteria below, in their order.",
-        case.harness.executor.nonce,
+        state.harness.executor.nonce,
         criteria=[
             {
                 "id": criterion.id,
@@ -63,20 +63,20 @@ def task(
             }
             for criterion in criteria
         ],
-        **(evidence_of(case) if evidence is None else evidence),
+        **(evidence_of(state) if evidence is None else evidence),
     )
-    return Task(case.catalog.agents[JUDGE], text, key)
+    return Task(state.catalog.agents[JUDGE], text, key)
 
 
-def sources(case: Case, answers: Callable[[str], Iterable[str]]) -> Sources:
+def sources(state: ReviewState, answers: Callable[[str], Iterable[str]]) -> Sources:
     """What a judge can cite.
 
     Args:
         answers: what a tool answered, by its name.
     """
-    rejected = (entry.finding for entry in case.synthesis.rejected)
-    findings = {finding.id: finding for finding in (*case.synthesis.findings, *rejected)}
-    return Sources(case.session, findings, answers)
+    rejected = (entry.finding for entry in state.synthesis.rejected)
+    findings = {finding.id: finding for finding in (*state.synthesis.findings, *rejected)}
+    return Sources(state.session, findings, answers)
 
 
 async def marks(
@@ -121,9 +121,9 @@ def _abstained(fault: str, said: JudgedCriterion) -> Mark:
     return Mark(None, f"counts as abstained: {fault}", tuple(said.missing))
 
 
-def evidence_of(case: Case) -> dict[str, object]:
+def evidence_of(state: ReviewState) -> dict[str, object]:
     """What the judge is shown of a review."""
-    synthesis = case.synthesis
+    synthesis = state.synthesis
     return {
         "findings": [
             {name: said for name, said in to_builtins(finding).items() if name in _SHOWN}

@@ -14,7 +14,7 @@ from orchestrator.engine.types import AgentSpec
 from orchestrator.engine.untrusted_text import frame
 from orchestrator.review.agents import escalation
 from orchestrator.review.report_contracts import Plan, PlannedSkip, PlannedTask, as_form
-from orchestrator.review.review_state import Case
+from orchestrator.review.review_state import ReviewState
 from orchestrator.review.tools.analyzer_tools import Analysis
 from orchestrator.review.verdict.decision import concerned
 
@@ -30,15 +30,15 @@ def brief(task: str, nonce: str, **facts: object) -> str:
     return f"{task}\n{frame(json.dumps(facts), nonce)}"
 
 
-def lead_brief(case: Case) -> str:
+def lead_brief(state: ReviewState) -> str:
     """What the lead is asked."""
-    change, focus = case.session.change, case.focus
+    change, focus = state.session.change, state.focus
     task = "Plan the review of this change: who looks at which files, and why."
     if focus.retry is not None:
         task = "Plan another round of this review, for what the last one missed only."
     return brief(
         task,
-        case.harness.executor.nonce,
+        state.harness.executor.nonce,
         base=change.base,
         head=change.head,
         files=len(change.files),
@@ -46,63 +46,63 @@ def lead_brief(case: Case) -> str:
         iteration=focus.number,
         missing=dict(focus.retry or {}),
         wanted=list(focus.wanted),
-        **_answers(case),
+        **_answers(state),
     )
 
 
-def _answers(case: Case) -> dict[str, object]:
+def _answers(state: ReviewState) -> dict[str, object]:
     """As a brief has them; nothing where nothing was asked."""
-    return {"answers": dict(case.focus.answers)} if case.focus.answers else {}
+    return {"answers": dict(state.focus.answers)} if state.focus.answers else {}
 
 
-def reviewable(case: Case) -> list[str]:
+def reviewable(state: ReviewState) -> list[str]:
     """The files that somebody must look at."""
-    return [f.path for f in case.session.change.files if not case.session.left_out(f)]
+    return [f.path for f in state.session.change.files if not state.session.left_out(f)]
 
 
-def everything_to(case: Case, agent: str) -> Plan:
+def everything_to(state: ReviewState, agent: str) -> Plan:
     """The plan of the pattern ``single``: one agent, every file."""
-    paths = reviewable(case)
+    paths = reviewable(state)
     return Plan(tasks=[PlannedTask(agent=agent, paths=paths, why="one agent reviews alone")])
 
 
-def read(case: Case, result: AgentResult) -> Plan:
+def read(state: ReviewState, result: AgentResult) -> Plan:
     """The lead's plan, mended: policy and every changed file have their due.
 
     A file that it neither gives to anyone nor leaves out with a reason goes to every specialist;
     what a required check must look at goes to whoever has its tools, whatever the plan says. A lead
     that failed has planned nothing, so all specialists get everything.
     """
-    known = set(reviewable(case))
+    known = set(reviewable(state))
     proposed = as_form(Plan, result.report) if result.status == "ok" else Plan(tasks=[])
     kept = [
         replace(task, paths=[path for path in task.paths if path in known])
         for task in proposed.tasks
-        if task.agent in case.settings.specialists
+        if task.agent in state.settings.specialists
     ]
     skips: list[PlannedSkip] = []
-    if case.focus.retry is None:
+    if state.focus.retry is None:
         planned = {path for task in kept for path in task.paths}
         skips = [s for s in proposed.skips if s.path in known - planned and s.why.strip()]
         planned |= {skip.path for skip in skips}
-        forgotten = [path for path in reviewable(case) if path not in planned]
+        forgotten = [path for path in reviewable(state) if path not in planned]
         if forgotten:
             kept += [
                 PlannedTask(agent=agent, paths=forgotten, why="the plan did not mention them")
-                for agent in case.settings.specialists
+                for agent in state.settings.specialists
             ]
-        kept += _required(case, kept)
+        kept += _required(state, kept)
     return replace(proposed, tasks=kept, skips=skips)
 
 
-def _required(case: Case, planned: Iterable[PlannedTask]) -> list[PlannedTask]:
+def _required(state: ReviewState, planned: Iterable[PlannedTask]) -> list[PlannedTask]:
     """What required checks must look at and no agent with their tools was given."""
     given = {(task.agent, path) for task in planned for path in task.paths}
     lacking: dict[tuple[str, str], dict[str, None]] = {}
-    for rule in case.catalog.verdict_policy.required_checks:
-        paths = concerned(rule, reviewable(case))
+    for rule in state.catalog.verdict_policy.required_checks:
+        paths = concerned(rule, reviewable(state))
         for tool in rule.tools:
-            able = [a for a in case.settings.specialists if tool in case.catalog.agents[a].tools]
+            able = [a for a in state.settings.specialists if tool in state.catalog.agents[a].tools]
             for path in paths if able else ():
                 if not any((agent, path) in given for agent in able):
                     lacking.setdefault((able[0], rule.name), {})[path] = None
@@ -112,16 +112,16 @@ def _required(case: Case, planned: Iterable[PlannedTask]) -> list[PlannedTask]:
     ]
 
 
-def due(case: Case, rule: CheckRule) -> Mapping[str, frozenset[str]] | None:
+def due(state: ReviewState, rule: CheckRule) -> Mapping[str, frozenset[str]] | None:
     """What the tools of a check must have looked at, by tool; None where it does not apply.
 
     The policy says to what it applies. A lead may ask for more checks of the policy, for none less.
     """
-    paths = concerned(rule, reviewable(case))
-    asked = any(rule.name in done.plan.required_checks for done in case.rounds)
+    paths = concerned(rule, reviewable(state))
+    asked = any(rule.name in done.plan.required_checks for done in state.rounds)
     if not (paths or asked):
         return None
-    registry = case.harness.executor.registry
+    registry = state.harness.executor.registry
     known = {name: registry.get(name) for name in rule.tools if name in registry.specs()}
     return {
         name: frozenset(filter(tool.concerns, paths))
@@ -130,13 +130,13 @@ def due(case: Case, rule: CheckRule) -> Mapping[str, frozenset[str]] | None:
     }
 
 
-def questions(case: Case) -> tuple[str, ...]:
+def questions(state: ReviewState) -> tuple[str, ...]:
     """What the lead leaves open: questions to a person, and checks that no policy knows."""
-    plans = [done.plan for done in case.rounds]
-    known = {rule.name for rule in case.catalog.verdict_policy.required_checks}
+    plans = [done.plan for done in state.rounds]
+    known = {rule.name for rule in state.catalog.verdict_policy.required_checks}
     open_ones = [q.question for plan in plans for q in plan.open_questions]
     asked = [
-        f"open question: {text}" for text in open_ones if text not in escalation.answered(case)
+        f"open question: {text}" for text in open_ones if text not in escalation.answered(state)
     ]
     unknown = [
         f"the lead asks for the check {name}, which the policy does not know"
@@ -147,25 +147,25 @@ def questions(case: Case) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*asked, *unknown)))
 
 
-def left_out(case: Case) -> dict[str, str]:
+def left_out(state: ReviewState) -> dict[str, str]:
     """The files that the lead has left out and not taken up again: path → its reason."""
-    taken_up = {p for done in case.rounds[1:] for task in done.plan.tasks for p in task.paths}
+    taken_up = {p for done in state.rounds[1:] for task in done.plan.tasks for p in task.paths}
     return {
         skip.path: skip.why
-        for done in case.rounds
+        for done in state.rounds
         for skip in done.plan.skips
         if skip.path not in taken_up
     }
 
 
-def tasks(case: Case) -> list[Task]:
+def tasks(state: ReviewState) -> list[Task]:
     """One bounded task per specialist that has anything to look at, in the order of the plan."""
     scopes: dict[str, dict[str, None]] = {}
     whys: dict[str, list[str]] = {}
-    for planned in case.round.plan.tasks:
+    for planned in state.round.plan.tasks:
         scopes.setdefault(planned.agent, {}).update(dict.fromkeys(planned.paths))
         whys.setdefault(planned.agent, []).append(planned.why)
-    change, nonce = case.session.change, case.harness.executor.nonce
+    change, nonce = state.session.change, state.harness.executor.nonce
     return [
         Task(
             spec,
@@ -176,26 +176,26 @@ def tasks(case: Case) -> list[Task]:
                 head=change.head,
                 paths=list(paths),
                 questions=list(dict.fromkeys(filter(None, whys[agent]))),
-                wanted=list(case.focus.wanted),
-                **_answers(case),
+                wanted=list(state.focus.wanted),
+                **_answers(state),
             ),
-            f"{case.round.number}/act/{agent}",
+            f"{state.round.number}/act/{agent}",
             step,
         )
         for agent, paths in scopes.items()
         if paths
-        for spec, step in [escalation.placed(case, _equipped(case, agent, paths))]
+        for spec, step in [escalation.placed(state, _equipped(state, agent, paths))]
     ]
 
 
-def _equipped(case: Case, agent: str, paths: Iterable[str]) -> AgentSpec:
+def _equipped(state: ReviewState, agent: str, paths: Iterable[str]) -> AgentSpec:
     """An agent with those of its analyzers that look into any of its files.
 
     A model is shown few tools, and one that has nothing to look at distracts. Where none has, the
     agent keeps them all: that they looked for nothing is then on record.
     """
-    registry, spec = case.harness.executor.registry, case.catalog.agents[agent]
-    files = [case.session.files[path] for path in paths]
+    registry, spec = state.harness.executor.registry, state.catalog.agents[agent]
+    files = [state.session.files[path] for path in paths]
     names = {name for file in files for name in (file.path, file.old_path) if name}
 
     known = [registry.get(name) for name in spec.tools if name in registry.specs()]
@@ -206,11 +206,11 @@ def _equipped(case: Case, agent: str, paths: Iterable[str]) -> AgentSpec:
     return replace(spec, tools=tuple(name for name in spec.tools if name not in idle))
 
 
-def retry(case: Case, failed: Iterable[str]) -> dict[str, list[str]]:
+def retry(state: ReviewState, failed: Iterable[str]) -> dict[str, list[str]]:
     """What the next iteration looks at: the files of every agent whose work, or tools, failed.
 
     Where nothing failed and the judge misses evidence, every agent may have it.
     """
-    last = [task.spec.name for task in case.round.tasks]
+    last = [task.spec.name for task in state.round.tasks]
     agents = dict.fromkeys(name.split("/")[0] for name in failed) or dict.fromkeys(last)
-    return {agent: reviewable(case) for agent in agents if agent in last}
+    return {agent: reviewable(state) for agent in agents if agent in last}

@@ -20,7 +20,7 @@ from orchestrator.engine.team import run_task
 from orchestrator.guards.check_claims import ClaimGuard, Rule
 from orchestrator.review.agents.planning import brief
 from orchestrator.review.report_contracts import as_form
-from orchestrator.review.review_state import Case
+from orchestrator.review.review_state import ReviewState
 from orchestrator.review.verdict.json_schemas import inlined
 from orchestrator.review.verdict.model import Finding, Rejected, Verdict
 
@@ -55,26 +55,26 @@ class Summary(Strict, frozen=True):
     ]
 
 
-def task(case: Case, verdict: Verdict | None = None) -> Task:
+def task(state: ReviewState, verdict: Verdict | None = None) -> Task:
     """What the lead is asked.
 
     Args:
         verdict: None where it is not known yet, and only the size of the question matters.
     """
-    lead = case.catalog.agents[case.settings.lead]
+    lead = state.catalog.agents[state.settings.lead]
     bounds = replace(lead.bounds, turns=1, tokens=min(lead.bounds.tokens, MOST_TOKENS))
     spec = replace(
         lead, tools=(), skills=(), escalation=(), bounds=bounds, contract=inlined(Summary)
     )
     said = _facts(verdict) if verdict else {}
-    text = brief(ASKED, case.harness.executor.nonce, plan=case.round.plan.summary, **said)
-    return Task(spec, text, f"{case.round.number}/summary")
+    text = brief(ASKED, state.harness.executor.nonce, plan=state.round.plan.summary, **said)
+    return Task(spec, text, f"{state.round.number}/summary")
 
 
-async def written(case: Case, verdict: Verdict) -> tuple[str, str]:
+async def written(state: ReviewState, verdict: Verdict) -> tuple[str, str]:
     """The lead's summary of a review; or nothing, and why there is none."""
-    asked = task(case, verdict)
-    result = await run_task(asked, case.harness, case.budget)
+    asked = task(state, verdict)
+    result = await run_task(asked, state.harness, state.budget)
     if result.status != "ok":
         return "", f"the lead's call ended as {result.status}: {result.detail}"
     said = as_form(Summary, result.report)
