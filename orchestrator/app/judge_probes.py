@@ -191,7 +191,9 @@ def _harness(state: ReviewState, journal: Journal, serving: Serving) -> Harness:
     guards = Guards(state.catalog.guards, environment(), tier(), journal)
 
     def choose(spec: AgentSpec) -> Choice:
-        return replace(serving.choose(spec), above=())  # the judge of that rung is what is measured
+        return replace(
+            serving.choose(spec), next_stages=()
+        )  # the judge of that stage is what is measured
 
     return replace(
         recorded,

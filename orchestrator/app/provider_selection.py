@@ -27,7 +27,7 @@ async def serve(settings: Settings, catalog: Catalog) -> AsyncIterator[Serving]:
 
     Raises:
         InputError: there is no such provider, or its key or address is missing.
-        ConfigError: an agent's rung has no model; says where to name one.
+        ConfigError: an agent's stage has no model; says where to name one.
     """
     chosen, notes = offer(settings, catalog, os.environ)
     if settings.provider == OFFLINE:
@@ -47,7 +47,7 @@ def offer(
 
     Raises:
         InputError: there is no such provider.
-        ConfigError: an agent's rung has no model; says where to name one.
+        ConfigError: an agent's stage has no model; says where to name one.
     """
     name, config = settings.provider, catalog.models
     if name == OFFLINE:

@@ -168,8 +168,8 @@ def _said(kind: str, body: Mapping[str, Any]) -> str:
 
 def _noted(body: Mapping[str, Any]) -> str:
     """What a note says, by the part that tells most."""
-    if "rung" in body:
-        return f"climbs from {body['below']} to {body['rung']}: {body['why']}"
+    if "to_stage" in body:
+        return f"escalates from {body['from_stage']} to {body['to_stage']}: {body['why']}"
     if "exchanges" in body:
         observations, turns = len(body["observations"]), body["exchanges"]
         return f"no room in the window: {observations} observations, {turns} turns left out"

@@ -35,7 +35,7 @@ class AgentMetadata(Strict, frozen=True):
 
     Attributes:
         contract: the report's form, by name.
-        escalation: rungs to climb on failure, cheapest first.
+        escalation: stages to try on failure, cheapest first.
     """
 
     budget: Budget = Budget()
@@ -79,13 +79,13 @@ class Known(Struct, frozen=True):
     Attributes:
         skills: None for one whose own file has a fault.
         contracts: name → JSON Schema.
-        rungs: the ladder, cheapest first; None when its own file has a fault.
+        stages: names of the escalation stages; None when its own file has a fault.
     """
 
     tools: Collection[str]
     skills: Mapping[str, Skill | None]
     contracts: Mapping[str, Mapping[str, Json]]
-    rungs: Sequence[str] | None
+    stages: Sequence[str] | None
 
 
 def load_agent(file: File, known: Known, faults: list[ConfigError]) -> AgentSpec | None:
@@ -108,9 +108,9 @@ def load_agent(file: File, known: Known, faults: list[ConfigError]) -> AgentSpec
     if head is not None:
         found += _faults(file, page, head, known.tools, known.contracts)
         found += _skill_faults(page, head, known.skills)
-        # A repository's own ladder may lack rungs that the shipped agents name.
-        if known.rungs is not None and file.shown != file.path:
-            found += _rung_faults(page, head, known.rungs)
+        # A repository's own list of stages may lack some that the shipped agents name.
+        if known.stages is not None and file.shown != file.path:
+            found += _stage_faults(page, head, known.stages)
     faults += found
     if head is None or found:
         return None
@@ -131,7 +131,9 @@ def load_agent(file: File, known: Known, faults: list[ConfigError]) -> AgentSpec
         model=head.model,
         bounds=head.bounds,
         contract=contract,
-        escalation=tuple(rung for rung in head.metadata.escalation if rung in (known.rungs or ())),
+        escalation=tuple(
+            stage for stage in head.metadata.escalation if stage in (known.stages or ())
+        ),
         digest=digest(content),
     )
 
@@ -189,19 +191,19 @@ def _skill_faults(
     return found
 
 
-def _rung_faults(page: Markdown, head: AgentHead, rungs: Sequence[str]) -> Iterator[ConfigError]:
-    """Names that are no rungs of the ladder, and rungs out of its order."""
+def _stage_faults(page: Markdown, head: AgentHead, stages: Sequence[str]) -> Iterator[ConfigError]:
+    """Names that are no escalation stages, and stages out of order."""
     if head.model == HUMAN:
         message = f"{HUMAN!r} is a person and no model; name it last in metadata.escalation"
         yield page.head.fault(message, "model")
     names = head.metadata.escalation
     for at, name in enumerate(names):
         place = ("metadata", "escalation", at)
-        if name not in rungs:
-            yield page.head.fault(unknown("rung", name, rungs), *place)
-        elif any(b in rungs and rungs.index(b) >= rungs.index(name) for b in names[:at]):
-            allowed = ", ".join(rungs)
-            message = f"the rung {name!r} is out of order; allowed: each once, as in {allowed}"
+        if name not in stages:
+            yield page.head.fault(unknown("stage", name, stages), *place)
+        elif any(b in stages and stages.index(b) >= stages.index(name) for b in names[:at]):
+            allowed = ", ".join(stages)
+            message = f"the stage {name!r} is out of order; allowed: each once, as in {allowed}"
             yield page.head.fault(message, *place)
 
 

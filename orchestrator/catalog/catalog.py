@@ -103,7 +103,7 @@ def _load(
     skills = {file.folder: load_skill(file, tools, faults) for file in skill_files.values()}
     of_models: list[ConfigError] = []
     models = read_models(sources, of_models)
-    known = Known(tools, skills, contracts, models.rungs if models else None)
+    known = Known(tools, skills, contracts, models.stages if models else None)
     agents = {file.stem: load_agent(file, known, faults) for file in agent_files.values()}
     rubrics = {file.stem: load_rubric(file, faults) for file in rubric_files.values()}
     settings = layered(sources, SETTINGS, Settings, faults)

@@ -1,4 +1,4 @@
-"""Models (``config/models.yaml``): the ladder, who serves it, and how patient a call is."""
+"""Models (``config/models.yaml``): escalation stages, providers, context windows, and retries."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -18,7 +18,7 @@ from orchestrator.engine.model_config import (
     Capabilities,
     ModelsConfig,
     Provider,
-    Rung,
+    Stage,
 )
 from orchestrator.errors import ConfigError
 
@@ -30,26 +30,26 @@ Tokens = Annotated[int, Meta(ge=2_000)]
 _SECRET_BOUND = ("key", "base_url", "base_url_env", "api")
 
 
-class RungEntry(Strict, frozen=True):
-    """One step of the ladder; each key is explained in ``config/models.yaml``."""
+class StageEntry(Strict, frozen=True):
+    """One escalation stage; each key is explained in ``config/models.yaml``."""
 
     name: Words
     model: Words | None = None
     strategy: str = ""
     effort: Effort | None = None
     max_tokens: Annotated[int, Meta(ge=1, le=128_000)] = 16_000
-    floor: Unit = 0.0
+    min_score: Unit = 0.0
 
     @property
-    def rung(self) -> Rung:
+    def stage(self) -> Stage:
         """As the engine has it."""
-        return Rung(
+        return Stage(
             self.name,
             self.model or self.name,
             self.strategy,
             self.effort,
             self.max_tokens,
-            self.floor,
+            self.min_score,
         )
 
 
@@ -133,21 +133,21 @@ class WindowsEntry(Strict, frozen=True):
 class ModelsFile(Strict, frozen=True):
     """The whole of ``config/models.yaml``."""
 
-    ladder: Annotated[tuple[RungEntry, ...], Meta(min_length=1)]
+    escalation: Annotated[tuple[StageEntry, ...], Meta(min_length=1)]
     providers: dict[str, ProviderEntry]
     windows: WindowsEntry
     calls: CallsEntry
 
     @property
-    def rungs(self) -> tuple[str, ...]:
-        """The names of the ladder's rungs, cheapest first."""
-        return tuple(entry.name for entry in self.ladder)
+    def stages(self) -> tuple[str, ...]:
+        """The names of the escalation stages, cheapest first."""
+        return tuple(entry.name for entry in self.escalation)
 
     @property
     def config(self) -> ModelsConfig:
         """As the engine has it."""
         return ModelsConfig(
-            tuple(entry.rung for entry in self.ladder),
+            tuple(entry.stage for entry in self.escalation),
             MappingProxyType({name: own.provider(name) for name, own in self.providers.items()}),
             self.calls.policy,
             MappingProxyType(dict(self.windows.models)),
@@ -156,7 +156,7 @@ class ModelsFile(Strict, frozen=True):
 
 
 def load_models(sources: Sequence[Source]) -> ModelsConfig:
-    """The ladder and the providers, all layers merged.
+    """The escalation stages and the providers, all layers merged.
 
     Raises:
         ConfigError: the first fault; or a layer above the shipped one says where keys go.
@@ -177,28 +177,30 @@ def read_models(sources: Sequence[Source], faults: list[ConfigError]) -> ModelsF
     own = [fault for source in sources[1:] for fault in _redirections(source)]
     found = layered(sources, MODELS_FILE, ModelsFile, own)
     if found is not None:
-        own += _ladder_faults(*found)
+        own += _stages_faults(*found)
     faults += own
     return found[1] if found and not own else None
 
 
-def _ladder_faults(node: Node, file: ModelsFile) -> Iterator[ConfigError]:
-    """Rungs that stand twice or out of place, and names of rungs that are none."""
-    names = [entry.name for entry in file.ladder]
-    for at, entry in enumerate(file.ladder):
+def _stages_faults(node: Node, file: ModelsFile) -> Iterator[ConfigError]:
+    """Stages that stand twice or out of place, and names of stages that are none."""
+    names = [entry.name for entry in file.escalation]
+    for at, entry in enumerate(file.escalation):
         if entry.name in names[:at]:
-            yield node.fault(f"the rung {entry.name!r} stands twice; name it once", "ladder", at)
+            yield node.fault(
+                f"the stage {entry.name!r} stands twice; name it once", "escalation", at
+            )
         if entry.name == HUMAN and at < len(names) - 1:
-            message = f"the rung {HUMAN!r} is a person; allowed: as the last rung"
-            yield node.fault(message, "ladder", at)
+            message = f"the stage {HUMAN!r} is a person; allowed: as the last stage"
+            yield node.fault(message, "escalation", at)
         if entry.model is not None and entry.model not in names:
-            yield node.fault(unknown("rung", entry.model, names), "ladder", at, "model")
+            yield node.fault(unknown("stage", entry.model, names), "escalation", at, "model")
     for name, provider in file.providers.items():
-        for rung in provider.models:
-            # A ladder of the repository's own may lack rungs that the shipped providers serve.
-            served = node.at("providers", name, "models", rung)
-            if rung not in names and served.file != MODELS_FILE:
-                yield served.fault(unknown("rung", rung, names, f"providers.{name}.models"))
+        for stage in provider.models:
+            # A repository's own list may lack stages that the shipped providers serve.
+            served = node.at("providers", name, "models", stage)
+            if stage not in names and served.file != MODELS_FILE:
+                yield served.fault(unknown("stage", stage, names, f"providers.{name}.models"))
 
 
 def _redirections(source: Source) -> Iterator[ConfigError]:

@@ -59,9 +59,9 @@ class AgentResult(Struct, frozen=True):
     Attributes:
         report: its final report, valid under its contract; None unless ``ok``.
         detail: why it is not ok.
-        rung: where on the ladder it ended, empty without a ladder.
-        floor: a judge's score below it lets the agent's next task begin at the rung ``above``.
-        above: the next rung, empty where there is none.
+        stage: the escalation stage that it ended at, empty where there are none.
+        min_score: a judge's score below it starts the agent's next task at ``next_stage``.
+        next_stage: the stage after it, empty where there is none.
     """
 
     agent: str
@@ -70,9 +70,9 @@ class AgentResult(Struct, frozen=True):
     detail: str = ""
     turns: int = 0
     tool_calls: int = 0
-    rung: str = ""
-    floor: float = 0.0
-    above: str = ""
+    stage: str = ""
+    min_score: float = 0.0
+    next_stage: str = ""
 
 
 def as_reported(agent: str, report: Json) -> Json:

@@ -168,6 +168,6 @@ def _system(spec: AgentSpec, choice: Choice, rules: str) -> tuple[Section, ...]:
     skills = [Section("skill", skill.name, skill.text) for skill in spec.skills]
     if USE_SKILL in spec.tools:
         skills = [Section("skills", spec.name, listing(spec.skills))]
-    strategy = [Section("strategy", choice.rung, choice.strategy)] if choice.strategy else []
+    strategy = [Section("strategy", choice.stage, choice.strategy)] if choice.strategy else []
     told = [Section("rules", "harness", rules)] if rules else []
     return (Section("role", spec.name, spec.prompt), *skills, *strategy, *told)

@@ -1,9 +1,9 @@
-"""The ladder: an agent that failed tries again a rung higher, and at its end a person is asked.
+"""Escalation: a failed task is tried again at the next stage; the last stage may be a person.
 
     fast -> fast, another strategy -> stronger -> strongest -> a person -> strongest, as they say
 
-Each step up is a note in the journal, with its reason. The first attempt stands under the task's
-own key, those above it under ``KEY/rung2``, ``KEY/rung3``, ... All draw on the task's one budget.
+Each escalation is a note in the journal, with its reason. The first attempt stands under the task's
+own key, later ones under ``KEY/attempt2``, ``KEY/attempt3``, ... All draw on the task's one budget.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from orchestrator.engine.model_config import HUMAN
 from orchestrator.engine.types import AgentSpec
 
 
-class Step(Struct, frozen=True):
-    """One step up, and why."""
+class StageChange(Struct, frozen=True):
+    """A move of a task from one escalation stage to the next, and why."""
 
-    below: str
-    rung: str
+    from_stage: str
+    to_stage: str
     why: str
 
 
@@ -32,67 +32,67 @@ class Task(Struct, frozen=True):
 
     Attributes:
         key: its prefix in the journal, unique in the run.
-        step: how it came to begin above the rung that the agent's last task ended on.
+        change: why it starts at a later stage than the agent's last task ended at.
     """
 
     spec: AgentSpec
     brief: str
     key: str
-    step: Step | None = None
+    change: StageChange | None = None
 
 
-async def climb(task: Task, harness: Harness, account: Account) -> AgentResult:
-    """Work on a task rung by rung, until an attempt does not fail or there is no rung left.
+async def escalate(task: Task, harness: Harness, account: Account) -> AgentResult:
+    """Work on a task stage by stage until an attempt does not fail or no stage is left.
 
-    What a budget or the time ended does not climb: there is nothing left to climb with.
+    Exhausted budget or time does not escalate: the later stages would draw on the same budget.
 
     Raises:
-        AnswerPending: the next rung is a person, who has yet to answer.
+        AnswerPending: the next stage is a person, who has yet to answer.
         ReplayMismatch, StoreError: the run itself cannot go on.
     """
-    spec, step = task.spec, task.step
-    rungs = [spec.model, *harness.choose(spec).above]
-    if step is not None and step.rung == HUMAN:
-        rungs = [HUMAN]
+    spec, change = task.spec, task.change
+    stages = [spec.model, *harness.choose(spec).next_stages]
+    if change is not None and change.to_stage == HUMAN:
+        stages = [HUMAN]
     tried: list[AgentResult] = []
-    for number, rung in enumerate(rungs, 1):
-        key = task.key if number == 1 else f"{task.key}/rung{number}"
+    for number, stage in enumerate(stages, 1):
+        key = task.key if number == 1 else f"{task.key}/attempt{number}"
         brief = task.brief
-        if step is not None:
-            _record(step, f"{task.key}/rung{number}", spec.name, harness)
-            brief += await _word_of_a_person(step, task, harness)
-        if rung != HUMAN:
-            spec = replace(spec, model=rung)
+        if change is not None:
+            _record(change, f"{task.key}/attempt{number}", spec.name, harness)
+            brief += await _word_of_a_person(change, task, harness)
+        if stage != HUMAN:
+            spec = replace(spec, model=stage)
         tried.append(await run_agent(spec, brief, harness, key, account))
-        if tried[-1].status != "failed" or number == len(rungs):
+        if tried[-1].status != "failed" or number == len(stages):
             break
-        step = Step(rung, rungs[number], tried[-1].detail)
+        change = StageChange(stage, stages[number], tried[-1].detail)
     choice = harness.choose(spec)
     return replace(
         tried[-1],
         turns=sum(one.turns for one in tried),
         tool_calls=sum(one.tool_calls for one in tried),
-        rung=choice.rung,
-        floor=choice.floor,
-        above=choice.above[0] if choice.above and rung != HUMAN else "",
+        stage=choice.stage,
+        min_score=choice.min_score,
+        next_stage=choice.next_stages[0] if choice.next_stages and stage != HUMAN else "",
     )
 
 
-async def _word_of_a_person(step: Step, task: Task, harness: Harness) -> str:
-    """What a person said, as the end of a brief; empty where the next rung is none."""
-    if step.rung != HUMAN:
+async def _word_of_a_person(change: StageChange, task: Task, harness: Harness) -> str:
+    """What a person said, as the end of a brief; empty where the next stage is none."""
+    if change.to_stage != HUMAN:
         return ""
     agent = task.spec.name
-    question = f"{agent} cannot go on by itself: {step.why}. What should it do, or know?"
+    question = f"{agent} cannot go on by itself: {change.why}. What should it do, or know?"
     said = await ask(harness.journal, {task.key: (agent, question)})
     return f"\nA person was asked how to go on, and says:\n{said[task.key]}"
 
 
-def _record(step: Step, key: str, agent: str, harness: Harness) -> None:
+def _record(change: StageChange, key: str, agent: str, harness: Harness) -> None:
     journal = harness.journal
     replayed = journal.noted(key) is not None
-    journal.note(key, {"agent": agent, **to_builtins(step)})
-    said = f"{agent} climbs from {step.below} to {step.rung}: {step.why}"
+    journal.note(key, {"agent": agent, **to_builtins(change)})
+    said = f"{agent} escalates from {change.from_stage} to {change.to_stage}: {change.why}"
     harness.observer(
         Event("note", journal.elapsed(), agent, key=key, detail=said, replayed=replayed)
     )

@@ -1,4 +1,4 @@
-"""Which models there are, as data: a ladder of rungs, who serves them, and what they cost."""
+"""Which models there are, as data: escalation stages, who serves them, and what they cost."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ MODELS_FILE = "config/models.yaml"
 PRICES_FILE = "config/prices.yaml"
 
 HUMAN = "human"
-"""The rung that is a person."""
+"""The stage that is a person."""
 
 T = TypeVar("T")
 
 _SNAPSHOT = re.compile(r"-\d{4}-?\d{2}-?\d{2}$")
 
 
-class Rung(Struct, frozen=True):
-    """One step of the ladder that a task climbs when it fails.
+class Stage(Struct, frozen=True):
+    """One escalation stage: the model and settings that a task is tried with.
 
     Attributes:
-        model: the rung whose models it uses; its own name unless it only changes the strategy.
+        model: the stage whose models it uses; its own name unless it only changes the strategy.
         strategy: what the agent is told in addition, empty for nothing.
         effort: how hard the model should think (``low``, ``medium``, ...), None for its default.
         max_tokens: the most one answer may have, thinking included.
-        floor: a judge's score below it climbs on, 0 to 1.
+        min_score: a judge's score below it escalates to the next stage, 0 to 1.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Rung(Struct, frozen=True):
     strategy: str = ""
     effort: str | None = None
     max_tokens: int = 16_000
-    floor: float = 0.0
+    min_score: float = 0.0
 
 
 class Capabilities(Struct, frozen=True):
@@ -82,9 +82,9 @@ class Provider(Struct, frozen=True):
         key_required: False for a server that may do without.
         base_url: where it is; empty when only ``base_url_env`` says so.
         base_url_env: the environment variable that names another place.
-        model_env: the environment variable that names the model of every rung that has none,
+        model_env: the environment variable that names the model of every stage that has none,
             empty for no such thing.
-        models: rung → model.
+        models: stage → model.
     """
 
     name: str
@@ -120,40 +120,40 @@ class CallPolicy(Struct, frozen=True):
 
 
 class ModelsConfig(Struct, frozen=True):
-    """The ladder, cheapest first, the providers by name, and the patience of calls.
+    """Escalation stages, cheapest first, providers by name, and the retries of calls.
 
     Attributes:
         windows: model → tokens of a request and its answer together.
         default_window: the same for a model that is not among them.
     """
 
-    ladder: tuple[Rung, ...]
+    stages: tuple[Stage, ...]
     providers: Mapping[str, Provider]
     calls: CallPolicy = CallPolicy()
     windows: Mapping[str, int] = field(default_factory=dict)
     default_window: int = 128_000
 
-    def rung(self, name: str) -> Rung:
-        """A rung by name.
+    def stage(self, name: str) -> Stage:
+        """A stage by name.
 
         Raises:
-            ConfigError: the ladder has none of that name.
+            ConfigError: there is no stage of that name.
         """
-        for rung in self.ladder:
-            if rung.name == name:
-                return rung
-        names = ", ".join(rung.name for rung in self.ladder)
-        raise ConfigError(f"there is no rung {name!r}; there is {names}", MODELS_FILE)
+        for stage in self.stages:
+            if stage.name == name:
+                return stage
+        names = ", ".join(stage.name for stage in self.stages)
+        raise ConfigError(f"there is no stage {name!r}; there is {names}", MODELS_FILE)
 
-    def is_rung(self, name: str) -> bool:
-        """Whether a name is a rung, and not a model's own name."""
-        return any(rung.name == name for rung in self.ladder)
+    def is_stage(self, name: str) -> bool:
+        """Whether a name is a stage, and not a model's own name."""
+        return any(stage.name == name for stage in self.stages)
 
     def resolve(self, provider: str, name: str, env: Mapping[str, str]) -> str:
-        """The model behind a rung; any other name is a model's own name and stays as it is.
+        """The model behind a stage; any other name is a model's own name and stays as it is.
 
         Raises:
-            ConfigError: the provider has no model for the rung; says where to name one.
+            ConfigError: the provider has no model for the stage; says where to name one.
         """
         chosen = self.served(provider, name, env)
         if not chosen:
@@ -164,11 +164,11 @@ class ModelsConfig(Struct, frozen=True):
         return chosen
 
     def served(self, provider: str, name: str, env: Mapping[str, str]) -> str:
-        """The same, empty where the provider has no model for the rung."""
-        if not self.is_rung(name):
+        """The same, empty where the provider has no model for the stage."""
+        if not self.is_stage(name):
             return name
         served = self.provider(provider)
-        chosen = served.models.get(self.rung(name).model) or env.get(served.model_env, "").strip()
+        chosen = served.models.get(self.stage(name).model) or env.get(served.model_env, "").strip()
         return "" if name == HUMAN else chosen
 
     def provider(self, name: str) -> Provider:

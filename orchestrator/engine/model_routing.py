@@ -18,9 +18,9 @@ class Choice(Struct, frozen=True):
         window: tokens of a request and its answer together; None where nothing bounds.
         progressive: skills are listed, to be opened one at a time; else all stand in the prompt.
         strategy: what the agent is told in addition, empty for nothing.
-        rung: its name on the ladder, empty for a model that is none.
-        floor: of the rung, see ``AgentResult``.
-        above: the rungs to climb when the attempt fails; a person may be the last.
+        stage: the escalation stage, empty for a model that is none.
+        min_score: of the stage, see ``AgentResult``.
+        next_stages: the stages to try when the attempt fails; a person may be the last.
     """
 
     model: str
@@ -29,9 +29,9 @@ class Choice(Struct, frozen=True):
     window: int | None = None
     progressive: bool = False
     strategy: str = ""
-    rung: str = ""
-    floor: float = 0.0
-    above: tuple[str, ...] = ()
+    stage: str = ""
+    min_score: float = 0.0
+    next_stages: tuple[str, ...] = ()
 
 
 def as_named(spec: AgentSpec) -> Choice:
@@ -40,47 +40,52 @@ def as_named(spec: AgentSpec) -> Choice:
 
 
 def answerers(spec: AgentSpec, choose: Callable[[AgentSpec], Choice]) -> list[Choice]:
-    """What may answer an agent, as it climbs: the models from its own rung upwards."""
+    """The models that may answer an agent: of its own stage, then of those after it."""
     own = choose(spec)
-    return [own, *(choose(replace(spec, model=rung)) for rung in own.above if rung != HUMAN)]
+    return [
+        own,
+        *(choose(replace(spec, model=stage)) for stage in own.next_stages if stage != HUMAN),
+    ]
 
 
 def choose(config: ModelsConfig, provider: str, env: Mapping[str, str], spec: AgentSpec) -> Choice:
-    """What answers an agent, and which rungs of its escalation lie above that.
+    """What answers an agent, and which stages of its escalation come next.
 
-    Passed over is a rung that the provider has no model for, and one that would ask for the very
-    same as a rung below it.
+    Skipped is a stage that the provider has no model for, and one that would ask for the very
+    same as an earlier one.
 
     Args:
         env: environment variables, one of which may name the model.
 
     Raises:
-        ConfigError: the provider has no model for the agent's own rung.
+        ConfigError: the provider has no model for the agent's own stage.
     """
     config.resolve(provider, spec.model, env)
     own = () if spec.model in spec.escalation else (spec.model,)
-    ladder: dict[str, Choice] = {}
+    stages: dict[str, Choice] = {}
     for name in (*own, *spec.escalation):
         at = _at(config, provider, env, name)
-        if name == spec.model or (at.model and at not in ladder.values()):
-            ladder[name] = at
-    above = tuple(ladder)[tuple(ladder).index(spec.model) + 1 :]
-    chosen = replace(ladder[spec.model], above=above)
-    if not config.is_rung(spec.model):
+        if name == spec.model or (at.model and at not in stages.values()):
+            stages[name] = at
+    next_stages = tuple(stages)[tuple(stages).index(spec.model) + 1 :]
+    chosen = replace(stages[spec.model], next_stages=next_stages)
+    if not config.is_stage(spec.model):
         return chosen
-    return replace(chosen, rung=spec.model, floor=config.rung(spec.model).floor)
+    return replace(chosen, stage=spec.model, min_score=config.stage(spec.model).min_score)
 
 
 def _at(config: ModelsConfig, provider: str, env: Mapping[str, str], name: str) -> Choice:
-    """What a rung asks for, or a model by its own name; of no model where nothing serves it."""
+    """What a stage asks for, or a model by its own name; of no model where nothing serves it."""
     if name == HUMAN:
         return Choice(name)
     can, model = config.provider(provider).can, config.served(provider, name, env)
     window = config.window(model)
     chosen = Choice(model, window=window, progressive=can.asides)
-    if config.is_rung(name):
-        rung = config.rung(name)
-        effort = rung.effort if can.effort else None
-        chosen = replace(chosen, max_tokens=rung.max_tokens, effort=effort, strategy=rung.strategy)
+    if config.is_stage(name):
+        stage = config.stage(name)
+        effort = stage.effort if can.effort else None
+        chosen = replace(
+            chosen, max_tokens=stage.max_tokens, effort=effort, strategy=stage.strategy
+        )
     # What is answered needs room beside the answer.
     return replace(chosen, max_tokens=min(chosen.max_tokens, window // 2))

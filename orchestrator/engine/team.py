@@ -9,7 +9,7 @@ from msgspec import to_builtins
 
 from orchestrator.engine.agent import AgentResult, Harness
 from orchestrator.engine.budget import NOTHING, Account
-from orchestrator.engine.escalation import Task, climb
+from orchestrator.engine.escalation import Task, escalate
 from orchestrator.engine.events import Event
 from orchestrator.engine.journal_records import Done
 from orchestrator.engine.task_group import task_group
@@ -70,7 +70,7 @@ async def run_task(task: Task, harness: Harness, budget: Account) -> AgentResult
         account = Account(spec.name, spec.bounds, parent=budget, used=used)
         try:
             with anyio.fail_after(min(spec.bounds.seconds, max(budget.seconds_left(), 0))):
-                result = await climb(task, harness, account)
+                result = await escalate(task, harness, account)
         except TimeoutError:
             result = AgentResult(spec.name, "timeout", detail="it ran out of time")
         except (AnswerPending, ApprovalPending, ProviderRefused, ReplayMismatch, StoreError):

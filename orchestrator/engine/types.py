@@ -200,9 +200,9 @@ class AgentSpec(Struct, frozen=True):
     """One agent: what it may see, do and spend.
 
     Attributes:
-        model: a rung of the model ladder (``fast``, ``strong``) or a model's name.
+        model: an escalation stage (``fast``, ``strong``) or a model's name.
         contract: JSON Schema of its final report, None for free text.
-        escalation: rungs to climb on failure, cheapest first; ``human`` may be the last.
+        escalation: stages to try on failure, cheapest first; ``human`` may be the last.
     """
 
     name: str

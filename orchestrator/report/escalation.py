@@ -1,4 +1,4 @@
-"""Who climbed the ladder of models and why, and what a person was asked."""
+"""Which agents escalated and why, and what a person was asked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from orchestrator.report.terminal_escaping import sentence, visible
 from orchestrator.report.text_layout import Page, and_more
 from orchestrator.review.verdict.model import Verdict
 
-MOST_STEPS = 30
+MOST_ESCALATIONS = 30
 
 
 def questions(page: Page, verdict: Verdict, repo: Path | None) -> list[str]:
@@ -31,12 +31,13 @@ def questions(page: Page, verdict: Verdict, repo: Path | None) -> list[str]:
     return lines
 
 
-def climbs(page: Page, verdict: Verdict) -> list[str]:
-    """Every step up, with its reason."""
+def stage_changes(page: Page, verdict: Verdict) -> list[str]:
+    """Every move to another escalation stage, with its reason."""
     if not verdict.escalations:
         return []
-    lines = [page.heading("Climbed the ladder")]
-    for step in verdict.escalations[:MOST_STEPS]:
-        text = f"{step.agent} (round {step.iteration}) {step.below} -> {step.rung}: {step.why}"
+    lines = [page.heading("Escalated")]
+    for change in verdict.escalations[:MOST_ESCALATIONS]:
+        moved = f"{change.from_stage} -> {change.to_stage}"
+        text = f"{change.agent} (round {change.iteration}) {moved}: {change.why}"
         lines += page.wrap(sentence(text), first="  ", most=3)
-    return lines + and_more(len(verdict.escalations), MOST_STEPS)
+    return lines + and_more(len(verdict.escalations), MOST_ESCALATIONS)

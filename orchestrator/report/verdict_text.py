@@ -41,7 +41,7 @@ def render(
         findings.rejected(page, verdict),
         score_and_usage.score(page, verdict),
         score_and_usage.agents(page, verdict),
-        escalation.climbs(page, verdict),
+        escalation.stage_changes(page, verdict),
         score_and_usage.rounds(page, verdict),
         score_and_usage.guards(page, verdict),
         score_and_usage.stop(page, verdict),

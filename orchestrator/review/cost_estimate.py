@@ -71,7 +71,7 @@ class Share(Struct, frozen=True):
 
     Attributes:
         turns: that it is expected to take.
-        prices: of its model, and of those that it can climb to; None where one is not known.
+        prices: of its model, and of those that it can escalate to; None where one is not known.
     """
 
     agent: str
@@ -131,7 +131,7 @@ def estimate(state: ReviewState) -> Estimate:
     """Estimate what a review that has not begun will cost. No model is called.
 
     Raises:
-        ConfigError: an agent's rung has no model.
+        ConfigError: an agent's stage has no model.
     """
     bounds, provider = state.settings.run_bounds, state.settings.provider
     limit = Bill(int(bounds.tokens), bounds.usd)

@@ -117,7 +117,7 @@ async def evaluate(state: ReviewState) -> str:
         marks |= await judging.judged(state)
     scored = judge(state.rubric, marks)
     state.scorecard = scored
-    state.round.climbs = escalation.below_floor(state, scored)
+    state.round.stage_changes = escalation.below_min_score(state, scored)
     failed = failures(state.calls(), state.team())
     state.history.append(_iteration(state, scored, failed))
     stop = decide(state.history, _policy(state))
@@ -126,9 +126,9 @@ async def evaluate(state: ReviewState) -> str:
     if stop is not None:
         state.stop = stop
         return ENDS[stop.reason]
-    state.focus.retry = planning.retry(state, (*failed, *state.round.climbs))
+    state.focus.retry = planning.retry(state, (*failed, *state.round.stage_changes))
     state.focus.wanted = scored.missing_of("judged")
-    state.focus.climbs = state.round.climbs
+    state.focus.stage_changes = state.round.stage_changes
     state.focus.answers = escalation.answered(state)
     return "Iterate"
 
@@ -190,12 +190,12 @@ def _iteration(state: ReviewState, scored: Scorecard, failed: Mapping[str, str])
     unheard = tuple(
         f"nobody has looked into this answer: {a}" for a in state.round.answers.values()
     )
-    climbs = tuple(f"{agent}: {step.why}" for agent, step in state.round.climbs.items())
+    escalated = tuple(f"{agent}: {step.why}" for agent, step in state.round.stage_changes.items())
     return Iteration(
         score=scored.total,
         accepted=scored.accepted,
         gates=(*signatures, *unheard),
-        missing=(*signatures, *unheard, *scored.missing_of("judged"), *climbs),
+        missing=(*signatures, *unheard, *scored.missing_of("judged"), *escalated),
         failures=frozenset(signatures),
         evidence=frozenset(finding.fingerprint for finding in synthesis.findings),
         touched=frozenset(f"{by}:{c.path}" for c in synthesis.checked for by in c.by),

@@ -11,7 +11,7 @@ from orchestrator.catalog.settings import Settings
 from orchestrator.engine.agent import Harness
 from orchestrator.engine.budget import Account
 from orchestrator.engine.context import equipped
-from orchestrator.engine.escalation import Step, Task
+from orchestrator.engine.escalation import StageChange, Task
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.judge import Scorecard
 from orchestrator.engine.stop_rules import Iteration, Stop
@@ -32,7 +32,7 @@ class Round:
 
     Attributes:
         answers: what a person said to the plan's questions: the question's name → the answer.
-        climbs: agents whose work the judge found too poor for their rung → the next one.
+        stage_changes: agents whose work the judge scored too low for their stage → the next one.
     """
 
     number: int
@@ -40,7 +40,7 @@ class Round:
     tasks: list[Task] = field(default_factory=list)
     decision: str = ""
     answers: Mapping[str, str] = field(default_factory=dict)
-    climbs: Mapping[str, Step] = field(default_factory=dict)
+    stage_changes: Mapping[str, StageChange] = field(default_factory=dict)
 
 
 @dataclass

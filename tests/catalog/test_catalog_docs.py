@@ -8,7 +8,7 @@ import pytest
 from orchestrator.catalog.settings import Settings
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("agents", "skills", "rubrics", "config", "mcp", "money", "guards", "ladder", "loops")
+PAGES = ("agents", "skills", "rubrics", "config", "mcp", "money", "guards", "escalation", "loops")
 FENCE = re.compile(r"^```(\w+)(?: file=(\S+))?( broken)?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

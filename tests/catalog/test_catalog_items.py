@@ -140,17 +140,17 @@ def test_digests_follow_content_not_layout(with_files):
         (
             "[strong, human]",
             "[strong, boss]",
-            "12: unknown rung 'boss'; allowed: fast, fast-retry, human, strong, strongest",
+            "12: unknown stage 'boss'; allowed: fast, fast-retry, human, strong, strongest",
         ),
         (
             "[strong, human]",
             "[strong, fast, human]",
-            "12: the rung 'fast' is out of order; allowed: each once, as in fast, fast-retry, stro",
+            "12: the stage 'fast' is out of order; allowed: each once, as in fast, fast-retry, stro",
         ),
         (
             "[strong, human]",
             "[strong, strong]",
-            "12: the rung 'strong' is out of order; allowed: each once, as in fast, fast-retry, st",
+            "12: the stage 'strong' is out of order; allowed: each once, as in fast, fast-retry, st",
         ),
         ("model: strong", "model: human", "6: 'human' is a person and no model; name it last in"),
         ("Find slow code.\n", "", "2: has no prompt; write it below the front matter"),

@@ -74,7 +74,7 @@ def test_a_call_to_each_configured_provider(doctor, monkeypatch, server):
     }
     assert providers["anthropic"]["models"][0]["source"].startswith("platform.claude.com")
     assert providers["openai-compatible"]["models"][0] == {
-        "rung": "fast",
+        "stage": "fast",
         "model": "qwen",
         "input": None,
         "output": None,

@@ -137,17 +137,17 @@ def test_the_contracts_of_the_review_can_all_be_said_strictly():
 # --- files ----------------------------------------------------------------------------------------
 
 
-def test_every_model_of_the_ladder_has_a_price_with_its_source_and_date():
+def test_every_model_of_the_escalation_stages_has_a_price_with_its_source_and_date():
     config, prices = shipped_models()
-    assert [rung.name for rung in config.ladder][-1] == HUMAN
+    assert [stage.name for stage in config.stages][-1] == HUMAN
     for name in ("anthropic", "openai"):
-        for rung in config.ladder[:-1]:
-            price = prices[config.resolve(name, rung.name, {})]
+        for stage in config.stages[:-1]:
+            price = prices[config.resolve(name, stage.name, {})]
             assert price.source.startswith(("platform.claude.com", "developers.openai.com"))
             assert price.date >= "2026-01-01"
 
 
-def test_rungs_lead_to_models_and_other_names_are_models():
+def test_stages_lead_to_models_and_other_names_are_models():
     config, _ = shipped_models()
     assert config.resolve("anthropic", "fast-retry", {}) == config.resolve("anthropic", "fast", {})
     assert config.resolve("anthropic", "claude-opus-5-5", {}) == "claude-opus-5-5"
@@ -191,10 +191,14 @@ def test_a_repository_cannot_say_where_a_key_goes(line):
 @pytest.mark.parametrize(
     ("file", "text", "said"),
     [
-        ("models", "ladder: [{name: fast}, {name: fast}]", "1: .*'fast' stands twice; name it"),
-        ("models", "ladder: [{name: human}, {name: fast}]", "1: .*allowed: as the last rung"),
-        ("models", "ladder:\n- name: fast\n- {name: b, model: fsat}", "3: .*did you mean 'fast'"),
-        ("models", "providers:\n  openai:\n    models: {quick: m}", "3: unknown rung 'quick' in"),
+        ("models", "escalation: [{name: fast}, {name: fast}]", "1: .*'fast' stands twice; name it"),
+        ("models", "escalation: [{name: human}, {name: fast}]", "1: .*allowed: as the last stage"),
+        (
+            "models",
+            "escalation:\n- name: fast\n- {name: b, model: fsat}",
+            "3: .*did you mean 'fast'",
+        ),
+        ("models", "providers:\n  openai:\n    models: {quick: m}", "3: unknown stage 'quick' in"),
         (
             "models",
             "calls: {attempts: 0}",
@@ -215,9 +219,9 @@ def test_a_fault_is_one_line(file, text, said):
         (load_models if file == "models" else load_prices)(sources)
 
 
-def test_a_repositorys_ladder_may_be_shorter_than_the_shipped_one():
-    config = load_models(layered({"config/models.yaml": "ladder: [{name: fast}]"}))
-    assert [rung.name for rung in config.ladder] == ["fast"]
+def test_a_repositorys_escalation_may_be_shorter_than_the_shipped_one():
+    config = load_models(layered({"config/models.yaml": "escalation: [{name: fast}]"}))
+    assert [stage.name for stage in config.stages] == ["fast"]
 
 
 def test_a_provider_that_is_not_configured_says_what_to_set():
@@ -241,5 +245,5 @@ def test_a_provider_that_is_not_configured_says_what_to_set():
 
 def test_every_key_of_the_files_is_explained_where_it_stands():
     text = (shipped().files["config/models.yaml"]).decode()
-    for key in ("strategy", "effort", "floor", "max_tokens", "key", "base_url_env", "schemas"):
+    for key in ("strategy", "effort", "min_score", "max_tokens", "key", "base_url_env", "schemas"):
         assert any(f"{key}:" in line and "#" in line for line in text.splitlines()), key

@@ -86,7 +86,7 @@ def test_a_team_reviews(
     assert {share.model for share in estimate.shares} == set(verdict.provenance.models)
 
 
-def test_what_goes_wrong_on_the_way_is_tried_again_and_what_cannot_be_used_climbs(
+def test_what_goes_wrong_on_the_way_is_tried_again_and_what_cannot_be_used_escalates(
     portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path
 ) -> None:
     """Asked too often, slow, in pieces, cut off, garbled."""
@@ -104,8 +104,8 @@ def test_what_goes_wrong_on_the_way_is_tried_again_and_what_cannot_be_used_climb
         server.finish()
         status = {agent.agent: agent.status for agent in verdict.agents}
         assert set(status.values()) == {"ok"}
-        ((agent, rung),) = [(step.agent, step.rung) for step in verdict.escalations]
-        assert (agent, rung) == ("architecture", "fast-retry")
+        ((agent, stage),) = [(step.agent, step.to_stage) for step in verdict.escalations]
+        assert (agent, stage) == ("architecture", "fast-retry")
         assert verdict.findings[0].title == FINDING["title"]
         assert verdict.usage.model_calls == len(server.seen) - 2
         assert verdict.usage.notes == (
@@ -147,7 +147,7 @@ def test_answers_are_kept_short_and_then_the_run_stops_with_what_it_has(
     with pytest.raises(ScriptError, match="left unsaid: {'generalist': 1"):
         server.finish()  # whether a judge can still be paid is not the point here
     limits = [_limit(seen.body) for seen in server.seen if seen.agent == "generalist"]
-    assert 12_000 > limits[0] > limits[1] > 1_000, "the rung would allow 16,000"
+    assert 12_000 > limits[0] > limits[1] > 1_000, "the stage would allow 16,000"
     assert (verdict.stop.reason, verdict.status) == ("budget", "incomplete")
     assert "usd would reach" in verdict.stop.detail
     assert gate(verdict, "never") == 3

@@ -85,8 +85,8 @@ def _said(row: Row, body: Mapping[str, Any]) -> Act:
         what, authority = f"signed rows 1 to {row.seq - 1}", f"key {body.get('key')}"
     else:
         said = in_a_word(body)
-        if "rung" in body:
-            said = f"{body['agent']} climbs to {body['rung']}: {body['why']}"
+        if "to_stage" in body:
+            said = f"{body['agent']} escalates to {body['to_stage']}: {body['why']}"
         if row.key.startswith(APPROVAL):
             said = f"{'yes' if body.get('approved') else 'no'} by {body.get('who')}"
         what, authority = f"{row.key}: {said}" if said else row.key, ""

@@ -25,10 +25,10 @@ TRY_TOKENS = 300
 """Enough for a short thought and a word."""
 
 
-class RungLine(Struct, frozen=True):
-    """A rung of one provider: its model, empty when none is named, and what that costs."""
+class StageLine(Struct, frozen=True):
+    """A stage of one provider: its model, empty when none is named, and what that costs."""
 
-    rung: str
+    stage: str
     model: str
     price: Price | None
 
@@ -46,7 +46,7 @@ class Finding(Struct, frozen=True):
     name: str
     absent: str
     key_env: str
-    rungs: tuple[RungLine, ...]
+    stages: tuple[StageLine, ...]
     answer: str = ""
     fault: str = ""
 
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
     parser.description = (
         "Say which sandbox there is, which providers are configured, which models the\n"
-        "ladder names for them, and what these cost. Nothing is spent unless --call is\n"
+        "escalation stages name for them, and what these cost. Nothing is spent unless --call is\n"
         "given, and keys are never printed."
     )
     add_repo(parser)
@@ -98,16 +98,16 @@ def _look(name: str, config: ModelsConfig, prices: Prices, env: Mapping[str, str
     from orchestrator.providers.factory import missing
 
     provider = config.provider(name)
-    rungs = []
-    for rung in config.ladder:
-        if rung.name == HUMAN:
+    stages = []
+    for stage in config.stages:
+        if stage.name == HUMAN:
             continue
         try:
-            model = config.resolve(name, rung.name, env)
+            model = config.resolve(name, stage.name, env)
         except ConfigError:
             model = ""
-        rungs.append(RungLine(rung.name, model, price_of(prices, model)))
-    return Finding(name, missing(provider, env), provider.key_env, tuple(rungs))
+        stages.append(StageLine(stage.name, model, price_of(prices, model)))
+    return Finding(name, missing(provider, env), provider.key_env, tuple(stages))
 
 
 # --- one tiny call --------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ async def _call(
     try:
         request = Request(
             agent="doctor",
-            model=config.resolve(finding.name, config.ladder[0].name, env),
+            model=config.resolve(finding.name, config.stages[0].name, env),
             system=(Section("role", "doctor", "Answer with the one word: ready"),),
             messages=(Message("user", (Text("Are you there?"),)),),
             max_tokens=TRY_TOKENS,
@@ -168,7 +168,7 @@ def _text(findings: list[Finding], sandbox: Report) -> str:
     }
     for finding in findings:
         providers.append((finding.name, _state(finding)))
-        parts[f"models of {finding.name}"] = [(line.rung, _cost(line)) for line in finding.rungs]
+        parts[f"models of {finding.name}"] = [(line.stage, _cost(line)) for line in finding.stages]
     return render_listing(parts, width_of(sys.stdout))
 
 
@@ -189,7 +189,7 @@ def _state(finding: Finding) -> str:
     return f"ready; {finding.answer}" if finding.answer else f"configured; {key}"
 
 
-def _cost(line: RungLine) -> str:
+def _cost(line: StageLine) -> str:
     if not line.model:
         return "no model is named"
     if line.price is None:
@@ -208,7 +208,7 @@ def _json(findings: list[Finding], sandbox: Report) -> str:
                     "name": finding.name,
                     "configured": not finding.absent,
                     "missing": finding.absent or None,
-                    "models": [_rung_json(line) for line in finding.rungs],
+                    "models": [_stage_json(line) for line in finding.stages],
                     "answer": finding.answer or None,
                     "fault": finding.fault or None,
                 }
@@ -218,10 +218,10 @@ def _json(findings: list[Finding], sandbox: Report) -> str:
     )
 
 
-def _rung_json(line: RungLine) -> dict[str, object]:
+def _stage_json(line: StageLine) -> dict[str, object]:
     price = line.price
     return {
-        "rung": line.rung,
+        "stage": line.stage,
         "model": line.model or None,
         "input": price.rates.input if price else None,
         "output": price.rates.output if price else None,

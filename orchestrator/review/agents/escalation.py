@@ -1,4 +1,4 @@
-"""The ladder in a review: where an agent's next task begins, and what climbed or was asked."""
+"""Escalation in a review: the stage of an agent's next task, and what was escalated or asked."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
-from orchestrator.engine.escalation import Step
+from orchestrator.engine.escalation import StageChange
 from orchestrator.engine.human_questions import asked
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.judge import Scorecard
@@ -18,22 +18,23 @@ from orchestrator.review.findings.journal_queries import latest
 from orchestrator.review.review_state import ReviewState
 from orchestrator.review.verdict.usage import Escalation, HumanQuestion
 
-_STEP = re.compile(r"(\d+)/(?:act/[^/]+|plan|judge)/rung\d+")
+_STEP = re.compile(r"(\d+)/(?:act/[^/]+|plan|judge)/attempt\d+")
 
 
-def below_floor(state: ReviewState, scored: Scorecard) -> dict[str, Step]:
-    """Agents of this round whose work the judge scored below their rung's floor: the next rung.
+def below_min_score(state: ReviewState, scored: Scorecard) -> dict[str, StageChange]:
+    """Agents of this round whose work the judge scored below their stage's minimum.
 
     A criterion whose tags name agents speaks of their work, any other of everybody's.
     """
-    found: dict[str, Step] = {}
+    found: dict[str, StageChange] = {}
     for agent, work in latest(state.team()).items():
         result, score = work.result, _judged(state, scored, agent)
-        if work.iteration != state.round.number or result.status != "ok" or not result.above:
+        if work.iteration != state.round.number or result.status != "ok" or not result.next_stage:
             continue
-        if score is not None and score < result.floor:
-            why = f"the judge scored {score:.2f}, below the {result.floor:g} of {result.rung}"
-            found[agent] = Step(result.rung, result.above, why)
+        if score is not None and score < result.min_score:
+            minimum = f"the minimum {result.min_score:g} of {result.stage}"
+            why = f"the judge scored {score:.2f}, below {minimum}"
+            found[agent] = StageChange(result.stage, result.next_stage, why)
     return found
 
 
@@ -49,13 +50,13 @@ def _judged(state: ReviewState, scored: Scorecard, agent: str) -> float | None:
     return total(replace(scored.rubric, criteria=criteria), scores)
 
 
-def placed(state: ReviewState, spec: AgentSpec) -> tuple[AgentSpec, Step | None]:
-    """An agent at the rung where its last task ended, or one above where the judge wants more."""
-    last, step = latest(state.team()).get(spec.name), state.focus.climbs.get(spec.name)
-    if last is None or not last.result.rung:
+def at_current_stage(state: ReviewState, spec: AgentSpec) -> tuple[AgentSpec, StageChange | None]:
+    """An agent at the stage where its last task ended, or the next if it scored too low."""
+    last, change = latest(state.team()).get(spec.name), state.focus.stage_changes.get(spec.name)
+    if last is None or not last.result.stage:
         return spec, None
-    rung = step.rung if step and step.rung != HUMAN else last.result.rung
-    return replace(spec, model=rung), step
+    stage = change.to_stage if change and change.to_stage != HUMAN else last.result.stage
+    return replace(spec, model=stage), change
 
 
 def blocking(state: ReviewState) -> dict[str, tuple[str, str]]:
@@ -78,7 +79,7 @@ def answered(state: ReviewState) -> dict[str, str]:
 
 
 def escalations(journal: Journal) -> tuple[Escalation, ...]:
-    """Every step up of a run, with its reason, by iteration and agent."""
+    """Every escalation of a run, with its reason, by iteration and agent."""
     found = []
     for key, body in journal.notes().items():
         if match := _STEP.fullmatch(key):

@@ -180,11 +180,13 @@ def tasks(state: ReviewState) -> list[Task]:
                 **_answers(state),
             ),
             f"{state.round.number}/act/{agent}",
-            step,
+            stage_change,
         )
         for agent, paths in scopes.items()
         if paths
-        for spec, step in [escalation.placed(state, _equipped(state, agent, paths))]
+        for spec, stage_change in [
+            escalation.at_current_stage(state, _equipped(state, agent, paths))
+        ]
     ]
 
 

@@ -16,7 +16,7 @@ from orchestrator.engine.journal import Journal
 from orchestrator.engine.untrusted_text import unframe
 from orchestrator.review.verdict.decision import ToolHealth
 
-_CALL = re.compile(r"(\d+)/act/([^/]+)/(?:rung(\d+)/)?turn(\d+)/tool(\d+)/(.+)")
+_CALL = re.compile(r"(\d+)/act/([^/]+)/(?:attempt(\d+)/)?turn(\d+)/tool(\d+)/(.+)")
 _ANSWER = re.compile(r".+/turn\d+/tool\d+/([^/]+)")
 Order = tuple[int, str, int, int, int]
 _AGENT = re.compile(r"(\d+)/act/([^/]+)")
@@ -47,7 +47,7 @@ class Work(Struct, frozen=True):
 
 
 def calls(journal: Journal, analyzers: Collection[str]) -> list[Call]:
-    """All calls of these tools by specialists, by iteration, agent, rung, turn and place.
+    """All calls of these tools by specialists, by iteration, agent, attempt, turn and place.
 
     Looking around is no evidence and its failures are no gaps, so other tools are left out.
     """
@@ -64,8 +64,8 @@ def calls(journal: Journal, analyzers: Collection[str]) -> list[Call]:
 
 
 def _entry(match: re.Match[str], key: str, why: str, data: Mapping[str, Any]) -> tuple[Order, Call]:
-    iteration, agent, rung, turn, place, tool = match.groups()
-    order = int(iteration), agent, int(rung or 1), int(turn), int(place)
+    iteration, agent, attempt, turn, place, tool = match.groups()
+    order = int(iteration), agent, int(attempt or 1), int(turn), int(place)
     return order, Call(key, int(iteration), agent, tool, why, data)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
-from orchestrator.engine.escalation import Step
+from orchestrator.engine.escalation import StageChange
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.review.change.types import ChangedFile
@@ -62,14 +62,14 @@ class Focus(Struct):
         retry: agent → paths to look at again; None in the first iteration: everything.
         wanted: evidence that the judge found missing.
         answers: what a person said to the lead's questions, with the question.
-        climbs: agent → the rung above which the judge wants more.
+        stage_changes: agent → its next stage, where the judge scored its work too low.
     """
 
     number: int = 0
     retry: Mapping[str, Sequence[str]] | None = None
     wanted: Sequence[str] = ()
     answers: Mapping[str, str] = field(default_factory=dict)
-    climbs: Mapping[str, Step] = field(default_factory=dict)
+    stage_changes: Mapping[str, StageChange] = field(default_factory=dict)
 
 
 class ChangeSummary:

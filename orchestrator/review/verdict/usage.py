@@ -48,12 +48,12 @@ class Usage(Strict, frozen=True):
 
 
 class Escalation(Strict, frozen=True):
-    """One step of an agent up the ladder of models, and why."""
+    """A move of an agent to its next escalation stage, and why."""
 
     agent: str
     iteration: Annotated[int, Meta(ge=1)]
-    below: Annotated[str, Meta(description="the rung that did not do")]
-    rung: Annotated[str, Meta(description="the rung that was tried next; human is a person")]
+    from_stage: Annotated[str, Meta(description="the stage that was not enough")]
+    to_stage: Annotated[str, Meta(description="the stage that was tried next; human is a person")]
     why: str
 
 

@@ -1,4 +1,4 @@
-"""The command on the ladder, over the wire: it asks, waits, is killed, is answered, and goes on."""
+"""Escalation of the command over HTTP: it asks, waits, is killed, is answered, and goes on."""
 
 import json
 import signal
@@ -85,14 +85,14 @@ def test_it_asks_says_so_everywhere_and_goes_on_with_the_answer(
         assert "Mind the key [redacted]." in json.dumps(server.seen[2].body)
         server.finish()
     assert verdict["stop"]["reason"] == "done"
-    assert [step["rung"] for step in verdict["escalations"]] == ["strongest", "human"]
+    assert [step["to_stage"] for step in verdict["escalations"]] == ["strongest", "human"]
     assert verdict["questions"][0]["answered_by"]
 
     assert command(repo, "show", "latest") == 0
     out = capsys.readouterr().out
     assert "generalist (round 1) strong -> strongest" in out
     assert "Answered by a person" in out
-    assert "climbs from strong to strongest" in " ".join(out.split())
+    assert "escalates from strong to strongest" in " ".join(out.split())
     assert "StopHuman" in out
     assert command(repo, "audit", "show", "latest") == 0
     assert "answers: Mind the key" in " ".join(capsys.readouterr().out.split())
@@ -111,7 +111,7 @@ def test_what_it_came_to_while_it_waited_can_be_verified(
     assert command(repo, "audit", "verify", "latest", "--verdict", str(file)) == 0
 
 
-def test_killed_between_two_rungs_it_pays_for_nothing_twice(repo: Path, says) -> None:
+def test_killed_between_two_stages_it_pays_for_nothing_twice(repo: Path, says) -> None:
     started: list[subprocess.Popen[bytes]] = []
 
     def killed(body: Json) -> Response:
@@ -126,14 +126,14 @@ def test_killed_between_two_rungs_it_pays_for_nothing_twice(repo: Path, says) ->
         server.finish()
     asked = [seen.body["max_tokens"] for seen in server.seen if seen.agent == "generalist"]
     assert len(asked) == 4
-    assert asked[0] < asked[1] == asked[2]  # the rung that was reached, and not the first again
+    assert asked[0] < asked[1] == asked[2]  # the stage that was reached, and not the first again
 
 
 @pytest.mark.parametrize("status", [401, 307])
 def test_a_key_that_is_refused_in_the_middle_is_one_line_and_the_run_goes_on_with_a_good_one(
     repo: Path, says, capsys: pytest.CaptureFixture[str], status: int
 ) -> None:
-    """Nobody climbs a ladder or asks a person for a wrong key, and nothing is paid twice."""
+    """Nothing escalates and nobody is asked for a wrong key, and nothing is paid twice."""
     with says(WORK[0], Refuse(status), WORK[1]) as server:
         assert command(repo, *REVIEW) == 2
         out, err = capsys.readouterr()
@@ -203,7 +203,7 @@ def test_a_last_try_that_was_lost_is_in_the_journal(
     with says(*[Cut(30, NOTHING)] * 3, *WORK) as server:
         verdict = app.review(asked, ignore, backend=backend)
         server.finish()
-    assert [step.rung for step in verdict.escalations] == ["strongest"]
+    assert [step.to_stage for step in verdict.escalations] == ["strongest"]
     assert command(repo, "show", "latest", "--json") == 0
     (lost,) = [e for e in json.loads(capsys.readouterr().out)["timeline"] if "/lost" in e["key"]]
     assert "the last try may have been billed" in lost["summary"]

@@ -1,4 +1,4 @@
-"""The ladder: what climbs and what does not, in which order, for which reason, and what a person says."""
+"""Escalation: what escalates and what does not, in which order and why, and what a person says."""
 
 from functools import partial
 
@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.engine.agent import AgentResult, Harness
-from orchestrator.engine.escalation import Step, Task
+from orchestrator.engine.escalation import StageChange, Task
 from orchestrator.engine.human_questions import answer, asked
 from orchestrator.engine.journal import Journal
-from orchestrator.engine.model_config import HUMAN, ModelsConfig, Provider, Rung
+from orchestrator.engine.model_config import HUMAN, ModelsConfig, Provider, Stage
 from orchestrator.engine.model_routing import choose
 from orchestrator.engine.team import run_task, run_team
 from orchestrator.engine.types import AgentSpec, Bounds, Request, Response
@@ -27,22 +27,22 @@ from tests.engine.engine_kit import (
 
 pytestmark = pytest.mark.anyio
 
-LADDER = (
-    Rung("fast", "fast", floor=0.5),
-    Rung("fast-retry", "fast", "Go about it in small steps.", floor=0.5),
-    Rung("strong", "strong", floor=0.4),
-    Rung("strongest", "strongest", effort="high", floor=0.3),
-    Rung(HUMAN, HUMAN),
+STAGES = (
+    Stage("fast", "fast", min_score=0.5),
+    Stage("fast-retry", "fast", "Go about it in small steps.", min_score=0.5),
+    Stage("strong", "strong", min_score=0.4),
+    Stage("strongest", "strongest", effort="high", min_score=0.3),
+    Stage(HUMAN, HUMAN),
 )
 MODELS = {"fast": "small", "strong": "large", "strongest": "largest"}
-CONFIG = ModelsConfig(LADDER, {"cloud": Provider("cloud", "chat", "K", "U", models=MODELS)})
+CONFIG = ModelsConfig(STAGES, {"cloud": Provider("cloud", "chat", "K", "U", models=MODELS)})
 ALL = ("fast", "fast-retry", "strong", "strongest", HUMAN)
 DEAD = ModelError("the line went dead")
 GOOD, BAD = says('{"answer": 42}'), says('{"answer": "many"}')
 
 
-def climber(name: str = "worker", *rungs: str, **more: object) -> AgentSpec:
-    return spec(name, model="fast", escalation=rungs or ALL, contract=REPORT, **more)
+def escalating(name: str = "worker", *stages: str, **more: object) -> AgentSpec:
+    return spec(name, model="fast", escalation=stages or ALL, contract=REPORT, **more)
 
 
 def harnessed(journal: Journal, model: ScriptedModel) -> Harness:
@@ -54,9 +54,9 @@ async def work(journal: Journal, model: ScriptedModel, task: Task) -> AgentResul
     return await run_task(task, harnessed(journal, model), account())
 
 
-def steps(journal: Journal) -> list[tuple[str, str, str]]:
-    notes = {key: body for key, body in journal.notes("a/").items() if "rung" in body}
-    return [(body["below"], body["rung"], body["why"]) for body in notes.values()]
+def stage_changes(journal: Journal) -> list[tuple[str, str, str]]:
+    notes = {key: body for key, body in journal.notes("a/").items() if "to_stage" in body}
+    return [(body["from_stage"], body["to_stage"], body["why"]) for body in notes.values()]
 
 
 @pytest.mark.parametrize(
@@ -71,60 +71,60 @@ def steps(journal: Journal) -> list[tuple[str, str, str]]:
     ],
     ids=["error", "contract", "refused", "filtered", "empty", "truncated"],
 )
-async def test_a_failure_climbs_one_rung_with_its_reason(lines: list[object], why: str) -> None:
+async def test_a_failure_escalates_one_stage_with_its_reason(lines: list[object], why: str) -> None:
     async with open_memory_journal() as journal:
         model = ScriptedModel({"worker": [*lines, GOOD]})
-        result = await work(journal, model, Task(climber(), "do it", "a"))
+        result = await work(journal, model, Task(escalating(), "do it", "a"))
         model.finish()
-        ((below, rung, reason),) = steps(journal)
-    assert (below, rung, result.status, result.rung) == ("fast", "fast-retry", "ok", "fast-retry")
+        ((below, stage, reason),) = stage_changes(journal)
+    assert (below, stage, result.status, result.stage) == ("fast", "fast-retry", "ok", "fast-retry")
     assert why in reason
     assert result.turns == len(lines) + 1
-    assert (result.floor, result.above) == (0.5, "strong")
+    assert (result.min_score, result.next_stage) == (0.5, "strong")
 
 
-async def test_the_rungs_come_in_order_with_their_models_strategy_and_effort() -> None:
+async def test_the_stages_come_in_order_with_their_models_strategy_and_effort() -> None:
     async with open_memory_journal() as journal:
         model = ScriptedModel({"worker": [DEAD, DEAD, DEAD, GOOD]})
-        result = await work(journal, model, Task(climber(), "do it", "a"))
+        result = await work(journal, model, Task(escalating(), "do it", "a"))
         keys = list(journal.outcomes("a/"))
     seen = [(asked.model, asked.effort) for asked in model.requests]
     assert seen == [("small", None), ("small", None), ("large", None), ("largest", "high")]
     sections = [[part.kind for part in asked.system] for asked in model.requests]
     assert sections == [["role"], ["role", "strategy"], ["role"], ["role"]]
     assert model.requests[1].system[-1].text == "Go about it in small steps."
-    assert keys == ["a/rung4/turn1/model"]
-    assert result.rung == "strongest"
+    assert keys == ["a/attempt4/turn1/model"]
+    assert result.stage == "strongest"
 
 
-async def test_without_a_ladder_a_failure_is_a_failure_under_the_same_keys() -> None:
+async def test_without_stages_a_failure_is_a_failure_under_the_same_keys() -> None:
     async with open_memory_journal() as journal:
         model = ScriptedModel({"worker": [DEAD]})
         result = await run_task(
-            Task(climber(), "do it", "a"), make_harness(journal, model), account()
+            Task(escalating(), "do it", "a"), make_harness(journal, model), account()
         )
         model.finish()
         assert not journal.notes("a")
-    assert (result.status, result.rung, result.above) == ("failed", "", "")
+    assert (result.status, result.stage, result.next_stage) == ("failed", "", "")
 
 
 @pytest.mark.parametrize(
     ("bounds", "status"), [({"turns": 1}, "budget"), ({"tokens": 10}, "budget")]
 )
-async def test_a_spent_budget_does_not_climb(bounds: dict[str, float], status: str) -> None:
+async def test_a_spent_budget_does_not_escalate(bounds: dict[str, float], status: str) -> None:
     async with open_memory_journal() as journal:
         model = ScriptedModel({"worker": [calls(("echo", {"text": "x"}))]})
-        task = Task(climber(bounds=Bounds(**bounds)), "do it", "a")
+        task = Task(escalating(bounds=Bounds(**bounds)), "do it", "a")
         if "tokens" in bounds:
             model = ScriptedModel({}, worst=replace(GOOD.usage, output_tokens=99))
         assert (await work(journal, model, task)).status == status
-        assert not steps(journal)
+        assert not stage_changes(journal)
 
 
 async def test_the_attempts_share_the_tasks_one_budget() -> None:
     async with open_memory_journal() as journal:
         model = ScriptedModel({"worker": [DEAD, DEAD]})
-        task = Task(climber(bounds=Bounds(turns=2)), "do it", "a")
+        task = Task(escalating(bounds=Bounds(turns=2)), "do it", "a")
         result = await work(journal, model, task)
         model.finish()
     assert (result.status, result.turns) == ("budget", 3)
@@ -138,17 +138,17 @@ async def test_a_person_is_asked_at_the_end_and_the_answer_is_gone_on_with() -> 
         async with open_memory_journal(store) as journal:
             model = ScriptedModel({"worker": lines})
             with pytest.raises(AnswerPending, match="resume run1 --answer TEXT") as pending:
-                await work(journal, model, Task(climber(), "do it", "a"))
+                await work(journal, model, Task(escalating(), "do it", "a"))
             assert "went dead" in pending.value.questions["a"]
             model.finish()
     async with open_memory_journal(store) as journal:
         await answer(journal, "", "Look at line 3.", who="someone", now=5.0)
     async with open_memory_journal(store) as journal:
         model = ScriptedModel({"worker": [GOOD]})
-        result = await work(journal, model, Task(climber(), "do it", "a"))
+        result = await work(journal, model, Task(escalating(), "do it", "a"))
         (known,) = asked(journal)
         spent = journal.spent()
-    assert (result.status, result.rung, result.above) == ("ok", "strongest", "")
+    assert (result.status, result.stage, result.next_stage) == ("ok", "strongest", "")
     assert model.requests[0].model == "largest"
     assert "Look at line 3." in str(model.requests[0].messages[0])
     assert (known.answer, known.who, known.at) == ("Look at line 3.", "someone", 5.0)
@@ -159,9 +159,9 @@ async def test_what_a_person_said_is_not_asked_for_again_when_it_does_not_help()
     store = await created()
     async with open_memory_journal(store) as journal:
         with pytest.raises(AnswerPending):
-            await work(journal, _dead(4), Task(climber(), "do it", "a"))
+            await work(journal, _dead(4), Task(escalating(), "do it", "a"))
         await answer(journal, "a", "Try.", who="someone", now=5.0)
-        result = await work(journal, _dead(1), Task(climber(), "do it", "a"))
+        result = await work(journal, _dead(1), Task(escalating(), "do it", "a"))
     assert (result.status, result.turns) == ("failed", 5)
 
 
@@ -171,7 +171,7 @@ def _dead(times: int) -> ScriptedModel:
 
 async def test_others_are_let_finish_and_every_question_is_named() -> None:
     store = await created()
-    tasks = [Task(climber(name, HUMAN), "do it", name) for name in ("a", "b", "c")]
+    tasks = [Task(escalating(name, HUMAN), "do it", name) for name in ("a", "b", "c")]
     async with open_memory_journal(store) as journal:
         model = ScriptedModel({"a": [DEAD], "b": [GOOD], "c": [DEAD]})
         with pytest.raises(AnswerPending) as pending:
@@ -193,19 +193,19 @@ async def test_others_are_let_finish_and_every_question_is_named() -> None:
 
 
 async def test_a_task_may_begin_above_with_the_reason_on_record() -> None:
-    step = Step("fast", "strong", "the judge scored 0.20")
+    step = StageChange("fast", "strong", "the judge scored 0.20")
     async with open_memory_journal() as journal:
         model = ScriptedModel({"worker": [GOOD]})
-        task = Task(replace(climber(), model="strong"), "do it", "a", step)
+        task = Task(replace(escalating(), model="strong"), "do it", "a", step)
         result = await work(journal, model, task)
-        assert steps(journal) == [("fast", "strong", "the judge scored 0.20")]
+        assert stage_changes(journal) == [("fast", "strong", "the judge scored 0.20")]
     assert [asked.model for asked in model.requests] == ["large"]
-    assert (result.rung, result.above) == ("strong", "strongest")
+    assert (result.stage, result.next_stage) == ("strong", "strongest")
 
 
 async def test_a_task_may_begin_with_the_person() -> None:
-    step = Step("strongest", HUMAN, "the judge scored 0.20")
-    task = Task(replace(climber(), model="strongest"), "do it", "a", step)
+    step = StageChange("strongest", HUMAN, "the judge scored 0.20")
+    task = Task(replace(escalating(), model="strongest"), "do it", "a", step)
     async with open_memory_journal() as journal:
         with pytest.raises(AnswerPending, match="the judge scored 0.20"):
             await work(journal, ScriptedModel({}), task)
@@ -220,7 +220,7 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize("at", [1, 2, 3, 4])
-async def test_a_kill_between_rungs_repeats_nothing_that_was_recorded(at: int) -> None:
+async def test_a_kill_between_stages_repeats_nothing_that_was_recorded(at: int) -> None:
     store: MemoryStore = await created()
 
     def dies(request: Request) -> Response:
@@ -230,18 +230,18 @@ async def test_a_kill_between_rungs_repeats_nothing_that_was_recorded(at: int) -
     with pytest.raises(Killed):
         async with open_memory_journal(store) as journal:
             model = ScriptedModel({"worker": [*lines[:at], dies]})
-            await work(journal, model, Task(climber(), "do it", "a"))
+            await work(journal, model, Task(escalating(), "do it", "a"))
     async with open_memory_journal(store) as journal:
         model = ScriptedModel({"worker": lines[at:]})
-        result = await work(journal, model, Task(climber(), "do it", "a"))
+        result = await work(journal, model, Task(escalating(), "do it", "a"))
         model.finish()
-        climbed = steps(journal)
+        changes = stage_changes(journal)
     assert result.status == "ok"
-    assert [rung for _, rung, _ in climbed] == ["fast-retry", "strong"]
+    assert [stage for _, stage, _ in changes] == ["fast-retry", "strong"]
 
 
 @pytest.mark.parametrize(
-    ("models", "current", "above"),
+    ("models", "current", "next_stages"),
     [
         (MODELS, "fast", ("fast-retry", "strong", "strongest", HUMAN)),
         (MODELS, "strong", ("strongest", HUMAN)),
@@ -252,14 +252,16 @@ async def test_a_kill_between_rungs_repeats_nothing_that_was_recorded(at: int) -
         ({"fast": "one", "strong": "one", "strongest": "one"}, "fast-retry", ("strongest", HUMAN)),
     ],
 )
-def test_a_rung_that_is_not_served_or_asks_for_the_same_is_passed_over(
-    models: dict[str, str], current: str, above: tuple[str, ...]
+def test_a_stage_that_is_not_served_or_asks_for_the_same_is_skipped(
+    models: dict[str, str], current: str, next_stages: tuple[str, ...]
 ) -> None:
     served = replace(CONFIG, providers={"cloud": replace(CONFIG.provider("cloud"), models=models)})
-    assert choose(served, "cloud", {}, replace(climber(), model=current)).above == above
+    assert (
+        choose(served, "cloud", {}, replace(escalating(), model=current)).next_stages == next_stages
+    )
 
 
-def test_one_rung_is_no_ladder() -> None:
-    alone = replace(climber(), escalation=())
+def test_one_stage_is_no_escalation() -> None:
+    alone = replace(escalating(), escalation=())
     choice = choose(CONFIG, "cloud", {}, alone)
-    assert choice == replace(choice, rung="fast", floor=0.5, above=())
+    assert choice == replace(choice, stage="fast", min_score=0.5, next_stages=())

@@ -1,4 +1,4 @@
-"""Whole reviews on the ladder: who climbs and why, what a person is asked, and how it goes on."""
+"""Whole reviews that escalate: who does and why, what a person is asked, and how it goes on."""
 
 from functools import partial
 from pathlib import Path
@@ -44,11 +44,11 @@ async def say(store: MemoryStore, text: str, name: str = "") -> None:
         await answer(journal, name, text, who="someone", now=1_800_000_000.0)
 
 
-def climbs(verdict: Verdict) -> list[tuple[str, int, str, str]]:
-    return [(e.agent, e.iteration, e.below, e.rung) for e in verdict.escalations]
+def stage_changes(verdict: Verdict) -> list[tuple[str, int, str, str]]:
+    return [(e.agent, e.iteration, e.from_stage, e.to_stage) for e in verdict.escalations]
 
 
-async def test_a_task_that_fails_climbs_until_it_is_done_and_the_verdict_says_why(
+async def test_a_task_that_fails_escalates_until_it_is_done_and_the_verdict_says_why(
     repo: Repo,
 ) -> None:
     broken = [says("no JSON")] * 3
@@ -56,7 +56,7 @@ async def test_a_task_that_fails_climbs_until_it_is_done_and_the_verdict_says_wh
     model = ScriptedModel(script(docs=[DEAD, *broken, *calling, report()]))
     verdict = await review(repo, model, choose=CHOOSE)
     model.finish()
-    assert climbs(verdict) == [("docs", 1, *FAST[n : n + 2]) for n in range(3)]
+    assert stage_changes(verdict) == [("docs", 1, *FAST[n : n + 2]) for n in range(3)]
     assert [step.why.split(":")[0] for step in verdict.escalations] == [
         "the line went dead",
         "its report broke the contract",
@@ -65,12 +65,16 @@ async def test_a_task_that_fails_climbs_until_it_is_done_and_the_verdict_says_wh
     assert (verdict.stop.reason, verdict.status) == ("done", "complete")
     assert verdict.iterations[0].gaps == 0
     # What an attempt that failed has looked at is evidence all the same.
-    assert any(ref.startswith("1/act/docs/rung3/") for c in verdict.checked for ref in c.tool_calls)
+    assert any(
+        ref.startswith("1/act/docs/attempt3/") for c in verdict.checked for ref in c.tool_calls
+    )
     (docs,) = [agent for agent in verdict.agents if agent.agent == "docs"]
     assert (docs.status, docs.turns, docs.tool_calls) == ("ok", 7, 1)
 
 
-async def test_a_score_below_the_floor_lets_the_next_task_begin_a_rung_higher(repo: Repo) -> None:
+async def test_a_score_below_the_minimum_lets_the_next_task_begin_at_the_next_stage(
+    repo: Repo,
+) -> None:
     poor = scores(score=0)
     lines = script(lead=[plan(*TEAM), plan("security", "qa"), sums()], judge=[poor, scores()])
     lines["security"] += [report(summary="deeper")]
@@ -78,11 +82,11 @@ async def test_a_score_below_the_floor_lets_the_next_task_begin_a_rung_higher(re
     model = ScriptedModel(lines)
     verdict = await review(repo, model, adjust=judged, choose=CHOOSE)
     model.finish()
-    assert climbs(verdict) == [
+    assert stage_changes(verdict) == [
         ("qa", 2, "fast", "fast-retry"),
         ("security", 2, "strong", "strongest"),
     ]
-    assert verdict.escalations[0].why == "the judge scored 0.00, below the 0.5 of fast"
+    assert verdict.escalations[0].why == "the judge scored 0.00, below the minimum 0.5 of fast"
     again = {r.agent: r for r in model.requests if r.agent in {"qa", "security"}}
     assert again["security"].model == "claude-opus-5-5"
     assert "strategy" in {part.kind for part in again["qa"].system}
@@ -96,7 +100,7 @@ async def test_a_task_of_a_later_round_begins_where_the_last_one_ended(repo: Rep
     model = ScriptedModel(lines)
     verdict = await review(repo, model, choose=CHOOSE)
     model.finish()
-    assert climbs(verdict) == [("docs", 1, *FAST[n : n + 2]) for n in range(2)]
+    assert stage_changes(verdict) == [("docs", 1, *FAST[n : n + 2]) for n in range(2)]
     assert [r.model for r in model.requests if r.agent == "docs"][2:] == ["claude-sonnet-5-5"] * 4
     assert (verdict.stop.reason, len(verdict.iterations)) == ("done", 2)
 
@@ -116,7 +120,7 @@ async def test_a_person_is_asked_at_last_and_the_review_goes_on_with_the_answer(
     (question,) = asked.questions
     assert (question.name, question.agent, question.answer) == ("1/act/docs", "docs", "")
     assert "the line went dead" in question.question
-    assert [e.rung for e in asked.escalations] == FAST[1:]
+    assert [e.to_stage for e in asked.escalations] == FAST[1:]
     (docs,) = [agent for agent in asked.agents if agent.agent == "docs"]
     assert docs.status == "waiting"
     assert any(skip.tool == "docs" and skip.gap for skip in asked.skipped)
@@ -176,7 +180,7 @@ async def test_a_lead_and_a_judge_that_fail_ask_as_well(
     go = partial(review, repo, adjust=judged, store=store, choose=CHOOSE)
     asked = await go(ScriptedModel(lines))
     assert [q.name for q in asked.questions] == [name]
-    assert climbs(asked) == [
+    assert stage_changes(asked) == [
         (agent, 1, "strong", "strongest"),
         (agent, 1, "strongest", "human"),
     ]
