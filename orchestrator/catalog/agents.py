@@ -7,9 +7,9 @@ from typing import Any
 from msgspec import Struct, field, to_builtins
 
 from orchestrator.catalog.data_sources import File
-from orchestrator.catalog.fields import Amount, Count, Strict, Words
 from orchestrator.catalog.yaml_validation import Markdown, check, split, unknown
 from orchestrator.engine.canonical_json import digest
+from orchestrator.engine.field_types import NonEmptyStr, PositiveFloat, PositiveInt, Strict
 from orchestrator.engine.model_config import HUMAN
 from orchestrator.engine.playbook_steps import named
 from orchestrator.engine.types import AgentSpec, Bounds, Json, Skill
@@ -24,10 +24,10 @@ class Budget(Strict, frozen=True):
         seconds: wall time.
     """
 
-    tool_calls: Count | None = None
-    tokens: Count | None = None
-    usd: Amount | None = None
-    seconds: Amount | None = None
+    tool_calls: PositiveInt | None = None
+    tokens: PositiveInt | None = None
+    usd: PositiveFloat | None = None
+    seconds: PositiveFloat | None = None
 
 
 class AgentMetadata(Strict, frozen=True):
@@ -40,18 +40,18 @@ class AgentMetadata(Strict, frozen=True):
 
     budget: Budget = Budget()
     contract: str | None = None
-    escalation: tuple[Words, ...] = ()
+    escalation: tuple[NonEmptyStr, ...] = ()
 
 
 class AgentHead(Strict, frozen=True):
     """An agent's front matter."""
 
-    name: Words
-    description: Words
+    name: NonEmptyStr
+    description: NonEmptyStr
     tools: tuple[str, ...]
     disallowed_tools: tuple[str, ...] = field(default=(), name="disallowedTools")
-    model: Words = "fast"
-    max_turns: Count | None = field(default=None, name="maxTurns")
+    model: NonEmptyStr = "fast"
+    max_turns: PositiveInt | None = field(default=None, name="maxTurns")
     skills: tuple[str, ...] = ()
     metadata: AgentMetadata = AgentMetadata()
 

@@ -139,19 +139,25 @@ def _load(
         models=models.config,
         prices=prices[1].table,
         mcp=mcp[1],
-        digests=MappingProxyType(
-            {
-                **_item_digests("agents/{}.md", whole_agents),
-                **_item_digests("skills_catalog/{}/SKILL.md", whole_skills),
-                **_item_digests("rubrics/{}.yaml", whole_rubrics),
-                **{path: digest(to_builtins(file)) for path, file in files.items()},
-            }
-        ),
+        digests=_digests(whole_agents, whole_skills, whole_rubrics, files),
     )
 
 
-def _item_digests(path: str, items: Mapping[str, AgentSpec | Skill | Rubric]) -> dict[str, str]:
-    return {path.format(name): item.digest for name, item in items.items()}
+def _digests(
+    agents: Mapping[str, AgentSpec],
+    skills: Mapping[str, Skill],
+    rubrics: Mapping[str, Rubric],
+    config: Mapping[str, Struct],
+) -> Mapping[str, str]:
+    """File name in its layer → SHA-256 of what was loaded from it."""
+    whole = {f"rubrics/{name}.yaml": rubric for name, rubric in rubrics.items()} | dict(config)
+    return MappingProxyType(
+        {
+            **{f"agents/{name}.md": agent.digest for name, agent in agents.items()},
+            **{f"skills_catalog/{name}/SKILL.md": skill.digest for name, skill in skills.items()},
+            **{path: digest(to_builtins(content)) for path, content in whole.items()},
+        }
+    )
 
 
 Item = TypeVar("Item")

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from orchestrator.catalog.fields import Environment, Strict, Unit, Words
+from orchestrator.catalog.fields import Environment
+from orchestrator.engine.field_types import NonEmptyStr, Strict, UnitFloat
 from orchestrator.engine.text_guards import Action
 
 Layer = Literal["input", "tool", "output"]
@@ -44,7 +45,7 @@ class Actions(Strict, frozen=True):
 
     ci: Action
     local: Action
-    tiers: dict[Words, InTier] = field(default_factory=dict)
+    tiers: dict[NonEmptyStr, InTier] = field(default_factory=dict)
 
     def of(self, environment: Environment, tier: str) -> Action:
         """What it does here."""
@@ -62,7 +63,7 @@ class GuardLimits(Strict, frozen=True):
     """
 
     characters: Annotated[int, Meta(ge=2000)]
-    languages: tuple[Words, ...]
+    languages: tuple[NonEmptyStr, ...]
 
 
 class Presidio(Strict, frozen=True):
@@ -73,8 +74,8 @@ class Presidio(Strict, frozen=True):
         score: how sure it must be at least.
     """
 
-    entities: tuple[Words, ...]
-    score: Unit
+    entities: tuple[NonEmptyStr, ...]
+    score: UnitFloat
 
 
 class Claim(Strict, frozen=True):
@@ -84,9 +85,9 @@ class Claim(Strict, frozen=True):
         tools: one of them must have run; none: no tool of ours can bear it out.
     """
 
-    what: Words
-    words: Annotated[tuple[Words, ...], Meta(min_length=1)]
-    tools: tuple[Words, ...]
+    what: NonEmptyStr
+    words: Annotated[tuple[NonEmptyStr, ...], Meta(min_length=1)]
+    tools: tuple[NonEmptyStr, ...]
 
 
 class GuardsFile(Strict, frozen=True):
@@ -96,14 +97,14 @@ class GuardsFile(Strict, frozen=True):
         tiers: who the author of a change may count as; the first where nobody says.
     """
 
-    tiers: Annotated[tuple[Words, ...], Meta(min_length=1)]
+    tiers: Annotated[tuple[NonEmptyStr, ...], Meta(min_length=1)]
     input: dict[str, Actions]
     tool: dict[str, Actions]
     output: dict[str, Actions]
     limits: GuardLimits
     presidio: Presidio
     claims: tuple[Claim, ...]
-    toxic: tuple[Words, ...]
+    toxic: tuple[NonEmptyStr, ...]
 
     def layer(self, name: Layer) -> Mapping[str, Actions]:
         """The guards of a layer, in the order in which they look."""

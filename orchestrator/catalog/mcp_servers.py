@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta, field
 
-from orchestrator.catalog.fields import Amount, Strict, Words
 from orchestrator.catalog.settings import LevelName
+from orchestrator.engine.field_types import NonEmptyStr, PositiveFloat, Strict
 
 NAME_AT_MOST = 64
 """Characters of a tool's name that every provider takes."""
@@ -31,9 +31,9 @@ class ToolEntry(Strict, frozen=True, omit_defaults=True):
     """
 
     level: LevelName = "read"
-    timeout: Amount = 60.0
+    timeout: PositiveFloat = 60.0
     max_output: Annotated[int, Meta(ge=1000)] = 20_000
-    tags: tuple[Words, ...] = ()
+    tags: tuple[NonEmptyStr, ...] = ()
     pin: Annotated[str, Meta(pattern="^sha256:[0-9a-f]{64}$")] | None = None
 
 
@@ -46,12 +46,12 @@ class ServerEntry(Strict, frozen=True, kw_only=True):
         start: seconds until it must have answered.
     """
 
-    command: tuple[Words, ...] = ()
+    command: tuple[NonEmptyStr, ...] = ()
     env: tuple[Variable, ...] = ()
-    url: Words | None = None
-    headers: dict[Words, Variable] = field(default_factory=dict)
-    start: Amount = 20.0
-    tools: dict[Words, ToolEntry]
+    url: NonEmptyStr | None = None
+    headers: dict[NonEmptyStr, Variable] = field(default_factory=dict)
+    start: PositiveFloat = 20.0
+    tools: dict[NonEmptyStr, ToolEntry]
 
     @property
     def is_local(self) -> bool:

@@ -7,10 +7,16 @@ from typing import Annotated, Literal
 from msgspec import Meta, to_builtins
 
 from orchestrator.catalog.data_sources import Source, versions
-from orchestrator.catalog.fields import Amount, Count, Strict, Unit, Words
 from orchestrator.catalog.layered_files import layered
 from orchestrator.catalog.yaml_tree import Node
 from orchestrator.catalog.yaml_validation import tree, unknown
+from orchestrator.engine.field_types import (
+    NonEmptyStr,
+    PositiveFloat,
+    PositiveInt,
+    Strict,
+    UnitFloat,
+)
 from orchestrator.engine.model_config import (
     HUMAN,
     MODELS_FILE,
@@ -33,12 +39,12 @@ _SECRET_BOUND = ("key", "base_url", "base_url_env", "api")
 class StageEntry(Strict, frozen=True):
     """One escalation stage; each key is explained in ``config/models.yaml``."""
 
-    name: Words
-    model: Words | None = None
+    name: NonEmptyStr
+    model: NonEmptyStr | None = None
     strategy: str = ""
     effort: Effort | None = None
     max_tokens: Annotated[int, Meta(ge=1, le=128_000)] = 16_000
-    min_score: Unit = 0.0
+    min_score: UnitFloat = 0.0
 
     @property
     def stage(self) -> Stage:
@@ -78,7 +84,7 @@ class ProviderEntry(Strict, frozen=True, kw_only=True):
     base_url: str = ""
     base_url_env: Variable
     model_env: Variable | None = None
-    models: dict[str, Words]
+    models: dict[str, NonEmptyStr]
     can: CapabilityFlags
 
     def provider(self, name: str) -> Provider:
@@ -99,18 +105,18 @@ class ProviderEntry(Strict, frozen=True, kw_only=True):
 class BreakerEntry(Strict, frozen=True):
     """When nobody calls for a while; ``cooldown`` in seconds."""
 
-    failures: Count
-    cooldown: Amount
+    failures: PositiveInt
+    cooldown: PositiveFloat
 
 
 class CallsEntry(Strict, frozen=True):
     """How patient a call is; times in seconds."""
 
-    attempts: Count
-    timeout: Amount
-    deadline: Amount
-    first_wait: Amount
-    longest_wait: Amount
+    attempts: PositiveInt
+    timeout: PositiveFloat
+    deadline: PositiveFloat
+    first_wait: PositiveFloat
+    longest_wait: PositiveFloat
     breaker: BreakerEntry
 
     @property

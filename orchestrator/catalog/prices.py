@@ -1,14 +1,15 @@
 """What models cost (``config/prices.yaml``)."""
 
 from collections.abc import Sequence
+from datetime import date
 from types import MappingProxyType
 from typing import Annotated
 
 from msgspec import Meta
 
 from orchestrator.catalog.data_sources import Source
-from orchestrator.catalog.fields import Count, Day, Strict, Words
 from orchestrator.catalog.layered_files import merged
+from orchestrator.engine.field_types import NonEmptyStr, PositiveInt, Strict
 from orchestrator.engine.model_config import PRICES_FILE, Price, Prices, Rates
 
 Dollars = Annotated[float, Meta(ge=0)]
@@ -31,15 +32,15 @@ class RatesEntry(Strict, frozen=True):
 class LongEntry(RatesEntry, frozen=True):
     """The rates of a request with more than ``above`` input tokens, for all of its tokens."""
 
-    above: Count
+    above: PositiveInt
 
 
 class PriceEntry(RatesEntry, frozen=True, kw_only=True):
     """What one model costs, where that was read, and when."""
 
     long: LongEntry | None = None
-    source: Words
-    date: Day
+    source: NonEmptyStr
+    date: date
 
     @property
     def price(self) -> Price:

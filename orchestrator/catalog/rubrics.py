@@ -2,63 +2,12 @@
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Annotated, Any, Literal
-
-from msgspec import Meta, field, to_builtins
 
 from orchestrator.catalog.data_sources import File
-from orchestrator.catalog.fields import Count, Strict, Unit, Words
 from orchestrator.catalog.yaml_tree import Node
 from orchestrator.catalog.yaml_validation import check, tree, unknown
-from orchestrator.engine.canonical_json import digest
-from orchestrator.engine.types import Criterion, Group, LevelOf, Rubric
+from orchestrator.engine.types import Rubric
 from orchestrator.errors import ConfigError
-
-Id = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[a-z0-9]+([-_.][a-z0-9]+)*$")]
-
-
-class LevelItem(Strict, frozen=True):
-    """A score and what earns it."""
-
-    score: Unit
-    description: Words
-
-
-class CriterionItem(Strict, frozen=True):
-    """One line of the rubric; a negative weight is a penalty."""
-
-    id: Id
-    kind: Literal["measured", "judged"]
-    description: Words
-    weight: float = 1.0
-    levels: tuple[LevelItem, ...] = ()
-    group: str | None = None
-    na: Literal["exclude", "zero", "full"] = "exclude"
-    abstain: Literal["exclude", "zero"] = "exclude"
-    blocker: bool = False
-    tags: tuple[Words, ...] = ()
-
-
-class GroupItem(Strict, frozen=True):
-    """An inner node of the tree."""
-
-    id: Id
-    description: str = ""
-    weight: float = 1.0
-    parent: str | None = None
-
-
-class RubricFile(Strict, frozen=True):
-    """A rubric as it stands in its file."""
-
-    name: Id
-    version: Count
-    description: Words
-    threshold: Unit
-    criteria: Annotated[tuple[CriterionItem, ...], Meta(min_length=1)]
-    groups: tuple[GroupItem, ...] = ()
-    judge: dict[str, Any] = field(default_factory=dict)
-    provenance: dict[str, Any] = field(default_factory=dict)
 
 
 def load_rubric(file: File, faults: list[ConfigError]) -> Rubric | None:
@@ -72,46 +21,15 @@ def load_rubric(file: File, faults: list[ConfigError]) -> Rubric | None:
     except ConfigError as fault:
         faults.append(fault)
         return None
-    item = check(RubricFile, node, faults)
+    item = check(Rubric, node, faults)
     if item is None:
         return None
     found = [*_name_faults(file, node, item), *_tree_faults(node, item), *_score_faults(node, item)]
     faults += found
-    return None if found else _rubric(item)
+    return None if found else item
 
 
-def _rubric(item: RubricFile) -> Rubric:
-    return Rubric(
-        name=item.name,
-        version=item.version,
-        description=item.description,
-        threshold=item.threshold,
-        criteria=tuple(_criterion(criterion) for criterion in item.criteria),
-        groups=tuple(
-            Group(group.id, group.description, group.weight, group.parent) for group in item.groups
-        ),
-        judge=item.judge,
-        provenance=item.provenance,
-        digest=digest(to_builtins(item)),
-    )
-
-
-def _criterion(item: CriterionItem) -> Criterion:
-    return Criterion(
-        id=item.id,
-        kind=item.kind,
-        description=item.description,
-        weight=item.weight,
-        levels=tuple(LevelOf(level.score, level.description) for level in item.levels),
-        parent=item.group,
-        na=item.na,
-        abstain=item.abstain,
-        blocker=item.blocker,
-        tags=item.tags,
-    )
-
-
-def _name_faults(file: File, node: Node, item: RubricFile) -> Iterator[ConfigError]:
+def _name_faults(file: File, node: Node, item: Rubric) -> Iterator[ConfigError]:
     if item.name != file.stem:
         yield node.fault(f"the name {item.name!r} must be the file's name, {file.stem!r}", "name")
     seen: set[str] = set()
@@ -124,13 +42,13 @@ def _name_faults(file: File, node: Node, item: RubricFile) -> Iterator[ConfigErr
         seen.add(name)
 
 
-def _tree_faults(node: Node, item: RubricFile) -> Iterator[ConfigError]:
+def _tree_faults(node: Node, item: Rubric) -> Iterator[ConfigError]:
     above = {group.id: group.parent for group in item.groups}
-    used = set(above.values()) | {criterion.group for criterion in item.criteria}
+    used = set(above.values()) | {criterion.parent for criterion in item.criteria}
     strangers = {name for name in used if name is not None and name not in above}
     for at, criterion in enumerate(item.criteria):
-        if criterion.group is not None and criterion.group in strangers:
-            yield node.fault(unknown("group", criterion.group, above), "criteria", at, "group")
+        if criterion.parent is not None and criterion.parent in strangers:
+            yield node.fault(unknown("group", criterion.parent, above), "criteria", at, "group")
     for at, group in enumerate(item.groups):
         if group.parent is not None and group.parent in strangers:
             yield node.fault(unknown("group", group.parent, above), "groups", at, "parent")
@@ -151,10 +69,10 @@ def _in_cycle(start: str, above: dict[str, str | None]) -> bool:
     return current == start
 
 
-def _score_faults(node: Node, item: RubricFile) -> Iterator[ConfigError]:
+def _score_faults(node: Node, item: Rubric) -> Iterator[ConfigError]:
     weights: dict[str | None, list[float]] = {}
     for criterion in item.criteria:
-        weights.setdefault(criterion.group, []).append(criterion.weight)
+        weights.setdefault(criterion.parent, []).append(criterion.weight)
     for group in item.groups:
         weights.setdefault(group.parent, []).append(group.weight)
     for parent, values in weights.items():

@@ -4,7 +4,14 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from orchestrator.catalog.fields import Amount, Count, Environment, Strict, Unit, Words
+from orchestrator.catalog.fields import Environment
+from orchestrator.engine.field_types import (
+    NonEmptyStr,
+    PositiveFloat,
+    PositiveInt,
+    Strict,
+    UnitFloat,
+)
 from orchestrator.engine.types import Bounds, Level
 
 LevelName = Literal["read", "write", "admin", "irreversible"]
@@ -19,11 +26,11 @@ class RunBounds(Strict, frozen=True):
         minutes: wall time.
     """
 
-    iterations: Count
-    tool_calls: Count
-    tokens: Count
-    usd: Amount
-    minutes: Amount
+    iterations: PositiveInt
+    tool_calls: PositiveInt
+    tokens: PositiveInt
+    usd: PositiveFloat
+    minutes: PositiveFloat
 
 
 class Stagnation(Strict, frozen=True):
@@ -37,9 +44,9 @@ class Stagnation(Strict, frozen=True):
     """
 
     same_failure: Annotated[int, Meta(ge=2)]
-    flat_rounds: Count
-    epsilon: Unit
-    similarity: Unit
+    flat_rounds: PositiveInt
+    epsilon: UnitFloat
+    similarity: UnitFloat
 
 
 class Loops(Strict, frozen=True):
@@ -51,9 +58,9 @@ class Loops(Strict, frozen=True):
         similarity: turns at least this alike count as the same, 0 to 1.
     """
 
-    window: Count
+    window: PositiveInt
     repeats: Annotated[int, Meta(ge=2)]
-    similarity: Unit
+    similarity: UnitFloat
 
 
 class Limits(Strict, frozen=True):
@@ -63,7 +70,7 @@ class Limits(Strict, frozen=True):
         max_file_bytes: a larger file is not analyzed; it is a named gap.
     """
 
-    max_file_bytes: Count
+    max_file_bytes: PositiveInt
 
 
 class Tests(Strict, frozen=True):
@@ -76,28 +83,28 @@ class Tests(Strict, frozen=True):
         reads: absolute paths that it may read besides the system's programs.
     """
 
-    command: Annotated[tuple[Words, ...], Meta(min_length=1)]
+    command: Annotated[tuple[NonEmptyStr, ...], Meta(min_length=1)]
     report: str = ""
-    seconds: Amount = 60.0
+    seconds: PositiveFloat = 60.0
     reads: tuple[Annotated[str, Meta(pattern="^/.")], ...] = ()
 
 
 class Settings(Strict, frozen=True, kw_only=True):
     """What a review runs with; each key is explained in ``config/defaults.yaml``."""
 
-    provider: Words
+    provider: NonEmptyStr
     pattern: Literal["team", "single"]
     judge: bool
-    rubric: Words
-    lead: Words
-    specialists: Annotated[tuple[Words, ...], Meta(min_length=1)]
-    single: Words
+    rubric: NonEmptyStr
+    lead: NonEmptyStr
+    specialists: Annotated[tuple[NonEmptyStr, ...], Meta(min_length=1)]
+    single: NonEmptyStr
     concurrency: Annotated[int, Meta(ge=1, le=256)]
     bounds: RunBounds
     stagnation: Stagnation
     loops: Loops
     limits: Limits
-    coverage: tuple[Words, ...]
+    coverage: tuple[NonEmptyStr, ...]
     tests: Tests | None = None
     sandbox: Literal["auto", "bubblewrap", "landlock", "none-for-our-own-analyzers"]
     fail_on: Literal["needs_changes", "block"]
@@ -143,8 +150,8 @@ class Access(Strict, frozen=True):
         deny: taken away after ``allow``.
     """
 
-    allow: tuple[Words, ...] | None = None
-    deny: tuple[Words, ...] = ()
+    allow: tuple[NonEmptyStr, ...] | None = None
+    deny: tuple[NonEmptyStr, ...] = ()
 
 
 class CallLimits(Strict, frozen=True):
@@ -157,11 +164,11 @@ class CallLimits(Strict, frozen=True):
         pause: calls of it that are then refused before one is let through.
     """
 
-    per_run: Count
-    per_minute: Count
-    repeat: Count
-    failures: Count
-    pause: Count
+    per_run: PositiveInt
+    per_minute: PositiveInt
+    repeat: PositiveInt
+    failures: PositiveInt
+    pause: PositiveInt
 
 
 class ToolOverride(Strict, frozen=True):
@@ -172,12 +179,12 @@ class ToolOverride(Strict, frozen=True):
         max_output: characters that reach a model.
     """
 
-    per_run: Count | None = None
-    per_minute: Count | None = None
-    failures: Count | None = None
-    pause: Count | None = None
-    timeout: Amount | None = None
-    max_output: Count | None = None
+    per_run: PositiveInt | None = None
+    per_minute: PositiveInt | None = None
+    failures: PositiveInt | None = None
+    pause: PositiveInt | None = None
+    timeout: PositiveFloat | None = None
+    max_output: PositiveInt | None = None
 
 
 class ToolPolicy(Strict, frozen=True):
@@ -191,7 +198,7 @@ class ToolPolicy(Strict, frozen=True):
     agents: dict[str, Access]
     limits: CallLimits
     tools: dict[str, ToolOverride]
-    sensitive: tuple[Words, ...]
+    sensitive: tuple[NonEmptyStr, ...]
 
     def level(self, environment: Environment) -> Level:
         """The most that a tool may do in an environment."""

@@ -7,9 +7,9 @@ from typing import Annotated
 from msgspec import Meta, field, to_builtins
 
 from orchestrator.catalog.data_sources import File
-from orchestrator.catalog.fields import Strict
 from orchestrator.catalog.yaml_validation import Markdown, check, split, unknown
 from orchestrator.engine.canonical_json import digest
+from orchestrator.engine.field_types import Strict
 from orchestrator.engine.playbook_steps import SECTIONS, sections, steps
 from orchestrator.engine.types import Skill
 from orchestrator.errors import ConfigError

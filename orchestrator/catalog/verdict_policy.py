@@ -1,10 +1,12 @@
 """The verdict policy (``config/verdict.yaml``): what findings and checks mean for the verdict."""
 
+from datetime import date
 from typing import Annotated
 
 from msgspec import Meta
 
-from orchestrator.catalog.fields import SEVERITIES, Day, Severity, Strict, Unit, Words
+from orchestrator.catalog.fields import SEVERITIES, Severity
+from orchestrator.engine.field_types import NonEmptyStr, Strict, UnitFloat
 
 
 class CheckRule(Strict, frozen=True):
@@ -15,9 +17,9 @@ class CheckRule(Strict, frozen=True):
         when: glob patterns; the check applies when a changed file matches one of them.
     """
 
-    name: Words
-    tools: Annotated[tuple[Words, ...], Meta(min_length=1)]
-    when: Annotated[tuple[Words, ...], Meta(min_length=1)]
+    name: NonEmptyStr
+    tools: Annotated[tuple[NonEmptyStr, ...], Meta(min_length=1)]
+    when: Annotated[tuple[NonEmptyStr, ...], Meta(min_length=1)]
 
 
 class Exclusion(Strict, frozen=True):
@@ -27,8 +29,8 @@ class Exclusion(Strict, frozen=True):
         paths: glob patterns.
     """
 
-    paths: Annotated[tuple[Words, ...], Meta(min_length=1)]
-    why: Words
+    paths: Annotated[tuple[NonEmptyStr, ...], Meta(min_length=1)]
+    why: NonEmptyStr
 
 
 class Waiver(Strict, frozen=True, kw_only=True):
@@ -42,11 +44,11 @@ class Waiver(Strict, frozen=True, kw_only=True):
         why: for whoever reads the verdict.
     """
 
-    rule: Words | None = None
-    fingerprint: Words | None = None
-    paths: Annotated[tuple[Words, ...], Meta(min_length=1)] = ("**",)
-    until: Day | None = None
-    why: Words
+    rule: NonEmptyStr | None = None
+    fingerprint: NonEmptyStr | None = None
+    paths: Annotated[tuple[NonEmptyStr, ...], Meta(min_length=1)] = ("**",)
+    until: date | None = None
+    why: NonEmptyStr
 
     def __post_init__(self) -> None:
         if (self.rule is None) == (self.fingerprint is None):
@@ -62,9 +64,9 @@ class VerdictPolicy(Strict, frozen=True):
     """
 
     block_at: Severity
-    block_confidence: Unit
+    block_confidence: UnitFloat
     needs_changes_at: Severity
-    needs_changes_confidence: Unit
+    needs_changes_confidence: UnitFloat
     required_checks: tuple[CheckRule, ...]
     exclude: tuple[Exclusion, ...]
     waivers: tuple[Waiver, ...]

@@ -143,7 +143,7 @@ def _parts(kind: Any, given: Any) -> Iterator[tuple[str | int, Any, Any]]:
             yield from _parts(option, given)
     elif origin is tuple and isinstance(given, list):
         yield from ((at, args[0], value) for at, value in enumerate(given))
-    elif origin is dict and isinstance(given, dict):
+    elif origin in {dict, Mapping} and isinstance(given, dict):
         yield from ((key, args[1], value) for key, value in given.items())
     elif model := _model(kind, given):
         hints = get_type_hints(model, include_extras=True)

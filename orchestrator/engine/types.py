@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
+
+from orchestrator.engine.field_types import NonEmptyStr, PositiveInt, Strict, UnitFloat
 
 Json = Any
 """A value of the JSON data model: None, bool, int, float, str, list, or dict with str keys."""
 
 Role = Literal["user", "assistant"]
 StopKind = Literal["end", "tool_use", "max_tokens", "refused", "filtered", "paused"]
+
+RubricId = Annotated[
+    str, Meta(min_length=1, max_length=64, pattern=r"^[a-z0-9]+([-_.][a-z0-9]+)*$")
+]
+"""Of a rubric, a criterion or a group."""
 
 
 class Level(IntEnum):
@@ -217,47 +224,47 @@ class AgentSpec(Struct, frozen=True):
     digest: str = ""
 
 
-class LevelOf(Struct, frozen=True):
-    """One level of a criterion: a score from 0 to 1 and what earns it."""
+class ScoreLevel(Strict, frozen=True):
+    """One level of a criterion: a score and what earns it."""
 
-    score: float
-    description: str
+    score: UnitFloat
+    description: NonEmptyStr
 
 
-class Criterion(Struct, frozen=True):
+class Criterion(Strict, frozen=True):
     """One line of a rubric.
 
     Attributes:
         kind: ``measured`` by code, or ``judged`` by a model or a person.
         weight: relative to its siblings; negative is a penalty.
-        parent: id of the group it belongs to, None at the root.
-        na: what "does not apply" does: leave it out, count as 0, or count as 1.
-        abstain: what "not scored" does: leave it out, or count as 0.
-        blocker: a score of 0 here makes the whole fail whatever the total.
+        parent: id of the group it belongs to (``group`` in a file), None at the root.
+        na: how "does not apply" counts: left out, as 0, or as 1.
+        abstain: how "not scored" counts: left out, or as 0.
+        blocker: a score of 0 here rejects the candidate whatever the total.
     """
 
-    id: str
+    id: RubricId
     kind: Literal["measured", "judged"]
-    description: str
+    description: NonEmptyStr
     weight: float = 1.0
-    levels: tuple[LevelOf, ...] = ()
-    parent: str | None = None
+    levels: tuple[ScoreLevel, ...] = ()
+    parent: str | None = field(default=None, name="group")
     na: Literal["exclude", "zero", "full"] = "exclude"
     abstain: Literal["exclude", "zero"] = "exclude"
     blocker: bool = False
-    tags: tuple[str, ...] = ()
+    tags: tuple[NonEmptyStr, ...] = ()
 
 
-class Group(Struct, frozen=True):
+class Group(Strict, frozen=True):
     """An inner node of a rubric's tree."""
 
-    id: str
+    id: RubricId
     description: str = ""
     weight: float = 1.0
     parent: str | None = None
 
 
-class Rubric(Struct, frozen=True):
+class Rubric(Strict, frozen=True):
     """What a judge scores by.
 
     A node's score is the weighted mean of its children: sum of weight times score over the sum of
@@ -266,15 +273,14 @@ class Rubric(Struct, frozen=True):
     Attributes:
         threshold: a total at or above it is accepted.
         judge: what judged the criteria (``model``, ``prompt_digest``), empty when only measured.
-        provenance: what it was fitted on, empty for one written by hand.
+        provenance: the labels and settings it was tuned with, empty for one written by hand.
     """
 
-    name: str
-    version: int
-    description: str
-    threshold: float
-    criteria: tuple[Criterion, ...]
+    name: RubricId
+    version: PositiveInt
+    description: NonEmptyStr
+    threshold: UnitFloat
+    criteria: Annotated[tuple[Criterion, ...], Meta(min_length=1)]
     groups: tuple[Group, ...] = ()
-    judge: Mapping[str, Json] = field(default_factory=dict)
-    provenance: Mapping[str, Json] = field(default_factory=dict)
-    digest: str = ""
+    judge: dict[str, Json] = field(default_factory=dict)
+    provenance: dict[str, Json] = field(default_factory=dict)

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta, convert, field
 
-from orchestrator.catalog.fields import Severity, Strict, Unit
+from orchestrator.catalog.fields import Severity
+from orchestrator.engine.field_types import Strict, UnitFloat
 from orchestrator.engine.types import Json
 from orchestrator.review.verdict.json_schemas import inlined
 
@@ -84,7 +85,7 @@ class ReportedFinding(Strict, frozen=True):
     severity: Severity
     detail: str = ""
     category: str = ""
-    confidence: Unit = 0.5
+    confidence: UnitFloat = 0.5
     rule: str = ""
     cwe: Annotated[list[int], Meta(description="weakness numbers, such as 78")] = field(
         default_factory=list
@@ -135,7 +136,7 @@ class JudgedCriterion(Strict, frozen=True, kw_only=True):
     evidence: Annotated[
         list[Citation], Meta(description="at least one for a score; none is needed to abstain")
     ] = field(default_factory=list)
-    score: Unit | None
+    score: UnitFloat | None
     missing: Annotated[
         list[str], Meta(description="evidence that a further iteration must get")
     ] = field(default_factory=list)

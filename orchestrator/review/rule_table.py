@@ -10,9 +10,10 @@ from typing import Annotated
 from msgspec import Meta, field, to_builtins
 
 from orchestrator.catalog.data_sources import Source, latest, place_of
-from orchestrator.catalog.fields import Severity, Strict
+from orchestrator.catalog.fields import Severity
 from orchestrator.catalog.layered_files import read_all
 from orchestrator.engine.canonical_json import digest
+from orchestrator.engine.field_types import Strict
 from orchestrator.errors import ConfigError
 from orchestrator.review.path_kinds import Place
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from orchestrator.engine.types import Criterion, Group, Json, LevelOf, Rubric
+from orchestrator.engine.types import Criterion, Group, Json, Rubric, ScoreLevel
 from orchestrator.errors import InputError
 from orchestrator.tuning.paperbench import from_paperbench, to_paperbench
 from orchestrator.tuning.rubric_formats import (
@@ -149,14 +149,14 @@ def from_deepeval(doc: Any, name: str, threshold: float) -> Imported:
     return Imported(rubric, unmapped=tuple(lost))
 
 
-def _ranges(raw: Any, ident: str, lost: list[str]) -> tuple[LevelOf, ...]:
+def _ranges(raw: Any, ident: str, lost: list[str]) -> tuple[ScoreLevel, ...]:
     if not raw:
         return MET
     levels = []
     for row in raw:
         low, high = need(row, "score_range", f"{ident}: a rubric range")
         text = str(need(row, "expected_outcome", f"{ident}: a rubric range"))
-        levels.append(LevelOf((low + high) / 2 / _TOP, text))
+        levels.append(ScoreLevel((low + high) / 2 / _TOP, text))
         if low != high:
             lost.append(f"{ident}: the range {low}-{high} is one level at its middle")
     return merged(sorted(levels, key=lambda x: x.score), ident, lost)

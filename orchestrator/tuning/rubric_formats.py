@@ -7,10 +7,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from orchestrator.engine.types import Criterion, Json, LevelOf, Rubric
+from orchestrator.engine.types import Criterion, Json, Rubric, ScoreLevel
 from orchestrator.errors import InputError
 
-MET = (LevelOf(0.0, "not met"), LevelOf(1.0, "met"))
+MET = (ScoreLevel(0.0, "not met"), ScoreLevel(1.0, "met"))
 _ID = re.compile(r"[a-z0-9]+([-_.][a-z0-9]+)*")
 _LONGEST = 64
 
@@ -130,24 +130,24 @@ def _sections(doc: Any) -> list[tuple[str, Any]]:
     return out
 
 
-def _options(raw: Any, ident: str, lost: list[str]) -> tuple[LevelOf, ...]:
+def _options(raw: Any, ident: str, lost: list[str]) -> tuple[ScoreLevel, ...]:
     if not raw:
         return MET
     scored = [o for o in raw if not o.get("na")]
     lost += [f'{ident}: option {o["label"]!r}: write "na" as the score' for o in raw if o.get("na")]
-    levels = [LevelOf(float(o["value"]), str(o["label"])) for o in scored]
+    levels = [ScoreLevel(float(o["value"]), str(o["label"])) for o in scored]
     levels.sort(key=lambda x: x.score)
     return merged(levels, ident, lost)
 
 
-def merged(levels: list[LevelOf], ident: str, lost: list[str]) -> tuple[LevelOf, ...]:
+def merged(levels: list[ScoreLevel], ident: str, lost: list[str]) -> tuple[ScoreLevel, ...]:
     """Levels in rising order, those of one score joined; fewer than two are met and not met."""
-    out: list[LevelOf] = levels[:1]
+    out: list[ScoreLevel] = levels[:1]
     for low, high in pairwise(levels):
         if high.score > low.score:
             out.append(high)
         else:
-            out[-1] = LevelOf(out[-1].score, f"{out[-1].description}; {high.description}")
+            out[-1] = ScoreLevel(out[-1].score, f"{out[-1].description}; {high.description}")
             lost.append(f"{ident}: two options score {high.score:g}; they are one level now")
     return tuple(out) if len(out) > 1 else MET
 

@@ -265,7 +265,6 @@ def _candidate(
         threshold=threshold,
         criteria=tuple(replace(c, weight=fitted.get(c.id, c.weight)) for c in rubric.criteria),
         groups=tuple(replace(g, weight=fitted.get(g.id, g.weight)) for g in rubric.groups),
-        digest="",
     )
     s = data.sample
     t = decision_rule.totals(s.x, chosen.w, s.blocked)[0]

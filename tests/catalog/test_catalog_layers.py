@@ -3,9 +3,9 @@
 import pytest
 
 from orchestrator.catalog.data_sources import Source, overlay, shipped
-from orchestrator.catalog.fields import Strict
 from orchestrator.catalog.layered_files import merged, read_all
 from orchestrator.catalog.verdict_policy import VerdictPolicy
+from orchestrator.engine.field_types import Strict
 from orchestrator.errors import ConfigError
 
 

@@ -9,15 +9,15 @@ from msgspec import Meta, field
 
 from orchestrator.catalog import yaml_events
 from orchestrator.catalog.data_sources import latest, shipped
-from orchestrator.catalog.fields import Strict
 from orchestrator.catalog.guard_policy import GuardsFile
 from orchestrator.catalog.mcp_servers import McpFile
 from orchestrator.catalog.models import ModelsFile
 from orchestrator.catalog.prices import PricesFile
-from orchestrator.catalog.rubrics import RubricFile
 from orchestrator.catalog.settings import Settings, ToolPolicy
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.catalog.yaml_validation import check, read, split, tree
+from orchestrator.engine.field_types import Strict
+from orchestrator.engine.types import Rubric
 from orchestrator.errors import ConfigError
 from orchestrator.review.rule_table import RuleFile
 
@@ -30,7 +30,7 @@ MODELS = [
     ("config/prices.yaml", PricesFile),
     ("config/mcp.yaml", McpFile),
     ("config/rules/*.yaml", RuleFile),
-    ("rubrics/*.yaml", RubricFile),
+    ("rubrics/*.yaml", Rubric),
 ]
 
 

@@ -14,8 +14,8 @@ from typing import Annotated
 from msgspec import Meta
 from msgspec.structs import replace
 
-from orchestrator.catalog.fields import Strict
 from orchestrator.engine.escalation import Task
+from orchestrator.engine.field_types import Strict
 from orchestrator.engine.team import run_task
 from orchestrator.guards.check_claims import ClaimGuard, Rule
 from orchestrator.review.agents.planning import brief

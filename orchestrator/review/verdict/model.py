@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from orchestrator.catalog.fields import SEVERITIES, Outcome, Severity, Strict, Unit
+from orchestrator.catalog.fields import SEVERITIES, Outcome, Severity
+from orchestrator.engine.field_types import Strict, UnitFloat
 from orchestrator.review.verdict.json_schemas import schema_of
 from orchestrator.review.verdict.usage import Escalation, GuardRuling, HumanQuestion, Usage
 
@@ -41,7 +42,7 @@ class Reported(Strict, frozen=True):
     by: str
     proved: Annotated[bool, Meta(description="it is an analyzer's")]
     severity: Severity
-    confidence: Unit
+    confidence: UnitFloat
     title: str
     detail: str = ""
 
@@ -71,7 +72,7 @@ class Finding(Strict, frozen=True, kw_only=True):
     id: Annotated[str, Meta(description="F1, F2, ... in the order of the report")]
     fingerprint: Annotated[str, Meta(description="stable across runs and line moves")]
     severity: Severity
-    confidence: Unit
+    confidence: UnitFloat
     title: str
     detail: str
     category: Annotated[str, Meta(description="security, qa, docs or architecture")]
@@ -155,7 +156,7 @@ class CriterionScore(Strict, frozen=True):
     id: str
     kind: Literal["measured", "judged"]
     weight: float
-    score: Annotated[Unit | None, Meta(description="null: not scored")]
+    score: Annotated[UnitFloat | None, Meta(description="null: not scored")]
     why: str
     missing: Annotated[
         tuple[str, ...], Meta(description="evidence a further iteration must get")
@@ -168,8 +169,8 @@ class CriterionScore(Strict, frozen=True):
 class Score(Strict, frozen=True):
     """The judge's score of the review (not of the change)."""
 
-    total: Unit | None
-    threshold: Unit
+    total: UnitFloat | None
+    threshold: UnitFloat
     criteria: tuple[CriterionScore, ...]
 
 
@@ -200,7 +201,7 @@ class Iteration(Strict, frozen=True):
     """One round of Plan to Evaluate."""
 
     number: Annotated[int, Meta(ge=1)]
-    score: Unit | None
+    score: UnitFloat | None
     new_findings: int
     new_evidence: int
     gaps: int
@@ -239,7 +240,7 @@ class Verdict(Strict, frozen=True, kw_only=True):
         Literal["needs_changes", "block"],
         Meta(description="the outcome at which the base wants a gate to fail"),
     ] = "needs_changes"
-    confidence: Unit
+    confidence: UnitFloat
     reasons: Annotated[
         tuple[str, ...], Meta(description="the rules of the verdict policy that decided")
     ]

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, field
 
-from orchestrator.catalog.fields import Strict
+from orchestrator.engine.field_types import Strict
 from orchestrator.engine.text_guards import Action
 
 
