@@ -16,8 +16,8 @@ from typing import Any
 from langchain_core.messages import ToolMessage
 from langgraph.types import interrupt
 
-from orchestrator.app.harness import Harness
 from orchestrator.errors import ActionFailed, ApprovalPending, Refused
+from orchestrator.library.harness import Harness
 
 
 class GuardedTools:

@@ -14,9 +14,9 @@ from typing import Any
 from agents.tool_context import ToolContext
 
 from agents import FunctionTool
-from orchestrator.app.harness import Harness
 from orchestrator.engine.types import Level, ToolSpec
 from orchestrator.errors import ActionFailed, ApprovalPending, Refused
+from orchestrator.library.harness import Harness
 
 APPROVED_BY = "whoever approved it in the OpenAI Agents run"
 

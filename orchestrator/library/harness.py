@@ -23,7 +23,7 @@ from orchestrator.engine.budget import Account
 from orchestrator.engine.events import ignore
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal
-from orchestrator.engine.ports import CallContext, Clock, Guard, SystemClock
+from orchestrator.engine.ports import CallContext, Clock, Guard, SystemClock, Tool
 from orchestrator.engine.redaction import Redactor
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import (
@@ -73,11 +73,12 @@ class Harness:
 
     @classmethod
     @asynccontextmanager
-    async def open(
+    async def open(  # noqa: PLR0913 - options, all by keyword
         cls,
-        path: Path | None,
+        path: str | Path | None,
         run_id: str,
         *,
+        tools: Iterable[Tool] = (),
         bounds: Bounds = UNBOUNDED,
         policy: ToolPolicy = EVERY_LEVEL,
         guards: Sequence[Guard] = (),
@@ -89,7 +90,9 @@ class Harness:
         """Open a run, new or begun before, and be its one writer until the end.
 
         Args:
-            path: the SQLite journal; None keeps the run in memory.
+            path: the SQLite journal, made with its directory where there is none; None keeps the
+                run in memory.
+            tools: registered at once, as by ``register``.
             bounds: the most that all actions together may use.
             policy: the most that an action may do, and who is denied what.
             root: files below it may be changed by actions of level WRITE, and are put back when one
@@ -101,20 +104,23 @@ class Harness:
         Raises:
             StoreError: another process writes this run, or the journal cannot be used.
         """
-        store = SqliteStore(path) if path else MemoryStore(clock)
+        file = None if path is None else Path(path)
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        store = SqliteStore(file) if file else MemoryStore(clock)
         try:
             if run_id not in {run.run_id for run in await store.runs()}:
                 await store.create(run_id, clock.now(), {"options": {}})
             async with open_journal(
                 run_id, store, clock, holder=this_process(), redact=Redactor(secrets)
             ) as journal:
-                vault = (path.parent if path else root or Path()) / "rollback" / run_id
+                vault = (file.parent if file else root or Path()) / "rollback" / run_id
 
                 async def where() -> str:
                     return world
 
                 executor = Executor(
-                    Registry([]),
+                    Registry(tools),
                     policy,
                     journal,
                     guards=guards,

@@ -1,0 +1,1 @@
+"""The public API for programs: agents and tools behind the harness, and reviews as a call."""

@@ -1,0 +1,162 @@
+"""Tools from typed Python functions: JSON Schema and validation come from the signature."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Literal, get_type_hints, overload
+
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic_core import to_jsonable_python
+
+from orchestrator.engine.ports import CallContext
+from orchestrator.engine.types import Json, Level, Observation, ToolSpec
+
+LevelName = Literal["read", "write", "admin", "irreversible"]
+Function = Callable[..., Awaitable[Any]]
+
+
+class Tool:
+    """An async function that agents may call. Made by :func:`tool`.
+
+    Calling it calls the function itself, without the harness.
+
+    Attributes:
+        spec: what the harness knows of it: name, description, JSON Schema, level and limits.
+    """
+
+    def __init__(self, function: Function, spec: ToolSpec, arguments: type[BaseModel]) -> None:
+        self.spec = spec
+        self._function, self._arguments = function, arguments
+        self._takes_model = not issubclass(arguments, _Arguments)
+        self.__doc__ = function.__doc__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Awaitable[Any]:
+        """Call the function directly."""
+        return self._function(*args, **kwargs)
+
+    async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
+        """Turn the arguments into instances and call the function.
+
+        Returns:
+            What the function returned, as JSON: pydantic models, dataclasses and dates included.
+
+        Raises:
+            ValueError: the arguments do not validate; names the first one and why.
+        """
+        try:
+            given = self._arguments.model_validate(arguments)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            raise ValueError(f"{where}: {first['msg']}" if where else first["msg"]) from None
+        if self._takes_model:
+            value = await self._function(given)
+        else:
+            names = type(given).model_fields
+            value = await self._function(**{name: getattr(given, name) for name in names})
+        value = to_jsonable_python(value)
+        return Observation(value if isinstance(value, str) else "", value)
+
+
+class _Arguments(BaseModel):
+    """The parameters of a function, each an argument."""
+
+    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=False)
+
+
+@overload
+def tool(function: Function, /) -> Tool: ...
+
+
+@overload
+def tool(
+    *,
+    level: LevelName | Level = ...,
+    name: str = ...,
+    description: str = ...,
+    usd: float = ...,
+    timeout: float = ...,
+    tags: Iterable[str] = ...,
+) -> Callable[[Function], Tool]: ...
+
+
+def tool(
+    function: Function | None = None,
+    /,
+    *,
+    level: LevelName | Level = Level.READ,
+    name: str = "",
+    description: str = "",
+    usd: float = 0.0,
+    timeout: float = 60.0,
+    tags: Iterable[str] = (),
+) -> Tool | Callable[[Function], Tool]:
+    """Make a tool of an async function with annotated parameters.
+
+    A function with exactly one parameter, annotated with a pydantic model, takes the model's fields
+    as its arguments and gets an instance. Otherwise each parameter is an argument of its own, and
+    unknown arguments are refused.
+
+    Args:
+        level: what it can do to the world: ``read``, ``write``, ``admin`` or ``irreversible``. The
+            last two wait for a person's approval.
+        name: the function's name by default.
+        description: what a model is told; the function's docstring by default.
+        usd: the most that one call can cost, in US dollars.
+        timeout: seconds.
+        tags: topics to choose tools by.
+
+    Raises:
+        TypeError: the function is not async, or a parameter has no annotation or no name.
+        ValueError: there is no level of that name.
+    """
+    granted = level if isinstance(level, Level) else _level(level)
+
+    def make(function: Function) -> Tool:
+        arguments = _arguments_of(function)
+        spec = ToolSpec(
+            name or function.__name__,
+            description or inspect.getdoc(function) or "",
+            arguments.model_json_schema(),
+            granted,
+            frozenset(tags),
+            timeout=timeout,
+            usd=usd,
+        )
+        return Tool(function, spec, arguments)
+
+    return make if function is None else make(function)
+
+
+def _level(name: str) -> Level:
+    try:
+        return Level[name.upper()]
+    except KeyError:
+        known = ", ".join(level.name.lower() for level in Level)
+        raise ValueError(f"there is no level {name!r}; there is {known}") from None
+
+
+def _arguments_of(function: Function) -> type[BaseModel]:
+    """The pydantic model of a function's arguments."""
+    name = getattr(function, "__name__", repr(function))
+    if not inspect.iscoroutinefunction(function):
+        raise TypeError(f"{name} must be an async function (async def) to become a tool")
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise TypeError(f"{name}: {error}; define the annotated type at module level") from None
+    parameters = inspect.signature(function).parameters.values()
+    fields: dict[str, Any] = {}
+    for parameter in parameters:
+        if parameter.kind not in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}:
+            raise TypeError(f"{name}: parameter {parameter.name} cannot be passed by name")
+        if parameter.name not in hints:
+            raise TypeError(f"{name}: parameter {parameter.name} needs a type annotation")
+        required = parameter.default is parameter.empty
+        fields[parameter.name] = (hints[parameter.name], ... if required else parameter.default)
+    if len(fields) == 1:
+        annotation = hints[next(iter(fields))]
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            return annotation
+    return create_model(f"{name}_arguments", __base__=_Arguments, **fields)
