@@ -29,7 +29,7 @@ from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.engine.types import Json
 from orchestrator.errors import InputError, OutputError, StoreError
 from orchestrator.sandbox.safe_paths import Beneath
-from orchestrator.stores.base import RunStore, already_there
+from orchestrator.stores.base import RunStore, run_exists
 
 FORMAT = "diffcourt-run/1"
 JOURNAL = "journal.jsonl"
@@ -185,7 +185,7 @@ async def _enter(
     store: RunStore, folder: Path, run: RunMeta, rows: Sequence[Row], patch: bytes | None
 ) -> None:
     if any(known.run_id == run.run_id for known in await store.runs()):
-        raise already_there(run.run_id)
+        raise run_exists(run.run_id)
     if patch is not None:
         state_directory.keep_patch(folder, run.run_id, patch)
     await store.restore(run, rows)

@@ -12,7 +12,7 @@ import re
 import socket
 from pathlib import Path
 
-_MARKS = re.compile(r"process (\d+) on .* \[boot=(\S+) namespace=(\S+) started=(\d+)\]")
+_MACHINE_PART = re.compile(r"process (\d+) on .* \[boot=(\S+) namespace=(\S+) started=(\d+)\]")
 _DEAD = {"Z", "X", "x"}
 """States of a process that has ended, whether its parent knows or not (proc_pid_stat(5))."""
 
@@ -21,8 +21,8 @@ def this_process() -> str:
     """The holder text of the running process."""
     name = f"process {os.getpid()} on {socket.gethostname()}"
     try:
-        boot, namespace = _where()
-        pid, _, started = _stat("self")
+        boot, namespace = _boot_and_namespace()
+        pid, _, started = _process_stat("self")
     except (OSError, ValueError):
         return name
     if pid != os.getpid():  # /proc shows another namespace's processes
@@ -30,22 +30,22 @@ def this_process() -> str:
     return f"{name} [boot={boot} namespace={namespace} started={started}]"
 
 
-def shown(holder: str) -> str:
-    """A holder without what only machines read."""
+def display_name(holder: str) -> str:
+    """The part of a holder text that is for people."""
     return holder.partition(" [")[0]
 
 
-def gone(holder: str) -> bool:
+def is_gone(holder: str) -> bool:
     """Whether the holder is certain to be dead: a process of this very machine that runs no more.
 
     False whenever that cannot be known, as for a process of another host or container.
     """
-    marks = _MARKS.fullmatch(holder)
-    if marks is None:
+    match = _MACHINE_PART.fullmatch(holder)
+    if match is None:
         return False
-    pid, boot, namespace, started = marks.groups()
+    pid, boot, namespace, started = match.groups()
     try:
-        if _where() != (boot, namespace):
+        if _boot_and_namespace() != (boot, namespace):
             return False
         os.kill(int(pid), 0)
     except ProcessLookupError:
@@ -55,19 +55,19 @@ def gone(holder: str) -> bool:
     except (OSError, OverflowError):
         return False
     try:
-        _, state, since = _stat(pid)
+        _, state, since = _process_stat(pid)
     except (OSError, ValueError):
         return False  # not ours to see, or it ended just now: the next try will tell
     return state in _DEAD or since != int(started)
 
 
-def _where() -> tuple[str, str]:
+def _boot_and_namespace() -> tuple[str, str]:
     """This boot of this machine, and the namespace of its process ids."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     return boot, str(Path("/proc/self/ns/pid").stat().st_ino)
 
 
-def _stat(pid: str) -> tuple[int, str, int]:
+def _process_stat(pid: str) -> tuple[int, str, int]:
     """A process's id, state, and start in clock ticks since boot."""
     number, _, rest = Path(f"/proc/{pid}/stat").read_bytes().partition(b" (")
     # The name may hold spaces and brackets; what follows its last bracket is plain.

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from orchestrator.engine.ports import Clock, Row, RunMeta
 from orchestrator.engine.types import Json
-from orchestrator.stores.base import already_there, fenced_off, held, no_such_run
-from orchestrator.stores.lease_holder import gone
+from orchestrator.stores.base import lease_lost, run_exists, run_locked, run_not_found
+from orchestrator.stores.lease_holder import is_gone
 
 
 @dataclass
@@ -32,7 +32,7 @@ class MemoryStore:
         self._kept: dict[str, _Kept] = {}
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing."""
 
     async def create(self, run_id: str, started: float, meta: Json) -> None:
         """Enter a new run."""
@@ -41,7 +41,7 @@ class MemoryStore:
     async def restore(self, run: RunMeta, rows: Sequence[Row]) -> None:
         """Enter a run with all its rows; see ``RunStore``."""
         if run.run_id in self._kept:
-            raise already_there(run.run_id)
+            raise run_exists(run.run_id)
         self._kept[run.run_id] = _Kept(replace(run, writer=None), list(rows))
 
     async def runs(self) -> list[RunMeta]:
@@ -56,19 +56,19 @@ class MemoryStore:
         """Remove a run and its rows."""
         kept = self._kept.get(run_id)
         if kept is not None and self._live(kept):
-            raise held(run_id, kept.holder, kept.until - self._clock.now())
+            raise run_locked(run_id, kept.holder, kept.until - self._clock.now())
         self._kept.pop(run_id, None)
 
     def _live(self, kept: _Kept) -> bool:
-        return kept.until > self._clock.now() and not gone(kept.holder)
+        return kept.until > self._clock.now() and not is_gone(kept.holder)
 
     async def acquire(self, run_id: str, holder: str, ttl: float) -> int:
         """Become the one writer."""
         if run_id not in self._kept:
-            raise no_such_run(run_id)
+            raise run_not_found(run_id)
         kept = self._kept[run_id]
         if self._live(kept):
-            raise held(run_id, kept.holder, kept.until - self._clock.now())
+            raise run_locked(run_id, kept.holder, kept.until - self._clock.now())
         kept.holder, kept.until = holder, self._clock.now() + ttl
         kept.fence += 1
         return kept.fence
@@ -77,7 +77,7 @@ class MemoryStore:
         """Add rows and extend the lease."""
         kept = self._kept.get(run_id)
         if kept is None or kept.fence != fence:
-            raise fenced_off(run_id)
+            raise lease_lost(run_id)
         kept.until = self._clock.now() + ttl
         kept.rows.extend(rows)
 

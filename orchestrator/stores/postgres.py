@@ -7,27 +7,23 @@ measured by the server's clock: the machines that share it may disagree about th
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from importlib import resources
-from typing import Any, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.ports import Row, RunMeta
-from orchestrator.engine.types import Json
 from orchestrator.errors import InputError, StoreError
-from orchestrator.stores.base import Turns, already_there, fenced_off, held, meta_of, no_such_run
-from orchestrator.stores.lease_holder import gone
+from orchestrator.stores.base import parse_meta
+from orchestrator.stores.sql_store import Lease, SqlStore, is_live
 
-T = TypeVar("T")
-
-PATIENCE = {"connect_timeout": "10", "tcp_user_timeout": "20000"}
+TIMEOUTS = {"connect_timeout": "10", "tcp_user_timeout": "20000"}
 """Seconds to connect, and milliseconds until a silent connection counts as lost."""
 
-MIGRATING = 0x6469666663
+MIGRATION_LOCK = 0x6469666663
 """The number of the advisory lock under which one process at a time migrates."""
 
 DURABLE = """
@@ -36,36 +32,40 @@ WHERE current_setting('synchronous_commit') = 'off'
 """
 """An append must be on the server's disk when it returns, whatever the server's default."""
 
-ROWS = "SELECT seq, kind, key, at, body, hash FROM diffcourt_journal"
-LEASE = "SELECT holder, extract(epoch FROM lease_until - clock_timestamp())::float8, fence"
-EXTEND = "UPDATE diffcourt_runs SET lease_until = clock_timestamp() + make_interval(secs => %s)"
+_ROWS = "SELECT seq, kind, key, at, body, hash FROM diffcourt_journal WHERE run = %s"
+_LEASE = "SELECT holder, extract(epoch FROM lease_until - clock_timestamp())::float8, fence"
+_EXTEND = "UPDATE diffcourt_runs SET lease_until = clock_timestamp() + make_interval(secs => %s)"
 
 
-class PostgresStore:
+class PostgresStore(SqlStore):
     """Runs and their journals on a server.
 
     Args:
         address: ``postgresql://user@host/database``, with any option that libpq takes.
 
     Raises:
-        InputError: the address is none.
+        InputError: the address is invalid.
         StoreError: the server cannot be reached, or its tables are a newer version's.
     """
 
+    ROWS = f"{_ROWS} ORDER BY seq"
+    FIND = f"{_ROWS} AND key = %s ORDER BY seq DESC LIMIT 1"
+    RELEASE = "UPDATE diffcourt_runs SET lease_until = 'epoch' WHERE run = %s AND fence = %s"
+
     def __init__(self, address: str) -> None:
-        self._turns = Turns()
+        super().__init__()
         try:
-            given = conninfo_to_dict(address)
+            options = conninfo_to_dict(address)
         except psycopg.Error:
             # Without libpq's words: they may quote the password.
             raise InputError(
-                "DIFFCOURT_STORE is no address of a PostgreSQL database; write it as "
+                "DIFFCOURT_STORE is not the address of a PostgreSQL database; write it as "
                 "postgresql://user@host/database"
             ) from None
-        self.where = f"PostgreSQL at {given.get('host') or 'localhost'}"
-        with self._faults():
+        self.where = f"PostgreSQL at {options.get('host') or 'localhost'}"
+        with self._store_errors():
             self._db = psycopg.connect(
-                make_conninfo(address, **{k: v for k, v in PATIENCE.items() if k not in given}),
+                make_conninfo(address, **{k: v for k, v in TIMEOUTS.items() if k not in options}),
                 autocommit=True,
             )
             try:
@@ -75,157 +75,64 @@ class PostgresStore:
                 self._db.close()
                 raise
 
-    def close(self) -> None:
-        """Close the connection, when what is being written is written. Idempotent."""
-        self._turns.end()
-        self._db.close()
-
     @contextmanager
-    def _faults(self) -> Iterator[None]:
+    def _store_errors(self) -> Iterator[None]:
         try:
             yield
-        except psycopg.Error as fault:
-            why = " ".join(str(fault).split()) or type(fault).__name__
+        except psycopg.Error as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
             raise StoreError(
-                f"{self.where} cannot be used ({why}); what it holds is kept. "
-                "Mend the connection or the server, then resume the run"
+                f"{self.where} cannot be used ({reason}); what it holds is kept. "
+                "Check the connection and the server, then resume the run"
             ) from None
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        def guarded() -> T:
-            with self._faults():
-                return work()
+    def _transaction(self) -> AbstractContextManager[object]:
+        transaction: AbstractContextManager[object] = self._db.transaction()
+        return transaction
 
-        return await self._turns.run(guarded)
+    def _insert_run(self, run: RunMeta) -> str | None:
+        inserted = self._db.execute(
+            "INSERT INTO diffcourt_runs (run, started, meta) VALUES (%s, %s, %s)"
+            " ON CONFLICT DO NOTHING",
+            (run.run_id, run.started, canonical(run.meta).decode()),
+        ).rowcount
+        return run.run_id if inserted else None
 
-    async def create(self, run_id: str, started: float, meta: Json) -> None:
-        """Enter a new run."""
-        await self.restore(RunMeta(run_id, started, meta), [])
-
-    async def restore(self, run: RunMeta, rows: Sequence[Row]) -> None:
-        """Enter a run with all its rows; see ``RunStore``."""
-
-        def work() -> None:
-            with self._db.transaction():
-                entered = self._db.execute(
-                    "INSERT INTO diffcourt_runs (run, started, meta) VALUES (%s, %s, %s)"
-                    " ON CONFLICT DO NOTHING",
-                    (run.run_id, run.started, canonical(run.meta).decode()),
-                ).rowcount
-                if not entered:
-                    raise already_there(run.run_id)
-                self._insert(run.run_id, rows)
-
-        await self._in_thread(work)
-
-    async def runs(self) -> list[RunMeta]:
-        """All runs, newest first; ``writer`` where a lease is live."""
-
-        def work() -> list[RunMeta]:
-            found = self._db.execute(f"{LEASE}, run, started, meta FROM diffcourt_runs").fetchall()
-            runs = [
-                RunMeta(run, at, meta_of(run, meta), holder if _live(holder, left) else None)
-                for holder, left, _, run, at, meta in found
-            ]
-            # Sorted here: the server's collation would order equal times its own way.
-            return sorted(runs, key=lambda run: (run.started, run.run_id), reverse=True)
-
-        return await self._in_thread(work)
-
-    async def forget(self, run_id: str) -> None:
-        """Remove a run and its rows."""
-
-        def work() -> None:
-            with self._db.transaction():
-                row = self._lease(run_id)
-                if row is not None and _live(row[0], row[1]):
-                    raise held(run_id, row[0], row[1])
-                self._db.execute("DELETE FROM diffcourt_runs WHERE run = %s", (run_id,))
-
-        await self._in_thread(work)
-
-    def _lease(self, run_id: str) -> tuple[Any, ...] | None:
-        """Holder, seconds left and fence of a run, held against others until the end of the
-        transaction."""
-        return self._db.execute(
-            f"{LEASE} FROM diffcourt_runs WHERE run = %s FOR UPDATE", (run_id,)
-        ).fetchone()
-
-    async def acquire(self, run_id: str, holder: str, ttl: float) -> int:
-        """Become the run's one writer; see ``JournalStore``."""
-
-        def work() -> int:
-            with self._db.transaction():
-                row = self._lease(run_id)
-                if row is None:
-                    raise no_such_run(run_id)
-                other, left, fence = row
-                if _live(other, left):
-                    raise held(run_id, other, left)
-                self._db.execute(
-                    f"{EXTEND}, holder = %s, fence = %s WHERE run = %s",
-                    (ttl, holder, fence + 1, run_id),
-                )
-                return int(fence) + 1
-
-        return await self._in_thread(work)
-
-    async def append(self, run_id: str, fence: int, rows: Sequence[Row], ttl: float) -> None:
-        """Add rows and extend the lease, in one transaction; durable when it returns."""
-
-        def work() -> None:
-            with self._db.transaction():
-                ours = self._db.execute(
-                    f"{EXTEND} WHERE run = %s AND fence = %s", (ttl, run_id, fence)
-                ).rowcount
-                if not ours:
-                    raise fenced_off(run_id)
-                self._insert(run_id, rows)
-
-        await self._in_thread(work)
-
-    def _insert(self, run_id: str, rows: Sequence[Row]) -> None:
+    def _insert_rows(self, run: str, rows: Sequence[Row]) -> None:
         with self._db.cursor() as cursor:
             cursor.executemany(
                 "INSERT INTO diffcourt_journal VALUES (%s, %s, %s, %s, %s, %s, %s)",
-                [(run_id, r.seq, r.kind, r.key, r.at, r.body, r.hash) for r in rows],
+                [(run, r.seq, r.kind, r.key, r.at, r.body, r.hash) for r in rows],
             )
 
-    async def rows(self, run_id: str) -> list[Row]:
-        """All rows of a run, in order."""
+    def _list_runs(self) -> list[RunMeta]:
+        found = self._db.execute(f"{_LEASE}, run, started, meta FROM diffcourt_runs").fetchall()
+        runs = [
+            RunMeta(run, at, parse_meta(run, meta), holder if is_live(holder, left) else None)
+            for holder, left, _, run, at, meta in found
+        ]
+        # Sorted here: the server's collation would order equal times its own way.
+        return sorted(runs, key=lambda run: (run.started, run.run_id), reverse=True)
 
-        def work() -> list[Row]:
-            found = self._db.execute(f"{ROWS} WHERE run = %s ORDER BY seq", (run_id,))
-            return [Row(*row) for row in found]
+    def _delete_run(self, run_id: str) -> None:
+        self._db.execute("DELETE FROM diffcourt_runs WHERE run = %s", (run_id,))
 
-        return await self._in_thread(work)
+    def _lease(self, run_id: str) -> Lease | None:
+        row: Lease | None = self._db.execute(
+            f"{_LEASE} FROM diffcourt_runs WHERE run = %s FOR UPDATE", (run_id,)
+        ).fetchone()
+        return row
 
-    async def find(self, run_id: str, key: str) -> Row | None:
-        """The newest row under a key; see ``RunStore``."""
+    def _set_lease(self, run_id: str, holder: str, ttl: float, fence: int) -> None:
+        self._db.execute(
+            f"{_EXTEND}, holder = %s, fence = %s WHERE run = %s", (ttl, holder, fence, run_id)
+        )
 
-        def work() -> Row | None:
-            found = self._db.execute(
-                f"{ROWS} WHERE run = %s AND key = %s ORDER BY seq DESC LIMIT 1", (run_id, key)
-            ).fetchone()
-            return Row(*found) if found else None
-
-        return await self._in_thread(work)
-
-    async def release(self, run_id: str, fence: int) -> None:
-        """Let others write."""
-
-        def work() -> None:
-            self._db.execute(
-                "UPDATE diffcourt_runs SET lease_until = 'epoch' WHERE run = %s AND fence = %s",
-                (run_id, fence),
-            )
-
-        await self._in_thread(work)
-
-
-def _live(holder: str, left: float) -> bool:
-    """Whether a lease still keeps others out."""
-    return left > 0 and not gone(holder)
+    def _extend_lease(self, run_id: str, fence: int, ttl: float) -> str | None:
+        extended = self._db.execute(
+            f"{_EXTEND} WHERE run = %s AND fence = %s", (ttl, run_id, fence)
+        ).rowcount
+        return run_id if extended else None
 
 
 def _migrate(db: psycopg.Connection) -> None:
@@ -236,7 +143,7 @@ def _migrate(db: psycopg.Connection) -> None:
     """
     ours = _migrations()
     with db.transaction():
-        db.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATING,))
+        db.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
         db.execute(
             "CREATE TABLE IF NOT EXISTS diffcourt_migrations (name TEXT PRIMARY KEY,"
             " sha256 TEXT NOT NULL, applied TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp())"
@@ -260,5 +167,7 @@ def _migrate(db: psycopg.Connection) -> None:
 
 def _migrations() -> dict[str, bytes]:
     """The migrations that this version has, by name."""
-    folder = resources.files("orchestrator.stores") / "migrations"
-    return {file.name: file.read_bytes() for file in folder.iterdir() if file.name[-4:] == ".sql"}
+    directory = resources.files("orchestrator.stores") / "migrations"
+    return {
+        file.name: file.read_bytes() for file in directory.iterdir() if file.name[-4:] == ".sql"
+    }

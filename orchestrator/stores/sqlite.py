@@ -1,271 +1,204 @@
 """The journal in one SQLite file: the default, no server, safe against a power cut.
 
-WAL with ``synchronous=FULL``: an append is on disk when it returns. One connection, used from one
-thread of its own, so that the event loop never waits for the disk.
+WAL with ``synchronous=FULL``: an append is on disk when it returns.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
 
 from msgspec.structs import astuple
 
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.ports import Row, RunMeta
-from orchestrator.engine.types import Json
 from orchestrator.errors import StoreError
-from orchestrator.stores.base import Turns, already_there, fenced_off, held, meta_of, no_such_run
-from orchestrator.stores.lease_holder import gone
-from orchestrator.stores.sqlite_schema import LAST_SEQ, lay_out, place_of, transaction
+from orchestrator.stores.base import parse_meta
+from orchestrator.stores.sql_store import Lease, SqlStore, is_live
 
-T = TypeVar("T")
+LAYOUT = 1
+"""The file's ``user_version``; 0 is an empty file."""
 
-ROOM_PAGES, PAGE = 128, 4096
-"""What the write-ahead log has room for from the start, in pages of so many bytes, and after which
-it is begun anew. A commit that makes a file longer waits for the file system's own journal as well,
-which takes twice as long, and much longer on a disk that others use."""
+LAST_SEQ = 0xFFFFFFFF
 
-CACHE_PAGES = 500
+# A row's place is its run's number and, behind it, its own: what a run adds goes to the end of one
+# tree, which SQLite does without touching the pages beside it. With a key of its own, or without a
+# rowid, a commit writes twice as many pages.
+TABLES = (
+    """
+    CREATE TABLE runs (
+        number INTEGER PRIMARY KEY, run TEXT NOT NULL UNIQUE, started REAL NOT NULL,
+        meta TEXT NOT NULL, holder TEXT NOT NULL DEFAULT '', lease_until REAL NOT NULL DEFAULT 0,
+        fence INTEGER NOT NULL DEFAULT 0
+    ) STRICT
+    """,
+    """
+    CREATE TABLE journal (
+        place INTEGER PRIMARY KEY, kind TEXT NOT NULL, key TEXT NOT NULL,
+        at REAL NOT NULL, body BLOB NOT NULL, hash TEXT NOT NULL
+    ) STRICT
+    """,
+    f"PRAGMA user_version={LAYOUT}",
+)
 
 BUSY_SECONDS = 10
-"""That long one waits while another writes."""
+"""How long to wait while another process writes."""
 
-ROWS_AT_ONCE = 500
+ROWS_PER_INSERT = 500
 """Six values each; SQLite takes 32766 in a statement."""
 
-ROWS = """
+_ROWS = """
 SELECT place & 0xffffffff, kind, key, at, body, hash FROM runs JOIN journal
 ON place BETWEEN number << 32 AND number << 32 | 0xffffffff WHERE run = ?
 """
 
 
-class SqliteStore:
+class SqliteStore(SqlStore):
     """Runs and their journals in one file.
 
     Args:
-        path: the database; its folder must exist.
+        path: the database; its directory must exist.
 
     Raises:
         StoreError: it cannot be opened or is not such a database.
     """
 
+    ROWS = f"{_ROWS} ORDER BY place"
+    FIND = f"{_ROWS} AND key = ? ORDER BY place DESC LIMIT 1"
+    RELEASE = "UPDATE runs SET lease_until = 0 WHERE run = ? AND fence = ?"
+
     def __init__(self, path: Path) -> None:
+        super().__init__()
         self.path = path
-        self._turns = Turns()
-        with self._faults():
+        with self._store_errors():
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             try:
-                # A text that is no UTF-8 is an altered row, and not a store that cannot be read.
+                # A text that is not UTF-8 is an altered row, and not an unreadable store.
                 self._db.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
                 self._db.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}")
-                self._keep_a_log()
+                self._begin_log()
                 self._db.execute("PRAGMA synchronous=FULL")
-                self._db.execute(f"PRAGMA wal_autocheckpoint={ROOM_PAGES}")
-                self._db.execute(f"PRAGMA cache_size={CACHE_PAGES}")
-                lay_out(self._db)
+                self._create_tables()
             except BaseException:
                 self._db.close()
                 raise
 
-    def close(self) -> None:
-        """Close the file, when what is being written is written. Idempotent."""
-        self._turns.end()
-        self._db.close()
-
     @contextmanager
-    def _faults(self) -> Iterator[None]:
+    def _store_errors(self) -> Iterator[None]:
         try:
             yield
-        except sqlite3.Error as fault:
+        except sqlite3.Error as error:
             raise StoreError(
-                f"the journal {self.path} cannot be used ({fault}); what it holds is kept. "
-                "Free some space or mend its permissions, then resume the run"
+                f"the journal {self.path} cannot be used ({error}); what it holds is kept. "
+                "Free some space or repair its permissions, then resume the run"
             ) from None
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        def guarded() -> T:
-            with self._faults():
-                return work()
-
-        return await self._turns.run(guarded)
-
-    def _keep_a_log(self) -> None:
+    def _begin_log(self) -> None:
         # SQLite does not wait for others here, whatever busy_timeout says: when several open a new
         # file at once, each holds what another wants.
         until = time.monotonic() + BUSY_SECONDS
-        while not self._has_log(last=time.monotonic() > until):
-            time.sleep(0.01)
+        while True:
+            try:
+                self._db.execute("PRAGMA journal_mode=WAL")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                    raise
+                time.sleep(0.01)
+            else:
+                return
 
-    def _has_log(self, *, last: bool) -> bool:
-        try:
-            self._db.execute("PRAGMA journal_mode=WAL")
-        except sqlite3.OperationalError as fault:
-            if last or fault.sqlite_errorcode != sqlite3.SQLITE_BUSY:
-                raise
-            return False
-        return True
-
-    def _make_room(self) -> None:
-        """Make the write-ahead log as long as it will be, unless it is.
-
-        A transaction that outgrows the cache is written to the log before it is committed. Rolled
-        back it counts for nothing, and the file stays as long as it was.
-        """
-        log, room = Path(f"{self.path}-wal"), ROOM_PAGES * PAGE
-        if log.exists() and log.stat().st_size >= room:
-            return
-        # Without room commits are slower, and that is all; a full disk says so at the next one.
-        with suppress(sqlite3.OperationalError):
-            self._db.execute("PRAGMA cache_size=10")
-            self._db.execute("BEGIN IMMEDIATE")
-            self._db.execute("CREATE TABLE room (bytes BLOB)")
-            self._db.execute("INSERT INTO room VALUES (zeroblob(?))", (room + PAGE,))
-        if self._db.in_transaction:
-            self._db.execute("ROLLBACK")
-        self._db.execute(f"PRAGMA cache_size={CACHE_PAGES}")
-
-    async def create(self, run_id: str, started: float, meta: Json) -> None:
-        """Enter a new run."""
-        await self.restore(RunMeta(run_id, started, meta), [])
-
-    async def restore(self, run: RunMeta, rows: Sequence[Row]) -> None:
-        """Enter a run with all its rows; see ``RunStore``."""
-
-        def work() -> None:
-            with transaction(self._db) as db:
-                entered = db.execute(
-                    "INSERT INTO runs (run, started, meta) VALUES (?, ?, ?)"
-                    " ON CONFLICT DO NOTHING RETURNING number",
-                    (run.run_id, run.started, canonical(run.meta).decode()),
-                ).fetchone()
-                if entered is None:
-                    raise already_there(run.run_id)
-                _insert(db, entered[0], rows)
-
-        await self._in_thread(work)
-
-    async def runs(self) -> list[RunMeta]:
-        """All runs, newest first; ``writer`` where a lease is live."""
-
-        def work() -> list[RunMeta]:
-            found = self._db.execute(
-                "SELECT run, started, meta, holder, lease_until FROM runs"
-                " ORDER BY started DESC, run DESC"
+    def _create_tables(self) -> None:
+        others = "SELECT type, name FROM sqlite_master WHERE type IN ('trigger', 'view')"
+        if found := self._db.execute(others).fetchone():
+            raise StoreError(
+                f"the journal has a {found[0]} that Diffcourt did not make: {found[1]!r}"
             )
-            return [
-                RunMeta(run, started, meta_of(run, meta), holder if _live(holder, until) else None)
-                for run, started, meta, holder, until in found
-            ]
+        if self._layout() == 0:
+            with self._transaction():
+                if self._layout() == 0:  # still: another process may have been faster
+                    for statement in TABLES:
+                        self._db.execute(statement)
+        if self._layout() != LAYOUT:
+            raise StoreError("the journal was written by a newer Diffcourt; use that version")
 
-        return await self._in_thread(work)
+    def _layout(self) -> int:
+        return int(self._db.execute("PRAGMA user_version").fetchone()[0])
 
-    async def forget(self, run_id: str) -> None:
-        """Remove a run and its rows."""
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            # A failed COMMIT (a full disk) may have ended the transaction by itself.
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
 
-        def work() -> None:
-            with transaction(self._db) as db:
-                row = db.execute(
-                    "SELECT number, holder, lease_until FROM runs WHERE run = ?", (run_id,)
-                ).fetchone()
-                if row is None:
-                    return
-                number, holder, until = row
-                if _live(holder, until):
-                    raise held(run_id, holder, until - time.time())
-                db.execute(
-                    "DELETE FROM journal WHERE place BETWEEN ? AND ?",
-                    (place_of(number, 0), place_of(number, LAST_SEQ)),
-                )
-                db.execute("DELETE FROM runs WHERE number = ?", (number,))
+    def _insert_run(self, run: RunMeta) -> int | None:
+        row = self._db.execute(
+            "INSERT INTO runs (run, started, meta) VALUES (?, ?, ?)"
+            " ON CONFLICT DO NOTHING RETURNING number",
+            (run.run_id, run.started, canonical(run.meta).decode()),
+        ).fetchone()
+        return row[0] if row else None
 
-        await self._in_thread(work)
+    def _insert_rows(self, run: int, rows: Sequence[Row]) -> None:
+        # Many rows a statement: after each one this thread waits for the interpreter's lock.
+        for start in range(0, len(rows), ROWS_PER_INSERT):
+            part = rows[start : start + ROWS_PER_INSERT]
+            values = [v for r in part for v in (place_of(run, r.seq), *astuple(r)[1:])]
+            places = ", ".join(["(?, ?, ?, ?, ?, ?)"] * len(part))
+            self._db.execute(f"INSERT INTO journal VALUES {places}", values)  # noqa: S608
 
-    async def acquire(self, run_id: str, holder: str, ttl: float) -> int:
-        """Become the run's one writer; see ``JournalStore``."""
+    def _list_runs(self) -> list[RunMeta]:
+        found = self._db.execute(
+            "SELECT run, started, meta, holder, lease_until FROM runs"
+            " ORDER BY started DESC, run DESC"
+        )
+        now = time.time()
+        return [
+            RunMeta(run, at, parse_meta(run, meta), holder if is_live(holder, end - now) else None)
+            for run, at, meta, holder, end in found
+        ]
 
-        def work() -> int:
-            self._make_room()
-            with transaction(self._db) as db:
-                row = db.execute(
-                    "SELECT holder, lease_until, fence FROM runs WHERE run = ?", (run_id,)
-                ).fetchone()
-                if row is None:
-                    raise no_such_run(run_id)
-                other, until, fence = row
-                if _live(other, until):
-                    raise held(run_id, other, until - time.time())
-                db.execute(
-                    "UPDATE runs SET holder = ?, lease_until = ?, fence = ? WHERE run = ?",
-                    (holder, time.time() + ttl, fence + 1, run_id),
-                )
-                return int(fence) + 1
+    def _delete_run(self, run_id: str) -> None:
+        (number,) = self._db.execute(
+            "DELETE FROM runs WHERE run = ? RETURNING number", (run_id,)
+        ).fetchone()
+        self._db.execute(
+            "DELETE FROM journal WHERE place BETWEEN ? AND ?",
+            (place_of(number, 0), place_of(number, LAST_SEQ)),
+        )
 
-        return await self._in_thread(work)
+    def _lease(self, run_id: str) -> Lease | None:
+        row = self._db.execute(
+            "SELECT holder, lease_until, fence FROM runs WHERE run = ?", (run_id,)
+        ).fetchone()
+        return (row[0], row[1] - time.time(), row[2]) if row else None
 
-    async def append(self, run_id: str, fence: int, rows: Sequence[Row], ttl: float) -> None:
-        """Add rows and extend the lease, in one transaction; durable when it returns."""
+    def _set_lease(self, run_id: str, holder: str, ttl: float, fence: int) -> None:
+        self._db.execute(
+            "UPDATE runs SET holder = ?, lease_until = ?, fence = ? WHERE run = ?",
+            (holder, time.time() + ttl, fence, run_id),
+        )
 
-        def work() -> None:
-            with transaction(self._db) as db:
-                ours = db.execute(
-                    "SELECT number, lease_until FROM runs WHERE run = ? AND fence = ?",
-                    (run_id, fence),
-                ).fetchone()
-                if ours is None:
-                    raise fenced_off(run_id)
-                (number, lease), until = ours, time.time() + ttl
-                if lease < until - ttl / 10:  # not each time: it is one more page to write
-                    db.execute("UPDATE runs SET lease_until = ? WHERE number = ?", (until, number))
-                _insert(db, number, rows)
-
-        await self._in_thread(work)
-
-    async def rows(self, run_id: str) -> list[Row]:
-        """All rows of a run, in order."""
-
-        def work() -> list[Row]:
-            found = self._db.execute(f"{ROWS} ORDER BY place", (run_id,))
-            return [Row(*row) for row in found]
-
-        return await self._in_thread(work)
-
-    async def find(self, run_id: str, key: str) -> Row | None:
-        """The newest row under a key; see ``RunStore``."""
-
-        def work() -> Row | None:
-            found = self._db.execute(
-                f"{ROWS} AND key = ? ORDER BY place DESC LIMIT 1", (run_id, key)
-            ).fetchone()
-            return Row(*found) if found else None
-
-        return await self._in_thread(work)
-
-    async def release(self, run_id: str, fence: int) -> None:
-        """Let others write."""
-
-        def work() -> None:
-            with transaction(self._db) as db:
-                db.execute(
-                    "UPDATE runs SET lease_until = 0 WHERE run = ? AND fence = ?", (run_id, fence)
-                )
-
-        await self._in_thread(work)
+    def _extend_lease(self, run_id: str, fence: int, ttl: float) -> int | None:
+        row = self._db.execute(
+            "SELECT number, lease_until FROM runs WHERE run = ? AND fence = ?", (run_id, fence)
+        ).fetchone()
+        if row is None:
+            return None
+        (number, lease), until = row, time.time() + ttl
+        if lease < until - ttl / 10:  # not each time: it is one more page to write
+            self._db.execute("UPDATE runs SET lease_until = ? WHERE number = ?", (until, number))
+        return int(number)
 
 
-def _insert(db: sqlite3.Connection, number: int, rows: Sequence[Row]) -> None:
-    # Many rows a statement: after each one this thread waits for its turn with the interpreter.
-    for start in range(0, len(rows), ROWS_AT_ONCE):
-        part = rows[start : start + ROWS_AT_ONCE]
-        values = [v for r in part for v in (place_of(number, r.seq), *astuple(r)[1:])]
-        places = ", ".join(["(?, ?, ?, ?, ?, ?)"] * len(part))
-        db.execute(f"INSERT INTO journal VALUES {places}", values)  # noqa: S608
-
-
-def _live(holder: str | None, until: float) -> bool:
-    """Whether a lease still keeps others out."""
-    return until > time.time() and not gone(holder or "")
+def place_of(number: int, seq: int) -> int:
+    """The primary key of a run's row: the run's number, then the row's."""
+    return number << 32 | seq

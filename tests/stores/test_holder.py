@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from orchestrator.stores.lease_holder import gone, shown, this_process
+from orchestrator.stores.lease_holder import display_name, is_gone, this_process
 
 SAY = "from orchestrator.stores.lease_holder import this_process; print(this_process(), flush=True)"
 
@@ -27,32 +27,32 @@ def child() -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 
 def test_people_read_the_process_and_the_host() -> None:
-    assert shown(this_process()) == f"process {os.getpid()} on {os.uname().nodename}"
+    assert display_name(this_process()) == f"process {os.getpid()} on {os.uname().nodename}"
 
 
 def test_a_process_that_runs_is_not_gone() -> None:
-    assert not gone(this_process())
+    assert not is_gone(this_process())
     with child() as (_, holder):
-        assert not gone(holder)
+        assert not is_gone(holder)
 
 
 def test_a_killed_process_is_gone_even_before_its_parent_has_noticed() -> None:
     with child() as (process, holder):
         os.kill(process.pid, signal.SIGKILL)
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        assert gone(holder)
-    assert gone(holder)
+        assert is_gone(holder)
+    assert is_gone(holder)
 
 
 def test_another_process_under_a_recycled_id_is_not_taken_for_the_holder() -> None:
     head, _, started = this_process().rpartition("started=")
-    assert gone(f"{head}started={int(started.rstrip(']')) - 1}]")
+    assert is_gone(f"{head}started={int(started.rstrip(']')) - 1}]")
 
 
 def test_a_stopped_process_is_not_gone() -> None:
     with child() as (process, holder):
         os.kill(process.pid, signal.SIGSTOP)
-        assert not gone(holder)
+        assert not is_gone(holder)
         os.kill(process.pid, signal.SIGCONT)
 
 
@@ -62,15 +62,15 @@ def test_a_stopped_process_is_not_gone() -> None:
 def test_nothing_is_certain_of_another_machine(part: str) -> None:
     with child() as (_, holder):
         pass
-    assert gone(holder)
-    assert not gone(holder.replace(part, f"{part}0"))
+    assert is_gone(holder)
+    assert not is_gone(holder.replace(part, f"{part}0"))
 
 
 @pytest.mark.parametrize("holder", ["", "me", f"process {2**31} on {os.uname().nodename}"])
 def test_nothing_is_certain_of_a_holder_without_marks(holder: str) -> None:
-    assert not gone(holder)
+    assert not is_gone(holder)
 
 
 def test_marks_that_cannot_be_are_no_evidence() -> None:
     marks = this_process().partition(" [")[2]
-    assert not gone(f"process {2**70} on x [{marks}")
+    assert not is_gone(f"process {2**70} on x [{marks}")

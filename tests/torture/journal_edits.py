@@ -27,8 +27,7 @@ from orchestrator.engine.journal_log import GENESIS, row_hash
 from orchestrator.engine.journal_verification import Anchor
 from orchestrator.engine.ports import Row
 from orchestrator.engine.signed_head import SEAL, HmacKey, SealKey, place, seal_body
-from orchestrator.stores.sqlite import SqliteStore
-from orchestrator.stores.sqlite_schema import place_of
+from orchestrator.stores.sqlite import SqliteStore, place_of
 from tests.review.review_kit import change
 
 FULL = 1_000_000

@@ -18,3 +18,6 @@ CREATE TABLE diffcourt_journal (
     hash TEXT NOT NULL,
     PRIMARY KEY (run, seq)
 );
+
+-- A list of runs reads one row of each run, its verdict, by key.
+CREATE INDEX diffcourt_journal_key ON diffcourt_journal (run, key);

@@ -1,0 +1,188 @@
+"""What the stores on SQL databases share: one connection, used in worker threads."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar, TypeVar
+
+import anyio
+from anyio import to_thread
+
+from orchestrator.engine.ports import Row, RunMeta
+from orchestrator.engine.types import Json
+from orchestrator.stores.base import lease_lost, run_exists, run_locked, run_not_found
+from orchestrator.stores.lease_holder import is_gone
+
+T = TypeVar("T")
+
+Lease = tuple[str, float, int]
+"""Holder, seconds left and fencing token."""
+
+
+class SqlStore(ABC):
+    """A ``RunStore`` on one blocking connection.
+
+    Every call is one transaction in a worker thread. The lock keeps transactions apart: asyncio's
+    Ctrl-C ends the wait for a thread and not the thread, and the next call must not share its
+    transaction.
+
+    Attributes:
+        ROWS: all rows of a run, in order; its parameter is the run's id.
+        FIND: the newest row under a key; its parameters are the run's id and the key.
+        RELEASE: ends a lease; its parameters are the run's id and the fencing token.
+    """
+
+    ROWS: ClassVar[str]
+    FIND: ClassVar[str]
+    RELEASE: ClassVar[str]
+
+    _db: Any
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Close the connection, after the transaction that is running. Idempotent."""
+        with self._lock:
+            self._db.close()
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        def locked() -> T:
+            with self._lock, self._store_errors():
+                return work()
+
+        with anyio.CancelScope(shield=True):
+            result = await to_thread.run_sync(locked)
+        return result  # noqa: RET504 - mypy takes the scope for one that may swallow errors
+
+    async def create(self, run_id: str, started: float, meta: Json) -> None:
+        """Enter a new run."""
+        await self.restore(RunMeta(run_id, started, meta), [])
+
+    async def restore(self, run: RunMeta, rows: Sequence[Row]) -> None:
+        """Enter a run with all its rows; see ``RunStore``."""
+
+        def work() -> None:
+            with self._transaction():
+                number = self._insert_run(run)
+                if number is None:
+                    raise run_exists(run.run_id)
+                self._insert_rows(number, rows)
+
+        await self._in_thread(work)
+
+    async def runs(self) -> list[RunMeta]:
+        """All runs, newest first; ``writer`` where a lease is live."""
+        return await self._in_thread(self._list_runs)
+
+    async def forget(self, run_id: str) -> None:
+        """Remove a run and its rows."""
+
+        def work() -> None:
+            with self._transaction():
+                lease = self._lease(run_id)
+                if lease is not None:
+                    _check_free(run_id, lease)
+                    self._delete_run(run_id)
+
+        await self._in_thread(work)
+
+    async def acquire(self, run_id: str, holder: str, ttl: float) -> int:
+        """Become the run's one writer; see ``JournalStore``."""
+
+        def work() -> int:
+            with self._transaction():
+                lease = self._lease(run_id)
+                if lease is None:
+                    raise run_not_found(run_id)
+                _check_free(run_id, lease)
+                fence = lease[2] + 1
+                self._set_lease(run_id, holder, ttl, fence)
+                return fence
+
+        return await self._in_thread(work)
+
+    async def append(self, run_id: str, fence: int, rows: Sequence[Row], ttl: float) -> None:
+        """Add rows and extend the lease, in one transaction; durable when it returns."""
+
+        def work() -> None:
+            with self._transaction():
+                number = self._extend_lease(run_id, fence, ttl)
+                if number is None:
+                    raise lease_lost(run_id)
+                self._insert_rows(number, rows)
+
+        await self._in_thread(work)
+
+    async def rows(self, run_id: str) -> list[Row]:
+        """All rows of a run, in order."""
+
+        def work() -> list[Row]:
+            return [Row(*row) for row in self._db.execute(self.ROWS, (run_id,))]
+
+        return await self._in_thread(work)
+
+    async def find(self, run_id: str, key: str) -> Row | None:
+        """The newest row under a key; see ``RunStore``."""
+
+        def work() -> Row | None:
+            found = self._db.execute(self.FIND, (run_id, key)).fetchone()
+            return Row(*found) if found else None
+
+        return await self._in_thread(work)
+
+    async def release(self, run_id: str, fence: int) -> None:
+        """Let others write."""
+        await self._in_thread(lambda: self._db.execute(self.RELEASE, (run_id, fence)))
+
+    # --- what differs between databases -------------------------------------------------------
+
+    @abstractmethod
+    def _store_errors(self) -> AbstractContextManager[None]:
+        """Raise the driver's errors as ``StoreError``, in one line."""
+
+    @abstractmethod
+    def _transaction(self) -> AbstractContextManager[object]:
+        """What is done within is done whole or not at all."""
+
+    @abstractmethod
+    def _insert_run(self, run: RunMeta) -> Any:
+        """Enter a run; returns what ``_insert_rows`` knows it by, None when it is there."""
+
+    @abstractmethod
+    def _insert_rows(self, run: Any, rows: Sequence[Row]) -> None:
+        """Add rows to a run, as ``_insert_run`` and ``_extend_lease`` return it."""
+
+    @abstractmethod
+    def _list_runs(self) -> list[RunMeta]:
+        """All runs, newest first."""
+
+    @abstractmethod
+    def _delete_run(self, run_id: str) -> None:
+        """Remove a run and its rows."""
+
+    @abstractmethod
+    def _lease(self, run_id: str) -> Lease | None:
+        """A run's lease, which nobody else changes before the transaction ends; None: no run."""
+
+    @abstractmethod
+    def _set_lease(self, run_id: str, holder: str, ttl: float, fence: int) -> None:
+        """Give a run's lease to a holder."""
+
+    @abstractmethod
+    def _extend_lease(self, run_id: str, fence: int, ttl: float) -> Any:
+        """Extend a lease; returns the run as ``_insert_run``, None when the token is not its."""
+
+
+def is_live(holder: str, seconds_left: float) -> bool:
+    """Whether a lease still keeps others out."""
+    return seconds_left > 0 and not is_gone(holder)
+
+
+def _check_free(run_id: str, lease: Lease) -> None:
+    holder, seconds_left, _ = lease
+    if is_live(holder, seconds_left):
+        raise run_locked(run_id, holder, seconds_left)
