@@ -1,8 +1,7 @@
 """What every check of this package shares: reading the files of a job, and the shape of a reply.
 
-A job is ``{"root": folder, "paths": [path below it, ...], ...}``, a reply is ``{"findings": [...],
-"examined": [path, ...], "gaps": {path: why}}``; both are plain JSON, because they cross a process
-boundary. A name that is not UTF-8 is held with ``surrogateescape``, which JSON keeps.
+A job is JSON: ``{"root": directory, "paths": [path below it, ...], ...}``. A reply is a
+``CheckReply``. A name that is not UTF-8 is held with ``surrogateescape``, which JSON keeps.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import force_setattr
 
 from orchestrator.sandbox.safe_paths import read_beneath
 
@@ -39,10 +38,24 @@ _DOCUMENTS = re.compile(
 )
 
 
-class Finding(Struct, frozen=True):
-    """One finding of a check, before it is tied to a path; the fields are those of ``Raw``."""
+class RawFinding(Struct, frozen=True):
+    """One finding as a check or an external program reports it.
+
+    Attributes:
+        code: the reporter's own code, such as ``S602``; the rule table says what it means.
+        path: of the file, below the root that was analyzed.
+        line, end_line: 1-based and inclusive; ``end_line`` is ``line`` where it is left out.
+        message: one sentence without a full stop, with no secret in it.
+        key: what identifies the finding in place of the cited text, such as a symbol's name for a
+            rule about a whole function; None: the text does.
+        scope: dotted name of the enclosing function or class; None: not known to the reporter.
+        detail: further text for a person.
+        redact: substrings of the cited lines that must not be printed.
+        confidence: 0 to 1.
+    """
 
     code: str
+    path: str
     line: int
     message: str
     end_line: int = 0
@@ -51,6 +64,25 @@ class Finding(Struct, frozen=True):
     detail: str = ""
     redact: tuple[str, ...] = ()
     confidence: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.end_line < self.line:
+            force_setattr(self, "end_line", self.line)
+
+
+class CheckReply(Struct, frozen=True):
+    """What one run of a check reports; it crosses the process boundary as JSON.
+
+    Attributes:
+        examined: paths of the files that were looked at.
+        gaps: path → why the file could not be looked at.
+        facts: what the check learned that is no finding, as JSON.
+    """
+
+    findings: list[RawFinding] = []
+    examined: list[str] = []
+    gaps: dict[str, str] = {}
+    facts: dict[str, Any] = {}
 
 
 class Gap(Exception):
@@ -117,26 +149,21 @@ def read(root: str, path: str) -> bytes:
     return data
 
 
-def reply_of(job: dict[str, Any], look: Callable[[Source], Iterable[Finding]]) -> dict[str, Any]:
+def reply_of(job: dict[str, Any], look: Callable[[Source], Iterable[RawFinding]]) -> CheckReply:
     """Look at every file of a job; a file that breaks the look is a gap, the others go on."""
-    findings: list[dict[str, Any]] = []
-    examined: list[str] = []
-    gaps: dict[str, str] = {}
+    reply = CheckReply()
     for path in job["paths"]:
         try:
             found = list(look(Source(path, read(job["root"], path))))
         except Gap as gap:
-            gaps[path] = str(gap)
+            reply.gaps[path] = str(gap)
         except NotOurs:
             continue
         except RecursionError:
-            gaps[path] = "nested too deeply to be parsed"
+            reply.gaps[path] = "nested too deeply to be parsed"
         except MemoryError:
-            gaps[path] = "needs too much memory to be parsed"
+            reply.gaps[path] = "needs too much memory to be parsed"
         else:
-            examined.append(path)
-            findings += [
-                {**asdict(each), "path": path, "end_line": max(each.end_line, each.line)}
-                for each in sorted(found, key=lambda each: (each.line, each.code))
-            ]
-    return {"findings": findings, "examined": examined, "gaps": gaps}
+            reply.examined.append(path)
+            reply.findings.extend(sorted(found, key=lambda finding: (finding.line, finding.code)))
+    return reply

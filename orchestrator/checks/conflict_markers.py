@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from orchestrator.checks.check_protocol import Finding, Source, reply_of
+from orchestrator.checks.check_protocol import CheckReply, RawFinding, Source, reply_of
 
 START, BASE, MIDDLE, END = "<<<<<<<", "|||||||", "=======", ">>>>>>>"
 
@@ -20,7 +20,7 @@ def _marker(line: str) -> str | None:
     return None
 
 
-def conflicts(source: Source) -> Iterator[Finding]:
+def conflicts(source: Source) -> Iterator[RawFinding]:
     """Each group that starts, divides and ends; a lone row of equal signs underlines a heading."""
     start = middle = 0
     for number, line in enumerate(source.lines, 1):
@@ -30,8 +30,9 @@ def conflicts(source: Source) -> Iterator[Finding]:
         elif marker == MIDDLE and start and not middle:
             middle = number
         elif marker == END and middle:
-            yield Finding(
+            yield RawFinding(
                 "conflict-markers",
+                source.path,
                 start,
                 "Merge conflict markers were left in the file",
                 end_line=number,
@@ -40,6 +41,6 @@ def conflicts(source: Source) -> Iterator[Finding]:
             start = middle = 0
 
 
-def run(job: dict[str, Any]) -> dict[str, Any]:
+def run(job: dict[str, Any]) -> CheckReply:
     """Check the files of a job (see ``text``)."""
     return reply_of(job, conflicts)

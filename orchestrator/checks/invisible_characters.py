@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
-from orchestrator.checks.check_protocol import Finding, Source, reply_of
+from orchestrator.checks.check_protocol import CheckReply, RawFinding, Source, reply_of
 from orchestrator.checks.python.source_encoding import HiddenTextError, decoded
 
 # Embeddings, overrides and isolates: they reorder what is shown (CVE-2021-42574).
@@ -34,48 +34,54 @@ def _shown(found: re.Match[str]) -> str:
     return f"U+{ord(found.group()[0]):04X} {unicodedata.name(found.group()[0], 'unnamed')}"
 
 
-def looks(source: Source) -> Iterator[Finding]:
+def looks(source: Source) -> Iterator[RawFinding]:
     """Everything about one file."""
     code = bool(_CODE.search(source.name))
     if source.suffix in {".py", ".pyi", ".pyw"}:
-        yield from _hidden(source.data)
+        yield from _hidden(source)
     for number, line in enumerate(source.lines, 1):
         if not line.isascii():
-            yield from _unseen(line.removeprefix("\ufeff") if number == 1 else line, number, code)
+            text = line.removeprefix("\ufeff") if number == 1 else line
+            yield from _unseen(source.path, number, text, code)
         if source.suffix == ".java" and _LINE_END.search(line):
             what = "An escape ends this line for the compiler; what follows is code"
-            yield Finding("hidden-code", number, what)
+            yield RawFinding("hidden-code", source.path, number, what)
         if found := _TALKS.search(line):
-            yield Finding(
+            yield RawFinding(
                 "model-instruction",
+                source.path,
                 number,
                 f"Text that gives orders to a reviewing model: {found.group()[:80]!r}",
                 confidence=0.4 if source.is_sample or source.is_document else 0.7,
             )
 
 
-def _hidden(data: bytes) -> Iterator[Finding]:
+def _hidden(source: Source) -> Iterator[RawFinding]:
     try:
-        decoded(data)
+        decoded(source.data)
     except HiddenTextError as fault:
-        line = 1 + (b"coding" not in data.partition(b"\n")[0])
-        yield Finding("hidden-code", line, f"Python runs other code than stands here: {fault}")
+        line = 1 + (b"coding" not in source.data.partition(b"\n")[0])
+        what = f"Python runs other code than stands here: {fault}"
+        yield RawFinding("hidden-code", source.path, line, what)
     except (SyntaxError, ValueError):
         return  # it does not run
 
 
-def _unseen(line: str, number: int, code: bool) -> Iterator[Finding]:
+def _unseen(path: str, number: int, line: str, code: bool) -> Iterator[RawFinding]:
     if found := _BIDI.search(line):
-        yield Finding("bidi-control", number, f"{_shown(found)} reorders what is shown")
+        what = f"{_shown(found)} reorders what is shown"
+        yield RawFinding("bidi-control", path, number, what)
     if found := _TAGS.search(line):
-        yield Finding("tag-characters", number, "Tag characters hide text in this line")
+        what = "Tag characters hide text in this line"
+        yield RawFinding("tag-characters", path, number, what)
     if code and (found := _INVISIBLE.search(line)):
-        yield Finding("invisible", number, f"{_shown(found)} stands here and cannot be seen")
+        what = f"{_shown(found)} stands here and cannot be seen"
+        yield RawFinding("invisible", path, number, what)
     if code:
         for word in _WORD.findall(line):
             if not word.isascii() and (other := _mixed(word)):
                 what = f"{word!r} mixes Latin with {other.title()} letters that look alike"
-                yield Finding("mixed-script", number, what, confidence=0.8)
+                yield RawFinding("mixed-script", path, number, what, confidence=0.8)
                 return
 
 
@@ -96,6 +102,6 @@ def _mixed(word: str) -> str:
     )
 
 
-def run(job: dict[str, Any]) -> dict[str, Any]:
+def run(job: dict[str, Any]) -> CheckReply:
     """Check the files of a job (see ``text``)."""
     return reply_of(job, looks)

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from orchestrator.checks.check_protocol import Finding, Gap, Source, reply_of
+from orchestrator.checks.check_protocol import CheckReply, Gap, RawFinding, Source, reply_of
 from orchestrator.checks.python import newer_syntax
 from orchestrator.checks.python.source_encoding import HiddenTextError
 from orchestrator.checks.python.syntax_trees import parse
@@ -35,7 +35,7 @@ _NEWER = re.compile(
 )
 
 
-def looks(source: Source) -> Iterator[Finding]:
+def looks(source: Source) -> Iterator[RawFinding]:
     """Parse one file by the ending of its name."""
     match source.suffix:
         case ".py" | ".pyi":
@@ -48,21 +48,21 @@ def looks(source: Source) -> Iterator[Finding]:
             yield from _toml(source)
 
 
-def _python(source: Source) -> Iterator[Finding]:
+def _python(source: Source) -> Iterator[RawFinding]:
     try:
-        yield from unreachable(parse(source.data))
+        yield from unreachable(source.path, parse(source.data))
     except HiddenTextError as fault:
         raise Gap(str(fault)) from None
     except SyntaxError as fault:
         line = min(fault.lineno or 1, len(source.lines))
         if not newer_syntax.COMPLETE and _NEWER.search(source.lines[line - 1]):
             raise Gap(f"line {line} may need a newer Python than this one") from None
-        yield Finding("python", line, f"Python cannot parse this: {fault.msg}")
+        yield RawFinding("python", source.path, line, f"Python cannot parse this: {fault.msg}")
     except ValueError as fault:
-        yield Finding("python", 1, f"Python cannot parse this: {fault}")
+        yield RawFinding("python", source.path, 1, f"Python cannot parse this: {fault}")
 
 
-def _json(source: Source) -> Iterator[Finding]:
+def _json(source: Source) -> Iterator[RawFinding]:
     if not source.text.strip():
         return
     twice: list[str] = []
@@ -81,12 +81,14 @@ def _json(source: Source) -> Iterator[Finding]:
         if not commented and ("//" in text or "/*" in text):
             raise Gap("JSON with comments, where none are expected") from None
         last = max(n for n, line in enumerate(source.lines, 1) if line.strip())
-        yield Finding("json", min(fault.lineno, last), f"not JSON: {fault.msg}")
+        yield RawFinding("json", source.path, min(fault.lineno, last), f"not JSON: {fault.msg}")
     for key in dict.fromkeys(twice):
         spelled = re.compile(re.escape(json.dumps(key)) + r"\s*:")
         places = [n for n, line in enumerate(source.lines, 1) if spelled.search(line)]
         if places:
-            yield Finding("duplicate-key", places[-1], f"the key {key!r} stands twice")
+            yield RawFinding(
+                "duplicate-key", source.path, places[-1], f"the key {key!r} stands twice"
+            )
 
 
 def _bare(text: str) -> str:
@@ -111,7 +113,7 @@ def _is_template(source: Source, language: str) -> bool:
     return True
 
 
-def _yaml(source: Source) -> Iterator[Finding]:
+def _yaml(source: Source) -> Iterator[RawFinding]:
     try:
         yield from _twice(source)
         yield from versions_as_numbers(source)
@@ -123,12 +125,12 @@ def _yaml(source: Source) -> Iterator[Finding]:
         line = min(at, len(source.lines))
         while line > 1 and not source.lines[line - 1].strip():
             line -= 1
-        yield Finding("yaml", line, f"not YAML: {fault.problem or fault.context}")
+        yield RawFinding("yaml", source.path, line, f"not YAML: {fault.problem or fault.context}")
     except yaml.YAMLError as fault:
-        yield Finding("yaml", 1, f"not YAML: {str(fault).splitlines()[0]}")
+        yield RawFinding("yaml", source.path, 1, f"not YAML: {str(fault).splitlines()[0]}")
 
 
-def _twice(source: Source) -> Iterator[Finding]:
+def _twice(source: Source) -> Iterator[RawFinding]:
     """Keys that stand twice in one mapping, by parser events: no depth can overflow a stack."""
     open_maps: list[tuple[set[str], bool] | None] = []
 
@@ -137,7 +139,7 @@ def _twice(source: Source) -> Iterator[Finding]:
             keys, is_key = open_maps[-1]
             open_maps[-1] = keys, not is_key
 
-    found: list[Finding] = []
+    found: list[RawFinding] = []
     for event in yaml.parse(source.text.removeprefix("\ufeff"), Loader=_LOADER):
         if isinstance(event, yaml.MappingStartEvent):
             open_maps.append((set(), True))
@@ -153,13 +155,13 @@ def _twice(source: Source) -> Iterator[Finding]:
                 if event.value in keys and event.value != "<<":
                     line = event.start_mark.line + 1 if event.start_mark else 1
                     what = f"the key {event.value!r} stands twice"
-                    found.append(Finding("duplicate-key", line, what))
+                    found.append(RawFinding("duplicate-key", source.path, line, what))
                 keys.add(event.value)
             value_done()
     yield from found
 
 
-def _toml(source: Source) -> Iterator[Finding]:
+def _toml(source: Source) -> Iterator[RawFinding]:
     try:
         tomllib.loads(source.text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as fault:
@@ -167,9 +169,9 @@ def _toml(source: Source) -> Iterator[Finding]:
         line = min(int(place.group(1)) if place else len(source.lines), len(source.lines))
         while line > 1 and not source.lines[line - 1].strip():
             line -= 1
-        yield Finding("toml", line, f"not TOML: {fault}")
+        yield RawFinding("toml", source.path, line, f"not TOML: {fault}")
 
 
-def run(job: dict[str, Any]) -> dict[str, Any]:
+def run(job: dict[str, Any]) -> CheckReply:
     """Check the files of a job (see ``text``)."""
     return reply_of(job, looks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from orchestrator.checks.check_protocol import Finding, Source
+from orchestrator.checks.check_protocol import RawFinding, Source
 
 # What runs jobs by these files fetches the version that the number says.
 _JOBS = re.compile(
@@ -19,7 +19,7 @@ _LOSES = re.compile(r"(?<![^\s\[,])\d+\.\d*[1-9]0+(?![^\s\],])")
 _COMMENT = re.compile(r"(?:^|\s)#.*")
 
 
-def versions_as_numbers(source: Source) -> Iterator[Finding]:
+def versions_as_numbers(source: Source) -> Iterator[RawFinding]:
     """Unquoted versions that end in a zero, in files that say what a job runs with."""
     if not _JOBS.search(source.path):
         return
@@ -30,4 +30,4 @@ def versions_as_numbers(source: Source) -> Iterator[Finding]:
             named, bare = bool(_NAMED.fullmatch(key["key"])), key["value"] or ""
         if named and (found := _LOSES.search(bare)):
             says = f"YAML reads {found[0]} as the number {found[0].rstrip('0')}"
-            yield Finding("version-number", number, says)
+            yield RawFinding("version-number", source.path, number, says)

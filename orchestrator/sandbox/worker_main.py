@@ -26,6 +26,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn
 
+from msgspec import to_builtins
+
 OUT_OF_MEMORY = 71
 NOT_CONFINED = 72
 MEMORY = 2 << 30
@@ -47,7 +49,7 @@ def _answer(request: dict[str, Any]) -> str:
     number, (module, _, function) = request["id"], request["function"].partition(":")
     try:
         result = getattr(importlib.import_module(module), function)(request["job"])
-        return json.dumps({"id": number, "result": result})
+        return json.dumps({"id": number, "result": result}, default=to_builtins)
     except MemoryError:
         os._exit(OUT_OF_MEMORY)  # a starved interpreter is not worth another check
     except Exception as fault:

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-Check = Callable[[dict[str, Any]], dict[str, Any]]
+from orchestrator.checks.check_protocol import CheckReply
+
+Check = Callable[[dict[str, Any]], CheckReply]
 
 
 class Bench:
@@ -27,15 +29,15 @@ class Bench:
                 else content.encode("utf-8", "surrogateescape")
             )
 
-    def run(self, check: Check, files: dict[str, str | bytes], **job: Any) -> dict[str, Any]:
+    def run(self, check: Check, files: dict[str, str | bytes], **job: Any) -> CheckReply:
         self.write(files)
         return check({"root": str(self.root), "paths": sorted(files), **job})
 
     def codes(self, check: Check, path: str, content: str | bytes, **job: Any) -> list[str]:
         """The codes found in one file, in order; the file must have been examined."""
         reply = self.run(check, {path: content}, **job)
-        assert reply["examined"] == [path], reply["gaps"]
-        return [finding["code"] for finding in reply["findings"]]
+        assert reply.examined == [path], reply.gaps
+        return [finding.code for finding in reply.findings]
 
 
 @pytest.fixture

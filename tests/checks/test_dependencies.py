@@ -1,10 +1,10 @@
 """Dependencies: what is added, let float or taken from elsewhere, by pairs that differ by one thing."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from orchestrator.checks.check_protocol import CheckReply
 from orchestrator.checks.dependencies import dependencies
 
 PROJECT = '[project]\nname = "p"\ndependencies = [{}]\n'
@@ -33,7 +33,7 @@ PAIRS = [
 ]  # fmt: skip
 
 
-def look(folder: Path, base: dict[str, str], head: dict[str, str]) -> dict[str, Any]:
+def look(folder: Path, base: dict[str, str], head: dict[str, str]) -> CheckReply:
     files = []
     for side, texts in (("base", base), ("head", head)):
         for name, text in texts.items():
@@ -54,21 +54,21 @@ def test_each_code_by_a_pair(
     tmp_path: Path, code: str, name: str, base: str, bad: str, good: str
 ) -> None:
     found = look(tmp_path / "bad", {name: base}, {name: bad})
-    assert found["gaps"] == {}
-    assert [one["code"] for one in found["findings"]] == [code]
-    (one,) = found["findings"]
-    assert bad.split("\n")[one["line"] - 1] not in base.split("\n")
-    assert look(tmp_path / "good", {name: base}, {name: good})["findings"] == []
+    assert found.gaps == {}
+    assert [one.code for one in found.findings] == [code]
+    (one,) = found.findings
+    assert bad.split("\n")[one.line - 1] not in base.split("\n")
+    assert look(tmp_path / "good", {name: base}, {name: good}).findings == []
 
 
 def test_a_dependency_that_moved_to_another_manifest_is_not_new(tmp_path: Path) -> None:
     base = {"requirements.txt": "a==1\nb==1\n", "pyproject.toml": PROJECT.format("")}
     head = {"requirements.txt": "a==1\n", "pyproject.toml": PROJECT.format('"b==1"')}
-    assert look(tmp_path, base, head)["findings"] == []
+    assert look(tmp_path, base, head).findings == []
 
 
 def test_the_first_manifest_of_a_project_is_no_list_of_news(tmp_path: Path) -> None:
-    assert look(tmp_path, {}, {"requirements.txt": "a==1\nb==1\n"})["findings"] == []
+    assert look(tmp_path, {}, {"requirements.txt": "a==1\nb==1\n"}).findings == []
 
 
 @pytest.mark.parametrize(
@@ -84,9 +84,9 @@ def test_the_first_manifest_of_a_project_is_no_list_of_news(tmp_path: Path) -> N
 )
 def test_a_manifest_that_cannot_be_read_is_a_gap(tmp_path: Path, name: str, text: str) -> None:
     found = look(tmp_path, {}, {name: text})
-    assert set(found["gaps"]) == {name}
-    assert found["examined"] == []
+    assert set(found.gaps) == {name}
+    assert found.examined == []
 
 
 def test_other_files_are_none_of_its_business(tmp_path: Path) -> None:
-    assert look(tmp_path, {}, {"notes.txt": "a==1\n"})["examined"] == []
+    assert look(tmp_path, {}, {"notes.txt": "a==1\n"}).examined == []

@@ -27,8 +27,8 @@ def test_python_under_an_encoding_that_hides_it(bench, tmp_path, encoding):
     assert ran.stdout == b"ran\n"
     assert bench.codes(invisible_characters.run, "a.py", text) == ["hidden-code"]
     reply = bench.run(parse_errors.run, {"a.py": text})
-    assert reply["findings"] == []
-    assert f"its encoding, {encoding}, makes another text" in reply["gaps"]["a.py"]
+    assert reply.findings == []
+    assert f"its encoding, {encoding}, makes another text" in reply.gaps["a.py"]
     with pytest.raises(NotParsedError, match="makes another text"):
         read(str(tmp_path), "a.py")
 

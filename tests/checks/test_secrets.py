@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.checks.check_protocol import RawFinding
 from orchestrator.checks.secrets import secret_scan
 from orchestrator.checks.secrets.credential_files import RULES
 from orchestrator.checks.secrets.token_formats import SHAPES
+from tests.checks.check_kit import as_received
 from tests.checks.secret_samples import BASE32, BASE58, FILES, HEX, LOWER, UPPER, b64, rand, uuid
 
 JWT_HEAD = "ey" + "J" + rand(20)
@@ -138,20 +140,20 @@ TOKENS = [
 ]
 
 
-def found(bench, path: str, text: str | bytes) -> list[dict]:
+def found(bench, path: str, text: str | bytes) -> list[RawFinding]:
     reply = bench.run(secret_scan.run, {path: text})
-    assert reply["examined"] == [path]
-    return reply["findings"]
+    assert reply.examined == [path]
+    return reply.findings
 
 
 @pytest.mark.parametrize(("code", "before", "marker", "rest"), TOKENS)
 def test_a_token_is_known_by_its_shape(bench, code, before, marker, rest) -> None:
     token = marker + rest
     (finding,) = found(bench, "src/app.txt", f"first line\nvalue: {before}{token} and more\n")
-    assert finding["code"] == code
-    assert (finding["line"], finding["end_line"]) == (2, 2)
-    assert any(secret in token and len(secret) >= 10 for secret in finding["redact"])
-    assert rest[:8] not in finding["message"] + finding["detail"]
+    assert finding.code == code
+    assert (finding.line, finding.end_line) == (2, 2)
+    assert any(secret in token and len(secret) >= 10 for secret in finding.redact)
+    assert rest[:8] not in finding.message + finding.detail
 
 
 @pytest.mark.parametrize(
@@ -167,7 +169,7 @@ def test_another_marker_is_another_thing(bench, code, before, marker, rest) -> N
         other.replace("r8", "r9").replace("oy2", "oy3").replace("FJ", "JF").replace("JARS", "JAR")
     )
     other = other.replace("91", "92").replace("PX", "PY")
-    codes = [finding["code"] for finding in found(bench, "a.txt", f"x {before}{other}{rest}")]
+    codes = [finding.code for finding in found(bench, "a.txt", f"x {before}{other}{rest}")]
     assert code not in codes or other == marker
 
 
@@ -204,8 +206,8 @@ def pem(kind: str = "", body: str = BODY) -> str:
 @pytest.mark.parametrize("kind", ["", "RSA ", "EC ", "DSA "])
 def test_private_key_with_a_body(bench, kind) -> None:
     (finding,) = found(bench, "deploy/key", "# note\n" + pem(kind))
-    assert (finding["code"], finding["line"], finding["end_line"]) == ("private-key", 2, 8)
-    assert set(BODY.split("\n")) <= set(finding["redact"])
+    assert (finding.code, finding.line, finding.end_line) == ("private-key", 2, 8)
+    assert set(BODY.split("\n")) <= set(finding.redact)
 
 
 def test_a_marker_without_a_key_is_only_text(bench) -> None:
@@ -216,10 +218,10 @@ def test_a_marker_without_a_key_is_only_text(bench) -> None:
 def test_private_key_in_one_string(bench) -> None:
     text = json.dumps({"private_key": pem()})
     (finding,) = found(bench, "service.json", text)
-    assert finding["code"] == "private-key"
-    assert finding["line"] == finding["end_line"] == 1
-    assert finding["redact"][0] in text
-    assert BODY.split("\n")[3] in finding["redact"][0]
+    assert finding.code == "private-key"
+    assert finding.line == finding.end_line == 1
+    assert finding.redact[0] in text
+    assert BODY.split("\n")[3] in finding.redact[0]
 
 
 def test_kinds_of_private_keys(bench) -> None:
@@ -230,23 +232,23 @@ def test_kinds_of_private_keys(bench) -> None:
         "encrypted-private-key": pem("OPENSSH ", base64.b64encode(locked).decode()),
     }
     for code, text in cases.items():
-        assert [f["code"] for f in found(bench, "id", text)] == [code]
+        assert [f.code for f in found(bench, "id", text)] == [code]
     for text in (
         pem("ENCRYPTED "),
         pem("RSA ", f"Proc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,{rand(32, UPPER)}\n\n{BODY}"),
     ):
-        assert [f["code"] for f in found(bench, "id", text)] == ["encrypted-private-key"]
+        assert [f.code for f in found(bench, "id", text)] == ["encrypted-private-key"]
 
 
 def test_a_key_among_tests_or_in_a_document_is_an_example(bench) -> None:
     for path in ("tests/certs/server.key", "t/unit/keys.py", "README.md", "docs/tls.rst",
                  "examples/a.pem", "certs/localhost.key"):  # fmt: skip
-        assert [f["code"] for f in found(bench, path, pem())] == ["example-private-key"]
+        assert [f.code for f in found(bench, path, pem())] == ["example-private-key"]
 
 
 def test_two_keys_have_two_identities(bench) -> None:
     other = pem(body="\n".join(rand(64, seed=n + 50) for n in range(6)))
-    keys = [f["key"] for f in found(bench, "keys", pem() + other + pem())]
+    keys = [f.key for f in found(bench, "keys", pem() + other + pem())]
     assert keys[0] == keys[2] != keys[1]
 
 
@@ -259,7 +261,7 @@ def test_putty_key(bench, locked, code) -> None:
         f"{rand(64)}\nPrivate-Lines: 2\n{rand(64, seed=1)}\n{rand(64, seed=2)}\nPrivate-MAC: {rand(40, HEX)}\n"
     )
     (finding,) = found(bench, "a.ppk", text)
-    assert (finding["code"], finding["line"]) == (code, 7)
+    assert (finding.code, finding.line) == (code, 7)
 
 
 def test_the_shared_key_of_a_tunnel(bench) -> None:
@@ -267,8 +269,8 @@ def test_the_shared_key_of_a_tunnel(bench) -> None:
     mark = "-----{} OpenVPN Static" + " key V1-----"
     text = f"{mark.format('BEGIN')}\n{body}\n{mark.format('END')}\n"
     (finding,) = found(bench, "office.ovpn", text)
-    assert (finding["code"], finding["redact"]) == ("private-key", tuple(body.split("\n")))
-    assert [f["code"] for f in found(bench, "tests/a.ovpn", text)] == ["example-private-key"]
+    assert (finding.code, finding.redact) == ("private-key", tuple(body.split("\n")))
+    assert [f.code for f in found(bench, "tests/a.ovpn", text)] == ["example-private-key"]
     assert not found(bench, "office.ovpn", text.replace(body, "(the key)"))
 
 
@@ -276,7 +278,7 @@ def test_a_public_web_key_is_no_secret(bench) -> None:
     public = f'{{"kty": "RSA", "e": "AQAB", "n": "{rand(342)}"}}'
     assert not found(bench, "jwks.json", public)
     (finding,) = found(bench, "jwks.json", public[:-1] + f', "d": "{rand(342, seed=1)}"}}')
-    assert finding["code"] == "private-key"
+    assert finding.code == "private-key"
 
 
 # --- secrets known by the file they stand in ----------------------------------------------------
@@ -285,10 +287,10 @@ def test_a_public_web_key_is_no_secret(bench) -> None:
 @pytest.mark.parametrize(("code", "path", "text", "secret"), FILES)
 def test_a_credentials_file_gives_its_secret(bench, code, path, text, secret) -> None:
     (finding,) = found(bench, path, text.format(secret))
-    assert finding["code"] == code
-    assert finding["redact"] == (secret,)
-    assert secret in text.format(secret).split("\n")[finding["line"] - 1]
-    assert secret not in finding["message"]
+    assert finding.code == code
+    assert finding.redact == (secret,)
+    assert secret in text.format(secret).split("\n")[finding.line - 1]
+    assert secret not in finding.message
 
 
 @pytest.mark.parametrize(("code", "path", "text", "secret"), FILES)
@@ -312,7 +314,7 @@ def test_a_sealed_or_empty_manifest_is_no_secret(bench) -> None:
     data = f"data:\n  password: {b64('Jk82h' + 'Qpz')}\n"
     assert found(bench, "a.yaml", "kind: Secret\n" + data)
     for text in ("kind: ConfigMap\n", "kind: Secret\n---\nkind: ConfigMap\n"):
-        assert "kubernetes-secret" not in [f["code"] for f in found(bench, "a.yaml", text + data)]
+        assert "kubernetes-secret" not in [f.code for f in found(bench, "a.yaml", text + data)]
     sealed = f"kind: SealedSecret\nencryptedData:\n  password: AgB{rand(400)}==\n"
     assert not found(bench, "a.yaml", sealed)
     assert not found(bench, "a.yaml", f"password: ENC[AES256_GCM,data:{rand(24)}==,type:str]\n")
@@ -323,13 +325,13 @@ def test_a_dump_of_users_is_cut_and_says_so(bench) -> None:
     rows = "\n".join(f"({n}, '$2y$12${rand(53, seed=n)}')," for n in range(150))
     findings = found(bench, "dump.sql", rows)
     assert len(findings) == secret_scan.MOST_OF_A_KIND
-    assert findings[-1]["detail"] == "50 more of this kind in this file are not listed"
+    assert findings[-1].detail == "50 more of this kind in this file are not listed"
 
 
 def test_a_list_of_access_keys_gives_both_parts(bench) -> None:
     name = "AK" + "IA" + rand(16, UPPER)
     text = f"Access key ID,Secret access key\n{name},{rand(40)}\n"
-    codes = [f["code"] for f in found(bench, "bob_accessKeys.csv", text)]
+    codes = [f.code for f in found(bench, "bob_accessKeys.csv", text)]
     assert codes == ["aws-access-key", "credential-file"]
     assert not found(bench, "bob_accessKeys.csv", f"a,b\n{rand(20, UPPER)},{rand(40)}\n")
 
@@ -370,7 +372,7 @@ def test_the_near_twin_of_a_format_holds_none(bench, path, text) -> None:
 )
 def test_forms_of_a_named_password(bench, path, text) -> None:
     (finding,) = found(bench, path, text.format("tuna" + "Salad41bRq8Zw2"))
-    assert (finding["code"], finding["confidence"]) == ("generic-assignment", 1.0)
+    assert (finding.code, finding.confidence) == ("generic-assignment", 1.0)
     assert not found(bench, path, text.format("password"))
 
 
@@ -405,7 +407,7 @@ CHOSEN, GENERATED = "Jk82" + "hQpz", rand(24)
 )
 def test_a_password_given_to_a_name(bench, path, line) -> None:
     (finding,) = found(bench, path, line.format(CHOSEN))
-    assert (finding["code"], finding["redact"]) == ("generic-assignment", (CHOSEN,))
+    assert (finding.code, finding.redact) == ("generic-assignment", (CHOSEN,))
     for plain in ("", "password", "changeme", "your_password", "${DB_PASS}", "<password>", "xxxxxxxx",
                   "{{ password }}", "%(password)s", "not a password", "db-password-1", "test123"):  # fmt: skip
         assert not found(bench, path, line.format(plain)), plain
@@ -415,7 +417,7 @@ def test_a_password_given_to_a_name(bench, path, line) -> None:
     "name", ["api_key", "apiKey", "client_secret", "ACCESS_TOKEN", "secretKey", "auth-token"]
 )
 def test_a_key_given_to_a_name(bench, name) -> None:
-    assert [f["code"] for f in found(bench, "a.py", f'"{name}": "{GENERATED}"')] == [
+    assert [f.code for f in found(bench, "a.py", f'"{name}": "{GENERATED}"')] == [
         "generic-assignment"
     ]
     for plain in ("access_token", "my-secret-name", "python-requests/2.31.0", uuid(), "a" * 24, "x-api-key",
@@ -447,7 +449,7 @@ def test_a_generated_key_with_signs(bench) -> None:
 def test_passwords_of_tests_and_documents_are_made_up(bench, path) -> None:
     assert not found(bench, path, f'password = "{CHOSEN}"')
     token = "gh" + "p_" + rand(36)
-    assert [f["confidence"] for f in found(bench, path, token)] == [0.7]
+    assert [f.confidence for f in found(bench, path, token)] == [0.7]
 
 
 def test_digests_of_a_lock_file_are_not_secrets(bench) -> None:
@@ -482,18 +484,18 @@ def test_digests_of_a_lock_file_are_not_secrets(bench) -> None:
 )
 def test_a_password_handed_over(bench, code, good, bad) -> None:
     (finding,) = found(bench, "a.txt", good.format(CHOSEN))
-    assert (finding["code"], finding["redact"]) == (code, (CHOSEN,))
+    assert (finding.code, finding.redact) == (code, (CHOSEN,))
     assert not found(bench, "a.txt", bad.format(CHOSEN))
     assert not found(bench, "a.txt", good.format("password"))
     assert not found(bench, "a.txt", good.format("${PASSWORD}"))
 
 
 def test_authorization_headers(bench) -> None:
+    assert [f.code for f in found(bench, "a.py", f'{{"Authorization": "Bearer {GENERATED}"}}')] == [
+        "authorization-header"
+    ]
     assert [
-        f["code"] for f in found(bench, "a.py", f'{{"Authorization": "Bearer {GENERATED}"}}')
-    ] == ["authorization-header"]
-    assert [
-        f["code"] for f in found(bench, "a.py", f"Authorization: Basic {b64('bob:' + CHOSEN)}")
+        f.code for f in found(bench, "a.py", f"Authorization: Basic {b64('bob:' + CHOSEN)}")
     ] == ["authorization-header"]
     assert not found(bench, "a.py", '{"Authorization": "Bearer " + token}')
     assert not found(bench, "a.py", f"Authorization: Basic {b64('user:password')}")
@@ -504,32 +506,26 @@ def test_authorization_headers(bench) -> None:
 
 def test_one_secret_is_one_finding(bench) -> None:
     token = "gh" + "p_" + rand(36)
-    assert [f["code"] for f in found(bench, ".env", f'GITHUB_TOKEN="{token}"\n')] == [
-        "github-token"
-    ]
+    assert [f.code for f in found(bench, ".env", f'GITHUB_TOKEN="{token}"\n')] == ["github-token"]
 
 
 def test_line_numbers_are_those_of_git(bench) -> None:
     token = "gh" + "p_" + rand(36)
     (finding,) = found(bench, "a.txt", f"a\r\nb\x0c\u2028\rc\r\n{token}\r\n")
-    assert finding["line"] == 3
+    assert finding.line == 3
 
 
 def test_names_and_texts_that_are_not_utf8(bench) -> None:
     token = "gh" + "p_" + rand(36)
-    (finding,) = found(
-        bench,
-        "caf\udce9.txt",
-        b"caf\xe9 " + token.encode(),
-    )
-    assert json.loads(json.dumps(finding))["path"] == "caf\udce9.txt"
+    reply = bench.run(secret_scan.run, {"caf\udce9.txt": b"caf\xe9 " + token.encode()})
+    assert [each.path for each in as_received(reply).findings] == ["caf\udce9.txt"]
 
 
 def test_a_file_that_is_not_there_or_too_large_is_a_gap(bench) -> None:
     bench.write({"large.bin": b"\0" * (8 << 20) + b"x"})
     reply = secret_scan.run({"root": str(bench.root), "paths": ["gone", "large.bin"]})
-    assert reply["examined"] == []
-    assert reply["gaps"] == {
+    assert reply.examined == []
+    assert reply.gaps == {
         "gone": "could not be read: No such file or directory",
         "large.bin": "larger than 8 MiB",
     }
@@ -558,7 +554,7 @@ def test_few_false_alarms_in_the_standard_library(bench) -> None:
         if p.parts[-2] != "site-packages"
     )[::20]
     reply = secret_scan.run({"root": str(folder), "paths": paths})
-    lines = sum((folder / path).read_bytes().count(b"\n") for path in reply["examined"])
+    lines = sum((folder / path).read_bytes().count(b"\n") for path in reply.examined)
     assert lines > 40_000
-    assert len(reply["findings"]) <= 2 * lines / 10_000
-    assert not reply["gaps"]
+    assert len(reply.findings) <= 2 * lines / 10_000
+    assert not reply.gaps

@@ -6,6 +6,7 @@ import pytest
 
 from orchestrator.checks import conflict_markers, invisible_characters, parse_errors
 from orchestrator.checks.api import api_breakage
+from orchestrator.checks.check_protocol import CheckReply
 from orchestrator.checks.docs import markdown_links
 
 BIDI, ZERO_WIDTH = "\u202e", "\u200b"
@@ -19,8 +20,8 @@ def look(module, path: Path, name: str, content: str | bytes, **job: object):
     return module.run({"root": str(path), "paths": [name], "tree": [name], **job})
 
 
-def codes(reply: dict) -> list[str]:
-    return [finding["code"] for finding in reply["findings"]]
+def codes(reply: CheckReply) -> list[str]:
+    return [finding.code for finding in reply.findings]
 
 
 @pytest.mark.parametrize(
@@ -83,9 +84,9 @@ def codes(reply: dict) -> list[str]:
 def test_each_code_by_a_pair(module, code: str, name: str, bad: str, good: str, tmp_path: Path):
     found = look(module, tmp_path, name, bad)
     assert codes(found) == [code]
-    assert found["examined"] == [name]
+    assert found.examined == [name]
     lines = bad.split("\n")
-    assert all(lines[finding["line"] - 1].strip() for finding in found["findings"])
+    assert all(lines[finding.line - 1].strip() for finding in found.findings)
     assert codes(look(module, tmp_path, name, good)) == []
 
 
@@ -111,7 +112,7 @@ def test_each_code_by_a_pair(module, code: str, name: str, bad: str, good: str, 
 )
 def test_what_is_fine_stays_quiet(module, name: str, content: str, tmp_path: Path):
     reply = look(module, tmp_path, name, content)
-    assert (codes(reply), reply["gaps"]) == ([], {})
+    assert (codes(reply), reply.gaps) == ([], {})
 
 
 @pytest.mark.parametrize(
@@ -127,8 +128,8 @@ def test_what_is_fine_stays_quiet(module, name: str, content: str, tmp_path: Pat
 def test_a_statement_that_is_never_reached(body: str, tmp_path: Path):
     reply = look(parse_errors, tmp_path, "a.py", f"def f(x, y):\n    {body}\n")
     assert codes(reply) == ["unreachable"]
-    (found,) = reply["findings"]
-    assert f"def f(x, y):\n    {body}\n".split("\n")[found["line"] - 1].strip() == "print(2)"
+    (found,) = reply.findings
+    assert f"def f(x, y):\n    {body}\n".split("\n")[found.line - 1].strip() == "print(2)"
 
 
 @pytest.mark.parametrize(
@@ -170,15 +171,15 @@ def test_a_hostile_file_is_a_gap_or_a_finding_and_never_a_crash(
 ):
     reply = look(parse_errors, tmp_path, name, content)
     if says is None:
-        assert (codes(reply), reply["gaps"]) == ([], {})
+        assert (codes(reply), reply.gaps) == ([], {})
     else:
-        assert codes(reply) or says in reply["gaps"][name]
+        assert codes(reply) or says in reply.gaps[name]
 
 
 def test_a_file_that_a_newer_python_reads_is_read(tmp_path: Path):
     text = "def first[T](items: list[T]) -> T:\n    return f'{items['k'].decode('utf-8')}'\n"
     reply = look(parse_errors, tmp_path, "a.py", text)
-    assert (codes(reply), reply["gaps"]) == ([], {})
+    assert (codes(reply), reply.gaps) == ([], {})
 
 
 def api(tmp_path: Path, before: str, after: str | None) -> list[str]:
@@ -207,7 +208,7 @@ def api(tmp_path: Path, before: str, after: str | None) -> list[str]:
             ],
         }
     )
-    assert reply["gaps"] == {}
+    assert reply.gaps == {}
     return codes(reply)
 
 

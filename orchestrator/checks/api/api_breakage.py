@@ -7,34 +7,26 @@ old path, members that may be inherited, and functions that decorators may alter
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import griffe
+from msgspec.structs import replace
 
 from orchestrator.checks.api.api_changes import Change, changes, in_short
 from orchestrator.checks.api.public_api import Surface
 from orchestrator.checks.api.source_tree import Tree
+from orchestrator.checks.check_protocol import CheckReply, RawFinding
 from orchestrator.checks.python.path_kinds import is_product_path, is_public_path, nearest
-from orchestrator.checks.python.source import (
-    Finding,
-    Job,
-    NotParsedError,
-    Pair,
-    Source,
-    finding,
-    gap_on_fault,
-    pairs,
-)
+from orchestrator.checks.python.source import Job, NotParsedError, Pair, Source, gap_on_fault, pairs
 
 DECLARED = 0.9  # confidence where the module says what is public, or its package offers some of it
 UNDECLARED = 0.6  # where only the names tell
 PLACES_TRIED = 20  # files looked at for a line to cite when a module is gone
 
 
-def run(job: Job) -> dict[str, Any]:
+def run(job: Job) -> CheckReply:
     """Compare the public surface of each changed module."""
     gaps: dict[str, str] = {}
-    findings: list[Finding] = []
+    findings: list[RawFinding] = []
     examined: list[str] = []
     base_tree = Tree(job["base_root"], job["base_tree"])
     head_tree = Tree(job["head_root"], job["head_tree"])
@@ -45,10 +37,10 @@ def run(job: Job) -> dict[str, Any]:
             except griffe.GriffeError as fault:
                 raise NotParsedError(f"griffe cannot read it: {fault}") from None
             examined.append(pair.path)
-    return {"findings": findings, "examined": examined, "gaps": gaps}
+    return CheckReply(findings, examined, gaps)
 
 
-def _compare(pair: Pair, base_tree: Tree, head_tree: Tree) -> list[Finding]:
+def _compare(pair: Pair, base_tree: Tree, head_tree: Tree) -> list[RawFinding]:
     old = pair.old_path
     if old is None or pair.status == "copied" or not is_product_path(old):
         return []
@@ -75,12 +67,12 @@ def _compare(pair: Pair, base_tree: Tree, head_tree: Tree) -> list[Finding]:
         was.explained_by(Surface(body, dotted))
     broken = changes(was, now, head_tree) if now.first_line else []
     found = [*_removed(broken, was, now), *_others(broken, was, now)]
-    for one in found:
-        one["confidence"] = DECLARED if was.module.exports is not None or offered else UNDECLARED
-    return found
+    declared = was.module.exports is not None or offered
+    confidence = DECLARED if declared else UNDECLARED
+    return [replace(one, confidence=confidence) for one in found]
 
 
-def _removed(broken: list[Change], was: Surface, now: Surface) -> Iterator[Finding]:
+def _removed(broken: list[Change], was: Surface, now: Surface) -> Iterator[RawFinding]:
     """One finding for all that one module or class lost."""
     owners: dict[str, list[str]] = {}
     for one in broken:
@@ -89,7 +81,7 @@ def _removed(broken: list[Change], was: Surface, now: Surface) -> Iterator[Findi
             owners.setdefault(owner, []).append(name)
     for owner, names in owners.items():
         where = was.known_as(owner) if owner else was.dotted
-        yield finding(
+        yield RawFinding(
             "object-removed",
             now.source.path,
             now.line(owner),
@@ -99,7 +91,7 @@ def _removed(broken: list[Change], was: Surface, now: Surface) -> Iterator[Findi
         )
 
 
-def _others(broken: list[Change], was: Surface, now: Surface) -> Iterator[Finding]:
+def _others(broken: list[Change], was: Surface, now: Surface) -> Iterator[RawFinding]:
     """One finding for all symbols of a module that broke in the same way."""
     alike: dict[tuple[str, str], list[Change]] = {}
     for one in broken:
@@ -108,7 +100,7 @@ def _others(broken: list[Change], was: Surface, now: Surface) -> Iterator[Findin
     for (code, says), several in alike.items():
         known = [was.known_as(one.symbol) for one in several]
         first = several[0]
-        yield finding(
+        yield RawFinding(
             code,
             now.source.path,
             now.line(first.symbol),
@@ -121,7 +113,7 @@ def _others(broken: list[Change], was: Surface, now: Surface) -> Iterator[Findin
 
 def _module_removed(
     base: Source, dotted: str, base_tree: Tree, head_tree: Tree
-) -> Iterator[Finding]:
+) -> Iterator[RawFinding]:
     """A public module that is gone; said once for a package, at the nearest file that is left."""
     package = f"{base.path.rpartition('/')[0]}/__init__.py"
     within = package != base.path and package in base_tree.index.files
@@ -138,6 +130,6 @@ def _module_removed(
         source = head_tree.source(near) if near else None
         if near and source and (line := source.first_line):
             message = f"The public module {dotted} is gone"
-            yield finding("module-removed", near, line, message, key=dotted, confidence=DECLARED)
+            yield RawFinding("module-removed", near, line, message, key=dotted, confidence=DECLARED)
             return
         files.discard(near or "")

@@ -9,16 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
 
-from orchestrator.checks.check_protocol import Gap, Source, read
+from orchestrator.checks.check_protocol import CheckReply, Gap, RawFinding, Source, read
 from orchestrator.checks.dependencies.manifests import (
     Declared,
     Manifest,
     is_manifest,
     read_manifest,
 )
-from orchestrator.checks.python.source import Finding, Job, finding
+from orchestrator.checks.python.source import Job
 
 NAMES_SHOWN = 5
 
@@ -27,7 +26,7 @@ _COMMIT = re.compile(r"[@#=][0-9a-f]{40}\b")
 _CEILING = re.compile(r"==|~=|<|\^|~|(?<![<>=!])=(?!=)|^v?\d")
 
 
-def run(job: Job) -> dict[str, Any]:
+def run(job: Job) -> CheckReply:
     """Report what is new in the manifests of head."""
     gaps: dict[str, str] = {}
     examined: list[str] = []
@@ -46,7 +45,7 @@ def run(job: Job) -> dict[str, Any]:
         examined.append(path)
     known = {name for *_, was, _ in sides for name in was.dependencies}
     found = [one for side in sides for one in _compare(*side, known)]
-    return {"findings": found, "examined": examined, "gaps": gaps}
+    return CheckReply(found, examined, gaps)
 
 
 def _before(job: Job, path: str | None) -> Manifest:
@@ -59,9 +58,9 @@ def _before(job: Job, path: str | None) -> Manifest:
 
 def _compare(
     path: str, head: Source, added: set[int], was: Manifest, now: Manifest, known: set[str]
-) -> Iterator[Finding]:
-    def at(code: str, text: str, message: str, key: str) -> Finding:
-        return finding(code, path, _line(head, added, text), message, key=key)
+) -> Iterator[RawFinding]:
+    def at(code: str, text: str, message: str, key: str) -> RawFinding:
+        return RawFinding(code, path, _line(head, added, text), message, key=key)
 
     new = [one for name, one in now.dependencies.items() if name not in known]
     if was is not _NOTHING and (plain := [one for one in new if not one.source]):

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
-from orchestrator.checks.check_protocol import Gap, Source, read
+from orchestrator.checks.check_protocol import CheckReply, Gap, RawFinding, Source, read
 from orchestrator.checks.python.path_kinds import is_product_path
-from orchestrator.checks.python.source import Job, finding
+from orchestrator.checks.python.source import Job
 
 CHANGED_LINES = 10  # of product source: less is seldom worth telling
 
@@ -18,11 +17,11 @@ _UNRELEASED = re.compile(
 _FRAGMENTS = re.compile(r"(?:^|/)(?:changes|changelog|changelog\.d|changes\.d|newsfragments|news)/")
 
 
-def run(job: Job) -> dict[str, Any]:
+def run(job: Job) -> CheckReply:
     """Report the heading under which an entry is missed."""
     files = job["files"]
     examined = [file["path"] for file in files if file["status"] != "deleted"]
-    nothing: dict[str, Any] = {"findings": [], "examined": examined, "gaps": {}}
+    nothing = CheckReply(examined=examined)
     new = set(job["head_tree"]) - set(job["base_tree"])
     if any(_LOG.fullmatch(_name(f["path"])) for f in files) or any(map(_FRAGMENTS.search, new)):
         return nothing
@@ -38,10 +37,11 @@ def run(job: Job) -> dict[str, Any]:
             try:
                 line = _heading(job["base_root"], path) and _heading(job["head_root"], path)
             except Gap as why:
-                return {**nothing, "gaps": {path: str(why)}}
+                return CheckReply(examined=examined, gaps={path: str(why)})
             if line:
                 message = f"{changed} lines of source changed, and {path} says nothing of it"
-                return {**nothing, "findings": [finding("missing", path, line, message, key=path)]}
+                found = RawFinding("missing", path, line, message, key=path)
+                return CheckReply([found], examined)
     return nothing
 
 

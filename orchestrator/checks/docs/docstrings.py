@@ -11,16 +11,15 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from itertools import islice
-from typing import Any
 
 from msgspec import Struct
 
+from orchestrator.checks.check_protocol import CheckReply, RawFinding
 from orchestrator.checks.docs.docstring_parameters import stale_parameters
 from orchestrator.checks.python.path_kinds import is_product_path, is_public_path
 from orchestrator.checks.python.source import (
     Definition,
     DefinitionNode,
-    Finding,
     Job,
     Pair,
     Source,
@@ -28,7 +27,6 @@ from orchestrator.checks.python.source import (
     definitions,
     docstring_node,
     dotted_name,
-    finding,
     gap_on_fault,
     pairs,
 )
@@ -96,19 +94,19 @@ class _Whole:
 class _Candidate(Struct):
     """A docstring that may be missed, until all files are known."""
 
-    found: Finding
+    found: RawFinding
     name: str
     kinds: tuple[str, ...]
     own: _Habits
     lost: bool = False
 
 
-def run(job: Job) -> dict[str, Any]:
+def run(job: Job) -> CheckReply:
     """Report docstrings that the change leaves out or leaves stale."""
     gaps: dict[str, str] = {}
     examined: list[str] = []
     missing: list[_Candidate] = []
-    stale: list[tuple[tuple[str, str], Finding]] = []
+    stale: list[tuple[tuple[str, str], RawFinding]] = []
     whole = _Whole()
     for pair in pairs(job, gaps):
         if is_product_path(pair.path):
@@ -123,7 +121,7 @@ def run(job: Job) -> dict[str, Any]:
                 examined.append(pair.path)
     found = [one.found for one in missing if _stands_out(one, whole)]
     found += [one for identity, one in stale if identity not in whole.stale]
-    return {"findings": found, "examined": examined, "gaps": gaps}
+    return CheckReply(found, examined, gaps)
 
 
 def _remember(base: Source, worth: list[Definition], whole: _Whole) -> None:
@@ -179,9 +177,9 @@ def _missing(
     return found
 
 
-def _finding(path: str, one: Definition, lost: bool) -> Finding:
+def _finding(path: str, one: Definition, lost: bool) -> RawFinding:
     what = "class" if isinstance(one.node, ast.ClassDef) else "function"
-    return finding(
+    return RawFinding(
         "missing",
         path,
         one.node.lineno,
@@ -193,7 +191,7 @@ def _finding(path: str, one: Definition, lost: bool) -> Finding:
     )
 
 
-def _missing_module(pair: Pair, head: Source) -> Finding | None:
+def _missing_module(pair: Pair, head: Source) -> RawFinding | None:
     if pair.status != "added" or pair.path.endswith("__init__.py"):
         return None
     if not is_public_path(pair.path) or docstring_node(head.tree):
@@ -201,7 +199,7 @@ def _missing_module(pair: Pair, head: Source) -> Finding | None:
     if len(head.tree.body) <= TRIVIAL_STATEMENTS:
         return None
     message = "This new module has no docstring; those around it have"
-    return finding("missing", pair.path, head.tree.body[0].lineno, message, key=_MODULE)
+    return RawFinding("missing", pair.path, head.tree.body[0].lineno, message, key=_MODULE)
 
 
 def _kinds(one: Definition) -> tuple[str, ...]:
@@ -248,12 +246,12 @@ def _tail(dotted: str) -> str:
     return ".".join(dotted.split(".")[-2:])
 
 
-def _stale(head: Source) -> list[tuple[tuple[str, str], Finding]]:
+def _stale(head: Source) -> list[tuple[tuple[str, str], RawFinding]]:
     """What is stale in head, each with an identity that survives a move."""
     return [
         (
             (_tail(one.dotted), one.parameter),
-            finding(
+            RawFinding(
                 "stale-parameter",
                 head.path,
                 one.line,

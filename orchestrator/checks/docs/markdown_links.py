@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from orchestrator.checks.check_protocol import Finding, Gap, Source, read, reply_of
+from orchestrator.checks.check_protocol import CheckReply, Gap, RawFinding, Source, read, reply_of
 from orchestrator.sandbox.safe_paths import Beneath
 
 # The makers of sites leave a page's own out.
@@ -71,7 +71,7 @@ def anchors(text: str) -> set[str]:
 
 def _judge(
     source: Source, root: str, files: frozenset[str], folders: frozenset[str]
-) -> Iterator[Finding]:
+) -> Iterator[RawFinding]:
     if source.suffix not in {".md", ".markdown"}:
         raise Gap("no reader for links of this kind of prose")
     for target, line in _links(source):
@@ -88,9 +88,11 @@ def _judge(
             continue
         place = next((page for end in _ENDINGS if (page := place + end) in files), place)
         if place not in files and place not in folders and place != ".":
-            yield Finding("missing-target", line, f"{path} does not exist", confidence=0.9)
+            yield RawFinding(
+                "missing-target", source.path, line, f"{path} does not exist", confidence=0.9
+            )
         elif parts.fragment and place.endswith((".md", ".markdown")):
-            yield from _anchor(root, place, parts.fragment, line)
+            yield from _anchor(source.path, line, root, place, parts.fragment)
 
 
 def _is_label(page: str, path: str, files: frozenset[str]) -> bool:
@@ -100,17 +102,19 @@ def _is_label(page: str, path: str, files: frozenset[str]) -> bool:
     return any(f"{folder}/conf.py" in files for folder in _above(page)) or "conf.py" in files
 
 
-def _anchor(root: str, place: str, fragment: str, line: int) -> Iterator[Finding]:
+def _anchor(page: str, line: int, root: str, place: str, fragment: str) -> Iterator[RawFinding]:
     with Beneath(root) as folder:
         if not folder.is_file(place):
             return  # its text is not at hand, so nothing is said of it
     known = anchors(Source(place, read(root, place)).text)
     wanted = unquote(fragment).lower()
     if wanted not in known and not wanted.startswith(("user-content-", "l")):
-        yield Finding("missing-anchor", line, f"{place} has no heading #{fragment}", confidence=0.8)
+        yield RawFinding(
+            "missing-anchor", page, line, f"{place} has no heading #{fragment}", confidence=0.8
+        )
 
 
-def run(job: dict[str, Any]) -> dict[str, Any]:
+def run(job: dict[str, Any]) -> CheckReply:
     """Check the files of a job (see ``text``); ``tree`` names every file of the side."""
     files = frozenset(job["tree"])
     folders = frozenset(up for path in files for up in _above(path))

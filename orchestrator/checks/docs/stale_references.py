@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
-from orchestrator.checks.check_protocol import Gap, Source
+from orchestrator.checks.check_protocol import CheckReply, Gap, RawFinding, Source
 from orchestrator.checks.check_protocol import read as read_bytes
 from orchestrator.checks.python.path_kinds import is_product_path
-from orchestrator.checks.python.source import Finding, Job, definitions, finding, gap_on_fault, read
+from orchestrator.checks.python.source import Job, definitions, gap_on_fault, read
 
 _TELLING = re.compile(r"[A-Za-z]+(?:_\w+|[a-z0-9]+[A-Z]\w*)")  # snake_case or CamelCase
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -22,14 +21,14 @@ _CODE = re.compile(r"`+([^`\n]+)`+")
 _HISTORY = re.compile(r"change|history|news|release|migrat|upgrad|decision|adr\b", re.IGNORECASE)
 
 
-def run(job: Job) -> dict[str, Any]:
+def run(job: Job) -> CheckReply:
     """Report the first mention of each name that is gone in each page."""
     gaps: dict[str, str] = {}
     examined = [file["path"] for file in job["files"] if file["status"] != "deleted"]
     gone = _removed(job, gaps)
     if gone:
         gone -= _words(job, gaps)
-    found: list[Finding] = []
+    found: list[RawFinding] = []
     for page in job["head_tree"] if gone else ():
         prose = page.endswith((".md", ".rst")) and page not in job["head_links"]
         if prose and not _HISTORY.search(page):
@@ -38,7 +37,7 @@ def run(job: Job) -> dict[str, Any]:
             except Gap as why:
                 gaps[page] = str(why)
     examined = [path for path in examined if path not in gaps]
-    return {"findings": found, "examined": examined, "gaps": gaps}
+    return CheckReply(found, examined, gaps)
 
 
 def _removed(job: Job, gaps: dict[str, str]) -> set[str]:
@@ -69,7 +68,7 @@ def _words(job: Job, gaps: dict[str, str]) -> set[str]:
     return found
 
 
-def _mentions(page: str, source: Source, gone: set[str]) -> Iterator[Finding]:
+def _mentions(page: str, source: Source, gone: set[str]) -> Iterator[RawFinding]:
     left, fenced = set(gone), False
     for number, line in enumerate(source.lines, 1):
         if line.lstrip().startswith(("```", "~~~")):
@@ -78,4 +77,4 @@ def _mentions(page: str, source: Source, gone: set[str]) -> Iterator[Finding]:
         for name in sorted(left & {word for part in code for word in _WORD.findall(part)}):
             left.discard(name)
             message = f"The page speaks of {name}, which is gone"
-            yield finding("gone", page, number, message, key=f"{page}: {name}")
+            yield RawFinding("gone", page, number, message, key=f"{page}: {name}")

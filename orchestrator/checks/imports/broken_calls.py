@@ -7,16 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 
+from orchestrator.checks.check_protocol import RawFinding
 from orchestrator.checks.imports.broken_imports import Side
 from orchestrator.checks.python.call_signatures import Shape, shapes
-from orchestrator.checks.python.source import (
-    Finding,
-    NotParsedError,
-    dotted_name,
-    finding,
-    parse_text,
-    read_text,
-)
+from orchestrator.checks.python.source import NotParsedError, dotted_name, parse_text, read_text
 
 FACADES = 2  # packages, one in the other, that offer a module's function as their own
 
@@ -42,7 +36,7 @@ class BrokenCalls:
         self._base, self._head, self._old = base, head, old
         self._importers = importers
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[RawFinding]:
         """One finding for each call that fails now."""
         for path, before in self._old.items():
             if before is None or not (altered := self._altered(path, before)):
@@ -107,7 +101,7 @@ def _tree(root: str, path: str) -> ast.Module | None:
     return None
 
 
-def _own_calls(path: str, tree: ast.Module, altered: Altered) -> Iterator[Finding]:
+def _own_calls(path: str, tree: ast.Module, altered: Altered) -> Iterator[RawFinding]:
     """Calls in the file itself: of its functions, and of a class's methods by the class itself."""
     names = {name: name for name in altered if "." not in name}
     yield from _calls(path, tree, _bound_once(tree, names), altered)
@@ -143,11 +137,11 @@ def _bound_once(tree: ast.Module, names: dict[str, str]) -> dict[str, str]:
 
 def _calls(
     path: str, tree: ast.AST, names: Mapping[str, str], altered: Altered
-) -> Iterator[Finding]:
+) -> Iterator[RawFinding]:
     """The calls of a file that fitted and fit no more."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and (symbol := names.get(dotted_name(node.func))):
             was, now = altered[symbol]
             if (wrong := now.misfit(node)) and not was.misfit(node):
                 says = f"This call of {symbol}() fails: {wrong}"
-                yield finding("broken-call", path, node.lineno, says, confidence=0.95)
+                yield RawFinding("broken-call", path, node.lineno, says, confidence=0.95)

@@ -7,20 +7,14 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 
+from orchestrator.checks.check_protocol import RawFinding
 from orchestrator.checks.python.import_resolution import (
     Import,
     ModuleIndex,
     branches_that_run,
     quick_imports,
 )
-from orchestrator.checks.python.source import (
-    Finding,
-    Job,
-    NotParsedError,
-    finding,
-    parse_text,
-    read_text,
-)
+from orchestrator.checks.python.source import Job, NotParsedError, parse_text, read_text
 
 # With one of these a module may bind names that nobody can read off it.
 _DYNAMIC = re.compile(r"\b(?:__getattr__|globals\(\)|locals\(\)|vars\(\)|exec\(|sys\.modules\[)")
@@ -109,7 +103,7 @@ class BrokenImports:
         self._job, self._base, self._head, self._old = job, base, head, old
         self._importers = importers
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[RawFinding]:
         """One finding for each statement that fails now."""
         for path in self._suspects():
             with suppress(NotParsedError, RecursionError, MemoryError, ValueError):
@@ -131,10 +125,10 @@ class BrokenImports:
                 found.update(self._importers["head"](old))
         return sorted(found & self._head.index.files)
 
-    def _check(self, path: str, one: Import) -> Iterator[Finding]:
+    def _check(self, path: str, one: Import) -> Iterator[RawFinding]:
         if problem := self._problem(path, one):
             message, key = f"This import fails: {problem}", f"broken-import: {problem}"
-            yield finding("broken-import", path, one.line, message, key=key, confidence=0.95)
+            yield RawFinding("broken-import", path, one.line, message, key=key, confidence=0.95)
 
     def _problem(self, path: str, one: Import) -> str | None:
         if self._is_gone(path, one):

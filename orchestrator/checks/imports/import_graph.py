@@ -13,6 +13,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from orchestrator.checks.check_protocol import CheckReply, RawFinding
 from orchestrator.checks.imports.broken_calls import BrokenCalls
 from orchestrator.checks.imports.broken_imports import BrokenImports, Side
 from orchestrator.checks.python.import_resolution import (
@@ -23,10 +24,8 @@ from orchestrator.checks.python.import_resolution import (
 )
 from orchestrator.checks.python.path_kinds import is_test_path
 from orchestrator.checks.python.source import (
-    Finding,
     Job,
     NotParsedError,
-    finding,
     gap_on_fault,
     parse_text,
     read_text,
@@ -215,7 +214,7 @@ def _signs(text: str) -> tuple[list[Import], int]:
     return list(quick_imports(text)), text.count("TYPE_CHECKING")
 
 
-def run(job: Job) -> dict[str, Any]:
+def run(job: Job) -> CheckReply:
     """Compare the import graphs of both sides; facts hold what the changed modules reach."""
     gaps: dict[str, str] = {}
     both = _Comparison(job, gaps)
@@ -225,15 +224,10 @@ def run(job: Job) -> dict[str, Any]:
     old = {path: both.old(path) for path in both.changed}
     calls = BrokenCalls(base, head, old, both.head.importers)
     findings = [*_cycles(both), *_coupling(both), *broken.findings(), *calls.findings()]
-    return {
-        "findings": findings,
-        "examined": both.changed,
-        "gaps": gaps,
-        "facts": _reached(both),
-    }
+    return CheckReply(findings, both.changed, gaps, _reached(both))
 
 
-def _cycles(both: _Comparison) -> Iterator[Finding]:
+def _cycles(both: _Comparison) -> Iterator[RawFinding]:
     """One finding for each cycle that a new import closes."""
     reported: list[set[str]] = []
     edges = [(path, to, by) for path in both.changed for to, by in both.new_imports(path).items()]
@@ -246,7 +240,7 @@ def _cycles(both: _Comparison) -> Iterator[Finding]:
         reported.append(set(back))
         names = [both.head.index.dotted(path) for path in back]
         start = names.index(min(names))
-        yield finding(
+        yield RawFinding(
             "cycle",
             importer,
             statement.line,
@@ -255,7 +249,7 @@ def _cycles(both: _Comparison) -> Iterator[Finding]:
         )
 
 
-def _coupling(both: _Comparison) -> Iterator[Finding]:
+def _coupling(both: _Comparison) -> Iterator[RawFinding]:
     """Modules that suddenly import many more modules of their own project."""
     for path in both.changed:
         before = both.old(path)
@@ -267,7 +261,7 @@ def _coupling(both: _Comparison) -> Iterator[Finding]:
         has, had = len(both.head.at_import(path)), len(both.base.at_import(before))
         if has - had >= COUPLING_JUMP:
             name = both.head.index.dotted(path)
-            yield finding(
+            yield RawFinding(
                 "coupling-jump",
                 path,
                 min(by.line for by in new.values()),

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from orchestrator.checks.check_protocol import CheckReply, RawFinding
 from orchestrator.checks.imports.layering_config import Declared, candidates, in_order, read
 from orchestrator.checks.imports.layering_contracts import (
     NotCheckedError,
@@ -21,7 +22,7 @@ from orchestrator.checks.imports.layering_contracts import (
     graph_of,
     outcome,
 )
-from orchestrator.checks.python.source import Finding, Job, NotParsedError, finding, read_text
+from orchestrator.checks.python.source import Job, NotParsedError, read_text
 
 if TYPE_CHECKING:
     from grimp import ImportGraph
@@ -30,13 +31,13 @@ NAMED = 4  # modules of a chain that a message names
 _SOURCE_DIRECTORIES = ("", "src/", "lib/", "python/")
 
 
-def run(job: Job) -> dict[str, Any]:
+def run(job: Job) -> CheckReply:
     """Report each import of head that a contract of base does not allow, and that base did not do.
 
     A contract that cannot be held against the tree is a gap of the file that declares it.
     """
     gaps: dict[str, str] = {}
-    findings: list[Finding] = []
+    findings: list[RawFinding] = []
     examined: set[str] = set()
     changed = [file["path"] for file in job["files"] if file["path"].endswith(".py")]
     settled: set[str] = set()
@@ -52,7 +53,7 @@ def run(job: Job) -> dict[str, Any]:
                 examined.update(set(changed) & set(both.modules.values()))
         except NotCheckedError as why:
             gaps[why.path or path] = str(why)
-    return {"findings": findings, "examined": sorted(examined - gaps.keys()), "gaps": gaps}
+    return CheckReply(findings, sorted(examined - gaps.keys()), gaps)
 
 
 class _Both(Struct, frozen=True):
@@ -132,7 +133,7 @@ def _modules(places: Mapping[str, str], tree: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _broken(both: _Both, gaps: dict[str, str]) -> Iterator[Finding]:
+def _broken(both: _Both, gaps: dict[str, str]) -> Iterator[RawFinding]:
     """A finding for each new import that breaks a contract."""
     unchecked = []
     for options in both.declared.contracts:
@@ -149,7 +150,7 @@ def _broken(both: _Both, gaps: dict[str, str]) -> Iterator[Finding]:
         gaps[both.declared.path] = "; ".join(unchecked)
 
 
-def _new_imports(both: _Both, name: str, now: Outcome, before: Outcome) -> Iterator[Finding]:
+def _new_imports(both: _Both, name: str, now: Outcome, before: Outcome) -> Iterator[RawFinding]:
     """Where two parts were entangled before, only what joins them directly is new."""
     old = {found.between for found in before.violations}
     told: set[tuple[str, str]] = set()
@@ -165,7 +166,7 @@ def _new_imports(both: _Both, name: str, now: Outcome, before: Outcome) -> Itera
             modules = [chain[0].importer, *(each.imported for each in chain)]
             if len(modules) > NAMED:
                 modules[NAMED - 1 : -1] = ["…"]
-            yield finding(
+            yield RawFinding(
                 "contract",
                 path,
                 link.line,
@@ -174,7 +175,7 @@ def _new_imports(both: _Both, name: str, now: Outcome, before: Outcome) -> Itera
             )
 
 
-def _new_modules(both: _Both, name: str, modules: Iterable[str]) -> Iterator[Finding]:
+def _new_modules(both: _Both, name: str, modules: Iterable[str]) -> Iterator[RawFinding]:
     """Modules that an exhaustive contract does not list; told where their first line stands."""
     for module in sorted(modules):
         inside = [m for m in sorted(both.modules) if m == module or m.startswith(f"{module}.")]
@@ -182,7 +183,7 @@ def _new_modules(both: _Both, name: str, modules: Iterable[str]) -> Iterator[Fin
         place = next(((path, line) for path, line in lines if line), None)
         if place is not None:
             message = f'The contract "{name}" lists every module, and not {module}'
-            yield finding("contract", *place, message, key=f"contract {name}: {module}")
+            yield RawFinding("contract", *place, message, key=f"contract {name}: {module}")
 
 
 def _first_line(root: str, path: str) -> int:

@@ -10,7 +10,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.checks.check_protocol import Finding, Gap, NotOurs, Source, reply_of
+from msgspec.structs import replace
+
+from orchestrator.checks.check_protocol import (
+    CheckReply,
+    Gap,
+    NotOurs,
+    RawFinding,
+    Source,
+    reply_of,
+)
 from orchestrator.checks.patterns.component_scripts import is_component, scripts
 from orchestrator.checks.patterns.erb_templates import ruby_of
 from orchestrator.checks.patterns.language import Language, Pattern, load
@@ -27,7 +36,7 @@ _NAMED = 60  # characters of a value that a message repeats
 _BROKEN = {"any": [{"kind": "ERROR"}, {"regex": "^$"}]}
 
 
-def run(job: dict[str, Any]) -> dict[str, Any]:
+def run(job: dict[str, Any]) -> CheckReply:
     """Look for patterns (see ``text`` for the shape of jobs and replies).
 
     Args:
@@ -41,12 +50,13 @@ def _languages(files: tuple[str, ...]) -> dict[str, Language]:
     return {suffix: language for language in load(files) for suffix in language.grammars}
 
 
-def _look(source: Source, *, files: Sequence[str], codes: frozenset[str]) -> Iterator[Finding]:
+def _look(source: Source, *, files: Sequence[str], codes: frozenset[str]) -> Iterator[RawFinding]:
     parts = _parts(source)
     if not parts:
         raise NotOurs
     for part in parts:
-        yield from _found(part, files, codes)
+        for finding in _found(part, files, codes):
+            yield replace(finding, path=source.path)
 
 
 def _parts(source: Source) -> list[Source]:
@@ -63,7 +73,7 @@ def _parts(source: Source) -> list[Source]:
     ]
 
 
-def _found(source: Source, files: Sequence[str], codes: frozenset[str]) -> Iterator[Finding]:
+def _found(source: Source, files: Sequence[str], codes: frozenset[str]) -> Iterator[RawFinding]:
     language = _languages(tuple(files)).get(source.suffix)
     if language is None:
         raise Gap("no patterns are known for this kind of file")
@@ -73,7 +83,7 @@ def _found(source: Source, files: Sequence[str], codes: frozenset[str]) -> Itera
     yield from matches(asked, source, language)
 
 
-def matches(asked: Iterable[Pattern], source: Source, language: Language) -> Iterator[Finding]:
+def matches(asked: Iterable[Pattern], source: Source, language: Language) -> Iterator[RawFinding]:
     """What some patterns of a language find in a program.
 
     Raises:
@@ -118,7 +128,7 @@ def _applies(pattern: Pattern, grammar: str, source: Source) -> bool:
     return pattern.not_in.search(source.path) is None
 
 
-def _judged(pattern: Pattern, node: SgNode, values: Values, source: Source) -> Finding | None:
+def _judged(pattern: Pattern, node: SgNode, values: Values, source: Source) -> RawFinding | None:
     """The finding that a match is, None when one of the pattern's conditions does not hold."""
     span = node.range()
     first, last = span.start.line, span.end.line
@@ -133,4 +143,5 @@ def _judged(pattern: Pattern, node: SgNode, values: Values, source: Source) -> F
             return None
         text = " ".join(part.text().split())
         message += f": {text if len(text) <= _NAMED else text[:_NAMED] + '…'}"
-    return Finding(pattern.code, first + 1, message, min(last, first + _SHOWN - 1) + 1)
+    end_line = min(last, first + _SHOWN - 1) + 1
+    return RawFinding(pattern.code, source.path, first + 1, message, end_line)

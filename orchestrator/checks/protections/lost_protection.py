@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from orchestrator.checks.check_protocol import Finding
+from orchestrator.checks.check_protocol import RawFinding
 from orchestrator.checks.protections.hunks import ChangedText, Hunk, arguments, squeezed
 
 BEHIND = 12  # characters behind a call that must stand behind its argument, too
@@ -63,7 +63,7 @@ class Call(Struct, frozen=True):
     end: int
 
 
-def lost_protection(file: ChangedText, hunk: Hunk, added: str) -> Iterator[Finding]:
+def lost_protection(file: ChangedText, hunk: Hunk, added: str) -> Iterator[RawFinding]:
     """What one place lost.
 
     Args:
@@ -80,7 +80,9 @@ def lost_protection(file: ChangedText, hunk: Hunk, added: str) -> Iterator[Findi
     if secure and predictable and not (_SECURE.search(now) or _PREDICTABLE.search(was)):
         line = hunk.head.start + now.count("\n", 0, predictable.start())
         says = f"{predictable.group().rstrip('(')} in place of {secure.group().rstrip('(')}"
-        yield Finding("random-weakened", line, f"Numbers can be predicted now: {says}")
+        yield RawFinding(
+            "random-weakened", file.path, line, f"Numbers can be predicted now: {says}"
+        )
 
 
 def calls(text: str, named: re.Pattern[str]) -> Iterator[Call]:
@@ -96,7 +98,7 @@ def calls(text: str, named: re.Pattern[str]) -> Iterator[Call]:
             yield Call(name, found[0], last, found[1])
 
 
-def _unwrapped(file: ChangedText, hunk: Hunk, added: str) -> Iterator[Finding]:
+def _unwrapped(file: ChangedText, hunk: Hunk, added: str) -> Iterator[RawFinding]:
     """Values that stood in a call which escapes, and stand in the same place without it."""
     was = file.was(hunk)
     for call in calls(was, _ESCAPES):
@@ -108,10 +110,10 @@ def _unwrapped(file: ChangedText, hunk: Hunk, added: str) -> Iterator[Finding]:
         if line and f"{call.name}({value}" not in added:
             shown = " ".join(call.arguments[0].split())[:SHOWN]
             says = f"{call.name}() no longer stands around {shown}"
-            yield Finding("escape-removed", line, says)
+            yield RawFinding("escape-removed", file.path, line, says)
 
 
-def _unreplaced(file: ChangedText, hunk: Hunk, added: str) -> Iterator[Finding]:
+def _unreplaced(file: ChangedText, hunk: Hunk, added: str) -> Iterator[RawFinding]:
     """Values that had special characters replaced, and stand in the same place as they come."""
     was = file.was(hunk)
     for word in _REPLACES.finditer(was):
@@ -125,7 +127,7 @@ def _unreplaced(file: ChangedText, hunk: Hunk, added: str) -> Iterator[Finding]:
         line = _line_with(file, hunk, value, was[found[1] :])
         if line and not taken_out and call not in added:
             says = f"Special characters are no longer replaced: {call[:SHOWN]} is gone"
-            yield Finding("escape-removed", line, says)
+            yield RawFinding("escape-removed", file.path, line, says)
 
 
 def _line_before(text: str, at: int) -> str:
@@ -147,7 +149,7 @@ def _line_with(file: ChangedText, hunk: Hunk, begins: str, goes_on: str) -> int 
     return None
 
 
-def _compared_plainly(file: ChangedText, hunk: Hunk, was: str) -> Iterator[Finding]:
+def _compared_plainly(file: ChangedText, hunk: Hunk, was: str) -> Iterator[RawFinding]:
     """A comparison that took the same time whatever it was given, and is an ordinary one now."""
     for call in calls(was, _CONSTANT_TIME):
         values = [_without_bytes(squeezed(one)) for one in call.arguments]
@@ -155,7 +157,7 @@ def _compared_plainly(file: ChangedText, hunk: Hunk, was: str) -> Iterator[Findi
             line = file.squeezed_head[number - 1]
             if _COMPARES.search(line) and len(values) > 1 and all(one in line for one in values):
                 says = f"Compared without {call.name}(): how long it takes tells how much is right"
-                yield Finding("comparison-timing", number, says)
+                yield RawFinding("comparison-timing", file.path, number, says)
                 break
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from msgspec.structs import asdict
-
-from orchestrator.checks.check_protocol import Finding, Gap, Source, read
+from orchestrator.checks.check_protocol import CheckReply, Gap, RawFinding, Source, read
 from orchestrator.checks.protections.hunks import ChangedText, squeezed
 from orchestrator.checks.protections.lost_protection import lost_protection
 
 
-def run(job: dict[str, Any]) -> dict[str, Any]:
+def run(job: dict[str, Any]) -> CheckReply:
     """Report what the changed files lost."""
     files: list[ChangedText] = []
     gaps: dict[str, str] = {}
@@ -24,12 +22,8 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
         except Gap as gap:
             gaps[file["path"]] = str(gap)
     added = squeezed("\n".join(file.added_text for file in files))
-    findings = [
-        {**asdict(one), "path": file.path, "end_line": max(one.line, one.end_line)}
-        for file in files
-        for one in _lost(file, added)
-    ]
-    return {"findings": findings, "examined": [file.path for file in files], "gaps": gaps}
+    findings = [finding for file in files for finding in _lost(file, added)]
+    return CheckReply(findings, [file.path for file in files], gaps)
 
 
 def _text(job: dict[str, Any], file: dict[str, Any]) -> ChangedText:
@@ -39,7 +33,7 @@ def _text(job: dict[str, Any], file: dict[str, Any]) -> ChangedText:
     return ChangedText(file["path"], base, head, file["removed"], file["added"])
 
 
-def _lost(file: ChangedText, added: str) -> Iterator[Finding]:
+def _lost(file: ChangedText, added: str) -> Iterator[RawFinding]:
     if not file.base:
         return
     for hunk in file.hunks():

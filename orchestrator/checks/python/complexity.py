@@ -10,20 +10,18 @@ import ast
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
 
 from msgspec import Struct
 
+from orchestrator.checks.check_protocol import CheckReply, RawFinding
 from orchestrator.checks.python.path_kinds import is_test_path
 from orchestrator.checks.python.source import (
-    Finding,
     FunctionNode,
     Job,
     NotParsedError,
     Pair,
     Source,
     definitions,
-    finding,
     gap_on_fault,
     pairs,
     read,
@@ -83,7 +81,7 @@ def _catches_all(case: ast.match_case) -> bool:
     return case.guard is None and isinstance(pattern, ast.MatchAs) and pattern.pattern is None
 
 
-def run(job: Job) -> dict[str, Any]:
+def run(job: Job) -> CheckReply:
     """Report functions brought over the limit, and complex ones that grew much further."""
     gaps: dict[str, str] = {}
     suspects: list[_Suspect] = []
@@ -94,7 +92,7 @@ def run(job: Job) -> dict[str, Any]:
             examined.append(pair.path)
     moved = _complexity_of_moved(job, {one.dotted for one in suspects if one.before is None})
     found = [one for suspect in suspects if (one := _judge(suspect, moved))]
-    return {"findings": found, "examined": examined, "gaps": gaps}
+    return CheckReply(found, examined, gaps)
 
 
 def _suspects(pair: Pair) -> list[_Suspect]:
@@ -150,7 +148,7 @@ def _complexity_of_moved(job: Job, dotted_names: set[str]) -> dict[str, int]:
     return found
 
 
-def _judge(one: _Suspect, moved: dict[str, int]) -> Finding | None:
+def _judge(one: _Suspect, moved: dict[str, int]) -> RawFinding | None:
     name = one.dotted.rpartition(".")[2]
     before = one.before if one.before is not None else moved.get(name, 0)
     if not before and one.eased >= one.complexity:
@@ -159,7 +157,7 @@ def _judge(one: _Suspect, moved: dict[str, int]) -> Finding | None:
         return None
     subject = one.dotted if before else f"new function {one.dotted}"
     how = f"went from {before} to {one.complexity}" if before else f"is {one.complexity}"
-    return finding(
+    return RawFinding(
         "jump",
         one.path,
         one.line,

@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
-from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from orchestrator.checks.check_protocol import Gap, Source, read
+from orchestrator.checks.check_protocol import CheckReply, Gap, RawFinding, Source, read
 from orchestrator.checks.python.path_kinds import is_product_path
-from orchestrator.checks.python.source import Finding, Job, finding
+from orchestrator.checks.python.source import Job
 
 LINES = 12  # significant lines that make a block
 WORDS = 25  # least number of different words in it: tables and boilerplate have fewer
@@ -68,7 +68,7 @@ def windows(root: str, path: str) -> Iterator[Window]:
         yield Window(path, part[0][0], part[-1][0], tuple(text for _, text in part))
 
 
-def run(job: Job) -> dict[str, Any]:
+def run(job: Job) -> CheckReply:
     """Report where added lines repeat what stands elsewhere in head, once for a pair of files."""
     gaps: dict[str, str] = {}
     examined: list[str] = []
@@ -87,19 +87,21 @@ def run(job: Job) -> dict[str, Any]:
             gaps[path] = str(why)
     found = _findings(job, written, gaps) if written else []
     examined = [path for path in examined if path not in gaps]
-    return {"findings": found, "examined": examined, "gaps": gaps}
+    return CheckReply(found, examined, gaps)
 
 
 def _says_enough(block: Block) -> bool:
     return len({word for line in block for word in _WORD.findall(line)}) >= WORDS
 
 
-def _findings(job: Job, written: dict[Block, list[Window]], gaps: dict[str, str]) -> list[Finding]:
+def _findings(
+    job: Job, written: dict[Block, list[Window]], gaps: dict[str, str]
+) -> list[RawFinding]:
     head = _places(job, "head", written, gaps)
     twice = {block for block, places in head.items() if len(places) > 1}
     base = _places(job, "base", twice, gaps)
     before = Counter({block: len(places) for block, places in base.items()})
-    found: dict[tuple[str, str], Finding] = {}
+    found: dict[tuple[str, str], RawFinding] = {}
     for block in sorted(twice, key=lambda block: (written[block][0].path, written[block][0].first)):
         if before[block] > 1:
             continue
@@ -110,9 +112,10 @@ def _findings(job: Job, written: dict[Block, list[Window]], gaps: dict[str, str]
             continue  # both are new: said once
         message = f"These lines stand at {other.path}:{other.first} as well"
         if pair in found:
-            found[pair]["end_line"] = max(found[pair]["end_line"], ours.last)
+            last = max(found[pair].end_line, ours.last)
+            found[pair] = replace(found[pair], end_line=last)
         else:
-            found[pair] = finding(
+            found[pair] = RawFinding(
                 "copy", ours.path, ours.first, message, key=" ".join(pair), end_line=ours.last
             )
     return list(found.values())

@@ -22,7 +22,6 @@ MAX_BYTES = 1 << 20  # a tree takes some hundred times the bytes of its text
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 DefinitionNode: TypeAlias = FunctionNode | ast.ClassDef
 Job: TypeAlias = Mapping[str, Any]
-Finding: TypeAlias = dict[str, Any]
 
 _SAME_SIGNATURE = frozenset(
     [
@@ -278,8 +277,3 @@ def docstring_node(node: ast.Module | DefinitionNode) -> ast.Constant | None:
         if isinstance(value, ast.Constant) and isinstance(value.value, str):
             return value
     return None
-
-
-def finding(code: str, path: str, line: int, message: str, **more: Any) -> Finding:
-    """A finding that cites one line unless ``end_line`` says otherwise."""
-    return {"code": code, "path": path, "line": line, "end_line": line, "message": message, **more}

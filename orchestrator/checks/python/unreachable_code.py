@@ -5,19 +5,19 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from orchestrator.checks.check_protocol import Finding
+from orchestrator.checks.check_protocol import RawFinding
 from orchestrator.checks.python.syntax_trees import all_blocks
 
 _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
-def unreachable(tree: ast.Module) -> Iterator[Finding]:
+def unreachable(path: str, tree: ast.Module) -> Iterator[RawFinding]:
     """The first statement behind each one that leaves its block for good."""
     for block in all_blocks(tree):
-        yield from _behind_an_exit(block)
+        yield from _behind_an_exit(path, block)
 
 
-def _behind_an_exit(block: Sequence[ast.stmt]) -> Iterator[Finding]:
+def _behind_an_exit(path: str, block: Sequence[ast.stmt]) -> Iterator[RawFinding]:
     for at, statement in enumerate(block[:-1]):
         if not (isinstance(statement, _EXITS) or _is_endless(statement)):
             continue
@@ -25,7 +25,7 @@ def _behind_an_exit(block: Sequence[ast.stmt]) -> Iterator[Finding]:
         if not (_makes_a_generator(rest) or all(_does_nothing(one) for one in rest)):
             kind = type(statement).__name__.lower()
             says = f"never reached: line {statement.lineno} leaves before it ({kind})"
-            yield Finding("unreachable", rest[0].lineno, says)
+            yield RawFinding("unreachable", path, rest[0].lineno, says)
         return
 
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from orchestrator.checks.check_protocol import Finding, Source, reply_of
+from orchestrator.checks.check_protocol import CheckReply, RawFinding, Source, reply_of
 from orchestrator.checks.secrets.assignments import assigned
 from orchestrator.checks.secrets.credential_files import secrets_by_file
 from orchestrator.checks.secrets.keyword_search import Searched
@@ -79,7 +79,7 @@ def _apart(hits: Iterable[Hit]) -> Iterator[Hit]:
         yield hit
 
 
-def secrets(source: Source) -> Iterator[Finding]:
+def secrets(source: Source) -> Iterator[RawFinding]:
     """One finding a secret; what overlaps is the same secret, named by the first that found it."""
     text = source.text.replace("\r\n", "\n")
     line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
@@ -93,8 +93,9 @@ def secrets(source: Source) -> Iterator[Finding]:
         parts = tuple(
             filter(None, (part.strip() for part in text[hit.start : hit.end].split("\n")))
         )
-        yield Finding(
+        yield RawFinding(
             hit.code,
+            source.path,
             bisect.bisect_right(line_starts, hit.start),
             hit.what,
             end_line=bisect.bisect_right(line_starts, max(hit.start, hit.end - 1)),
@@ -114,6 +115,6 @@ def secrets_by_line(source: Source) -> Iterator[tuple[int, str]]:
             yield number, part.strip()
 
 
-def run(job: dict[str, Any]) -> dict[str, Any]:
+def run(job: dict[str, Any]) -> CheckReply:
     """Check the files of a job (see ``text``)."""
     return reply_of(job, secrets)

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
+from orchestrator.checks.check_protocol import CheckReply, RawFinding
 from orchestrator.checks.taint.abstract_values import Step
 from orchestrator.checks.taint.call_frames import Found
 from orchestrator.checks.taint.library_models import load
@@ -23,7 +24,7 @@ _MAX_SHOWN: Final = 16
 _MANY: Final = 50  # files after which a worker's memory is worth the time of a collection
 
 
-def run(job: dict[str, Any]) -> dict[str, Any]:
+def run(job: dict[str, Any]) -> CheckReply:
     """Trace from sources to sinks.
 
     Args:
@@ -31,9 +32,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
             the root that may be read; ``knowledge``: paths of data files.
 
     Returns:
-        ``findings`` (``code``, ``path``, ``line``, ``end_line``, ``message``, ``key``, ``scope``,
-        ``detail``, ``confidence``), ``examined`` paths, ``gaps``: path → why, and in ``facts`` the
-        sinks that nothing but constants reaches: path, line and class.
+        ``facts["constant"]`` lists the sinks that only constants reach: path, line and class.
 
     Raises:
         ConfigError: a data file is missing or wrong.
@@ -52,7 +51,7 @@ def run(job: dict[str, Any]) -> dict[str, Any]:
             gc.collect()
 
 
-def _trace(job: dict[str, Any], paths: list[str]) -> dict[str, Any]:
+def _trace(job: dict[str, Any], paths: list[str]) -> CheckReply:
     tree = {path for path in (*job.get("tree", ()), *paths) if path.endswith(".py")}
     project = Project(Path(job["root"]), tree)
     tracer = Tracer(project, load(job["knowledge"]))
@@ -60,29 +59,28 @@ def _trace(job: dict[str, Any], paths: list[str]) -> dict[str, Any]:
     wanted = frozenset(paths)
     gaps = {**project.gaps, **tracer.gaps}
     gaps = {path: why for path, why in sorted(gaps.items()) if path in wanted}
-    return {
-        "findings": _findings(tracer.run.found.values(), wanted),
-        "examined": [path for path in paths if path not in gaps],
-        "gaps": gaps,
-        "facts": {
-            "constant": [
-                list(place)
-                for place in sorted(tracer.run.constant - tracer.run.moving)
-                if place[0] in wanted and place[0] not in gaps
-            ]
-        },
-    }
+    constant = [
+        list(place)
+        for place in sorted(tracer.run.constant - tracer.run.moving)
+        if place[0] in wanted and place[0] not in gaps
+    ]
+    return CheckReply(
+        _findings(tracer.run.found.values(), wanted),
+        [path for path in paths if path not in gaps],
+        gaps,
+        {"constant": constant},
+    )
 
 
-def _findings(found: Iterable[Found], wanted: frozenset[str]) -> list[dict[str, Any]]:
-    placed: dict[tuple[str, str, int], dict[str, Any]] = {}
+def _findings(found: Iterable[Found], wanted: frozenset[str]) -> list[RawFinding]:
+    placed: dict[tuple[str, str, int], RawFinding] = {}
     for one in sorted(found, key=lambda item: (item.path, item.line, item.code)):
         steps = one.taint.trace.chain() if one.taint and one.taint.trace else []
         place = _place(one, steps, wanted)
         if place is not None:
-            reply = _reply(one, steps, place)
-            placed.setdefault((reply["code"], reply["path"], reply["line"]), reply)
-    return sorted(placed.values(), key=lambda item: (item["path"], item["line"], item["code"]))
+            finding = _raw_finding(one, steps, place)
+            placed.setdefault((finding.code, finding.path, finding.line), finding)
+    return sorted(placed.values(), key=lambda finding: (finding.path, finding.line, finding.code))
 
 
 def _place(one: Found, steps: list[Step], wanted: frozenset[str]) -> Step | None:
@@ -95,19 +93,18 @@ def _place(one: Found, steps: list[Step], wanted: frozenset[str]) -> Step | None
     return None
 
 
-def _reply(one: Found, steps: list[Step], place: Step) -> dict[str, Any]:
+def _raw_finding(one: Found, steps: list[Step], place: Step) -> RawFinding:
     moved = (place.path, place.line) != (one.path, one.line)
-    return {
-        "code": one.code,
-        "path": place.path,
-        "line": place.line,
-        "end_line": place.line if moved else one.end_line,
-        "message": one.message,
-        "key": None,
-        "scope": None if moved else one.scope or None,
-        "detail": "\n".join(_lines(steps)),
-        "confidence": max(one.confidence, 0.05),
-    }
+    return RawFinding(
+        one.code,
+        place.path,
+        place.line,
+        one.message,
+        end_line=place.line if moved else one.end_line,
+        scope=None if moved else one.scope or None,
+        detail="\n".join(_lines(steps)),
+        confidence=max(one.confidence, 0.05),
+    )
 
 
 def _lines(steps: list[Step]) -> Iterable[str]:

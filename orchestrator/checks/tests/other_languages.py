@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
-from typing import Any
 
 from msgspec import Struct, field
 
+from orchestrator.checks.check_protocol import CheckReply, RawFinding
 from orchestrator.checks.python.path_kinds import nearest
-from orchestrator.checks.python.source import Finding, Job, finding, gap_on_fault, read_text
+from orchestrator.checks.python.source import Job, gap_on_fault, read_text
 
 NAMES_SHOWN = 5
 
@@ -85,9 +85,9 @@ class _Lost(Struct):
     names: list[str]
 
 
-def compare_by_pattern(job: Job) -> dict[str, Any]:
+def compare_by_pattern(job: Job) -> CheckReply:
     """What the change does to tests that are not Python: a check's reply."""
-    findings: list[Finding] = []
+    findings: list[RawFinding] = []
     examined: list[str] = []
     gaps: dict[str, str] = {}
     lost: list[_Lost] = []
@@ -111,7 +111,7 @@ def compare_by_pattern(job: Job) -> dict[str, Any]:
                 lost.append(_Lost(old, path if after.runs else None, tests))
             examined.append(path)
     findings += [found for one in lost if (found := _removed(job, one, names))]
-    return {"findings": findings, "examined": examined, "gaps": gaps}
+    return CheckReply(findings, examined, gaps)
 
 
 def _language(path: str) -> _Language | None:
@@ -142,18 +142,18 @@ def _line(text: str, match: re.Match[str]) -> int:
     return text.count("\n", 0, match.start()) + 1
 
 
-def _weakened(path: str, before: _Tests, after: _Tests) -> Iterator[Finding]:
+def _weakened(path: str, before: _Tests, after: _Tests) -> Iterator[RawFinding]:
     for name, line in after.skipped.items():
         if name in before.runs:
             message = f"The existing test {name!r} is now skipped"
-            yield finding("skipped", path, line, message, key=f"skipped: {name}")
+            yield RawFinding("skipped", path, line, message, key=f"skipped: {name}")
     for name, line in after.focused.items():
         if name not in before.focused:
             message = f"Only {name!r} runs now: what is focused keeps all other tests from running"
-            yield finding("focused", path, line, message, key=f"focused: {name}")
+            yield RawFinding("focused", path, line, message, key=f"focused: {name}")
 
 
-def _removed(job: Job, one: _Lost, names: set[str]) -> Finding | None:
+def _removed(job: Job, one: _Lost, names: set[str]) -> RawFinding | None:
     """Tests that stand nowhere else in the change, and whose subject did not go with them."""
     lost = [name for name in one.names if name not in names]
     gone = {file["path"] for file in job["files"] if file["status"] == "deleted"}
@@ -171,7 +171,7 @@ def _removed(job: Job, one: _Lost, names: set[str]) -> Finding | None:
     count = "1 test is" if len(lost) == 1 else f"{len(lost)} tests are"
     message = f"{count} gone{where}: {shown}{more}"
     key = f"{one.old_path}: {' '.join(sorted(lost))}"
-    return finding("removed", place, _first_line(job["head_root"], place), message, key=key)
+    return RawFinding("removed", place, _first_line(job["head_root"], place), message, key=key)
 
 
 def _stem(path: str) -> str:

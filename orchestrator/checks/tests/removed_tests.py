@@ -9,8 +9,9 @@ from contextlib import suppress
 
 from msgspec import Struct
 
+from orchestrator.checks.check_protocol import RawFinding
 from orchestrator.checks.python.path_kinds import is_test_path, nearest
-from orchestrator.checks.python.source import Finding, Job, NotParsedError, Pair, finding, read_text
+from orchestrator.checks.python.source import Job, NotParsedError, Pair, read_text
 from orchestrator.checks.tests.python_tests import Case, Suite
 
 NAMES_SHOWN = 5
@@ -82,7 +83,7 @@ class Removals:
             path = pair.path if pair.head and line else None
             self._files.append(_File(pair.old_path, path, line, lost, came))
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[RawFinding]:
         """One finding for each file that really lost tests, one for all files that are gone."""
         vanished = self._vanished_words() if self._files else frozenset()
         gone: list[tuple[_File, list[_Kept]]] = []
@@ -100,11 +101,11 @@ class Removals:
             yield self._finding("", names, *place)
 
     @staticmethod
-    def _finding(key: str, names: list[str], path: str, line: int) -> Finding:
+    def _finding(key: str, names: list[str], path: str, line: int) -> RawFinding:
         count = "1 test is" if len(names) == 1 else f"{len(names)} tests are"
         shown = ", ".join(names[:NAMES_SHOWN])
         more = f" and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
-        return finding(
+        return RawFinding(
             "removed",
             path,
             line,

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from orchestrator.checks.check_protocol import Gap, Source, read
+from orchestrator.checks.check_protocol import CheckReply, Gap, RawFinding, Source, read
 from orchestrator.checks.python.path_kinds import is_product_path
-from orchestrator.checks.python.source import Finding, Job, finding
+from orchestrator.checks.python.source import Job
 from orchestrator.checks.tests.junit import NotJUnitError, Test, failed
 
 SHOWN = 20  # tests in one review
@@ -21,15 +21,16 @@ NO_LINE = "the tests fail, and the change adds no line to show that at"
 Place = tuple[str, int]
 
 
-def run(job: Job) -> dict[str, Any]:
+def run(job: Job) -> CheckReply:
     """Report tests that fail or are flaky; facts hold how it ended."""
-    files = [file["path"] for file in job["files"]]
+    files: list[str] = [file["path"] for file in job["files"]]
     if job["refused"]:
-        return {"findings": [], "examined": [], "gaps": dict.fromkeys(files, job["refused"])}
+        return CheckReply(gaps=dict.fromkeys(files, str(job["refused"])))
     codes = [each["code"] for each in job["runs"]]
     gaps: dict[str, str] = dict(job["unwritten"])
     tests = [_failed(each, gaps) for each in job["runs"]]
-    outcome, told = "passed", []
+    outcome = "passed"
+    told: list[RawFinding] = []
     if len(codes) == 2:
         outcome = "flaky"
         told = list(_told(job, "flaky", codes[0], tests[0]))
@@ -44,12 +45,12 @@ def run(job: Job) -> dict[str, Any]:
         gaps |= dict.fromkeys(files, BEFORE)
     elif outcome != "passed" and not told:
         gaps |= dict.fromkeys(files, NO_LINE)
-    return {
-        "findings": told,
-        "examined": [path for path in files if path not in gaps],
-        "gaps": gaps,
-        "facts": {"outcome": outcome, "exit": codes},
-    }
+    return CheckReply(
+        told,
+        [path for path in files if path not in gaps],
+        gaps,
+        {"outcome": outcome, "exit": codes},
+    )
 
 
 def _failed(given: dict[str, Any], gaps: dict[str, str]) -> list[Test]:
@@ -71,17 +72,17 @@ def _failed(given: dict[str, Any], gaps: dict[str, str]) -> list[Test]:
     return found
 
 
-def _told(job: Job, code: str, status: int, tests: Sequence[Test]) -> Iterator[Finding]:
+def _told(job: Job, code: str, status: int, tests: Sequence[Test]) -> Iterator[RawFinding]:
     """A finding for each test, or one for all of them where none is known by name."""
     how = "failed once and passed when run again" if code == "flaky" else "fails with this change"
     fallback = _changed_line(job)
     for test in tests[:SHOWN]:
         place = _line_of(job, test) or fallback
         if place:
-            yield finding(code, *place, f"{test.shown} {how}", key=test.shown)
+            yield RawFinding(code, *place, f"{test.shown} {how}", key=test.shown)
     if not tests and fallback:
         message = f"The configured test command {how} (exit status {status})"
-        yield finding(code, *fallback, message, key="")
+        yield RawFinding(code, *fallback, message, key="")
 
 
 def _line_of(job: Job, test: Test) -> Place | None:

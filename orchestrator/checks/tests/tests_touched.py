@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
+from orchestrator.checks.check_protocol import CheckReply, RawFinding
 from orchestrator.checks.python.path_kinds import is_test_path
-from orchestrator.checks.python.source import Finding, Job, Pair, finding, gap_on_fault, pairs
+from orchestrator.checks.python.source import Job, Pair, gap_on_fault, pairs
 from orchestrator.checks.tests.other_languages import compare_by_pattern
 from orchestrator.checks.tests.python_tests import Case, Suite, read_suite
 from orchestrator.checks.tests.removed_tests import Removals
 from orchestrator.checks.tests.untested_change import Coverage
 
 
-def run(job: Job) -> dict[str, Any]:
+def run(job: Job) -> CheckReply:
     """Report what weakens the tests; Python is parsed, other languages are read by pattern."""
     gaps: dict[str, str] = {}
-    findings: list[Finding] = []
+    findings: list[RawFinding] = []
     examined: list[str] = []
     removals, coverage = Removals(job), Coverage(job)
     for pair in pairs(job, gaps):
@@ -26,14 +26,14 @@ def run(job: Job) -> dict[str, Any]:
             examined.append(pair.path)
     findings += [*removals.findings(), *coverage.findings()]
     by_pattern = compare_by_pattern(job)
-    return {
-        "findings": findings + by_pattern["findings"],
-        "examined": examined + by_pattern["examined"],
-        "gaps": gaps | by_pattern["gaps"],
-    }
+    return CheckReply(
+        findings + by_pattern.findings,
+        examined + by_pattern.examined,
+        gaps | by_pattern.gaps,
+    )
 
 
-def _compare(pair: Pair, removals: Removals) -> Iterator[Finding]:
+def _compare(pair: Pair, removals: Removals) -> Iterator[RawFinding]:
     """What happened to the tests of one file; those that are gone are only noted."""
     before, after = Suite({}, {}, None), Suite({}, {}, None)
     if pair.head and is_test_path(pair.path):
@@ -49,29 +49,29 @@ def _compare(pair: Pair, removals: Removals) -> Iterator[Finding]:
             yield from _trivial(pair, was, case)
 
 
-def _skipped(path: str, before: Suite, after: Suite) -> Iterator[Finding]:
+def _skipped(path: str, before: Suite, after: Suite) -> Iterator[RawFinding]:
     if after.mark and not before.mark and before.functions:
         message = f"All tests of this file are now marked {after.mark.how}"
-        yield finding("skipped", path, after.mark.line, message, key="<module>")
+        yield RawFinding("skipped", path, after.mark.line, message, key="<module>")
     for known, now in ((before.classes, after.classes), (before.functions, after.functions)):
         for dotted, case in now.items():
             was = known.get(dotted)
             if was and case.mark and not was.mark:
                 message = f"The existing test {dotted} is now marked {case.mark.how}"
                 line = case.mark.line
-                yield finding("skipped", path, line, message, key=dotted, scope=dotted)
+                yield RawFinding("skipped", path, line, message, key=dotted, scope=dotted)
 
 
-def _emptied(path: str, was: Case, now: Case) -> Iterator[Finding]:
+def _emptied(path: str, was: Case, now: Case) -> Iterator[RawFinding]:
     """A test that asserted something and asserts nothing; a call it did not make may do so now."""
     if was.assertions and not now.assertions and not now.mark and now.calls <= was.calls:
         message = f"{now.dotted} had {was.assertions} assertions and has none"
-        yield finding(
+        yield RawFinding(
             "assertions-removed", path, now.line, message, key=now.dotted, scope=now.dotted
         )
 
 
-def _trivial(pair: Pair, was: Case | None, now: Case) -> Iterator[Finding]:
+def _trivial(pair: Pair, was: Case | None, now: Case) -> Iterator[RawFinding]:
     """A test all of whose assertions hold whatever the code does."""
     trivial = now.trivial
     if now.assertions > len(trivial) or (was and len(was.trivial) >= len(trivial)):
@@ -79,7 +79,7 @@ def _trivial(pair: Pair, was: Case | None, now: Case) -> Iterator[Finding]:
     for line in trivial:
         if line in pair.added:
             message = f"{now.dotted} asserts nothing but this, which always holds"
-            yield finding(
+            yield RawFinding(
                 "trivial-assertion", pair.path, line, message, key=now.dotted, scope=now.dotted
             )
             return

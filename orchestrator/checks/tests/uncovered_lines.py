@@ -9,18 +9,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from orchestrator.checks.check_protocol import Gap, Source, read
+from orchestrator.checks.check_protocol import CheckReply, Gap, RawFinding, Source, read
 from orchestrator.checks.python.path_kinds import is_product_path
 from orchestrator.checks.python.source import (
-    Finding,
     Job,
     NotParsedError,
     definitions,
-    finding,
     first_line,
     parse_text,
 )
@@ -49,7 +47,7 @@ class _Place(Struct, frozen=True):
     whole: bool
 
 
-def run(job: Job) -> dict[str, Any]:
+def run(job: Job) -> CheckReply:
     """Report the places with uncovered lines; facts hold how many lines that is of how many."""
     gaps: dict[str, str] = {}
     wanted = [
@@ -76,13 +74,14 @@ def run(job: Job) -> dict[str, Any]:
     places.sort(key=lambda place: (-len(place.lines), place.path, place.lines))
     told = [_told(place) for place in places[:SHOWN]]
     if places[SHOWN:]:
-        told[-1]["detail"] = f"{len(places) - SHOWN} further places are not shown."
-    return {
-        "findings": told,
-        "examined": sorted(lines.keys() - gaps.keys()),
-        "gaps": gaps,
-        "facts": {"changed": changed, "uncovered": sum(len(place.lines) for place in places)},
-    }
+        more = f"{len(places) - SHOWN} further places are not shown."
+        told[-1] = replace(told[-1], detail=more)
+    return CheckReply(
+        told,
+        sorted(lines.keys() - gaps.keys()),
+        gaps,
+        {"changed": changed, "uncovered": sum(len(place.lines) for place in places)},
+    )
 
 
 def _is_source(path: str) -> bool:
@@ -201,7 +200,7 @@ def _runs(lines: list[int]) -> Iterator[list[int]]:
     yield part
 
 
-def _told(place: _Place) -> Finding:
+def _told(place: _Place) -> RawFinding:
     whole = place.whole and len(place.lines) >= FUNCTION_LINES
     of = f" of {place.name}" if place.name else ""
     if whole:
@@ -212,7 +211,7 @@ def _told(place: _Place) -> Finding:
         )
         count = f"{len(place.lines)} of the {place.changed} changed lines{of}"
         message = f"No test runs {count}: {numbers}"
-    return finding(
+    return RawFinding(
         "function" if whole else "lines",
         place.path,
         place.lines[0],

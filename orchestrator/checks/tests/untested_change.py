@@ -9,9 +9,10 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from orchestrator.checks.check_protocol import RawFinding
 from orchestrator.checks.python.import_resolution import ModuleIndex, quick_imports
 from orchestrator.checks.python.path_kinds import is_product_path, is_test_path
-from orchestrator.checks.python.source import Finding, Job, Pair, Source, finding
+from orchestrator.checks.python.source import Job, Pair, Source
 
 LEAST_LINES = 15
 FILES_SHOWN = 3
@@ -91,7 +92,7 @@ class Coverage:
         for one in quick_imports(head.text):
             self._named |= {one.module, *(f"{one.module}.{name}" for name in one.names)}
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[RawFinding]:
         """One finding for the whole change, at the source that grew most."""
         sources = [one for one in self._grown() if not self._is_named(one.path)]
         if not sources:
@@ -99,7 +100,7 @@ class Coverage:
         sources.sort(key=lambda one: (-one.lines, one.path))
         shown = ", ".join(f"{one.path} (+{one.lines} lines)" for one in sources[:FILES_SHOWN])
         more = len(sources) - FILES_SHOWN
-        yield finding(
+        yield RawFinding(
             "untested-change",
             sources[0].path,
             sources[0].first,

@@ -8,6 +8,7 @@ import pytest
 
 from orchestrator.catalog.data_sources import shipped
 from orchestrator.checks import patterns
+from orchestrator.checks.check_protocol import CheckReply
 from orchestrator.checks.patterns.language import load
 from orchestrator.resources import data_root
 from orchestrator.review.rule_table import load_rules
@@ -22,7 +23,7 @@ PATTERNS = [
 CODES = [pattern.code for pattern, _ in PATTERNS]
 
 
-def look(root: Path, files: Mapping[str, str | bytes]) -> dict[str, Any]:
+def look(root: Path, files: Mapping[str, str | bytes]) -> CheckReply:
     for name, text in files.items():
         (root / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     return patterns.run(
@@ -32,15 +33,15 @@ def look(root: Path, files: Mapping[str, str | bytes]) -> dict[str, Any]:
 
 def codes(root: Path, name: str, text: str | bytes) -> list[str]:
     reply = look(root, {name: text})
-    assert not reply["gaps"]
-    return [finding["code"] for finding in reply["findings"]]
+    assert not reply.gaps
+    return [finding.code for finding in reply.findings]
 
 
 @pytest.mark.parametrize(("pattern", "suffix"), PATTERNS, ids=CODES)
 def test_pattern_finds_its_bad_example_alone(tmp_path: Path, pattern: Any, suffix: str) -> None:
     reply = look(tmp_path, {f"bad{suffix}": pattern.bad, f"good{suffix}": pattern.good})
-    assert not reply["gaps"]
-    found = [(finding["path"], finding["code"]) for finding in reply["findings"]]
+    assert not reply.gaps
+    found = [(finding.path, finding.code) for finding in reply.findings]
     assert found == [(f"bad{suffix}", pattern.code)]
 
 
@@ -59,7 +60,7 @@ def test_a_file_that_no_pattern_asked_for_speaks_of_is_not_examined(tmp_path: Pa
     (tmp_path / "a.rb").write_text("eval(x)")
     job = {"root": str(tmp_path), "paths": ["a.js", "a.rb"], "languages": FILES}
     reply = patterns.run({**job, "codes": ["ruby-swallowed"]})
-    assert reply == {"findings": [], "examined": ["a.rb"], "gaps": {}}
+    assert reply == CheckReply(examined=["a.rb"])
 
 
 def test_javascript_with_types_is_read_as_typescript(tmp_path: Path) -> None:
@@ -78,9 +79,9 @@ def test_javascript_with_types_is_read_as_typescript(tmp_path: Path) -> None:
 )
 def test_file_that_does_not_parse_is_a_gap(tmp_path: Path, name: str, text: str, line: int) -> None:
     reply = look(tmp_path, {name: text, "fine.js": "eval(x)"})
-    assert reply["gaps"] == {name: f"its grammar cannot parse line {line}"}
-    assert reply["examined"] == ["fine.js"]
-    assert [finding["path"] for finding in reply["findings"]] == ["fine.js"]
+    assert reply.gaps == {name: f"its grammar cannot parse line {line}"}
+    assert reply.examined == ["fine.js"]
+    assert [finding.path for finding in reply.findings] == ["fine.js"]
 
 
 SINK = "db.query(sql);"

@@ -27,13 +27,13 @@ UNREAD = {
 @pytest.mark.parametrize("text", READ)
 def test_what_stands_in_tags_is_read(tmp_path: Path, text: str) -> None:
     reply = look(tmp_path, {"a.html.erb": text})
-    assert not reply["gaps"]
-    found = [finding["line"] for finding in reply["findings"] if finding["code"] == "ruby-html"]
+    assert not reply.gaps
+    found = [finding.line for finding in reply.findings if finding.code == "ruby-html"]
     assert found == READ[text]
 
 
 @pytest.mark.parametrize("text", UNREAD)
 def test_a_template_that_cannot_be_read_is_a_gap(tmp_path: Path, text: str) -> None:
     reply = look(tmp_path, {"a.erb": text})
-    assert UNREAD[text] in reply["gaps"]["a.erb"]
-    assert reply["examined"] == []
+    assert UNREAD[text] in reply.gaps["a.erb"]
+    assert reply.examined == []

@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 
+from orchestrator.checks.check_protocol import CheckReply
+from tests.checks.check_kit import as_received
+
 Files = Mapping[str, str | bytes]
-Compare = Callable[..., dict[str, Any]]
+Compare = Callable[..., CheckReply]
 
 
 def _write(root: Path, files: Files) -> None:
@@ -68,7 +71,7 @@ def compare(tmp_path: Path) -> Compare:
         head: Files,
         renames: Mapping[str, str] | None = None,
         links: Sequence[str] = (),
-    ) -> dict[str, Any]:
+    ) -> CheckReply:
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
         for name, files in (("base", base), ("head", head)):
             (folder / name).mkdir(parents=True)
@@ -82,12 +85,12 @@ def compare(tmp_path: Path) -> Compare:
             "head_links": list(links),
             "base_links": list(links),
         }
-        reply: dict[str, Any] = json.loads(json.dumps(module.run(json.loads(json.dumps(job)))))
-        for one in reply["findings"]:
-            lines = _lines(head[one["path"]])
-            assert lines[one["line"] - 1].strip(), one
-            assert one["line"] <= one["end_line"] <= len(lines)
-        assert not set(reply["examined"]) & set(reply["gaps"])
+        reply = as_received(module.run(json.loads(json.dumps(job))))
+        for one in reply.findings:
+            lines = _lines(head[one.path])
+            assert lines[one.line - 1].strip(), one
+            assert one.line <= one.end_line <= len(lines)
+        assert not set(reply.examined) & set(reply.gaps)
         return reply
 
     return run
@@ -99,7 +102,7 @@ def codes(compare: Compare) -> Callable[..., list[str]]:
 
     def run(*args: Any, **more: Any) -> list[str]:
         reply = compare(*args, **more)
-        assert reply["gaps"] == {}
-        return [one["code"] for one in reply["findings"]]
+        assert reply.gaps == {}
+        return [one.code for one in reply.findings]
 
     return run

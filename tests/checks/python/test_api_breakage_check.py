@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import pytest
 
 from orchestrator.checks.api import api_breakage as check
+from orchestrator.checks.check_protocol import CheckReply
 
-Compare = Callable[..., dict[str, Any]]
+Compare = Callable[..., CheckReply]
 
 PROJECT = {"pyproject.toml": "", "pkg/__init__.py": ""}
 
@@ -22,8 +22,8 @@ def broken(compare: Compare) -> Callable[..., list[tuple[str, str]]]:
     ) -> list[tuple[str, str]]:
         rest = PROJECT | dict(more or {})
         reply = compare(check, rest | {path: before}, rest | {path: after})
-        assert reply["gaps"] == {}
-        return [(one["code"], one["message"]) for one in reply["findings"]]
+        assert reply.gaps == {}
+        return [(one.code, one.message) for one in reply.findings]
 
     return run
 
@@ -116,9 +116,9 @@ def test_what_is_not_api(broken: Broken, path: str) -> None:
 def test_an_application_has_no_api(compare: Compare) -> None:
     base = {"app/__init__.py": "", "app/mod.py": TWO}
     head = base | {"app/mod.py": "def keep(): ...\n"}
-    assert compare(check, base, head)["findings"] == []
+    assert compare(check, base, head).findings == []
     with_metadata = {"setup.cfg": ""}
-    assert compare(check, base | with_metadata, head | with_metadata)["findings"]
+    assert compare(check, base | with_metadata, head | with_metadata).findings
 
 
 CALL = "def f({}): ...\n"
@@ -293,16 +293,16 @@ def test_a_package_takes_a_name_from_its_module_of_that_name(compare: Compare) -
         more | {"pkg/__init__.py": init.format("")},
         more | {"pkg/__init__.py": init.format(", b")},
     )
-    assert not reply["gaps"]
-    assert [one["code"] for one in reply["findings"]] == ["parameter-required"]
+    assert not reply.gaps
+    assert [one.code for one in reply.findings] == ["parameter-required"]
 
 
 def test_a_module_that_is_gone(compare: Compare) -> None:
     base = PROJECT | {"pkg/mod.py": TWO, "pkg/other.py": "x = 1\n"}
     head = PROJECT | {"pkg/other.py": "x = 1\n"}
-    (one,) = compare(check, base, head)["findings"]
-    assert (one["code"], one["path"]) == ("module-removed", "pkg/other.py")
-    assert one["message"] == "The public module pkg.mod is gone"
+    (one,) = compare(check, base, head).findings
+    assert (one.code, one.path) == ("module-removed", "pkg/other.py")
+    assert one.message == "The public module pkg.mod is gone"
 
 
 @pytest.mark.parametrize(
@@ -321,21 +321,21 @@ def test_modules_that_nobody_misses(
     compare: Compare, base: dict[str, str], head: dict[str, str]
 ) -> None:
     rest = PROJECT | {"pkg/z.py": "y = 1\n"}
-    assert compare(check, rest | base, rest | head)["findings"] == []
+    assert compare(check, rest | base, rest | head).findings == []
 
 
 def test_a_package_that_is_gone_is_told_once(compare: Compare) -> None:
     base = PROJECT | {"pkg/sub/__init__.py": "x = 1\n", "pkg/sub/a.py": TWO, "pkg/z.py": "y = 1\n"}
-    found = compare(check, base, PROJECT | {"pkg/z.py": "y = 1\n"})["findings"]
-    assert [one["message"] for one in found] == ["The public module pkg.sub is gone"]
+    found = compare(check, base, PROJECT | {"pkg/z.py": "y = 1\n"}).findings
+    assert [one.message for one in found] == ["The public module pkg.sub is gone"]
 
 
 def test_a_renamed_module_is_gone_under_its_old_name(compare: Compare) -> None:
     base, head = PROJECT | {"pkg/mod.py": TWO}, PROJECT | {"pkg/new.py": TWO}
-    found = compare(check, base, head, {"pkg/mod.py": "pkg/new.py"})["findings"]
-    assert [one["code"] for one in found] == ["module-removed"]
+    found = compare(check, base, head, {"pkg/mod.py": "pkg/new.py"}).findings
+    assert [one.code for one in found] == ["module-removed"]
     kept = head | {"pkg/mod.py": "from .new import *\n"}
-    assert compare(check, base, kept)["findings"] == []
+    assert compare(check, base, kept).findings == []
 
 
 def test_confidence_is_higher_where_the_public_names_are_declared(compare: Compare) -> None:
@@ -345,15 +345,13 @@ def test_confidence_is_higher_where_the_public_names_are_declared(compare: Compa
                 PROJECT | {"pkg/m.py": start + "def f(a): ...\n"})
         for start in (declared, "")
     ]  # fmt: skip
-    assert [reply["findings"][0]["confidence"] for reply in replies] == [0.9, 0.6]
+    assert [reply.findings[0].confidence for reply in replies] == [0.9, 0.6]
 
 
 def test_without_the_rest_of_the_tree_it_stays_quiet_rather_than_guess(compare: Compare) -> None:
     start = "from .base import B\n"
     base = PROJECT | {"pkg/mod.py": start + method(GONE, "(B)")}
-    assert (
-        compare(check, base, PROJECT | {"pkg/mod.py": start + method("", "(B)")})["findings"] == []
-    )
+    assert compare(check, base, PROJECT | {"pkg/mod.py": start + method("", "(B)")}).findings == []
 
 
 def test_a_type_for_what_a_loop_binds_is_no_promise(broken: Broken) -> None:

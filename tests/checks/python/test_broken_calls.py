@@ -1,13 +1,13 @@
 """Calls that a change of what they call breaks, in whatever file they stand."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import pytest
 
+from orchestrator.checks.check_protocol import CheckReply
 from orchestrator.checks.imports import import_graph
 
-Compare = Callable[..., dict[str, Any]]
+Compare = Callable[..., CheckReply]
 
 BASE = {
     "pkg/__init__.py": "from pkg.pay import charge\n",
@@ -24,9 +24,9 @@ def broken(compare: Compare, was: str, now: str, files: Mapping[str, str]) -> li
     base = BASE | files
     head = base | {"pkg/pay.py": base["pkg/pay.py"].replace(was, now)}
     assert head != base
-    found = compare(import_graph, base, head)["findings"]
-    assert {one["code"] for one in found} <= {"broken-call"}
-    return [f"{one['path']}:{one['line']}: {one['message'].partition(': ')[2]}" for one in found]
+    found = compare(import_graph, base, head).findings
+    assert {one.code for one in found} <= {"broken-call"}
+    return [f"{one.path}:{one.line}: {one.message.partition(': ')[2]}" for one in found]
 
 
 @pytest.mark.parametrize(

@@ -60,9 +60,9 @@ def test_a_new_function_over_the_limit(codes: Codes, branches: int, jumps: bool)
 def test_it_says_which_and_how_far(compare: Callable) -> None:
     base = {"a.py": "class C:\n" + function(5, "go", "    ")}
     head = {"a.py": "class C:\n" + function(20, "go", "    ")}
-    (one,) = compare(complexity, base, head)["findings"]
-    assert one["message"] == "The cyclomatic complexity of C.go went from 6 to 21 (limit 15)"
-    assert (one["line"], one["key"], one["scope"]) == (2, "C.go", "C.go")
+    (one,) = compare(complexity, base, head).findings
+    assert one.message == "The cyclomatic complexity of C.go went from 6 to 21 (limit 15)"
+    assert (one.line, one.key, one.scope) == (2, "C.go", "C.go")
 
 
 def test_moved_renamed_and_split_functions_are_not_new(codes: Codes) -> None:
@@ -81,6 +81,6 @@ def test_tests_may_be_complex_and_untouched_functions_are_not_measured(codes: Co
 
 def test_a_base_that_does_not_parse_is_a_gap_where_it_is_needed(compare: Callable) -> None:
     reply = compare(complexity, {"a.py": "def (:\n"}, {"a.py": function(20)})
-    assert reply["gaps"] == {"a.py": "the base version does not parse: line 1: invalid syntax"}
+    assert reply.gaps == {"a.py": "the base version does not parse: line 1: invalid syntax"}
     reply = compare(complexity, {"a.py": "def (:\n"}, {"a.py": function(2)})
-    assert reply["gaps"] == {}
+    assert reply.gaps == {}

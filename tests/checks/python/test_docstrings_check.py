@@ -1,14 +1,14 @@
 """Docstrings left out and left behind, against what the project is used to."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
+from orchestrator.checks.check_protocol import CheckReply
 from orchestrator.checks.docs import docstrings
 
 Codes = Callable[..., list[str]]
-Compare = Callable[..., dict[str, Any]]
+Compare = Callable[..., CheckReply]
 
 BODY = "    a = 1\n    b = 2\n    c = 3\n    return a + b + c\n"
 
@@ -24,10 +24,10 @@ def with_new(definition: str) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def test_a_new_public_function_without_a_docstring_stands_out(compare: Compare) -> None:
-    (one,) = compare(docstrings, *with_new(f"def load():\n{BODY}"))["findings"]
-    assert one["code"] == "missing"
-    assert one["message"] == "Public function load has no docstring; those around it have"
-    assert one["key"] == one["scope"] == "load"
+    (one,) = compare(docstrings, *with_new(f"def load():\n{BODY}")).findings
+    assert one.code == "missing"
+    assert one.message == "Public function load has no docstring; those around it have"
+    assert one.key == one.scope == "load"
 
 
 @pytest.mark.parametrize(
@@ -76,12 +76,12 @@ def test_moved_definitions_are_not_new_and_lost_docstrings_are(compare: Compare)
     base, _ = with_new("")
     old = f"def load():\n{BODY}"
     moved = compare(docstrings, base | {"pkg/b.py": old}, {"pkg/a.py": base["pkg/a.py"] + old})
-    assert moved["findings"] == []
+    assert moved.findings == []
     lost = {"pkg/a.py": base["pkg/a.py"].replace('    """Say."""\n', "", 1)}
-    (one,) = compare(docstrings, base, lost)["findings"]
-    assert one["message"] == "f0 lost its docstring"
+    (one,) = compare(docstrings, base, lost).findings
+    assert one.message == "f0 lost its docstring"
     kept_elsewhere = lost | {"pkg/b.py": documented(1)}
-    assert compare(docstrings, base, kept_elsewhere)["findings"] == []
+    assert compare(docstrings, base, kept_elsewhere).findings == []
 
 
 def test_a_new_module_among_documented_ones(codes: Codes) -> None:
@@ -106,12 +106,12 @@ def told(style: str, name: str, head: str = "def f(path):") -> str:
 def test_a_parameter_that_is_not_there(compare: Compare, style: str) -> None:
     good, bad = told(style, "path"), told(style, "file")
     reply = compare(docstrings, {"a.py": good}, {"a.py": bad})
-    (one,) = reply["findings"]
-    assert one["code"] == "stale-parameter"
-    assert one["message"] == "The docstring of f names a parameter 'file'; it has none"
-    assert "file" in bad.split("\n")[one["line"] - 1]
-    assert compare(docstrings, {"a.py": bad}, {"a.py": good})["findings"] == []
-    assert compare(docstrings, {"a.py": bad}, {"a.py": bad + "x = 1\n"})["findings"] == []
+    (one,) = reply.findings
+    assert one.code == "stale-parameter"
+    assert one.message == "The docstring of f names a parameter 'file'; it has none"
+    assert "file" in bad.split("\n")[one.line - 1]
+    assert compare(docstrings, {"a.py": bad}, {"a.py": good}).findings == []
+    assert compare(docstrings, {"a.py": bad}, {"a.py": bad + "x = 1\n"}).findings == []
 
 
 def test_a_parameter_that_was_renamed_without_its_docstring(codes: Codes) -> None:

@@ -52,8 +52,8 @@ def test_a_hostile_file_is_examined_or_a_gap(
     for base, head in ((tame, HOSTILE[name]), (HOSTILE[name], tame), (None, HOSTILE[name])):
         before = rest if base is None else rest | {path: base}
         reply = compare(module, before, rest | {path: head, "pkg/z.py": tame + "x = 1\n"})
-        assert "pkg/z.py" in reply["examined"]
-        assert all(isinstance(why, str) and why for why in reply["gaps"].values())
+        assert "pkg/z.py" in reply.examined
+        assert all(isinstance(why, str) and why for why in reply.gaps.values())
     assert capfd.readouterr() == ("", "")
 
 
@@ -62,7 +62,7 @@ def test_odd_names_survive(compare: Callable[..., Any], module: ModuleType) -> N
     odd = "pkg/na\udcffme with 'quotes'\n and é.py"
     rest = {"pyproject.toml": "", "pkg/__init__.py": ""}
     reply = compare(module, rest | {odd: "def f(a): ...\n"}, rest | {odd: "def f(): ...\n"})
-    assert reply["examined"] == [odd]
+    assert reply.examined == [odd]
 
 
 @pytest.mark.parametrize("module", CHECKS, ids=lambda module: module.__name__.rpartition(".")[2])
@@ -81,5 +81,5 @@ def test_mode_changes_links_and_vanished_files(
         ],
     }
     reply = module.run(job)
-    assert reply["findings"] == []
-    assert reply["gaps"] == {"b.py": "cannot be read: No such file or directory"}
+    assert reply.findings == []
+    assert reply.gaps == {"b.py": "cannot be read: No such file or directory"}

@@ -1,19 +1,19 @@
 """Cycles, coupling, broken imports and reach; each positive case has a quiet twin."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
+from orchestrator.checks.check_protocol import CheckReply, RawFinding
 from orchestrator.checks.imports import import_graph
 
-Compare = Callable[..., dict[str, Any]]
+Compare = Callable[..., CheckReply]
 
 PACKAGE = {"pkg/__init__.py": ""}
 
 
-def _found(reply: dict[str, Any], code: str) -> list[dict[str, Any]]:
-    return [one for one in reply["findings"] if one["code"] == code]
+def _found(reply: CheckReply, code: str) -> list[RawFinding]:
+    return [one for one in reply.findings if one.code == code]
 
 
 @pytest.mark.parametrize(
@@ -35,8 +35,8 @@ def test_a_cycle_needs_an_import_that_runs(compare: Compare, line: str, closes: 
     found = _found(compare(import_graph, base, head), "cycle")
     assert bool(found) is closes
     if closes:
-        assert found[0]["path"] == "pkg/b.py"
-        assert found[0]["message"] == "This import closes a cycle: pkg.b -> pkg.a -> pkg.b"
+        assert found[0].path == "pkg/b.py"
+        assert found[0].message == "This import closes a cycle: pkg.b -> pkg.a -> pkg.b"
 
 
 def test_the_whole_way_round_is_told_once(compare: Compare) -> None:
@@ -47,7 +47,7 @@ def test_the_whole_way_round_is_told_once(compare: Compare) -> None:
     }
     head = base | {"pkg/c.py": "from .a import (\n    x,\n    y,\n)\n"}
     found = _found(compare(import_graph, base, head), "cycle")
-    assert [one["message"] for one in found] == [
+    assert [one.message for one in found] == [
         "This import closes a cycle: pkg.c -> pkg.a -> pkg.b -> pkg.c"
     ]
 
@@ -127,13 +127,13 @@ def test_coupling_jumps_by_eight(compare: Compare, more: int, jumps: bool) -> No
                    "coupling-jump")  # fmt: skip
     assert bool(found) is jumps
     if jumps:
-        assert found[0]["message"] == "pkg.hub imports 9 modules of this project, 1 before"
+        assert found[0].message == "pkg.hub imports 9 modules of this project, 1 before"
 
 
 def test_a_facade_may_import_all_it_offers(compare: Compare) -> None:
     base = PACKAGE | {f"pkg/m{at}.py": "" for at in range(9)}
     lines = "".join(f"from . import m{at}\n" for at in range(9))
-    assert not compare(import_graph, base, base | {"pkg/__init__.py": lines})["findings"]
+    assert not compare(import_graph, base, base | {"pkg/__init__.py": lines}).findings
 
 
 def test_facts_say_what_the_change_reaches(compare: Compare) -> None:
@@ -144,7 +144,7 @@ def test_facts_say_what_the_change_reaches(compare: Compare) -> None:
         "tests/test_low.py": "import pkg.low\n",
     }
     reply = compare(import_graph, base, base | {"pkg/low.py": "x = 1\n"})
-    assert reply["facts"]["reached"] == {
+    assert reply.facts["reached"] == {
         "pkg/low.py": {
             "importers": ["pkg/mid.py", "tests/test_low.py"],
             "direct": 2,
@@ -175,18 +175,18 @@ LIBRARY = PACKAGE | {
 def test_a_name_that_is_gone_breaks_an_untouched_file(
     compare: Compare, util: str, breaks: bool
 ) -> None:
-    found = compare(import_graph, LIBRARY, LIBRARY | {"pkg/util.py": util})["findings"]
-    assert [(one["path"], one["message"]) for one in found] == (
+    found = compare(import_graph, LIBRARY, LIBRARY | {"pkg/util.py": util}).findings
+    assert [(one.path, one.message) for one in found] == (
         [("pkg/user.py", "This import fails: pkg.util has no gone")] if breaks else []
     )
 
 
 def test_a_module_that_is_gone_breaks_who_imports_it(compare: Compare) -> None:
     head = {path: text for path, text in LIBRARY.items() if path != "pkg/util.py"}
-    found = compare(import_graph, LIBRARY, head)["findings"]
-    assert [one["message"] for one in found] == ["This import fails: the module pkg.util is gone"]
+    found = compare(import_graph, LIBRARY, head).findings
+    assert [one.message for one in found] == ["This import fails: the module pkg.util is gone"]
     as_package = head | {"pkg/util/__init__.py": LIBRARY["pkg/util.py"]}
-    assert not compare(import_graph, LIBRARY, as_package)["findings"]
+    assert not compare(import_graph, LIBRARY, as_package).findings
 
 
 @pytest.mark.parametrize(
@@ -206,17 +206,17 @@ def test_a_module_that_is_gone_breaks_who_imports_it(compare: Compare) -> None:
 def test_a_new_import_of_a_name_that_never_was(compare: Compare, text: str, breaks: bool) -> None:
     base = LIBRARY | {"pkg/compiled.pyi": "def fast(): ...\n"}
     reply = compare(import_graph, base, base | {"pkg/new.py": text})
-    assert [one["code"] for one in reply["findings"]] == (["broken-import"] if breaks else [])
+    assert [one.code for one in reply.findings] == (["broken-import"] if breaks else [])
 
 
 def test_an_import_that_was_broken_before_stays_quiet(compare: Compare) -> None:
     base = LIBRARY | {"pkg/user.py": "from pkg.util import never\n"}
     head = base | {"pkg/user.py": "from pkg.util import never\nx = 1\n"}
-    assert not compare(import_graph, base, head)["findings"]
+    assert not compare(import_graph, base, head).findings
 
 
 def test_a_changed_file_that_does_not_parse_is_a_gap(compare: Compare) -> None:
     base = PACKAGE | {"pkg/a.py": "import pkg.b\n", "pkg/b.py": ""}
     reply = compare(import_graph, base, base | {"pkg/a.py": "import (\n"})
-    assert reply["gaps"] == {"pkg/a.py": "does not parse: line 1: invalid syntax"}
-    assert reply["examined"] == []
+    assert reply.gaps == {"pkg/a.py": "does not parse: line 1: invalid syntax"}
+    assert reply.examined == []

@@ -1,13 +1,13 @@
 """Contracts that base declares for import-linter; each kind has a broken and a kept case."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
+from orchestrator.checks.check_protocol import CheckReply
 from orchestrator.checks.imports import layering
 
-Compare = Callable[..., dict[str, Any]]
+Compare = Callable[..., CheckReply]
 
 TREE = {
     f"shop/{name}": text
@@ -30,9 +30,9 @@ def toml(contract: str, session: str = "") -> dict[str, str]:
     return {"pyproject.toml": f'{head}[[tool.importlinter.contracts]]\nname = "C"\n{contract}\n'}
 
 
-def told(reply: dict[str, Any]) -> list[tuple[str, int, str]]:
-    assert reply["gaps"] == {}
-    return [(f["path"], f["line"], f["message"].partition(": ")[2]) for f in reply["findings"]]
+def told(reply: CheckReply) -> list[tuple[str, int, str]]:
+    assert reply.gaps == {}
+    return [(f.path, f.line, f.message.partition(": ")[2]) for f in reply.findings]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_each_kind_of_contract(
     reply = compare(layering, base, base | {path: f"{TREE[path]}{line}\n"})
     at = TREE[path].count("\n") + 1
     assert told(reply) == ([(path, at, chain)] if chain else [])
-    assert reply["examined"] == [path]
+    assert reply.examined == [path]
 
 
 def test_what_base_did_is_old_even_where_it_moved_to(compare: Compare) -> None:
@@ -116,10 +116,8 @@ def test_an_exhaustive_contract_misses_a_new_module(compare: Compare) -> None:
     base = TREE | toml(f"{LAYERS}\nexhaustive = true")
     head = base | {"shop/mail/__init__.py": "", "shop/mail/send.py": "\nimport smtplib\n"}
     reply = compare(layering, base, head)
-    assert [(f["path"], f["line"]) for f in reply["findings"]] == [("shop/mail/send.py", 2)]
-    assert (
-        reply["findings"][0]["message"] == 'The contract "C" lists every module, and not shop.mail'
-    )
+    assert [(f.path, f.line) for f in reply.findings] == [("shop/mail/send.py", 2)]
+    assert reply.findings[0].message == 'The contract "C" lists every module, and not shop.mail'
 
 
 def test_settings_in_ini_form_and_sources_in_src(compare: Compare) -> None:
@@ -227,6 +225,6 @@ def test_what_cannot_be_held_is_a_gap(
 ) -> None:
     base = TREE | config
     reply = compare(layering, base, base | {"shop/core/orders.py": "import shop.web\n"} | head)
-    assert reply["findings"] == []
-    assert set(reply["gaps"]) == {path}
-    assert why in reply["gaps"][path]
+    assert reply.findings == []
+    assert set(reply.gaps) == {path}
+    assert why in reply.gaps[path]

@@ -50,8 +50,8 @@ def around(text: str) -> str:
 def test_escaping_that_is_taken_off(
     compare: Callable[..., Any], path: str, was: str, now: str
 ) -> None:
-    (one,) = compare(check, {path: around(was)}, {path: around(now)})["findings"]
-    assert (one["code"], one["line"]) == ("escape-removed", 2)
+    (one,) = compare(check, {path: around(was)}, {path: around(now)}).findings
+    assert (one.code, one.line) == ("escape-removed", 2)
 
 
 @pytest.mark.parametrize(("path", "was", "now"), KEPT)
@@ -105,4 +105,4 @@ def test_files_that_come_go_and_move(compare: Callable[..., Any], codes: Codes) 
     assert codes(check, {}, {"a.js": now}) == []
     assert codes(check, {"a.js": was}, {"b.js": now}, {"a.js": "b.js"}) == ["escape-removed"]
     reply = compare(check, {"a.js": was}, {"a.js": now, "big.js": "x" * (9 << 20)})
-    assert (reply["examined"], list(reply["gaps"])) == (["a.js"], ["big.js"])
+    assert (reply.examined, list(reply.gaps)) == (["a.js"], ["big.js"])

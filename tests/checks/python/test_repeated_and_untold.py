@@ -21,10 +21,10 @@ def moved(text: str) -> str:
 def test_a_copied_block_is_said_once_with_its_other_place(compare: Callable[..., Any]) -> None:
     base = {"pkg/a.py": FUNCTION, "pkg/b.py": OTHER}
     reply = compare(duplicated_blocks, base, {**base, "pkg/b.py": OTHER + "\n\n" + moved(FUNCTION)})
-    (one,) = reply["findings"]
-    assert (one["code"], one["path"], one["line"]) == ("copy", "pkg/b.py", 6)
-    assert one["end_line"] >= one["line"] + 12
-    assert "pkg/a.py:2" in one["message"]
+    (one,) = reply.findings
+    assert (one.code, one.path, one.line) == ("copy", "pkg/b.py", 6)
+    assert one.end_line >= one.line + 12
+    assert "pkg/a.py:2" in one.message
 
 
 @pytest.mark.parametrize(
@@ -75,21 +75,21 @@ PAGE = "# Guide\n\nCall `load_record(path)` first.\n"
 def test_a_page_that_speaks_of_what_is_gone(compare: Callable[..., Any]) -> None:
     base = {"pkg/a.py": "def load_record(path): ...\n", "docs/guide.md": PAGE}
     head = {"pkg/a.py": "def read_record(path): ...\n", "docs/guide.md": PAGE}
-    (one,) = compare(stale_references, base, head)["findings"]
-    assert (one["code"], one["path"], one["line"]) == ("gone", "docs/guide.md", 3)
-    assert "load_record" in one["message"]
+    (one,) = compare(stale_references, base, head).findings
+    assert (one.code, one.path, one.line) == ("gone", "docs/guide.md", 3)
+    assert "load_record" in one.message
 
 
 def test_links_are_read_where_they_lead(compare: Callable[..., Any]) -> None:
     base = {"pkg/a.py": "def load_record(path): ...\n", "docs/guide.md": PAGE}
     head = {"pkg/a.py": "X = 1\n", "docs/guide.md": PAGE}
     reply = compare(stale_references, base, head, links=["README.md", "pkg/b.py"])
-    assert [one["path"] for one in reply["findings"]] == ["docs/guide.md"]
-    assert reply["gaps"] == {}
+    assert [one.path for one in reply.findings] == ["docs/guide.md"]
+    assert reply.gaps == {}
     base = {"pkg/a.py": FUNCTION, "pkg/b.py": OTHER}
     head = {**base, "pkg/b.py": OTHER + "\n\n" + moved(FUNCTION)}
     reply = compare(duplicated_blocks, base, head, links=["pkg/c.py"])
-    assert (len(reply["findings"]), reply["gaps"]) == (1, {})
+    assert (len(reply.findings), reply.gaps) == (1, {})
 
 
 @pytest.mark.parametrize(
@@ -141,8 +141,8 @@ SHORT, LONG = "X = 1\n", "".join(f"X{n} = {n}\n" for n in range(12))
 
 def test_a_changelog_that_says_nothing(compare: Callable[..., Any]) -> None:
     base = {"pkg/a.py": SHORT, "CHANGELOG.md": LOG}
-    (one,) = compare(changelog, base, {"pkg/a.py": LONG, "CHANGELOG.md": LOG})["findings"]
-    assert (one["code"], one["path"], one["line"]) == ("missing", "CHANGELOG.md", 3)
+    (one,) = compare(changelog, base, {"pkg/a.py": LONG, "CHANGELOG.md": LOG}).findings
+    assert (one.code, one.path, one.line) == ("missing", "CHANGELOG.md", 3)
 
 
 @pytest.mark.parametrize(
@@ -185,21 +185,21 @@ def test_what_cannot_be_read_is_a_gap_where_the_answer_rests_on_it(
 ) -> None:
     base = {"pkg/huge.py": HUGE, "pkg/b.py": OTHER}
     reply = compare(duplicated_blocks, base, {**base, "pkg/b.py": OTHER + moved(FUNCTION)})
-    assert (reply["findings"], set(reply["gaps"])) == ([], {"pkg/huge.py"})
+    assert (reply.findings, set(reply.gaps)) == ([], {"pkg/huge.py"})
     # Nothing was written that could stand there as well.
-    assert compare(duplicated_blocks, base, {**base, "pkg/b.py": "X = 1\n"})["gaps"] == {}
+    assert compare(duplicated_blocks, base, {**base, "pkg/b.py": "X = 1\n"}).gaps == {}
     before = {"pkg/a.py": "def load_record(path): ...\n", "docs/g.md": PAGE, "big.rst": HUGE}
     reply = compare(stale_references, before, before | {"pkg/a.py": "X = 1\n"})
-    assert (len(reply["findings"]), set(reply["gaps"])) == (1, {"big.rst"})
+    assert (len(reply.findings), set(reply.gaps)) == (1, {"big.rst"})
     logged = {"pkg/a.py": SHORT, "CHANGELOG.md": HUGE}
     reply = compare(changelog, logged, logged | {"pkg/a.py": LONG})
-    assert (reply["findings"], set(reply["gaps"])) == ([], {"CHANGELOG.md"})
+    assert (reply.findings, set(reply.gaps)) == ([], {"CHANGELOG.md"})
 
 
 def test_names_that_base_may_have_held_are_a_gap(compare: Callable[..., Any]) -> None:
     base = {"pkg/a.py": "def load_record(:\n", "docs/g.md": PAGE}
     reply = compare(stale_references, base, {**base, "pkg/a.py": "X = 1\n"})
-    assert "what base defined there is not known" in reply["gaps"]["pkg/a.py"]
+    assert "what base defined there is not known" in reply.gaps["pkg/a.py"]
 
 
 def test_another_encoding_is_no_gap(compare: Callable[..., Any]) -> None:
@@ -207,4 +207,4 @@ def test_another_encoding_is_no_gap(compare: Callable[..., Any]) -> None:
     cafe = b"caf\xe9\n"
     base = {"pkg/a.py": "def load_record(path): ...\n", "docs/g.md": cafe + PAGE.encode()}
     reply = compare(stale_references, base, base | {"pkg/a.py": "X = 1\n"})
-    assert (len(reply["findings"]), reply["gaps"]) == (1, {})
+    assert (len(reply.findings), reply.gaps) == (1, {})

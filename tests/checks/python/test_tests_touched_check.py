@@ -1,14 +1,14 @@
 """Tests removed, emptied, skipped or not written; each with what differs by one thing."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
+from orchestrator.checks.check_protocol import CheckReply
 from orchestrator.checks.tests import tests_touched as check
 
 Codes = Callable[..., list[str]]
-Compare = Callable[..., dict[str, Any]]
+Compare = Callable[..., CheckReply]
 
 PATH = "tests/test_pay.py"
 KEPT = "def test_kept():\n    assert pay(1) == 1\n\n\n"
@@ -20,9 +20,9 @@ def one_file(before: str, after: str) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def test_a_removed_test_is_named_beside_its_neighbor(compare: Compare) -> None:
-    (one,) = compare(check, *one_file("\n" + KEPT + REFUND, "\n" + KEPT))["findings"]
-    assert (one["code"], one["message"]) == ("removed", "1 test is gone: test_refund")
-    assert (one["path"], one["line"]) == (PATH, 2)
+    (one,) = compare(check, *one_file("\n" + KEPT + REFUND, "\n" + KEPT)).findings
+    assert (one.code, one.message) == ("removed", "1 test is gone: test_refund")
+    assert (one.path, one.line) == (PATH, 2)
 
 
 @pytest.mark.parametrize(
@@ -71,14 +71,14 @@ def test_a_local_name_of_the_source_is_not_what_a_test_was_about(codes: Codes) -
 def test_a_deleted_test_file_is_told_at_a_file_that_is_left(compare: Compare) -> None:
     base = {PATH: REFUND, "tests/test_kept.py": KEPT, "other.py": "x = 1\n"}
     head = {"tests/test_kept.py": KEPT, "other.py": "x = 2\n"}
-    (one,) = compare(check, base, head)["findings"]
-    assert one["message"] == f"1 test is gone: {PATH}::test_refund"
-    assert one["path"] == "other.py"
+    (one,) = compare(check, base, head).findings
+    assert one.message == f"1 test is gone: {PATH}::test_refund"
+    assert one.path == "other.py"
     # With nothing else in the change, a test file beside it that is known by name only.
-    (one,) = compare(check, base, base | {PATH: "x = 1\n"})["findings"]
+    (one,) = compare(check, base, base | {PATH: "x = 1\n"}).findings
     head = {path: text for path, text in base.items() if path != PATH}
-    (one,) = compare(check, base, head)["findings"]
-    assert one["path"] == "tests/test_kept.py"
+    (one,) = compare(check, base, head).findings
+    assert one.path == "tests/test_kept.py"
 
 
 @pytest.mark.parametrize(
@@ -240,9 +240,9 @@ def test_code_that_moved_or_was_laid_out_anew_needs_no_test(codes: Codes) -> Non
 
 def test_one_finding_names_the_sources_by_growth(compare: Compare) -> None:
     head = SOURCE | {f"src/shop/m{at}.py": lines(15 + at) for at in range(5)}
-    (one,) = compare(check, SOURCE, head)["findings"]
-    assert one["path"] == "src/shop/m4.py"
-    assert one["message"] == (
+    (one,) = compare(check, SOURCE, head).findings
+    assert one.path == "src/shop/m4.py"
+    assert one.message == (
         "No test of the change imports or names what it adds to: src/shop/m4.py (+19 lines), "
         "src/shop/m3.py (+18 lines), src/shop/m2.py (+17 lines) and 2 more"
     )
@@ -250,5 +250,5 @@ def test_one_finding_names_the_sources_by_growth(compare: Compare) -> None:
 
 def test_a_test_file_that_does_not_parse_is_a_gap(compare: Compare) -> None:
     reply = compare(check, *one_file(REFUND, "def test_refund(:\n"))
-    assert reply["gaps"] == {PATH: "does not parse: line 1: invalid syntax"}
-    assert reply["findings"] == []
+    assert reply.gaps == {PATH: "does not parse: line 1: invalid syntax"}
+    assert reply.findings == []

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from orchestrator.checks.check_protocol import CheckReply
 from orchestrator.checks.tests import uncovered_lines
 from orchestrator.checks.tests.coverage_reports import NotAReportError, located, parse
+from tests.checks.check_kit import as_received
 
 PAY = """\
 def pay(order):
@@ -50,7 +52,7 @@ class Tree:
 
     def run(
         self, reports: list[bytes], head: dict[str, str], added: dict[str, list[int]] | None = None
-    ) -> dict[str, Any]:
+    ) -> CheckReply:
         given = []
         for number, data in enumerate(reports):
             place = self.root / f"report-{number}"
@@ -70,8 +72,7 @@ class Tree:
             "reports": given,
             "head_time": self.head_time,
         }
-        reply: dict[str, Any] = json.loads(json.dumps(uncovered_lines.run(job)))
-        return reply
+        return as_received(uncovered_lines.run(job))
 
 
 @pytest.fixture
@@ -87,29 +88,29 @@ NEVER = {1: 1, **dict.fromkeys(range(2, 9), 0)}
 @pytest.mark.parametrize("write", [cobertura, as_json, lcov])
 def test_three_formats_say_the_same(tree: Tree, write: Any) -> None:
     head = {"shop/pay.py": PAY}
-    assert tree.run([write(RAN)], head)["findings"] == []
-    (half,) = tree.run([write(HALF)], head)["findings"]
-    assert (half["code"], half["line"]) == ("lines", 3)
-    assert half["message"] == "No test runs 3 of the 8 changed lines of pay: 3, 7-8"
-    (never,) = tree.run([write(NEVER)], head)["findings"]
-    assert (never["code"], never["line"], never["end_line"]) == ("function", 2, 8)
+    assert tree.run([write(RAN)], head).findings == []
+    (half,) = tree.run([write(HALF)], head).findings
+    assert (half.code, half.line) == ("lines", 3)
+    assert half.message == "No test runs 3 of the 8 changed lines of pay: 3, 7-8"
+    (never,) = tree.run([write(NEVER)], head).findings
+    assert (never.code, never.line, never.end_line) == ("function", 2, 8)
     reply = tree.run([write(NEVER), write(RAN)], head)
-    assert (reply["findings"], reply["examined"]) == ([], ["shop/pay.py"])
+    assert (reply.findings, reply.examined) == ([], ["shop/pay.py"])
 
 
 def test_only_changed_lines_count(tree: Tree) -> None:
     reply = tree.run([lcov(HALF)], {"shop/pay.py": PAY}, {"shop/pay.py": [2, 3]})
-    (found,) = reply["findings"]
-    assert found["message"] == "No test runs 1 of the 2 changed lines of pay: 3"
-    assert reply["facts"] == {"changed": 2, "uncovered": 1}
+    (found,) = reply.findings
+    assert found.message == "No test runs 1 of the 2 changed lines of pay: 3"
+    assert reply.facts == {"changed": 2, "uncovered": 1}
 
 
 def test_other_languages_are_told_by_nearness_and_the_longest_come_first(tree: Tree) -> None:
     lines = dict.fromkeys(range(1, 121), 1) | dict.fromkeys([*range(4, 7), *range(10, 121, 5)], 0)
     reply = tree.run([lcov(lines, "web/a.js")], {"web/a.js": "x();\n" * 120})
-    assert [found["line"] for found in reply["findings"][:3]] == [4, 10, 15]
-    assert len(reply["findings"]) == uncovered_lines.SHOWN
-    assert reply["findings"][-1]["detail"] == "4 further places are not shown."
+    assert [found.line for found in reply.findings[:3]] == [4, 10, 15]
+    assert len(reply.findings) == uncovered_lines.SHOWN
+    assert reply.findings[-1].detail == "4 further places are not shown."
 
 
 @pytest.mark.parametrize(
@@ -138,24 +139,24 @@ def test_where_two_files_could_be_meant_neither_is() -> None:
 def test_a_report_of_something_else_is_a_gap(tree: Tree) -> None:
     head = {"shop/pay.py": PAY, "shop/new.py": "x = 1\n", "setup.py": "x = 1\n"}
     reply = tree.run([lcov(RAN)], head)
-    assert reply["gaps"] == {"shop/new.py": "no coverage report names it"}
+    assert reply.gaps == {"shop/new.py": "no coverage report names it"}
     reply = tree.run([lcov(RAN, "elsewhere/b.py")], head)
     why = "the coverage reports name none of the changed files"
-    assert reply["gaps"] == {"shop/pay.py": why, "shop/new.py": why}
+    assert reply.gaps == {"shop/pay.py": why, "shop/new.py": why}
     for other in ({**RAN, 99: 1}, {9: 1}):
         reply = tree.run([lcov(other)], {"shop/pay.py": f"{PAY}\n# end\n"})
-        assert "another version of it" in reply["gaps"]["shop/pay.py"]
-        assert reply["examined"] == []
+        assert "another version of it" in reply.gaps["shop/pay.py"]
+        assert reply.examined == []
 
 
 def test_a_report_older_than_head_is_a_gap(tree: Tree) -> None:
     tree.head_time, tree.made = 1_700_000_000 + 301, 2e9  # of two times, the report's own counts
     reply = tree.run([cobertura(RAN), lcov(RAN)], {"shop/pay.py": PAY})
-    assert reply["gaps"] == {
+    assert reply.gaps == {
         "report-0": "is older than head, so it says nothing of it; run the tests again"
     }
     tree.made = 1e9
-    assert set(tree.run([lcov(RAN)], {"shop/pay.py": PAY})["gaps"]) == {"report-0"}
+    assert set(tree.run([lcov(RAN)], {"shop/pay.py": PAY}).gaps) == {"report-0"}
 
 
 BOMB = '<!DOCTYPE c [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>'

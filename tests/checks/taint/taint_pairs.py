@@ -68,5 +68,5 @@ def trace(root: Path, files: Mapping[str, str], *, paths: Sequence[str] = (), **
 def codes(root: Path, files: Mapping[str, str]) -> set[str]:
     """The codes found over a small tree that is understood as a whole."""
     reply = trace(root, files)
-    assert not reply["gaps"], reply["gaps"]
-    return {finding["code"] for finding in reply["findings"]}
+    assert not reply.gaps, reply.gaps
+    return {finding.code for finding in reply.findings}

@@ -27,22 +27,22 @@ def launch(line):
 
 
 def test_shows_the_way_from_source_to_sink_step_by_step(tmp_path: Path) -> None:
-    (finding,) = trace(tmp_path, {"app.py": APP, "helpers.py": HELPERS})["findings"]
-    assert finding["detail"].splitlines() == [
+    (finding,) = trace(tmp_path, {"app.py": APP, "helpers.py": HELPERS}).findings
+    assert finding.detail.splitlines() == [
         "app.py:7  flask.request.args is read",
         "app.py:8  'command' is set",
         "helpers.py:3  launch() takes it as 'line'",
         "helpers.py:4  reaches os.system",
     ]
-    assert (finding["path"], finding["line"], finding["scope"]) == ("helpers.py", 4, "launch")
-    assert finding["confidence"] == 0.9
-    assert finding["message"] == "request data reaches a command line (os.system)"
+    assert (finding.path, finding.line, finding.scope) == ("helpers.py", 4, "launch")
+    assert finding.confidence == 0.9
+    assert finding.message == "request data reaches a command line (os.system)"
 
 
 def test_values_are_followed_through_syntax_newer_than_the_interpreter(tmp_path: Path) -> None:
     app = APP.replace('"ls " + name', "f'ls {request.args['name']}'")
     reply = trace(tmp_path, {"app.py": app, "helpers.py": HELPERS})
-    assert ([one["line"] for one in reply["findings"]], reply["gaps"]) == ([4], {})
+    assert ([one.line for one in reply.findings], reply.gaps) == ([4], {})
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_tells_which_sinks_only_constants_reach(body: str, constant: bool, tmp_p
         "from flask import Flask, request\nimport os\napp = Flask(__name__)\n\n"
         f"@app.route('/x')\ndef handler():\n    name = request.args['name']\n    {body}\n"
     )
-    facts = trace(tmp_path, {"app.py": text})["facts"]
+    facts = trace(tmp_path, {"app.py": text}).facts
     line = text.count("\n")
     assert facts["constant"] == ([["app.py", line, "command"]] if constant else [])
 
@@ -71,7 +71,7 @@ def test_a_function_that_others_may_call_tells_nothing_of_what_reaches_its_sink(
 ) -> None:
     app = APP.replace('"ls " + name', '"ls"')
     reply = trace(tmp_path, {"app.py": app, "helpers.py": HELPERS})
-    assert (reply["findings"], reply["facts"]["constant"]) == ([], [])
+    assert (reply.findings, reply.facts["constant"]) == ([], [])
 
 
 def test_a_sink_outside_the_change_is_reported_where_the_change_leads_to_it(
@@ -79,8 +79,8 @@ def test_a_sink_outside_the_change_is_reported_where_the_change_leads_to_it(
 ) -> None:
     files = {"app.py": APP, "helpers.py": HELPERS}
     reply = trace(tmp_path, files, paths=["app.py"])
-    assert [(one["path"], one["line"]) for one in reply["findings"]] == [("app.py", 8)]
-    assert reply["examined"] == ["app.py"]
+    assert [(one.path, one.line) for one in reply.findings] == [("app.py", 8)]
+    assert reply.examined == ["app.py"]
 
 
 def test_a_changed_helper_is_reached_from_handlers_that_did_not_change(tmp_path: Path) -> None:
@@ -89,25 +89,25 @@ def test_a_changed_helper_is_reached_from_handlers_that_did_not_change(tmp_path:
         "launch(", "start("
     )
     files = {"app.py": app, "service.py": service, "helpers.py": HELPERS}
-    (finding,) = trace(tmp_path, files, paths=["helpers.py"])["findings"]
-    assert (finding["path"], finding["line"]) == ("helpers.py", 4)
+    (finding,) = trace(tmp_path, files, paths=["helpers.py"]).findings
+    assert (finding.path, finding.line) == ("helpers.py", 4)
 
 
 def test_a_plain_library_function_is_no_source(tmp_path: Path) -> None:
-    assert trace(tmp_path, {"helpers.py": HELPERS})["findings"] == []
+    assert trace(tmp_path, {"helpers.py": HELPERS}).findings == []
 
 
 def test_what_a_user_gives_his_own_program_is_another_code_and_less_sure(tmp_path: Path) -> None:
     text = "import os, sys\n\ndef main():\n    os.system('make ' + sys.argv[1])\n"
-    (finding,) = trace(tmp_path, {"tool.py": text})["findings"]
-    assert (finding["code"], finding["confidence"]) == ("command-local", 0.4)
-    assert "command-line argument" in finding["message"]
+    (finding,) = trace(tmp_path, {"tool.py": text}).findings
+    assert (finding.code, finding.confidence) == ("command-local", 0.4)
+    assert "command-line argument" in finding.message
 
 
 def test_module_level_code_is_followed(tmp_path: Path) -> None:
     text = "import os\ntarget = os.environ['TARGET']\nos.system(f'make {target}')\n"
-    (finding,) = trace(tmp_path, {"tool.py": text})["findings"]
-    assert (finding["code"], finding["line"], finding["scope"]) == ("command-local", 3, None)
+    (finding,) = trace(tmp_path, {"tool.py": text}).findings
+    assert (finding.code, finding.line, finding.scope) == ("command-local", 3, None)
 
 
 def test_relative_imports_within_a_package(tmp_path: Path) -> None:
@@ -117,13 +117,13 @@ def test_relative_imports_within_a_package(tmp_path: Path) -> None:
         "src/pkg/util/__init__.py": "",
         "src/pkg/util/helpers.py": HELPERS,
     }
-    (finding,) = trace(tmp_path, files)["findings"]
-    assert finding["path"] == "src/pkg/util/helpers.py"
+    (finding,) = trace(tmp_path, files).findings
+    assert finding.path == "src/pkg/util/helpers.py"
 
 
 def test_import_cycles_come_to_an_end(tmp_path: Path) -> None:
     files = {"app.py": APP, "helpers.py": "import app\n" + HELPERS}
-    assert [one["code"] for one in trace(tmp_path, files)["findings"]] == ["command"]
+    assert [one.code for one in trace(tmp_path, files).findings] == ["command"]
 
 
 def test_the_same_tree_gives_the_same_reply(tmp_path: Path) -> None:
@@ -143,13 +143,13 @@ def test_the_same_tree_gives_the_same_reply(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_read_is_a_named_gap(text: str, why: str, tmp_path: Path) -> None:
     reply = trace(tmp_path, {"bad.py": text, "good.py": "x = 1\n"})
-    assert reply["gaps"]["bad.py"].startswith(why)
-    assert reply["examined"] == ["good.py"]
+    assert reply.gaps["bad.py"].startswith(why)
+    assert reply.examined == ["good.py"]
 
 
 def test_a_missing_file_is_a_named_gap(tmp_path: Path) -> None:
     job = {"root": str(tmp_path), "paths": ["gone.py"], "tree": [], "knowledge": KNOWLEDGE}
-    assert "cannot be read" in run(job)["gaps"]["gone.py"]
+    assert "cannot be read" in run(job).gaps["gone.py"]
 
 
 _HEAD = "from flask import Flask, request\napp = Flask(__name__)\n@app.route('/')\ndef f():\n"
@@ -164,7 +164,7 @@ _HEAD = "from flask import Flask, request\napp = Flask(__name__)\n@app.route('/'
     ids=["deep", "long"],
 )
 def test_what_is_too_much_to_follow_is_a_named_gap(text: str, tmp_path: Path) -> None:
-    assert "followed" in trace(tmp_path, {"big.py": text})["gaps"]["big.py"]
+    assert "followed" in trace(tmp_path, {"big.py": text}).gaps["big.py"]
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_what_is_too_much_to_follow_is_a_named_gap(text: str, tmp_path: Path) ->
     ids=["recursion", "cyclic-list", "huge-constants", "doubling-calls", "odd-classes"],
 )
 def test_ends_on_hostile_programs(text: str, tmp_path: Path) -> None:
-    assert trace(tmp_path, {"odd.py": text})["gaps"] == {}
+    assert trace(tmp_path, {"odd.py": text}).gaps == {}
 
 
 def test_a_user_extends_what_is_known_by_a_file(tmp_path: Path) -> None:
@@ -200,9 +200,9 @@ def test_a_user_extends_what_is_known_by_a_file(tmp_path: Path) -> None:
         "sinks: [{match: shop.charge, class: sql, args: ['0']}]\n"
         "sanitizers: [{match: shop.known, clears: [sql]}]\n"
     )
-    assert trace(tmp_path / "a", program)["findings"] == []
-    (finding,) = trace(tmp_path / "b", program, knowledge=[*KNOWLEDGE, str(extra)])["findings"]
-    assert (finding["path"], finding["code"]) == ("app.py", "sql")
+    assert trace(tmp_path / "a", program).findings == []
+    (finding,) = trace(tmp_path / "b", program, knowledge=[*KNOWLEDGE, str(extra)]).findings
+    assert (finding.path, finding.code) == ("app.py", "sql")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.checks import patterns
+from orchestrator.checks.check_protocol import CheckReply
 from orchestrator.resources import data_root
 from orchestrator.review.analysis import Side
 from orchestrator.review.analyzers.oxlint import Oxlint
@@ -75,8 +76,8 @@ def test_patterns_are_looked_for_in_the_scripts(tmp_path: Path, name: str) -> No
     text, lines = READ[name]
     (tmp_path / name).write_text(text)
     reply = _patterns(tmp_path, name)
-    assert not reply["gaps"]
-    assert [finding["line"] for finding in reply["findings"]] == lines
+    assert not reply.gaps
+    assert [finding.line for finding in reply.findings] == lines
 
 
 @pytest.mark.parametrize("name", UNREAD)
@@ -84,14 +85,14 @@ def test_what_patterns_cannot_be_looked_for_in_is_a_gap(tmp_path: Path, name: st
     text, why = UNREAD[name]
     (tmp_path / name).write_text(text)
     reply = _patterns(tmp_path, name)
-    assert why in reply["gaps"][name]
-    assert not reply["examined"]
+    assert why in reply.gaps[name]
+    assert not reply.examined
 
 
 @pytest.mark.parametrize("name", NOTHING)
 def test_a_component_without_a_script_is_neither_read_nor_a_gap(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text(NOTHING[name])
-    assert _patterns(tmp_path, name) == {"findings": [], "examined": [], "gaps": {}}
+    assert _patterns(tmp_path, name) == CheckReply()
 
 
 def _patterns(root: Path, name: str) -> dict[str, dict[str, str]]:
