@@ -26,7 +26,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from msgspec import to_builtins
+from msgspec import Struct, to_builtins
 
 OUT_OF_MEMORY = 71
 NOT_CONFINED = 72
@@ -44,12 +44,19 @@ def ready(token: str) -> bytes:
     return json.dumps({"ready": token}).encode("ascii") + b"\n"
 
 
+def _encode(value: Any) -> Any:
+    """What the JSON encoder does not know: structs are replies, anything else is an error."""
+    if isinstance(value, Struct):
+        return to_builtins(value)
+    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
+
+
 def _answer(request: dict[str, Any]) -> str:
     """The reply to one request: what the check returned, or its exception in one line."""
     number, (module, _, function) = request["id"], request["function"].partition(":")
     try:
         result = getattr(importlib.import_module(module), function)(request["job"])
-        return json.dumps({"id": number, "result": result}, default=to_builtins)
+        return json.dumps({"id": number, "result": result}, default=_encode)
     except MemoryError:
         os._exit(OUT_OF_MEMORY)  # a starved interpreter is not worth another check
     except Exception as fault:

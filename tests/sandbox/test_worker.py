@@ -415,7 +415,7 @@ async def test_the_package_is_found_without_being_installed() -> None:
     async with WorkerPool(1, prefix=PREFIX) as workers:
         job = {"root": str(PACKAGE_PARENT), "paths": []}
         reply = await workers.call("orchestrator.checks.conflict_markers:run", job, seconds=20)
-    assert reply == {"findings": [], "examined": [], "gaps": {}}
+    assert reply == {"findings": [], "examined": [], "gaps": {}, "facts": {}}
 
 
 def test_a_killed_parent_leaves_no_busy_worker(home) -> None:
