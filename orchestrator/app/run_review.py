@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from orchestrator.app import state_directory
-from orchestrator.app.analysis_cache import kept_answers
+from orchestrator.app.analysis_cache import open_analysis_cache
 from orchestrator.app.approvals import head_now
 from orchestrator.app.budget_reporter import Ticker
 from orchestrator.app.coverage_reports import taken_in
@@ -51,7 +51,7 @@ async def reviewed(
     """
     options, ticker = run.options, Ticker(observer)
     top = state_directory.top(options.repo or Path())
-    with kept_answers(options) as answers:
+    with open_analysis_cache(options) as answers:
         opening = Opening(
             sources=layers,
             adjust=partial(adjusted, options),

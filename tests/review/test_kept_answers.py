@@ -54,7 +54,7 @@ def test_the_verdict_is_the_same_with_and_without(tmp_path: Path, monkeypatch) -
     assert b"a8Kd03mZ" not in b"".join(file.read_bytes() for file in cache.rglob("*.db*"))
     # The next state of the change, over a cache that somebody has spoiled.
     repo.commit({"app.py": HEAD["app.py"] + "\n\nimport pickle\npickle.loads(input())\n"})
-    (cache / "diffcourt/answers.db").write_bytes(b"\0" * 9000)
+    (cache / "diffcourt/results.db").write_bytes(b"\0" * 9000)
     assert reviewed(repo).digest == reviewed(repo, no_cache=True).digest
 
 

@@ -1,4 +1,4 @@
-"""Kept answers: what is put in comes back, and nothing that was damaged, planted or is too much."""
+"""The result cache: what is put in comes back, and nothing that was damaged or planted."""
 
 import sqlite3
 from contextlib import closing
@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.stores.result_cache import NAME, SqliteAnswers, open_answers
+from orchestrator.stores.result_cache import NAME, SqliteResultCache, open_result_cache
 
 
-def filled(path: Path, entries: dict[bytes, bytes], largest: int = 1 << 20) -> None:
-    with closing(SqliteAnswers(path, largest)) as answers:
-        answers.put(entries)
+def filled(path: Path, entries: dict[bytes, bytes], max_bytes: int = 1 << 20) -> None:
+    with closing(SqliteResultCache(path, max_bytes)) as cache:
+        cache.put(entries)
 
 
 def read(path: Path, *keys: bytes) -> dict[bytes, bytes]:
-    with closing(SqliteAnswers(path)) as answers:
-        return answers.get(keys)
+    with closing(SqliteResultCache(path)) as cache:
+        return cache.get(keys)
 
 
 def test_what_is_put_in_comes_back(tmp_path: Path) -> None:
@@ -25,11 +25,11 @@ def test_what_is_put_in_comes_back(tmp_path: Path) -> None:
     assert read(tmp_path / NAME, *many, b"unknown") == many
 
 
-def test_an_altered_answer_is_none_and_one_under_another_key_neither(tmp_path: Path) -> None:
+def test_an_altered_result_is_none_and_one_under_another_key_neither(tmp_path: Path) -> None:
     path = tmp_path / NAME
     filled(path, {b"a": b"first", b"b": b"second"})
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        db.execute("UPDATE answers SET body = (SELECT body FROM answers WHERE key = ?)", (b"b",))
+        db.execute("UPDATE results SET body = (SELECT body FROM results WHERE key = ?)", (b"b",))
     assert read(path, b"a", b"b") == {b"b": b"second"}
 
 
@@ -42,7 +42,7 @@ def test_a_file_that_is_no_database_is_made_anew(tmp_path: Path, damage: bytes) 
     assert read(tmp_path / NAME, b"a") == {b"a": b"first"}
 
 
-def test_damaged_pages_cost_answers_and_nothing_else(tmp_path: Path) -> None:
+def test_damaged_pages_cost_results_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / NAME
     many = {b"%d" % n: b"x" * 500 for n in range(400)}
     filled(path, many)
@@ -60,10 +60,10 @@ def test_the_longest_unused_go_when_it_is_too_much(tmp_path: Path) -> None:
     path = tmp_path / NAME
     filled(path, {b"old%d" % n: b"x" * 1000 for n in range(100)})
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        db.execute("UPDATE answers SET used = 1")
+        db.execute("UPDATE results SET used = 1")
     read(path, b"old7")  # used again
     before = path.stat().st_size
-    filled(path, {b"new": b"y"}, largest=50_000)
+    filled(path, {b"new": b"y"}, max_bytes=50_000)
     assert path.stat().st_size < before * 0.7
     assert set(read(path, b"old7", b"new", b"old8", b"old99")) >= {b"old7", b"new"}
     assert len(read(path, *(b"old%d" % n for n in range(100)))) < 60
@@ -74,29 +74,29 @@ def test_a_file_in_use_is_left_alone(tmp_path: Path) -> None:
     filled(path, {b"a": b"first"})
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("BEGIN IMMEDIATE")
-        answers = SqliteAnswers(path)
-        answers._db.execute("PRAGMA busy_timeout=1")
-        answers.put({b"b": b"second"})
-        answers.close()
+        cache = SqliteResultCache(path)
+        cache._db.execute("PRAGMA busy_timeout=1")
+        cache.put({b"b": b"second"})
+        cache.close()
         db.execute("ROLLBACK")
     assert read(path, b"a", b"b") == {b"a": b"first"}
 
 
-def test_only_a_folder_of_our_own_outside_the_work_tree_is_used(tmp_path: Path) -> None:
+def test_only_a_directory_of_our_own_outside_the_work_tree_is_used(tmp_path: Path) -> None:
     tree, mine = tmp_path / "tree", tmp_path / "mine"
     tree.mkdir()
-    with open_answers(mine, outside=tree) as answers:
-        assert answers is not None
+    with open_result_cache(mine, outside=tree) as cache:
+        assert cache is not None
     assert mine.stat().st_mode & 0o777 == 0o700
     mine.chmod(0o777)
-    with open_answers(mine, outside=tree) as answers:
-        assert answers is None
+    with open_result_cache(mine, outside=tree) as cache:
+        assert cache is None
     (tmp_path / "link").symlink_to(tree / "planted")
     for planted in (tree / "cache", tmp_path / "link"):
         (tree / "planted").mkdir(exist_ok=True)
-        with open_answers(planted, outside=tree) as answers:
-            assert answers is None
+        with open_result_cache(planted, outside=tree) as cache:
+            assert cache is None
         assert not (planted / NAME).exists()
     (tmp_path / "file").write_text("")
-    with open_answers(tmp_path / "file", outside=tree) as answers:
-        assert answers is None
+    with open_result_cache(tmp_path / "file", outside=tree) as cache:
+        assert cache is None
