@@ -18,7 +18,13 @@ from orchestrator.engine.types import (
 )
 from orchestrator.providers import stream_parsing
 from orchestrator.providers.base import ApiModel
-from orchestrator.providers.conversation import Turn, enforced, system_texts, tool_choice, turns
+from orchestrator.providers.conversation import (
+    MergedMessage,
+    merge_messages,
+    render_system_parts,
+    strict_output_schema,
+    tool_choice,
+)
 from orchestrator.providers.reply_parsing import (
     Calls,
     Counts,
@@ -59,8 +65,8 @@ class AnthropicModel(ApiModel):
     def body(self, request: Request) -> dict[str, Json]:
         """The request as the API has it."""
         can = self.provider.can
-        system = [{"type": "text", "text": text} for text in system_texts(request, can)]
-        said = turns(request, self.name, asides=True)
+        system = [{"type": "text", "text": text} for text in render_system_parts(request, can)]
+        said = merge_messages(request, self.name, asides=True)
         messages = [message for turn in said for message in _messages(turn)]
         _mark(system, messages)
         body: dict[str, Json] = {
@@ -96,7 +102,7 @@ class AnthropicModel(ApiModel):
         can, output = self.provider.can, dict[str, Json]()
         if request.effort and can.effort:
             output["effort"] = request.effort
-        schema = enforced(request, can)
+        schema = strict_output_schema(request, can)
         if schema is not None:
             output["format"] = {"type": "json_schema", "schema": schema}
         return output
@@ -141,7 +147,7 @@ def _mark(system: list[dict[str, Json]], messages: list[dict[str, Json]]) -> Non
         message["content"][-1]["cache_control"] = _CACHED
 
 
-def _messages(turn: Turn) -> Iterator[dict[str, Json]]:
+def _messages(turn: MergedMessage) -> Iterator[dict[str, Json]]:
     blocks = [_block(block) for block in turn.blocks if not isinstance(block, Aside)]
     yield {"role": turn.role, "content": blocks}
     for block in turn.blocks:

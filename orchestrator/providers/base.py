@@ -18,8 +18,8 @@ from orchestrator.engine.ports import Again, always
 from orchestrator.engine.types import Json, Request, Response, Usage
 from orchestrator.errors import ModelError
 from orchestrator.providers import pricing
-from orchestrator.providers.circuit_breaker import Breaker, State
-from orchestrator.providers.provider_errors import Transient, rejected
+from orchestrator.providers.circuit_breaker import CircuitBreaker, State
+from orchestrator.providers.provider_errors import TransientError, classify_status
 from orchestrator.providers.reply_parsing import (
     MAX_BYTES,
     Reply,
@@ -28,9 +28,9 @@ from orchestrator.providers.reply_parsing import (
     loads,
     settle,
 )
-from orchestrator.providers.retry import Patience
+from orchestrator.providers.retry import Retrier
 from orchestrator.providers.stream_parsing import MAX_STREAM_BYTES, Events, events
-from orchestrator.providers.token_counting import input_tokens
+from orchestrator.providers.token_counting import max_input_tokens
 
 
 def ignore(event: CallEvent) -> None:
@@ -57,16 +57,16 @@ class ApiModel(ABC):
         *,
         sdk: ModuleType,
         prices: Prices,
-        patience: Patience,
+        retrier: Retrier,
         secret: str,
         on_event: OnCall = ignore,
     ) -> None:
         self.client = client
         self.name, self.provider = provider.name, provider
-        self._prices, self._patience, self._on_event = prices, patience, on_event
+        self._prices, self._retrier, self._on_event = prices, retrier, on_event
         self._sdk: Any = sdk
         self._secret = secret
-        self._breakers: dict[str, Breaker] = {}
+        self._breakers: dict[str, CircuitBreaker] = {}
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
@@ -102,9 +102,11 @@ class ApiModel(ABC):
 
     def worst_case(self, request: Request) -> Usage:
         """The most that one try can use: a bound of the input's tokens, and the output's limit."""
-        whole, output = input_tokens(request), self.output_limit(request)
+        whole, output = max_input_tokens(request), self.output_limit(request)
         price = price_of(self._prices, request.model)
-        return Usage(whole, output, usd=pricing.worst(price, whole, output) if price else 0.0)
+        return Usage(
+            whole, output, usd=pricing.max_call_cost(price, whole, output) if price else 0.0
+        )
 
     async def respond(self, request: Request, again: Again = always) -> Response:
         """Answer one request, with as many tries as the policy has.
@@ -117,7 +119,7 @@ class ApiModel(ABC):
         body, lost, failed = self.body(request), 0, 0
         about = partial(CallEvent, provider=self.name, model=request.model, agent=request.agent)
 
-        def report(fault: Transient, wait: float) -> None:
+        def report(fault: TransientError, wait: float) -> None:
             nonlocal lost, failed
             if fault.lost and not again():
                 raise ModelError(
@@ -129,7 +131,7 @@ class ApiModel(ABC):
             self._on_event(told)
 
         try:
-            document = await self._patience.run(
+            document = await self._retrier.run(
                 lambda seconds: self._attempt(body, request.model, seconds),
                 self._breaker(request.model),
                 who,
@@ -173,33 +175,37 @@ class ApiModel(ABC):
                     most = MAX_STREAM_BYTES if streamed else MAX_BYTES
                     return await _all(response.iter_bytes(), most), streamed
         except (TimeoutError, sdk.APITimeoutError):
-            raise Transient(f"no answer within {seconds:.0f} s", lost=True) from None
+            raise TransientError(f"no answer within {seconds:.0f} s", lost=True) from None
         except sdk.APIStatusError as fault:
             status, headers = fault.status_code, fault.response.headers
             said = fault.body
-            raise rejected(self.provider, model, status, headers, said, self._secret) from None
+            raise classify_status(
+                self.provider, model, status, headers, said, self._secret
+            ) from None
         except sdk.APIConnectionError as fault:
             kind = type(fault.__cause__).__name__
             never_sent = kind in {"ConnectError", "ConnectTimeout"}
             where = f"; is {self.provider.base_url_env} right?" if never_sent else ""
-            raise Transient(f"no connection ({kind}{where})", lost=not never_sent) from None
+            raise TransientError(f"no connection ({kind}{where})", lost=not never_sent) from None
         except Unusable as fault:
             raise ModelError(f"{self.name} {model} sent too much: {fault}") from None
         except Exception as fault:
             # The SDK and its transport, fed by a stranger: whatever they trip over is a lost reply.
             # Its text is left out, since a transport's error can quote a header.
-            raise Transient(f"the reply broke off ({type(fault).__name__})", lost=True) from None
+            raise TransientError(
+                f"the reply broke off ({type(fault).__name__})", lost=True
+            ) from None
 
-    def _breaker(self, model: str) -> Breaker:
+    def _breaker(self, model: str) -> CircuitBreaker:
         if model not in self._breakers:
 
             def changed(before: State, after: State, why: str) -> None:
                 detail = f"{before} -> {after}: {why}"
                 self._on_event(CallEvent("breaker", self.name, model, "", detail))
 
-            policy = self._patience.policy
-            self._breakers[model] = Breaker(
-                policy.breaker_failures, policy.breaker_cooldown, self._patience.clock, changed
+            policy = self._retrier.policy
+            self._breakers[model] = CircuitBreaker(
+                policy.breaker_failures, policy.breaker_cooldown, self._retrier.clock, changed
             )
         return self._breakers[model]
 
@@ -215,8 +221,8 @@ class ApiModel(ABC):
             counts.output,
             min(counts.cached, counts.input),
             min(counts.reasoning, counts.output),
-            pricing.cost(price, counts) if price else 0.0,
-            pricing.saved(price, counts) if price else 0.0,
+            pricing.compute_cost(price, counts) if price else 0.0,
+            pricing.compute_savings(price, counts) if price else 0.0,
         )
 
 

@@ -1,12 +1,12 @@
-"""A circuit breaker: what is down is left alone for a while, by all agents together.
+"""A circuit breaker: stops calls to a model that keeps failing, for all agents together.
 
 ::
 
-    closed ── failures in a row ──> open ── cooldown over ──> half-open ── it answers ──> closed
+    closed ── failures in a row ──> open ── cooldown over ──> half-open ── success ──> closed
                                      ^                            │
-                                     └──────── it fails ──────────┘
+                                     └───────── failure ──────────┘
 
-Half-open lets one call through, to see.
+Half-open admits one call at a time, as a probe.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import Literal
 
 State = Literal["closed", "open", "half-open"]
 
-PROBE_PAUSE = 0.25
-"""Seconds until it is worth looking again whether the one call has come back."""
+PROBE_POLL_SECONDS = 0.25
+"""How long a caller waits before it asks again whether the probe has returned."""
 
 
-class Breaker:
-    """The breaker of one model of one provider.
+class CircuitBreaker:
+    """The circuit breaker of one model of one provider.
 
     Args:
-        failures: this many in a row open it.
+        failures: number of failures in a row that opens it.
         cooldown: seconds that it stays open.
-        clock: seconds, from any start.
-        on_change: told each transition: (before, after, why).
+        clock: returns seconds, from any starting point.
+        on_change: called with each transition: (before, after, reason).
     """
 
     def __init__(
@@ -40,39 +40,42 @@ class Breaker:
         self._limit, self._cooldown = failures, cooldown
         self._clock, self._on_change = clock, on_change
         self.state: State = "closed"
-        self._failed, self._reopens, self._probing = 0, 0.0, False
+        self._failures, self._reopens_at, self._probing = 0, 0.0, False
 
-    def wait(self) -> float:
-        """Seconds until it is worth asking again; 0 lets the caller through, who reports back."""
+    def admit(self) -> float:
+        """Admit a call (0), or return the seconds to wait before asking again.
+
+        An admitted caller ends with ``record_success``, ``record_failure`` or ``release``.
+        """
         if self.state == "open":
-            left = self._reopens - self._clock()
+            left = self._reopens_at - self._clock()
             if left > 0:
                 return left
-            self._become("half-open", f"{self._cooldown:g} s have passed")
+            self._transition("half-open", f"{self._cooldown:g} s have passed")
         if self.state == "half-open":
             if self._probing:
-                return PROBE_PAUSE
+                return PROBE_POLL_SECONDS
             self._probing = True
         return 0.0
 
-    def succeeded(self) -> None:
-        """A call that was let through was answered."""
-        self._failed, self._probing = 0, False
+    def record_success(self) -> None:
+        """Record that the server answered an admitted call."""
+        self._failures, self._probing = 0, False
         if self.state != "closed":
-            self._become("closed", "it answers again")
+            self._transition("closed", "the server answers again")
 
-    def failed(self, why: str) -> None:
-        """A call that was let through was not answered."""
-        self._failed += 1
+    def record_failure(self, reason: str) -> None:
+        """Record that the server did not answer an admitted call."""
+        self._failures += 1
         self._probing = False
-        if self.state == "half-open" or (self.state == "closed" and self._failed >= self._limit):
-            self._reopens = self._clock() + self._cooldown
-            self._become("open", why)
+        if self.state == "half-open" or (self.state == "closed" and self._failures >= self._limit):
+            self._reopens_at = self._clock() + self._cooldown
+            self._transition("open", reason)
 
-    def gave_up(self) -> None:
-        """A call that was let through says nothing either way: it was cancelled."""
+    def release(self) -> None:
+        """End an admitted call that was cancelled, which says nothing about the server."""
         self._probing = False
 
-    def _become(self, state: State, why: str) -> None:
+    def _transition(self, state: State, reason: str) -> None:
         before, self.state = self.state, state
-        self._on_change(before, state, why)
+        self._on_change(before, state, reason)

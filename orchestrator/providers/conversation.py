@@ -1,4 +1,7 @@
-"""A conversation as every API wants it: roles alternate, nothing is empty, results come first."""
+"""Conversations in the form that every API accepts.
+
+Roles alternate, no message is empty, and tool results come first in a user message.
+"""
 
 from __future__ import annotations
 
@@ -24,62 +27,62 @@ from orchestrator.engine.types import (
     ToolResult,
 )
 from orchestrator.providers.reply_parsing import means_nothing_alone, whole
-from orchestrator.providers.strict_schemas import strict
+from orchestrator.providers.strict_schemas import to_strict_schema
 
-NOTHING_SAID = "(nothing)"
+EMPTY_PLACEHOLDER = "(nothing)"
 
 
-class Turn(Struct, frozen=True):
-    """All that one side says before the other does."""
+class MergedMessage(Struct, frozen=True):
+    """Consecutive messages of one role, merged into one."""
 
     role: Role
     blocks: tuple[Block, ...]
 
     @property
     def results(self) -> Iterator[ToolResult]:
-        """Results of the calls before."""
+        """The results of the previous message's tool calls."""
         return (block for block in self.blocks if isinstance(block, ToolResult))
 
     @property
     def calls(self) -> Iterator[ToolCall]:
-        """Calls."""
+        """The tool calls."""
         return (block for block in self.blocks if isinstance(block, ToolCall))
 
     @property
     def text(self) -> str:
-        """All words."""
+        """All text blocks, one a line."""
         return "\n".join(block.text for block in self.blocks if isinstance(block, Text))
 
 
-def turns(request: Request, provider: str, *, asides: bool = False) -> list[Turn]:
-    """The conversation, put in form.
+def merge_messages(request: Request, provider: str, *, asides: bool = False) -> list[MergedMessage]:
+    """Merge and normalize the messages of a conversation.
 
-    The form of a message never depends on a later one, asides apart, so a longer conversation
-    begins with the very bytes of the shorter one, and a provider's cache of the prefix holds.
+    The form of a message never depends on a later one (asides excepted), so a longer conversation
+    begins with the same bytes as the shorter one, and the provider's prefix cache is hit.
 
     Args:
-        provider: whose opaque blocks go back; those of another one mean nothing here.
-        asides: the API knows asides, and sees itself that they are read in their turn alone. Else
-            what is said aside in the last turn is a text at its end, and earlier ones are left out.
+        provider: opaque blocks of this provider are sent; those of others are left out.
+        asides: the API expires asides itself. Otherwise an aside in the last user message is sent
+            as text at its end, and earlier ones are left out.
     """
-    made: list[Turn] = []
-    for message in request.messages if asides else present(request.messages):
-        blocks = _kept(message, provider, asides=asides)
+    merged: list[MergedMessage] = []
+    for message in request.messages if asides else drop_expired_asides(request.messages):
+        blocks = _sendable_blocks(message, provider, asides=asides)
         if not blocks:
             continue
-        if made and made[-1].role == message.role:
-            before = made.pop().blocks
+        if merged and merged[-1].role == message.role:
+            before = merged.pop().blocks
             blocks = (*(block for block in before if not isinstance(block, Aside)), *blocks)
         if message.role == "user":
             blocks = tuple(sorted(blocks, key=lambda block: not isinstance(block, ToolResult)))
-        made.append(Turn(message.role, blocks))
-    if not made or made[0].role != "user":
-        made.insert(0, Turn("user", (Text(NOTHING_SAID),)))
-    return made
+        merged.append(MergedMessage(message.role, blocks))
+    if not merged or merged[0].role != "user":
+        merged.insert(0, MergedMessage("user", (Text(EMPTY_PLACEHOLDER),)))
+    return merged
 
 
-def present(messages: Sequence[Message]) -> list[Message]:
-    """The messages without the asides that a later message of the user has ended."""
+def drop_expired_asides(messages: Sequence[Message]) -> list[Message]:
+    """Remove asides that a later user message has expired."""
     last = max((at for at, message in enumerate(messages) if message.role == "user"), default=0)
     return [
         replace(message, blocks=message.blocks[:-1])
@@ -89,20 +92,22 @@ def present(messages: Sequence[Message]) -> list[Message]:
     ]
 
 
-def _kept(message: Message, provider: str, *, asides: bool) -> tuple[Block, ...]:
-    sound = (block for each in message.blocks if (block := _sound(each, provider)))
-    kept = tuple(
-        Text(block.text) if isinstance(block, Aside) and not asides else block for block in sound
+def _sendable_blocks(message: Message, provider: str, *, asides: bool) -> tuple[Block, ...]:
+    normalized = (_normalize_block(block, provider) for block in message.blocks)
+    blocks = tuple(
+        Text(block.text) if isinstance(block, Aside) and not asides else block
+        for block in normalized
+        if block is not None
     )
-    return () if all(means_nothing_alone(block) for block in kept) else kept
+    return () if all(means_nothing_alone(block) for block in blocks) else blocks
 
 
-def _sound(block: Block, provider: str) -> Block | None:
+def _normalize_block(block: Block, provider: str) -> Block | None:
     match block:
         case Text(text):
             return Text(whole(text)) if text.strip() else None
         case ToolResult():
-            return ToolResult(block.call_id, whole(block.content) or NOTHING_SAID, block.ok)
+            return ToolResult(block.call_id, whole(block.content) or EMPTY_PLACEHOLDER, block.ok)
         case Opaque():
             return block if block.provider == provider else None
         case ToolCall():
@@ -111,12 +116,12 @@ def _sound(block: Block, provider: str) -> Block | None:
             return Aside(whole(text))
 
 
-def system_texts(request: Request, can: Capabilities) -> list[str]:
-    """The system prompt's parts, the stable ones first; the first line names the agent."""
-    texts = [_titled(section) for section in request.system]
+def render_system_parts(request: Request, can: Capabilities) -> list[str]:
+    """Render the system prompt in parts, the stable ones first; the first line names the agent."""
+    texts = [_render_section(section) for section in request.system]
     first, *others = texts or [""]
     parts = [f"Agent: {request.agent}\n\n{first}".strip(), *others]
-    if request.output_schema is not None and enforced(request, can) is None:
+    if request.output_schema is not None and strict_output_schema(request, can) is None:
         parts.append(
             "Your final report is one JSON object with nothing around it. It is valid under this "
             f"JSON Schema:\n{json.dumps(request.output_schema, ensure_ascii=False)}"
@@ -125,22 +130,22 @@ def system_texts(request: Request, can: Capabilities) -> list[str]:
 
 
 def tool_choice(request: Request, can: Capabilities) -> Literal["auto", "none", "required"]:
-    """What the request asks for; of a server that cannot be made to call a tool, that it may."""
+    """The request's tool choice; ``auto`` for ``required`` where a server cannot force a call."""
     forced = request.tool_choice == "required"
     return "auto" if forced and not can.forced_calls else request.tool_choice
 
 
-def takes(request: Request, can: Capabilities) -> bool:
-    """Whether the request's schema can go along with it as a schema."""
+def accepts_schema(request: Request, can: Capabilities) -> bool:
+    """Whether the server accepts the request's output schema as a parameter."""
     return can.schemas != "none" and (can.schemas_with_tools or not request.tools)
 
 
-def enforced(request: Request, can: Capabilities) -> dict[str, Json] | None:
-    """The report's schema as the server holds the answer to it, None when it does not."""
-    if request.output_schema is None or can.schemas != "strict" or not takes(request, can):
+def strict_output_schema(request: Request, can: Capabilities) -> dict[str, Json] | None:
+    """The output schema that the server enforces in strict mode, None when it enforces none."""
+    if request.output_schema is None or can.schemas != "strict" or not accepts_schema(request, can):
         return None
-    return strict(request.output_schema)
+    return to_strict_schema(request.output_schema)
 
 
-def _titled(section: Section) -> str:
+def _render_section(section: Section) -> str:
     return f"# Skill: {section.name}\n\n{section.text}" if section.kind == "skill" else section.text

@@ -1,4 +1,4 @@
-"""From a provider's name to a model that answers: looks up the key, opens the client, closes it."""
+"""Opens the model of a provider: finds its API key and URL, creates and closes the SDK's client."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ if TYPE_CHECKING:
     from orchestrator.providers.base import ApiModel
     from orchestrator.providers.openai import OpenAIModel
     from orchestrator.providers.openai_compatible import CompatibleModel
-    from orchestrator.providers.retry import Patience
+    from orchestrator.providers.retry import Retrier
 
 CONNECT_SECONDS = 10.0
-NO_KEY = "none"
-"""Stands for a key at servers that want none: the SDK sends something in any case."""
+PLACEHOLDER_KEY = "none"
+"""API key sent to servers that need none, since the SDKs require one."""
 
 
-def key_of(provider: Provider, env: Mapping[str, str]) -> str:
-    """The key, empty when there is none."""
+def find_api_key(provider: Provider, env: Mapping[str, str]) -> str:
+    """The provider's API key from the environment, empty when it is not set."""
     return env.get(provider.key_env, "").strip()
 
 
-def base_url_of(provider: Provider, env: Mapping[str, str]) -> str:
-    """Where the provider is, empty when nothing says so."""
+def find_base_url(provider: Provider, env: Mapping[str, str]) -> str:
+    """The provider's URL from the environment or the configuration, empty when neither has one."""
     return env.get(provider.base_url_env, "").strip() or provider.base_url
 
 
-def missing(provider: Provider, env: Mapping[str, str]) -> str:
-    """The environment variable that has yet to be set, empty when the provider is configured."""
-    if provider.key_required and not key_of(provider, env):
+def missing_variable(provider: Provider, env: Mapping[str, str]) -> str:
+    """The required environment variable that is not set, empty when none is missing."""
+    if provider.key_required and not find_api_key(provider, env):
         return provider.key_env
-    return "" if base_url_of(provider, env) else provider.base_url_env
+    return "" if find_base_url(provider, env) else provider.base_url_env
 
 
 def make_model(
@@ -54,39 +54,41 @@ def make_model(
     env: Mapping[str, str],
     base_url: str | None = None,
     on_event: OnCall | None = None,
-    patience: Patience | None = None,
+    retrier: Retrier | None = None,
 ) -> AbstractAsyncContextManager[ApiModel]:
-    """Open a provider's model; all agents share it, and its one client.
+    """Open a provider's model; all agents share it and its one HTTP client.
 
-    The vendor's SDK is imported here and not before: it takes about a second.
+    The vendor's SDK is imported here and not earlier, since that takes about a second.
 
     Args:
-        env: environment variables, for the key and the address.
-        base_url: an address that goes before all others.
-        on_event: told of tries that failed and of the breaker's changes.
-        patience: how calls are tried; by the configuration and the real time when None.
+        env: environment variables, for the key and the URL.
+        base_url: overrides the URL of the environment and of the configuration.
+        on_event: called with each failed attempt and each change of the circuit breaker.
+        retrier: makes the attempts of a call; None: by the configuration, in real time.
 
     Raises:
         ConfigError: no provider of that name.
-        InputError: the key or the address is missing or cannot be one; says what to set.
+        InputError: the key or the URL is missing or invalid; the message names what to set.
     """
     provider = config.provider(name)
-    absent = missing(provider, env)
-    if absent and not (base_url and absent == provider.base_url_env):
-        raise InputError(f"{name} needs {absent} in the environment; set it, or choose a provider")
-    key, url = key_of(provider, env), base_url or base_url_of(provider, env)
+    missing = missing_variable(provider, env)
+    if missing and not (base_url and missing == provider.base_url_env):
+        raise InputError(
+            f"{name} needs the environment variable {missing}; set it, or choose another provider"
+        )
+    key, url = find_api_key(provider, env), base_url or find_base_url(provider, env)
     if not (key.isascii() and key.isprintable() and " " not in key):
-        raise InputError(f"{provider.key_env} has characters that no key has; set it anew")
+        raise InputError(f"{provider.key_env} contains invalid characters; set it again")
     if urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).hostname:
         raise InputError(
             f"{provider.base_url_env} must be a URL such as https://host/v1, not {url[:60]!r}"
         )
-    access = _Access(provider, key, url, env, config.calls.timeout)
-    return _opened(access, prices, patience or config.calls, on_event)
+    connection = _Connection(provider, key, url, env, config.calls.timeout)
+    return _open_model(connection, prices, retrier or config.calls, on_event)
 
 
 @dataclass(frozen=True)
-class _Access:
+class _Connection:
     provider: Provider
     key: str = field(repr=False)
     url: str
@@ -95,21 +97,22 @@ class _Access:
 
 
 @asynccontextmanager
-async def _opened(
-    access: _Access, prices: Prices, patience: Patience | CallPolicy, on_event: OnCall | None
+async def _open_model(
+    connection: _Connection, prices: Prices, retrier: Retrier | CallPolicy, on_event: OnCall | None
 ) -> AsyncIterator[ApiModel]:
-    # These and the SDKs take up to two seconds to import; whoever chose no such provider waits for
-    # none of it.
+    # These and the SDKs take up to two seconds to import, which no other provider should wait for.
     from orchestrator.providers.base import ignore  # noqa: PLC0415
-    from orchestrator.providers.retry import system_patience  # noqa: PLC0415
+    from orchestrator.providers.retry import system_retrier  # noqa: PLC0415
 
     settings: dict[str, Any] = {
         "prices": prices,
-        "patience": system_patience(patience) if isinstance(patience, CallPolicy) else patience,
-        "secret": access.key,
+        "retrier": system_retrier(retrier) if isinstance(retrier, CallPolicy) else retrier,
+        "secret": connection.key,
         "on_event": on_event or ignore,
     }
-    model = (_claude if access.provider.api == "messages" else _openai)(access, settings)
+    model = (_anthropic_model if connection.provider.api == "messages" else _openai_model)(
+        connection, settings
+    )
     try:
         yield model
     finally:
@@ -118,53 +121,55 @@ async def _opened(
 
 
 @cache
-def _trusted() -> ssl.SSLContext:
-    """Whom to trust: read once, since it takes most of the time that making a client takes."""
+def _ssl_context() -> ssl.SSLContext:
+    """The CA certificates: loaded once, since that is most of the time that a client takes."""
     import httpx2  # noqa: PLC0415
 
     return httpx2.create_ssl_context()
 
 
-def _claude(access: _Access, settings: dict[str, Any]) -> AnthropicModel:
+def _anthropic_model(connection: _Connection, settings: dict[str, Any]) -> AnthropicModel:
     import anthropic  # noqa: PLC0415
 
     from orchestrator.providers.anthropic import AnthropicModel  # noqa: PLC0415
 
     client = anthropic.AsyncAnthropic(
-        api_key=access.key or NO_KEY,
-        base_url=access.url,
+        api_key=connection.key or PLACEHOLDER_KEY,
+        base_url=connection.url,
         max_retries=0,
         open_telemetry=False,
-        # A redirection would take the code under review somewhere else.
+        # A redirect would send the code under review to another server.
         http_client=anthropic.DefaultAsyncHttpxClient(
             follow_redirects=False,
-            timeout=anthropic.Timeout(access.timeout, connect=CONNECT_SECONDS),
-            verify=_trusted(),
+            timeout=anthropic.Timeout(connection.timeout, connect=CONNECT_SECONDS),
+            verify=_ssl_context(),
         ),
     )
-    return AnthropicModel(access.provider, client, sdk=anthropic, **settings)
+    return AnthropicModel(connection.provider, client, sdk=anthropic, **settings)
 
 
-def _openai(access: _Access, settings: dict[str, Any]) -> OpenAIModel | CompatibleModel:
+def _openai_model(
+    connection: _Connection, settings: dict[str, Any]
+) -> OpenAIModel | CompatibleModel:
     import openai  # noqa: PLC0415
 
     from orchestrator.providers.openai import OpenAIModel  # noqa: PLC0415
     from orchestrator.providers.openai_compatible import CompatibleModel  # noqa: PLC0415
 
-    official = access.provider.api == "responses"
+    official = connection.provider.api == "responses"
     client = openai.AsyncOpenAI(
-        api_key=access.key or NO_KEY,
-        base_url=access.url,
+        api_key=connection.key or PLACEHOLDER_KEY,
+        base_url=connection.url,
         max_retries=0,
         http_client=openai.DefaultAsyncHttpxClient(
             follow_redirects=False,
-            timeout=openai.Timeout(access.timeout, connect=CONNECT_SECONDS),
-            verify=_trusted(),
+            timeout=openai.Timeout(connection.timeout, connect=CONNECT_SECONDS),
+            verify=_ssl_context(),
         ),
     )
-    # The SDK takes these from the process's environment, where they belong to the official service.
-    client.organization = access.env.get("OPENAI_ORG_ID") if official else None
-    client.project = access.env.get("OPENAI_PROJECT_ID") if official else None
+    # The SDK reads these from the environment, where they belong to the official service.
+    client.organization = connection.env.get("OPENAI_ORG_ID") if official else None
+    client.project = connection.env.get("OPENAI_PROJECT_ID") if official else None
     if official:
-        return OpenAIModel(access.provider, client, sdk=openai, **settings)
-    return CompatibleModel(access.provider, client, sdk=openai, **settings)
+        return OpenAIModel(connection.provider, client, sdk=openai, **settings)
+    return CompatibleModel(connection.provider, client, sdk=openai, **settings)

@@ -17,7 +17,13 @@ from orchestrator.engine.types import (
 )
 from orchestrator.providers import stream_parsing
 from orchestrator.providers.base import ApiModel
-from orchestrator.providers.conversation import Turn, enforced, system_texts, tool_choice, turns
+from orchestrator.providers.conversation import (
+    MergedMessage,
+    merge_messages,
+    render_system_parts,
+    strict_output_schema,
+    tool_choice,
+)
 from orchestrator.providers.reply_parsing import (
     Calls,
     Counts,
@@ -55,8 +61,8 @@ class OpenAIModel(ApiModel):
         can = self.provider.can
         body: dict[str, Json] = {
             "model": request.model,
-            "instructions": "\n\n".join(system_texts(request, can)),
-            "input": [item for turn in turns(request, self.name) for item in _items(turn)],
+            "instructions": "\n\n".join(render_system_parts(request, can)),
+            "input": [item for turn in merge_messages(request, self.name) for item in _items(turn)],
             "max_output_tokens": self.output_limit(request),
             "store": False,
             "include": ["reasoning.encrypted_content"],
@@ -79,7 +85,7 @@ class OpenAIModel(ApiModel):
             body["reasoning"] = {"effort": request.effort}
         if can.streams:
             body["stream"] = True
-        schema = enforced(request, can)
+        schema = strict_output_schema(request, can)
         if schema is not None:
             form = {"type": "json_schema", "name": "report", "schema": schema, "strict": True}
             body["text"] = {"format": form}
@@ -118,7 +124,7 @@ class OpenAIModel(ApiModel):
         return Reply(tuple(blocks), stop, counts, a_name(document.get("model")))
 
 
-def _items(turn: Turn) -> list[Json]:
+def _items(turn: MergedMessage) -> list[Json]:
     return [_item(turn.role, block) for block in turn.blocks]
 
 

@@ -22,12 +22,12 @@ from orchestrator.engine.types import (
 from orchestrator.providers import stream_parsing, text_tool_calls
 from orchestrator.providers.base import ApiModel
 from orchestrator.providers.conversation import (
-    Turn,
-    enforced,
-    system_texts,
-    takes,
+    MergedMessage,
+    accepts_schema,
+    merge_messages,
+    render_system_parts,
+    strict_output_schema,
     tool_choice,
-    turns,
 )
 from orchestrator.providers.reply_parsing import (
     Calls,
@@ -59,11 +59,11 @@ class CompatibleModel(ApiModel):
         """The request as the API has it."""
         can = self.provider.can
         as_text = can.tool_calls == "text"
-        parts = system_texts(request, can)
+        parts = render_system_parts(request, can)
         if as_text and request.tools:
-            parts.append(text_tool_calls.offer(request))
+            parts.append(text_tool_calls.render_tools(request))
         messages: list[Json] = [{"role": "system", "content": "\n\n".join(parts)}]
-        for turn, after in _pairs(turns(request, self.name)):
+        for turn, after in _pairs(merge_messages(request, self.name)):
             messages += _text_turn(turn, request) if as_text else self._turn(turn, after)
         body: dict[str, Json] = {
             "model": request.model,
@@ -99,16 +99,16 @@ class CompatibleModel(ApiModel):
 
     def _format(self, request: Request) -> dict[str, Json] | None:
         can = self.provider.can
-        if request.output_schema is None or not takes(request, can):
+        if request.output_schema is None or not accepts_schema(request, can):
             return None
         if can.schemas == "json":
             return {"type": "json_object"}
-        closed = enforced(request, can)
+        closed = strict_output_schema(request, can)
         schema = closed or dict(request.output_schema)
         form = {"name": "report", "schema": schema, "strict": closed is not None}
         return {"type": "json_schema", "json_schema": form}
 
-    def _turn(self, turn: Turn, after: Turn | None) -> list[Json]:
+    def _turn(self, turn: MergedMessage, after: MergedMessage | None) -> list[Json]:
         if turn.role == "user":
             # The results were written with their calls where only one call may stand in a message.
             results = turn.results if self.provider.can.parallel_calls else ()
@@ -124,7 +124,7 @@ class CompatibleModel(ApiModel):
             messages += [_result(answers[call.id])] if call.id in answers else []
         return messages
 
-    def _said(self, text: str, calls: list[ToolCall], turn: Turn) -> dict[str, Json]:
+    def _said(self, text: str, calls: list[ToolCall], turn: MergedMessage) -> dict[str, Json]:
         message: dict[str, Json] = {"role": "assistant", "content": text or None}
         if calls:
             message["tool_calls"] = [_call(call) for call in calls]
@@ -182,16 +182,16 @@ class CompatibleModel(ApiModel):
             thought, _, text = head.removeprefix(_THINK).partition(_THOUGHT)
             blocks.append(Opaque(self.name, {"type": "reasoning", "reasoning_content": thought}))
         if can.tool_calls == "text":
-            return [*blocks, *text_tool_calls.parse(text, request, calls)]
+            return [*blocks, *text_tool_calls.parse_calls(text, request, calls)]
         return [*blocks, Text(text)]
 
 
-def _pairs(every: list[Turn]) -> Iterator[tuple[Turn, Turn | None]]:
+def _pairs(every: list[MergedMessage]) -> Iterator[tuple[MergedMessage, MergedMessage | None]]:
     return zip(every, [*every[1:], None], strict=True)
 
 
-def _text_turn(turn: Turn, request: Request) -> list[Json]:
-    words = (text_tool_calls.written(block, request) for block in turn.blocks)
+def _text_turn(turn: MergedMessage, request: Request) -> list[Json]:
+    words = (text_tool_calls.render_block(block, request) for block in turn.blocks)
     return [{"role": turn.role, "content": "\n\n".join(filter(None, words))}]
 
 

@@ -1,4 +1,4 @@
-"""What calls cost, in US dollars."""
+"""Costs of model calls, in US dollars."""
 
 from __future__ import annotations
 
@@ -6,58 +6,61 @@ from orchestrator.engine.model_config import Price
 from orchestrator.engine.types import Usage
 from orchestrator.providers.reply_parsing import Counts
 
-PER = 1_000_000
+PRICE_UNIT_TOKENS = 1_000_000
 
 
-def cost(price: Price, counts: Counts) -> float:
-    """What one call cost."""
-    whole, output = counts.input or 0, counts.output or 0
-    rates = price.at(whole)
-    cached = min(counts.cached, whole)
-    written = min(counts.cache_write, whole - cached)
-    fresh = whole - cached - written
+def compute_cost(price: Price, counts: Counts) -> float:
+    """Cost of one call."""
+    total, output = counts.input or 0, counts.output or 0
+    rates = price.at(total)
+    cached = min(counts.cached, total)
+    written = min(counts.cache_write, total - cached)
+    fresh = total - cached - written
     return (
         fresh * rates.input
         + cached * rates.cached
         + written * rates.cache_write
         + output * rates.output
-    ) / PER
+    ) / PRICE_UNIT_TOKENS
 
 
-def saved(price: Price, counts: Counts) -> float:
-    """What the cache saved in one call, less what writing to it cost: below 0 if that is more."""
-    return cost(price, Counts(counts.input, counts.output)) - cost(price, counts)
+def compute_savings(price: Price, counts: Counts) -> float:
+    """What the prompt cache saved in one call, less the cost of writing to it (may be negative)."""
+    return compute_cost(price, Counts(counts.input, counts.output)) - compute_cost(price, counts)
 
 
-def worst(price: Price, input_tokens: int, output_tokens: int) -> float:
-    """The most that one call can cost: all of its input at the dearest rate for input."""
+def max_call_cost(price: Price, input_tokens: int, output_tokens: int) -> float:
+    """Upper bound of one call's cost: all input at the highest input rate."""
     rates = price.at(input_tokens)
-    dearest = max(rates.input, rates.cached, rates.cache_write)
-    return (input_tokens * dearest + output_tokens * rates.output) / PER
+    highest = max(rates.input, rates.cached, rates.cache_write)
+    return (input_tokens * highest + output_tokens * rates.output) / PRICE_UNIT_TOKENS
 
 
-def most(price: Price, tokens: int) -> float:
-    """The most that calls of so many tokens in all can cost: each at the dearest rate."""
+def max_total_cost(price: Price, tokens: int) -> float:
+    """Upper bound of the cost of calls with this total of tokens: all at the highest rate."""
     rates = price.at(tokens)
-    return tokens * max(rates.input, rates.cached, rates.cache_write, rates.output) / PER
+    return (
+        tokens * max(rates.input, rates.cached, rates.cache_write, rates.output) / PRICE_UNIT_TOKENS
+    )
 
 
-def conversation(
+def estimate_conversation(
     price: Price | None, *, prompt: int, per_turn: int, output: int, turns: int
 ) -> Usage:
-    """What a conversation is expected to use when each turn finds the one before in the cache.
+    """Estimate what a conversation uses when each turn finds the previous one in the prompt cache.
 
     Args:
-        price: None where it is not known; then it costs nothing.
+        price: None when unknown; the cost is then 0.
         prompt: tokens of the first request.
-        per_turn: tokens that a turn's results add to the next request, its answer not counted.
+        per_turn: tokens that a turn's tool results add to the next request, without the answer.
         output: tokens of one answer.
-        turns: answers.
+        turns: number of answers.
     """
-    usd, whole, before = 0.0, 0, 0
+    usd, total, cached = 0.0, 0, 0
     for turn in range(turns):
-        asked = prompt + turn * (per_turn + output)
+        sent = prompt + turn * (per_turn + output)
         if price is not None:
-            usd += cost(price, Counts(asked, output, cached=before, cache_write=asked - before))
-        whole, before = whole + asked, asked
-    return Usage(whole, turns * output, usd=usd)
+            counts = Counts(sent, output, cached=cached, cache_write=sent - cached)
+            usd += compute_cost(price, counts)
+        total, cached = total + sent, sent
+    return Usage(total, turns * output, usd=usd)

@@ -1,4 +1,4 @@
-"""What goes wrong in a call, as one line that names the setting to change. Keys stay out of it."""
+"""Errors of model calls: one line that names the setting to change and never holds an API key."""
 
 from __future__ import annotations
 
@@ -12,75 +12,83 @@ from orchestrator.engine.model_config import MODELS_FILE, Provider
 from orchestrator.errors import ModelError, ProviderRefused
 from orchestrator.providers.reply_parsing import members
 
-RETRIED = frozenset({408, 409, 429, *range(500, 600)})
-"""Statuses that a later try may not meet (529 is "overloaded")."""
+RETRYABLE_STATUSES = frozenset({408, 409, 429, *range(500, 600)})
+"""Statuses after which a later attempt may succeed (529 is "overloaded")."""
 
-RATE_LIMITED = frozenset({409, 429})
-"""Statuses of a server that is well: they say nothing about its being down."""
+RATE_LIMIT_STATUSES = frozenset({409, 429})
+"""Statuses of a healthy server: they do not count toward the circuit breaker."""
 
-NO_USE = frozenset({401, 402, *range(300, 400)})
-"""Statuses that every call meets until a setting is changed."""
+FATAL_STATUSES = frozenset({401, 402, *range(300, 400)})
+"""Statuses that every call gets until a setting is changed."""
 
-_CUT = 200
-_CODE = re.compile(r"[A-Za-z0-9+/=_%-]{28,}")
+_MAX_QUOTED = 200
+_LONG_TOKEN = re.compile(r"[A-Za-z0-9+/=_%-]{28,}")
 
 
-class Transient(Exception):
-    """One try failed, and another may not.
+class TransientError(Exception):
+    """One attempt failed; another one may succeed.
 
     Attributes:
-        wait: seconds that the server asked to wait, None when it did not say.
-        down: whether it suggests that the server is down.
-        lost: whether the request may have been answered, and billed, without our seeing it.
+        retry_after: seconds that the server asked to wait, None when it did not say.
+        server_down: whether the failure counts toward the circuit breaker.
+        lost: whether the request may have been answered, and billed, without a reply that was read.
     """
 
     def __init__(
-        self, why: str, *, wait: float | None = None, down: bool = True, lost: bool = False
+        self,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        server_down: bool = True,
+        lost: bool = False,
     ) -> None:
-        super().__init__(why)
-        self.wait, self.down, self.lost = wait, down, lost
+        super().__init__(message)
+        self.retry_after, self.server_down, self.lost = retry_after, server_down, lost
 
 
-def rejected(
+def classify_status(
     provider: Provider,
     model: str,
     status: int,
     headers: Mapping[str, str],
     body: Any,
     secret: str,
-) -> Transient | ModelError | ProviderRefused:
-    """What an error status means."""
-    said = _said(body, secret)
-    if status in RETRIED:
-        why = f"status {status}{f' ({said})' if said else ''}"
-        return Transient(why, wait=retry_after(headers), down=status not in RATE_LIMITED)
-    line = _line(provider, model, status, said)
-    # Neither another try nor another model would fare better.
-    return ProviderRefused(line) if status in NO_USE else ModelError(line, billed=False)
+) -> TransientError | ModelError | ProviderRefused:
+    """Turn an error status into the exception to raise."""
+    quote = _server_message(body, secret)
+    if status in RETRYABLE_STATUSES:
+        return TransientError(
+            f"status {status}{f' ({quote})' if quote else ''}",
+            retry_after=parse_retry_after(headers),
+            server_down=status not in RATE_LIMIT_STATUSES,
+        )
+    line = _describe_status(provider, model, status, quote)
+    # Neither another attempt nor another model of this provider would succeed.
+    return ProviderRefused(line) if status in FATAL_STATUSES else ModelError(line, billed=False)
 
 
-def _line(provider: Provider, model: str, status: int, said: str) -> str:
+def _describe_status(provider: Provider, model: str, status: int, quote: str) -> str:
     name, models = provider.name, f"providers.{provider.name}.models in {MODELS_FILE}"
-    quoted = f": {said}" if said else ""
+    quoted = f": {quote}" if quote else ""
     lines = {
         400: f"{name} refused the request for {model} (400){quoted}; "
         f"choose another model under {models}, or lower providers.{name}.can there",
-        401: f"{name} did not accept the key (401); put a valid one into {provider.key_env}",
-        402: f"{name} wants payment (402){quoted}; see to the account behind {provider.key_env}",
-        403: f"the key in {provider.key_env} may not use {model} (403); "
-        f"use one that may, or choose another model under {models}",
+        401: f"{name} rejected the API key (401); set a valid key in {provider.key_env}",
+        402: f"{name} requires payment (402){quoted}; check the account behind {provider.key_env}",
+        403: f"the key in {provider.key_env} is not allowed to use {model} (403); "
+        f"use a key that is, or choose another model under {models}",
         404: f"{name} has no model {model} (404); choose another under {models}, "
         f"or correct {provider.base_url_env}",
-        413: f"{name} finds the request too large (413); "
+        413: f"{name} rejected the request as too large (413); "
         "lower max_output of tools in config/tools.yaml",
     }
     if 300 <= status < 400:
-        return f"{name} answered with a redirection ({status}); correct {provider.base_url_env}"
+        return f"{name} answered with a redirect ({status}); correct {provider.base_url_env}"
     return lines.get(status, f"{name} refused the request for {model} ({status}){quoted}")
 
 
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that a server asks to wait: milliseconds, seconds or a date; None if it does not."""
+def parse_retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that a server asks to wait, sent as ms, seconds or a date; None if it does not."""
     exact, plain = headers.get("retry-after-ms"), headers.get("retry-after")
     for text, unit in ((exact, 0.001), (plain, 1.0)):
         try:
@@ -96,19 +104,21 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     return max((aware - datetime.now(UTC)).total_seconds(), 0.0)
 
 
-def _said(body: Any, secret: str) -> str:
-    """The server's own words: one short printable line, without our key in it."""
+def _server_message(body: Any, secret: str) -> str:
+    """Quote the server's error message: one short printable line without the API key."""
     inner = members(body).get("error", body)
-    words = members(inner).get("message", inner)
-    if not isinstance(words, str):
+    message = members(inner).get("message", inner)
+    if not isinstance(message, str):
         return ""
-    line = " ".join("".join(c if c.isprintable() else " " for c in words[: 4 * _CUT]).split())
-    # A long run without a break is no word: it may be a key in some coding.
-    return _CODE.sub("[...]", hide(line, secret))[:_CUT]
+    line = " ".join(
+        "".join(c if c.isprintable() else " " for c in message[: 4 * _MAX_QUOTED]).split()
+    )
+    # A long run of characters without a break may be an encoded key.
+    return _LONG_TOKEN.sub("[...]", redact_key(line, secret))[:_MAX_QUOTED]
 
 
-def hide(text: str, secret: str) -> str:
-    """The text without the key, or any longer piece of it."""
+def redact_key(text: str, secret: str) -> str:
+    """Replace the API key, and any piece of it of 8 characters or more, with ``[key]``."""
     if not secret:
         return text
     text = text.replace(secret, "[key]")
@@ -116,5 +126,5 @@ def hide(text: str, secret: str) -> str:
         for start in range(len(secret) - size + 1):
             piece = secret[start : start + size]
             if piece in text:
-                return hide(text.replace(piece, "[key]"), secret)
+                return redact_key(text.replace(piece, "[key]"), secret)
     return text

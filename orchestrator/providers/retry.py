@@ -1,4 +1,4 @@
-"""Patience: tries again what may yet work, within a deadline, and leaves alone what is down."""
+"""Retries of model calls: exponential backoff with jitter, a deadline, and the circuit breaker."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wai
 
 from orchestrator.engine.model_config import MODELS_FILE, CallPolicy
 from orchestrator.errors import ModelError
-from orchestrator.providers.circuit_breaker import Breaker
-from orchestrator.providers.provider_errors import Transient
+from orchestrator.providers.circuit_breaker import CircuitBreaker
+from orchestrator.providers.provider_errors import TransientError
 
 T = TypeVar("T")
 
 JITTER = 0.25
-"""Waits are up to this part longer, so that agents that failed together do not return together."""
+"""A wait is lengthened by up to this fraction, so that agents do not retry at the same moment."""
 
 
 @dataclass
-class Patience:
-    """Runs the tries of calls.
+class Retrier:
+    """Makes the attempts of one model call.
 
     Attributes:
-        clock: seconds, from any start.
-        sleep: waits that many.
+        clock: returns seconds, from any starting point.
+        sleep: waits that many seconds.
     """
 
     policy: CallPolicy
@@ -37,108 +37,111 @@ class Patience:
     async def run(
         self,
         attempt: Callable[[float], Awaitable[T]],
-        breaker: Breaker,
-        who: str,
-        report: Callable[[Transient, float], None],
+        breaker: CircuitBreaker,
+        caller: str,
+        report: Callable[[TransientError, float], None],
         *,
         streams: bool = False,
     ) -> T:
-        """Try until there is an answer.
+        """Call ``attempt`` until it returns, within the policy's attempts and deadline.
 
         Args:
-            attempt: one try, given the seconds that it may take; raises ``Transient`` when another
-                may work.
-            who: provider and model, for messages.
-            streams: a try may take all the time that is left; silence ends it.
-            report: told of each try that failed and is to be followed by another, and the seconds
-                until then; what it raises ends the call instead.
+            attempt: one attempt, given the seconds that it may take; raises ``TransientError`` when
+                another one may succeed.
+            caller: provider and model, for messages.
+            streams: an attempt may take all the time that is left, since silence ends a stream.
+            report: called with each failed attempt that another one follows, and the seconds until
+                then; an exception that it raises ends the call.
 
         Raises:
-            ModelError: no answer within the attempts and the deadline, or none is to be had.
+            ModelError: no attempt succeeded, or the circuit breaker stays open too long.
         """
-        policy, ends = self.policy, self.clock() + self.policy.deadline
+        policy, deadline = self.policy, self.clock() + self.policy.deadline
         longest = policy.deadline if streams else policy.timeout
 
-        async def one() -> T:
-            await self._pass(breaker, ends, who)
-            return await _watched(attempt(min(longest, max(ends - self.clock(), 0.001))), breaker)
+        async def attempt_once() -> T:
+            await self._wait_for_breaker(breaker, deadline, caller)
+            seconds = min(longest, max(deadline - self.clock(), 0.001))
+            return await _run_and_record(attempt(seconds), breaker)
 
-        def over(state: RetryCallState) -> bool:
-            late = self.clock() + state.upcoming_sleep >= ends
+        def is_exhausted(state: RetryCallState) -> bool:
+            late = self.clock() + state.upcoming_sleep >= deadline
             return late or state.attempt_number >= policy.attempts
 
         def before_sleep(state: RetryCallState) -> None:
-            report(_fault(state), state.upcoming_sleep)
+            report(_transient_error(state), state.upcoming_sleep)
 
         retrying = AsyncRetrying(
             sleep=self.sleep,
-            wait=self._wait,
-            stop=over,
-            retry=retry_if_exception_type(Transient),
+            wait=self._compute_wait,
+            stop=is_exhausted,
+            retry=retry_if_exception_type(TransientError),
             before_sleep=before_sleep,
             reraise=True,
         )
         try:
-            return await retrying(one)
-        except Transient as fault:
-            tries = retrying.statistics["attempt_number"]
-            said = self._given_up(who, fault, tries)
-            raise ModelError(said, billed=fault.lost) from None
+            return await retrying(attempt_once)
+        except TransientError as error:
+            attempts = retrying.statistics["attempt_number"]
+            message = self._describe_failure(caller, error, attempts)
+            raise ModelError(message, billed=error.lost) from None
 
-    async def _pass(self, breaker: Breaker, ends: float, who: str) -> None:
-        while (wait := breaker.wait()) > 0:
-            if self.clock() + wait >= ends:
+    async def _wait_for_breaker(
+        self, breaker: CircuitBreaker, deadline: float, caller: str
+    ) -> None:
+        while (wait := breaker.admit()) > 0:
+            if self.clock() + wait >= deadline:
                 raise ModelError(
-                    f"{who} is down and left alone for {wait:.0f} s more, which is past the call's "
-                    f"deadline; try later, or raise calls.deadline in {MODELS_FILE}",
+                    f"{caller} is unavailable: the circuit breaker stays open for {wait:.0f} s "
+                    "more, which is past the call's deadline; try again later, or raise "
+                    f"calls.deadline in {MODELS_FILE}",
                     billed=False,
                 )
             await self.sleep(wait)
 
-    def _wait(self, state: RetryCallState) -> float:
-        asked = _fault(state).wait
+    def _compute_wait(self, state: RetryCallState) -> float:
+        requested = _transient_error(state).retry_after
         backoff = wait_exponential(self.policy.first_wait, self.policy.longest_wait)
-        base = asked if asked is not None else float(backoff(state))
+        base = requested if requested is not None else float(backoff(state))
         return base * (1 + random.uniform(0, JITTER))  # noqa: S311 - spreads load, hides nothing
 
-    def _given_up(self, who: str, fault: Transient, tries: int) -> str:
-        times = "1 try" if tries == 1 else f"{tries} tries"
-        if fault.wait is not None and tries < self.policy.attempts:
-            asks = f"; it asks to wait {fault.wait:.0f} s"
-        else:
-            asks = ""
+    def _describe_failure(self, caller: str, error: TransientError, attempts: int) -> str:
+        count = "1 attempt" if attempts == 1 else f"{attempts} attempts"
+        requested = ""
+        if error.retry_after is not None and attempts < self.policy.attempts:
+            requested = f"; the server asks to wait {error.retry_after:.0f} s"
         return (
-            f"{who} gave no answer in {times}, the last one: {fault}{asks}; "
-            f"try later, or raise calls.attempts and calls.deadline in {MODELS_FILE}"
+            f"{caller} gave no answer in {count}, last error: {error}{requested}; "
+            f"try again later, or raise calls.attempts and calls.deadline in {MODELS_FILE}"
         )
 
 
-async def _watched(attempt: Awaitable[T], breaker: Breaker) -> T:
-    """One try, of which the breaker learns how it ended."""
+async def _run_and_record(attempt: Awaitable[T], breaker: CircuitBreaker) -> T:
+    """Await one attempt and record its outcome with the breaker."""
     try:
-        answer = await attempt
-    except Transient as fault:
-        if fault.down:
-            breaker.failed(str(fault))
+        result = await attempt
+    except TransientError as error:
+        if error.server_down:
+            breaker.record_failure(str(error))
         else:
-            breaker.succeeded()
+            breaker.record_success()
         raise
     except ModelError:
-        breaker.succeeded()
+        breaker.record_success()
         raise
     except BaseException:
-        breaker.gave_up()
+        breaker.release()
         raise
-    breaker.succeeded()
-    return answer
+    breaker.record_success()
+    return result
 
 
-def _fault(state: RetryCallState) -> Transient:
-    fault = state.outcome.exception() if state.outcome else None
-    assert isinstance(fault, Transient)
-    return fault
+def _transient_error(state: RetryCallState) -> TransientError:
+    error = state.outcome.exception() if state.outcome else None
+    assert isinstance(error, TransientError)
+    return error
 
 
-def system_patience(policy: CallPolicy) -> Patience:
-    """Patience by the event loop's own clock."""
-    return Patience(policy, anyio.current_time, anyio.sleep)
+def system_retrier(policy: CallPolicy) -> Retrier:
+    """Return a retrier that uses the event loop's clock."""
+    return Retrier(policy, anyio.current_time, anyio.sleep)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from orchestrator.engine.types import Json
-from orchestrator.providers.provider_errors import Transient
+from orchestrator.providers.provider_errors import TransientError
 from orchestrator.providers.reply_parsing import (
     MAX_BLOCKS,
     Unusable,
@@ -63,13 +63,13 @@ def _event(data: bytes) -> dict[str, Json]:
     if event.get("type") == "error" or event.get("error"):
         said = members(event.get("error") or event)
         kind = said.get("type") or said.get("code")
-        raise Transient(f"the server broke off ({kind!r:.60})", lost=True)
+        raise TransientError(f"the server broke off ({kind!r:.60})", lost=True)
     return event
 
 
 def _whole(document: dict[str, Json] | None, *, ended: bool) -> dict[str, Json]:
     if document is None or not ended:
-        raise Transient("the stream ended in the middle of the reply", lost=True)
+        raise TransientError("the stream ended in the middle of the reply", lost=True)
     return document
 
 
@@ -172,7 +172,7 @@ def response(stream: Events) -> dict[str, Json]:
             document = an_object(event.get("response"), "the response")
             code = members(document.get("error")).get("code")
             if code in _THEIR_FAULTS:
-                raise Transient(f"the server broke off ({code})", lost=True)
+                raise TransientError(f"the server broke off ({code})", lost=True)
             return document
     return _whole(None, ended=False)
 

@@ -1,7 +1,7 @@
-"""Tool calls as marked text, for servers that know no other.
+"""Tool calls as delimited text, for servers without a tool-call API.
 
-The marks carry the run's nonce. A diff that quotes a call cannot know it, so nothing that a model
-merely repeats is ever taken for a call.
+The delimiters carry the run's nonce, which no diff can contain, so a call that a model merely
+quotes is never executed.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from orchestrator.engine.types import Block, Json, Request, Text, ToolCall, Tool
 from orchestrator.providers.reply_parsing import Calls, Unusable, loads, members
 
 
-def offer(request: Request) -> str:
-    """What the system prompt says of the tools and how to call them."""
+def render_tools(request: Request) -> str:
+    """Render the tools and how to call them, for the system prompt."""
     tools = "\n".join(
         json.dumps(
             {
@@ -26,7 +26,7 @@ def offer(request: Request) -> str:
         )
         for tool in request.tools
     )
-    opening, closing = _marks(request)
+    opening, closing = _delimiters(request)
     example = '{"name": "...", "arguments": {...}}'
     return (
         f"# Tools\n\nYou have these tools, one JSON object a line:\n{tools}\n\n"
@@ -36,11 +36,11 @@ def offer(request: Request) -> str:
     )
 
 
-def written(block: Block, request: Request) -> str:
-    """A block of an earlier turn, as the server gets to see it."""
+def render_block(block: Block, request: Request) -> str:
+    """Render a block of an earlier message as text."""
     match block:
         case ToolCall(_, name, arguments):
-            opening, closing = _marks(request)
+            opening, closing = _delimiters(request)
             call = {"name": name, "arguments": dict(arguments)}
             return f"{opening}\n{json.dumps(call, ensure_ascii=False)}\n{closing}"
         case ToolResult():
@@ -51,24 +51,24 @@ def written(block: Block, request: Request) -> str:
             return ""
 
 
-def parse(text: str, request: Request, calls: Calls) -> list[Block]:
-    """The words and the calls of an answer.
+def parse_calls(text: str, request: Request, calls: Calls) -> list[Block]:
+    """Parse an answer into text blocks and tool calls.
 
     Raises:
         Unusable: as ``Calls.add``.
     """
-    opening, closing = map(re.escape, _marks(request))
+    opening, closing = map(re.escape, _delimiters(request))
     blocks: list[Block] = []
     at = 0
-    for found in re.finditer(rf"{opening}(.*?)(?:{closing}|\Z)", text, re.DOTALL):
-        blocks.append(Text(text[at : found.start()]))
-        blocks.append(_call(found[1].strip(), calls))
-        at = found.end()
+    for match in re.finditer(rf"{opening}(.*?)(?:{closing}|\Z)", text, re.DOTALL):
+        blocks.append(Text(text[at : match.start()]))
+        blocks.append(_parse_call(match[1].strip(), calls))
+        at = match.end()
     blocks.append(Text(text[at:]))
     return [block for block in blocks if not (isinstance(block, Text) and not block.text.strip())]
 
 
-def _call(text: str, calls: Calls) -> ToolCall:
+def _parse_call(text: str, calls: Calls) -> ToolCall:
     try:
         given: Json = loads(text)
     except Unusable:
@@ -79,6 +79,6 @@ def _call(text: str, calls: Calls) -> ToolCall:
     return calls.add(None, call["name"], call.get("arguments", {}))
 
 
-def _marks(request: Request) -> tuple[str, str]:
+def _delimiters(request: Request) -> tuple[str, str]:
     mark = f"tool_call {request.nonce}".strip()
     return f"<{mark}>", f"</{mark}>"

@@ -1,13 +1,13 @@
-"""How many tokens a request can have at most, without asking anybody.
+"""Upper bounds of a request's tokens, computed without a tokenizer.
 
-Tokenizers differ, change, and are not public for every model, so this is a bound made of bytes:
+Tokenizers differ, change, and are not public for every model, so the bound is computed from bytes:
 
-- two letters or spaces of ASCII are at least one token's worth: words run to four or five letters a
-  token, and even unpronounceable ones rarely fall below two;
-- digits, punctuation, control characters and all bytes of other scripts count one each, which is
-  the most that a byte-level tokenizer can make of them.
+- two ASCII letters or spaces count as one token: words have four or five letters a token, and
+  random letters rarely fewer than two;
+- digits, punctuation, control characters and all bytes of other scripts count as one token each,
+  which is the most that a byte-level tokenizer produces.
 
-English prose and code come out between one and a half and two and a half times what is billed.
+For English prose and code the bound is 1.5 to 2.5 times what is billed.
 """
 
 from __future__ import annotations
@@ -25,57 +25,63 @@ from orchestrator.engine.types import (
     ToolCall,
     ToolResult,
 )
-from orchestrator.providers.conversation import present
+from orchestrator.providers.conversation import drop_expired_asides
 
-PER_REQUEST = 1_000
-"""What a provider adds of its own around tools and schemas."""
+REQUEST_OVERHEAD = 1_000
+"""Tokens that a provider adds to a request with tools and schemas."""
 
-PER_PART = 16
-"""What it adds around each message, block and tool."""
+PART_OVERHEAD = 16
+"""Tokens that a provider adds to each message, block and tool."""
 
-LIKELY = 2
-"""The bound is about this many times what is billed."""
+BOUND_TO_TYPICAL_RATIO = 2
+"""The bound divided by what is typically billed."""
 
-_LIGHT = (ascii_letters + " \t\r\n").encode()
+_LETTERS_AND_SPACES = (ascii_letters + " \t\r\n").encode()
 
 
-def tokens(text: str) -> int:
-    """The most tokens that a text can have."""
+def max_text_tokens(text: str) -> int:
+    """Upper bound of a text's tokens."""
     data = text.encode("utf-8", "surrogatepass")
-    heavy = len(data.translate(None, _LIGHT))
-    return heavy + (len(data) - heavy + 1) // 2
+    dense = len(data.translate(None, _LETTERS_AND_SPACES))
+    return dense + (len(data) - dense + 1) // 2
 
 
-def input_tokens(request: Request) -> int:
-    """The most tokens that a request's input can have."""
-    total = PER_REQUEST
+def max_input_tokens(request: Request) -> int:
+    """Upper bound of a request's input tokens."""
+    total = REQUEST_OVERHEAD
     for section in request.system:
-        total += tokens(section.text) + tokens(section.name) + PER_PART
+        total += max_text_tokens(section.text) + max_text_tokens(section.name) + PART_OVERHEAD
     for tool in request.tools:
-        total += tokens(tool.name + tool.description) + _json_tokens(tool.schema) + PER_PART
+        total += (
+            max_text_tokens(tool.name + tool.description)
+            + _json_tokens(tool.schema)
+            + PART_OVERHEAD
+        )
     if request.output_schema is not None:
         total += _json_tokens(request.output_schema)
-    for message in present(request.messages):
-        total += sum(_block_tokens(block) + PER_PART for block in message.blocks) + PER_PART
+    for message in drop_expired_asides(request.messages):
+        total += (
+            sum(_block_tokens(block) + PART_OVERHEAD for block in message.blocks) + PART_OVERHEAD
+        )
     return total
 
 
-def likely_tokens(request: Request) -> int:
-    """About as many tokens as a request's input will have."""
-    return input_tokens(request) // LIKELY
+def estimate_input_tokens(request: Request) -> int:
+    """Estimate a request's input tokens."""
+    return max_input_tokens(request) // BOUND_TO_TYPICAL_RATIO
 
 
 def _block_tokens(block: Block) -> int:
     match block:
         case Text(text) | Aside(text):
-            return tokens(text)
+            return max_text_tokens(text)
         case ToolCall(_, name, arguments):
-            return tokens(name) + _json_tokens(dict(arguments))
+            return max_text_tokens(name) + _json_tokens(dict(arguments))
         case ToolResult():
-            return tokens(block.content)
+            return max_text_tokens(block.content)
         case Opaque(_, payload):
             return _json_tokens(payload)
 
 
 def _json_tokens(value: Json) -> int:
-    return tokens(json.dumps(value, ensure_ascii=False))
+    return max_text_tokens(json.dumps(value, ensure_ascii=False))

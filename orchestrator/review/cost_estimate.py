@@ -19,7 +19,7 @@ from orchestrator.engine.model_config import Price, price_of
 from orchestrator.engine.model_routing import answerers
 from orchestrator.engine.types import Bounds, Usage
 from orchestrator.providers import pricing
-from orchestrator.providers.token_counting import likely_tokens
+from orchestrator.providers.token_counting import estimate_input_tokens
 from orchestrator.review.agents import judging, planning, summary
 from orchestrator.review.agents.participants import led
 from orchestrator.review.review_state import ReviewState, Round
@@ -179,9 +179,9 @@ def _conversation(state: ReviewState, task: Task, turns: int, price: Price | Non
     spec = task.spec
     sizes = [state.session.files[path].size for path in planning.reviewable(state)]
     read = sum(min(size, READ_AT_MOST) for size in sizes) // BYTES_PER_TOKEN
-    return pricing.conversation(
+    return pricing.estimate_conversation(
         price,
-        prompt=likely_tokens(first_request(spec, task.brief, state.harness)),
+        prompt=estimate_input_tokens(first_request(spec, task.brief, state.harness)),
         per_turn=(len(spec.skills) * RESULTS + read) // max(turns - 1, 1),
         output=ANSWER,
         turns=turns,
@@ -190,5 +190,5 @@ def _conversation(state: ReviewState, task: Task, turns: int, price: Price | Non
 
 def _worst(bounds: Bounds, prices: Iterable[Price | None], limit: Bill) -> Bill:
     tokens = int(min(bounds.tokens, limit.tokens))
-    dearest = max(pricing.most(price, tokens) if price else 0.0 for price in prices)
+    dearest = max(pricing.max_total_cost(price, tokens) if price else 0.0 for price in prices)
     return Bill(tokens, min(bounds.usd, limit.usd, dearest))

@@ -26,7 +26,7 @@ from orchestrator.engine.types import (
     ToolResult,
     Usage,
 )
-from orchestrator.providers.token_counting import input_tokens
+from orchestrator.providers.token_counting import max_input_tokens
 from orchestrator.testing.scripted_model import ScriptedModel, calls, says
 from tests.engine.engine_kit import (
     REPORT,
@@ -180,7 +180,7 @@ class Counted(TurnModel):
         return self._answer(request, len(self.requests))
 
     def worst_case(self, request: Request) -> Usage:
-        return Usage(input_tokens(request), request.max_tokens)
+        return Usage(max_input_tokens(request), request.max_tokens)
 
 
 def long_work(last: int, words: int = 300):
@@ -208,7 +208,7 @@ async def test_three_hundred_turns_never_outgrow_a_small_window() -> None:
     store = await created()
     model, result, notes = await work(store, long_work(300), turns=300)
     assert (result.status, len(model.requests)) == ("ok", 300)
-    sizes = [input_tokens(request) + request.max_tokens for request in model.requests]
+    sizes = [max_input_tokens(request) + request.max_tokens for request in model.requests]
     assert max(sizes) <= WINDOW
     assert len({replace(request, messages=()) for request in map(hashable, model.requests)}) == 1
     for request in model.requests:

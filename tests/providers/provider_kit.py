@@ -78,7 +78,7 @@ def shipped_models() -> tuple[ModelsConfig, Prices]:
 
 
 def configured(can: Capabilities | None, policy: CallPolicy) -> ModelsConfig:
-    """The shipped configuration with other patience, and other abilities of every server."""
+    """The shipped configuration with another call policy and other capabilities of every server."""
     config, _ = shipped_models()
     providers = {
         name: provider if can is None else replace(provider, can=can)

@@ -88,7 +88,7 @@ def test_a_call_that_fails_is_one_line_and_exit_code_2(doctor, monkeypatch, serv
     monkeypatch.setenv("OPENAI_BASE_URL", f"{server}/v1")
     code, out, err = doctor("--call")
     assert code == 2
-    assert "did not accept the key (401)" in " ".join(out.split())
+    assert "rejected the API key (401)" in " ".join(out.split())
     assert "sk-wrong" not in out + err
 
 

@@ -15,8 +15,8 @@ from orchestrator.engine.model_config import Price, Rates
 from orchestrator.engine.output_limit import affordable
 from orchestrator.providers.base import ApiModel
 from orchestrator.providers.openai import OpenAIModel
-from orchestrator.providers.pricing import conversation, worst
-from orchestrator.providers.retry import system_patience
+from orchestrator.providers.pricing import estimate_conversation, max_call_cost
+from orchestrator.providers.retry import system_retrier
 from orchestrator.review.setup import read_catalog
 from orchestrator.testing.model_server import read_script
 from tests.providers.provider_kit import FULL, PROVIDERS, QUICK, configured, request, shipped_models
@@ -31,7 +31,7 @@ def a_model(prices=None) -> ApiModel:
         None,
         sdk=re,
         prices=shipped_models()[1] if prices is None else prices,
-        patience=system_patience(QUICK),
+        retrier=system_retrier(QUICK),
         secret="",
     )
 
@@ -62,13 +62,13 @@ def test_without_a_price_only_tokens_bound():
 
 def test_a_conversation_pays_for_each_part_once_and_then_the_caches_rate():
     price = Price(Rates(1, 5, 0.1, 1), "s", "2026-01-01")
-    one = conversation(price, prompt=1000, per_turn=0, output=100, turns=1).usd
+    one = estimate_conversation(price, prompt=1000, per_turn=0, output=100, turns=1).usd
     assert one == pytest.approx((1000 + 500) / 1e6)
-    whole = conversation(price, prompt=1000, per_turn=400, output=100, turns=2)
+    whole = estimate_conversation(price, prompt=1000, per_turn=400, output=100, turns=2)
     assert (whole.input_tokens, whole.output_tokens) == (1000 + 1500, 200)
     two = whole.usd
     assert two - one == pytest.approx((1000 * 0.1 + 500 + 500) / 1e6)
-    assert two < worst(price, 1000 + 1500, 200)
+    assert two < max_call_cost(price, 1000 + 1500, 200)
 
 
 def test_the_pages_examples_work():

@@ -9,11 +9,11 @@ from orchestrator.catalog.models import load_models
 from orchestrator.catalog.prices import load_prices
 from orchestrator.engine.model_config import HUMAN, Price, Rates, price_of
 from orchestrator.errors import ConfigError, InputError
-from orchestrator.providers.factory import make_model, missing
-from orchestrator.providers.pricing import cost, saved, worst
+from orchestrator.providers.factory import make_model, missing_variable
+from orchestrator.providers.pricing import compute_cost, compute_savings, max_call_cost
 from orchestrator.providers.reply_parsing import Counts
-from orchestrator.providers.strict_schemas import strict
-from orchestrator.providers.token_counting import input_tokens, tokens
+from orchestrator.providers.strict_schemas import to_strict_schema
+from orchestrator.providers.token_counting import max_input_tokens, max_text_tokens
 from orchestrator.review.report_contracts import contracts
 from orchestrator.testing.api_rules import check_strict
 from tests.providers.provider_kit import REPORT, request, shipped_models
@@ -31,12 +31,14 @@ def layered(files):
 
 def test_each_kind_of_token_has_its_rate():
     counts = Counts(input=1000, output=100, cached=600, cache_write=300)
-    assert cost(PRICE, counts) == pytest.approx((100 * 1 + 600 * 0.1 + 300 * 1.25 + 100 * 5) / 1e6)
+    assert compute_cost(PRICE, counts) == pytest.approx(
+        (100 * 1 + 600 * 0.1 + 300 * 1.25 + 100 * 5) / 1e6
+    )
 
 
 def test_a_long_request_is_charged_the_long_rates_as_a_whole():
-    assert cost(PRICE, Counts(1000, 0)) == pytest.approx(1000 * 1 / 1e6)
-    assert cost(PRICE, Counts(1001, 0)) == pytest.approx(1001 * 2 / 1e6)
+    assert compute_cost(PRICE, Counts(1000, 0)) == pytest.approx(1000 * 1 / 1e6)
+    assert compute_cost(PRICE, Counts(1001, 0)) == pytest.approx(1001 * 2 / 1e6)
 
 
 @given(COUNT, COUNT, COUNT, COUNT, COUNT)
@@ -44,13 +46,17 @@ def test_no_call_costs_more_than_its_worst_case(inputs, more, output, cached, wr
     """Whatever part was cached, and though the bound of the input is above the input."""
     for price in (PRICE, *shipped_models()[1].values()):
         counts = Counts(inputs, output, cached, written)
-        assert cost(price, counts) <= worst(price, inputs + more, output) * (1 + 1e-9)
-        assert cost(price, counts) >= 0
+        assert compute_cost(price, counts) <= max_call_cost(price, inputs + more, output) * (
+            1 + 1e-9
+        )
+        assert compute_cost(price, counts) >= 0
 
 
 def test_what_the_cache_saved_and_what_writing_to_it_cost():
-    assert saved(PRICE, Counts(1000, 9, cached=500)) == pytest.approx(500 * 0.9 / 1e6)
-    assert saved(PRICE, Counts(1000, 9, cache_write=400)) == pytest.approx(-400 * 0.25 / 1e6)
+    assert compute_savings(PRICE, Counts(1000, 9, cached=500)) == pytest.approx(500 * 0.9 / 1e6)
+    assert compute_savings(PRICE, Counts(1000, 9, cache_write=400)) == pytest.approx(
+        -400 * 0.25 / 1e6
+    )
 
 
 def test_a_snapshot_costs_what_its_name_costs():
@@ -66,22 +72,22 @@ def test_a_snapshot_costs_what_its_name_costs():
 @given(st.text(max_size=300))
 def test_a_bound_of_tokens_grows_with_the_text_and_never_passes_its_bytes(text):
     size = len(text.encode("utf-8", "surrogatepass"))
-    assert size / 2 <= tokens(text) <= size + 1
-    assert tokens(text) <= tokens(text + "a1é")
+    assert size / 2 <= max_text_tokens(text) <= size + 1
+    assert max_text_tokens(text) <= max_text_tokens(text + "a1é")
 
 
 def test_the_bound_of_a_request_counts_all_that_is_sent():
     small = request("anthropic")
-    assert input_tokens(request("anthropic", tools=())) < input_tokens(small)
-    assert input_tokens(request("anthropic", output_schema=None)) < input_tokens(small)
-    assert input_tokens(request("anthropic", system=())) < input_tokens(small)
+    assert max_input_tokens(request("anthropic", tools=())) < max_input_tokens(small)
+    assert max_input_tokens(request("anthropic", output_schema=None)) < max_input_tokens(small)
+    assert max_input_tokens(request("anthropic", system=())) < max_input_tokens(small)
 
 
 # --- schemas --------------------------------------------------------------------------------------
 
 
 def test_a_contract_becomes_strict_and_keeps_its_words():
-    made = strict(REPORT)
+    made = to_strict_schema(REPORT)
     check_strict(made, "schema", all_required=True)
     assert made["required"] == ["summary", "score", "places"]
     assert made["properties"]["score"]["description"] == "minimum: 0; maximum: 1"
@@ -103,7 +109,7 @@ def test_a_contract_becomes_strict_and_keeps_its_words():
     ],
 )
 def test_what_strict_cannot_say_is_not_said_wrongly(schema):
-    assert strict(schema) is None
+    assert to_strict_schema(schema) is None
 
 
 def test_unions_enums_and_lists_of_types_are_kept():
@@ -117,7 +123,7 @@ def test_unions_enums_and_lists_of_types_are_kept():
         },
         "additionalProperties": False,
     }
-    made = strict(schema)
+    made = to_strict_schema(schema)
     check_strict(made, "schema", all_required=True)
     assert made["properties"] == {
         "a": {"anyOf": [{"type": "string"}, {"type": "null"}]},
@@ -129,7 +135,7 @@ def test_unions_enums_and_lists_of_types_are_kept():
 
 def test_the_contracts_of_the_review_can_all_be_said_strictly():
     for name, schema in contracts().items():
-        made = strict(schema)
+        made = to_strict_schema(schema)
         assert made is not None, name
         check_strict(made, name, all_required=True)
 
@@ -231,11 +237,11 @@ def test_a_provider_that_is_not_configured_says_what_to_set():
         ("openai", "OPENAI_API_KEY"),
         ("openai-compatible", "OPENAI_COMPATIBLE_BASE_URL"),
     ):
-        assert missing(config.provider(name), {}) == variable
-        with pytest.raises(InputError, match=f"needs {variable}"):
+        assert missing_variable(config.provider(name), {}) == variable
+        with pytest.raises(InputError, match=f"needs the environment variable {variable}"):
             make_model(name, config, prices, env={})
     for key in ("two words", "caf\u00e9", "a\x7fb"):
-        with pytest.raises(InputError, match="no key has") as fault:
+        with pytest.raises(InputError, match="invalid characters") as fault:
             make_model("openai", config, prices, env={"OPENAI_API_KEY": key})
         assert key not in str(fault.value)
     env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "localhost:8000"}

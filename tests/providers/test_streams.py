@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from orchestrator.engine.types import Opaque, Response, Text, ToolCall, Usage
 from orchestrator.errors import ModelError
 from orchestrator.providers import stream_parsing
-from orchestrator.providers.provider_errors import Transient
+from orchestrator.providers.provider_errors import TransientError
 from orchestrator.providers.reply_parsing import Unusable
 from orchestrator.testing.scripted_model import calls, says
 from orchestrator.testing.server_script import Cut, Raw, Trickle, thinking
@@ -221,7 +221,7 @@ def test_no_events_are_more_than_lost_or_unusable(events):
     for fold in FOLDS.values():
         try:
             assert isinstance(fold(events), dict)
-        except (Transient, Unusable):
+        except (TransientError, Unusable):
             continue
 
 
@@ -231,5 +231,5 @@ def test_no_events_are_more_than_lost_or_unusable(events):
 def test_no_bytes_are_more_than_events_or_unusable(data):
     try:
         assert all(isinstance(event, dict) for event in stream_parsing.events(data))
-    except (Transient, Unusable):
+    except (TransientError, Unusable):
         return

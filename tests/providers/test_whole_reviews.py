@@ -208,4 +208,4 @@ def _usd(repo: Path, name: str, given: int, answer: int) -> float:
     """What so many tokens can cost in a review by one agent."""
     (share, *_) = app.estimated(asked(repo, name, pattern="single")).shares
     assert share.price is not None
-    return pricing.worst(share.price, given, answer)
+    return pricing.max_call_cost(share.price, given, answer)

@@ -95,7 +95,7 @@ def _code(findings: list[Finding]) -> int:
 
 def _look(name: str, config: ModelsConfig, prices: Prices, env: Mapping[str, str]) -> Finding:
     from orchestrator.engine.model_config import HUMAN, price_of
-    from orchestrator.providers.factory import missing
+    from orchestrator.providers.factory import missing_variable
 
     provider = config.provider(name)
     stages = []
@@ -107,7 +107,7 @@ def _look(name: str, config: ModelsConfig, prices: Prices, env: Mapping[str, str
         except ConfigError:
             model = ""
         stages.append(StageLine(stage.name, model, price_of(prices, model)))
-    return Finding(name, missing(provider, env), provider.key_env, tuple(stages))
+    return Finding(name, missing_variable(provider, env), provider.key_env, tuple(stages))
 
 
 # --- one tiny call --------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Tries, waits, deadlines and the circuit breaker, through the real SDKs and by hand."""
+"""Retries, waits, deadlines and the circuit breaker, through the SDKs and directly."""
 
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from orchestrator.engine.model_config import CallPolicy
 from orchestrator.errors import ModelError, ProviderRefused
-from orchestrator.providers.circuit_breaker import PROBE_PAUSE, Breaker
-from orchestrator.providers.provider_errors import Transient, hide, retry_after
-from orchestrator.providers.retry import Patience
+from orchestrator.providers.circuit_breaker import PROBE_POLL_SECONDS, CircuitBreaker
+from orchestrator.providers.provider_errors import TransientError, parse_retry_after, redact_key
+from orchestrator.providers.retry import Retrier
 from orchestrator.testing.scripted_model import says
 from orchestrator.testing.server_script import Cut, Garble, Raw, Refuse, Slow
 from tests.providers.provider_kit import MODELS, PROVIDERS, QUICK, bench, request
@@ -23,7 +23,7 @@ SECRET = "sk-test-" + "k3y" * 12
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-async def test_what_may_yet_work_is_tried_again_and_told(name):
+async def test_transient_statuses_are_reattempted_and_reported(name):
     statuses = (408, 409, 429, 500, 503, 529)
     async with bench(name, [line for at in statuses for line in (Refuse(at), DONE)]) as used:
         for status in statuses:
@@ -38,7 +38,7 @@ async def test_what_may_yet_work_is_tried_again_and_told(name):
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-async def test_lost_and_late_replies_are_tried_again_and_may_have_been_billed(name):
+async def test_lost_and_late_replies_are_reattempted_and_may_have_been_billed(name):
     policy = replace(QUICK, timeout=1.0)
     lines = [Cut(20, says("lost")), Slow(5, says("late")), says("done")]
     async with bench(name, lines, policy=policy) as used:
@@ -49,12 +49,12 @@ async def test_lost_and_late_replies_are_tried_again_and_may_have_been_billed(na
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-async def test_nothing_listens(name):
+async def test_a_refused_connection_is_not_billed(name):
     async with bench(name, []) as used:
         pass
     async with bench(name, []) as used:
         used.model.client.base_url = "http://127.0.0.1:9/"
-        with pytest.raises(ModelError, match=r"in 3 tries.*no connection.*_BASE_URL"):
+        with pytest.raises(ModelError, match=r"in 3 attempts.*no connection.*_BASE_URL"):
             await used.model.respond(request(name))
     assert not any(event.lost for event in used.events)
 
@@ -70,39 +70,39 @@ async def test_nothing_listens(name):
         (413, "max_output"),
     ],
 )
-async def test_what_cannot_work_is_not_tried_again_and_names_the_setting(name, status, said):
+async def test_permanent_statuses_are_not_reattempted_and_name_the_setting(name, status, said):
     message = f"your key {SECRET} is wrong:\nfix it"
     async with bench(name, [Refuse(status, message)], key="test-key") as used:
         used.model._secret = SECRET
         kind = ProviderRefused if status == 401 else ModelError
-        with pytest.raises(kind, match=rf"\({status}\)") as fault:
+        with pytest.raises(kind, match=rf"\({status}\)") as error:
             await used.model.respond(request(name))
         assert len(used.server.seen) == 1
-    text = str(fault.value)
+    text = str(error.value)
     assert said in text
     assert "\n" not in text
     assert SECRET not in text
-    assert fault.value.__cause__ is None
+    assert error.value.__cause__ is None
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-async def test_a_wrong_key_is_one_line_and_is_in_no_message(name):
+async def test_a_wrong_key_is_one_line_that_never_holds_the_key(name):
     async with bench(name, [says("done")], key=SECRET) as used:
-        with pytest.raises(ProviderRefused, match="did not accept the key") as fault:
+        with pytest.raises(ProviderRefused, match="rejected the API key") as error:
             await used.model.respond(request(name))
-        assert SECRET not in f"{fault.value!r} {used.model!r} {used.events}"
+        assert SECRET not in f"{error.value!r} {used.model!r} {used.events}"
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-async def test_a_redirection_is_not_followed(name):
+async def test_a_redirect_is_not_followed(name):
     line = Refuse(307, headers={"location": "http://127.0.0.1:9/elsewhere"})
     async with bench(name, [line]) as used:
-        with pytest.raises(ProviderRefused, match=r"redirection.*_BASE_URL"):
+        with pytest.raises(ProviderRefused, match=r"redirect .*_BASE_URL"):
             await used.model.respond(request(name))
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-async def test_a_garbled_reply_is_paid_for_and_not_tried_again(name):
+async def test_a_garbled_reply_is_paid_for_and_not_reattempted(name):
     async with bench(name, [Garble(7, says("done"))]) as used:
         with pytest.raises(ModelError, match="cannot be used"):
             await used.model.respond(request(name))
@@ -112,13 +112,13 @@ async def test_a_garbled_reply_is_paid_for_and_not_tried_again(name):
 # On trio the HTTP library leaves its own generators behind when a body is not read to its end.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-async def test_a_reply_without_end_is_given_up():
+async def test_a_reply_above_the_size_limit_is_rejected():
     async with bench("anthropic", [Raw(b" " * 9_000_000)]) as used:
         with pytest.raises(ModelError, match="too much"):
             await used.model.respond(request("anthropic"))
 
 
-async def test_the_wait_that_a_server_asks_for_is_kept_or_refused_at_once():
+async def test_the_wait_that_a_server_asks_for_is_kept_or_fails_at_once():
     async with bench(
         "anthropic", [Refuse(429, headers={"retry-after": "0.4"}), says("done")]
     ) as used:
@@ -127,29 +127,29 @@ async def test_the_wait_that_a_server_asks_for_is_kept_or_refused_at_once():
         assert anyio.current_time() - started >= 0.4
     async with bench("anthropic", [Refuse(429, headers={"retry-after": "60"})]) as used:
         started = anyio.current_time()
-        with pytest.raises(ModelError, match="asks to wait 60 s"):
+        with pytest.raises(ModelError, match="the server asks to wait 60 s"):
             await used.model.respond(request("anthropic"))
         assert anyio.current_time() - started < 1
 
 
 def test_retry_after_is_read_as_seconds_milliseconds_or_a_date():
     soon = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
-    assert retry_after({"retry-after": "7"}) == 7
-    assert retry_after({"retry-after-ms": "250", "retry-after": "7"}) == 0.25
-    assert 28 <= retry_after({"retry-after": soon}) <= 30
+    assert parse_retry_after({"retry-after": "7"}) == 7
+    assert parse_retry_after({"retry-after-ms": "250", "retry-after": "7"}) == 0.25
+    assert 28 <= parse_retry_after({"retry-after": soon}) <= 30
     past = format_datetime(datetime(2020, 1, 1, tzinfo=UTC), usegmt=True)
-    assert retry_after({"retry-after": past}) == 0
+    assert parse_retry_after({"retry-after": past}) == 0
     for nonsense in ({}, {"retry-after": "soon"}, {"retry-after": "-3"}, {"retry-after": "nan"}):
-        assert retry_after(nonsense) is None
+        assert parse_retry_after(nonsense) is None
 
 
 def test_no_long_piece_of_a_key_is_left_in_a_message():
-    assert hide(f"bad key {SECRET[:20]}...", SECRET) == "bad key [key]..."
-    assert hide("nothing to hide", SECRET) == "nothing to hide"
+    assert redact_key(f"bad key {SECRET[:20]}...", SECRET) == "bad key [key]..."
+    assert redact_key("nothing to hide", SECRET) == "nothing to hide"
 
 
-class Time:
-    """A clock that moves when somebody sleeps."""
+class FakeClock:
+    """A clock that only sleeping advances."""
 
     def __init__(self):
         self.now, self.slept = 0.0, []
@@ -162,62 +162,62 @@ class Time:
         self.now += seconds
 
 
-def kept(policy: CallPolicy):
-    time, changes = Time(), []
-    breaker = Breaker(
+def make_retrier(policy: CallPolicy):
+    time, changes = FakeClock(), []
+    breaker = CircuitBreaker(
         policy.breaker_failures,
         policy.breaker_cooldown,
         time,
         lambda before, after, why: changes.append((before, after)),
     )
-    return time, Patience(policy, time, time.sleep), breaker, changes
+    return time, Retrier(policy, time, time.sleep), breaker, changes
 
 
-def failing(times: int, fault: Exception | None = None):
-    tried = []
+def failing_attempt(times: int, error: Exception | None = None):
+    attempted = []
 
     async def attempt(seconds: float) -> bytes:
-        tried.append(seconds)
-        if len(tried) <= times:
-            raise fault or Transient("it is down")
+        attempted.append(seconds)
+        if len(attempted) <= times:
+            raise error or TransientError("it is down")
         return b"done"
 
-    return attempt, tried
+    return attempt, attempted
 
 
 async def test_waits_grow_with_jitter_up_to_the_longest():
     policy = CallPolicy(
         attempts=7, deadline=1000, first_wait=1, longest_wait=8, breaker_failures=99
     )
-    time, patience, breaker, _ = kept(policy)
-    attempt, _ = failing(6)
-    told = []
-    answer = await patience.run(attempt, breaker, "x", lambda fault, wait: told.append(wait))
+    time, retrier, breaker, _ = make_retrier(policy)
+    attempt, _ = failing_attempt(6)
+    reported = []
+    answer = await retrier.run(attempt, breaker, "x", lambda error, wait: reported.append(wait))
     assert answer == b"done"
-    assert told == time.slept
-    for wait, least in zip(time.slept, (1, 2, 4, 8, 8, 8), strict=True):
-        assert least <= wait <= least * 1.25
+    assert reported == time.slept
+    for wait, minimum in zip(time.slept, (1, 2, 4, 8, 8, 8), strict=True):
+        assert minimum <= wait <= minimum * 1.25
 
 
-async def test_the_deadline_ends_tries_and_bounds_each_of_them():
+async def test_the_deadline_ends_and_bounds_attempts():
     policy = CallPolicy(attempts=99, timeout=50, deadline=60, first_wait=10, breaker_failures=99)
-    time, patience, breaker, _ = kept(policy)
-    attempt, tried = failing(99)
+    time, retrier, breaker, _ = make_retrier(policy)
+    attempt, attempted = failing_attempt(99)
     with pytest.raises(ModelError, match=r"calls\.deadline"):
-        await patience.run(attempt, breaker, "x", lambda *_: None)
+        await retrier.run(attempt, breaker, "x", lambda *_: None)
     assert time.now < 60
-    assert tried[0] == 50
-    assert tried[-1] <= 60 - time.now + 0.001
+    assert attempted[0] == 50
+    assert attempted[-1] <= 60 - time.now + 0.001
 
 
-async def test_the_breaker_opens_leaves_alone_tries_once_and_closes():
+async def test_the_breaker_opens_probes_once_and_closes():
     policy = CallPolicy(
         attempts=20, deadline=1000, first_wait=1, breaker_failures=3, breaker_cooldown=100
     )
-    time, patience, breaker, changes = kept(policy)
-    attempt, tried = failing(4)
-    assert await patience.run(attempt, breaker, "x", lambda *_: None) == b"done"
-    assert len(tried) == 5
+    time, retrier, breaker, changes = make_retrier(policy)
+    attempt, attempted = failing_attempt(4)
+    assert await retrier.run(attempt, breaker, "x", lambda *_: None) == b"done"
+    assert len(attempted) == 5
     assert changes == [
         ("closed", "open"),
         ("open", "half-open"),
@@ -230,46 +230,46 @@ async def test_the_breaker_opens_leaves_alone_tries_once_and_closes():
 
 async def test_an_open_breaker_beyond_the_deadline_fails_at_once():
     policy = CallPolicy(attempts=2, deadline=30, breaker_failures=2, breaker_cooldown=100)
-    time, patience, breaker, _ = kept(policy)
-    attempt, tried = failing(99)
+    time, retrier, breaker, _ = make_retrier(policy)
+    attempt, attempted = failing_attempt(99)
     for _ in range(2):
         with pytest.raises(ModelError):
-            await patience.run(attempt, breaker, "claude fast", lambda *_: None)
-    assert len(tried) == 2
+            await retrier.run(attempt, breaker, "claude fast", lambda *_: None)
+    assert len(attempted) == 2
     assert time.now < 30
 
 
-async def test_rate_limits_and_refusals_say_nothing_about_being_down():
+async def test_rate_limits_and_refusals_do_not_open_the_breaker():
     policy = CallPolicy(attempts=5, deadline=1000, breaker_failures=2)
-    _, patience, breaker, changes = kept(policy)
-    attempt, _ = failing(4, Transient("429", down=False))
-    await patience.run(attempt, breaker, "x", lambda *_: None)
-    attempt, _ = failing(1, ModelError("a wrong key"))
+    _, retrier, breaker, changes = make_retrier(policy)
+    attempt, _ = failing_attempt(4, TransientError("429", server_down=False))
+    await retrier.run(attempt, breaker, "x", lambda *_: None)
+    attempt, _ = failing_attempt(1, ModelError("a wrong key"))
     with pytest.raises(ModelError, match="a wrong key"):
-        await patience.run(attempt, breaker, "x", lambda *_: None)
+        await retrier.run(attempt, breaker, "x", lambda *_: None)
     assert changes == []
 
 
-def test_half_open_lets_one_through_and_a_cancelled_one_frees_its_place():
+def test_half_open_admits_one_call_and_a_cancelled_one_frees_its_place():
     policy = CallPolicy(breaker_failures=1, breaker_cooldown=10)
-    time, _, breaker, _ = kept(policy)
-    assert breaker.wait() == 0
-    breaker.failed("down")
-    assert breaker.wait() == 10
+    time, _, breaker, _ = make_retrier(policy)
+    assert breaker.admit() == 0
+    breaker.record_failure("down")
+    assert breaker.admit() == 10
     time.now = 10
-    assert breaker.wait() == 0
-    assert breaker.wait() == PROBE_PAUSE
-    breaker.gave_up()
-    assert breaker.wait() == 0
-    breaker.succeeded()
+    assert breaker.admit() == 0
+    assert breaker.admit() == PROBE_POLL_SECONDS
+    breaker.release()
+    assert breaker.admit() == 0
+    breaker.record_success()
     assert breaker.state == "closed"
 
 
-async def test_agents_share_the_breaker_and_its_changes_are_told():
+async def test_agents_share_the_breaker_and_its_changes_are_reported():
     policy = replace(QUICK, attempts=2, breaker_failures=2, breaker_cooldown=0.2)
     script = {"qa": [Refuse(503), Refuse(503), says("done")]}
     async with bench("openai", script, policy=policy) as used:
-        with pytest.raises(ModelError, match="in 2 tries"):
+        with pytest.raises(ModelError, match="in 2 attempts"):
             await used.model.respond(request("openai"))
         answer = await used.model.respond(request("openai"))
         used.server.finish()
