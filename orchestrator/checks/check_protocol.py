@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import codecs
 import os
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,25 +16,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
+from orchestrator.checks.path_kinds import is_illustrative
 from orchestrator.sandbox.safe_paths import read_beneath
 
 LARGEST = 8 << 20
-
-_TEST_FOLDERS = re.compile(
-    r"(?:^|[/_.-])(?:tests?|testing|testdata|test_?data|specs?|__tests__|__mocks__|mocks?|fixtures?"
-    r"|examples?|samples?|sample_?data|demos?|e2e|cypress|bench(?:marks?)?|vectors)/|(?:^|/)t/",
-    re.IGNORECASE,
-)
-_TEST_NAMES = re.compile(
-    r"(?:^|/)(?:tests?[_.-][^/]*|conftest\.py|[^/]*[_.-](?:tests?|specs?|mocks?|fixtures?)\.\w+"
-    r"|[^/]*Tests?\.(?:java|kt|cs|php|swift|scala|groovy)|tests?\.\w+)$",
-    re.IGNORECASE,
-)
-_DOCUMENTS = re.compile(
-    r"(?:^|/)docs?/|\.(?:md|markdown|mdx|rst|adoc|tex|po|pot)$"
-    r"|(?:^|/)(?:readme|changelog|changes|news|history|license|copying)[^/]*$",
-    re.IGNORECASE,
-)
 
 
 class RawFinding(Struct, frozen=True):
@@ -124,14 +108,9 @@ class Source:
         return os.path.splitext(self.name)[1]
 
     @property
-    def is_sample(self) -> bool:
-        """Whether its path says test, fixture, example or sample."""
-        return bool(_TEST_FOLDERS.search(self.path) or _TEST_NAMES.search(self.path))
-
-    @property
-    def is_document(self) -> bool:
-        """Whether it is prose for people by its name or folder."""
-        return bool(_DOCUMENTS.search(self.path))
+    def is_illustrative(self) -> bool:
+        """Whether its values are likely made up: a test, a sample or a document, by its path."""
+        return is_illustrative(self.path)
 
 
 def read(root: str, path: str) -> bytes:

@@ -36,7 +36,7 @@ def conflicts(source: Source) -> Iterator[RawFinding]:
                 start,
                 "Merge conflict markers were left in the file",
                 end_line=number,
-                confidence=0.7 if source.is_sample or source.is_document else 1.0,
+                confidence=0.7 if source.is_illustrative else 1.0,
             )
             start = middle = 0
 

@@ -52,7 +52,7 @@ def looks(source: Source) -> Iterator[RawFinding]:
                 source.path,
                 number,
                 f"Text that gives orders to a reviewing model: {found.group()[:80]!r}",
-                confidence=0.4 if source.is_sample or source.is_document else 0.7,
+                confidence=0.4 if source.is_illustrative else 0.7,
             )
 
 

@@ -12,10 +12,10 @@ from msgspec import Meta, field, to_builtins
 from orchestrator.catalog.data_sources import Source, latest, place_of
 from orchestrator.catalog.fields import Severity
 from orchestrator.catalog.layered_files import read_all
+from orchestrator.checks.path_kinds import Kind
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.field_types import Strict
 from orchestrator.errors import ConfigError
-from orchestrator.review.path_kinds import Place
 
 FOLDER = "config/rules"
 
@@ -47,7 +47,7 @@ class Rule(Strict, frozen=True, kw_only=True):
     why: str
     fix: str
     example: Example | None = None
-    not_in: tuple[Place, ...] = ()
+    not_in: tuple[Kind, ...] = ()
     not_constant: str = ""
     arguable: bool = False
 

@@ -15,8 +15,16 @@ from orchestrator.checks.api.api_changes import Change, changes, in_short
 from orchestrator.checks.api.public_api import Surface
 from orchestrator.checks.api.source_tree import Tree
 from orchestrator.checks.check_protocol import CheckReply, RawFinding
-from orchestrator.checks.python.path_kinds import is_product_path, is_public_path, nearest
-from orchestrator.checks.python.source import Job, NotParsedError, Pair, Source, gap_on_fault, pairs
+from orchestrator.checks.path_kinds import is_product, is_public_module
+from orchestrator.checks.python.source import (
+    Job,
+    NotParsedError,
+    Pair,
+    Source,
+    gap_on_fault,
+    nearest,
+    pairs,
+)
 
 DECLARED = 0.9  # confidence where the module says what is public, or its package offers some of it
 UNDECLARED = 0.6  # where only the names tell
@@ -42,7 +50,7 @@ def run(job: Job) -> CheckReply:
 
 def _compare(pair: Pair, base_tree: Tree, head_tree: Tree) -> list[RawFinding]:
     old = pair.old_path
-    if old is None or pair.status == "copied" or not is_product_path(old):
+    if old is None or pair.status == "copied" or not is_product(old):
         return []
     if not base_tree.is_library(old) or (base := pair.base()) is None:
         return []
@@ -57,7 +65,7 @@ def _compare(pair: Pair, base_tree: Tree, head_tree: Tree) -> list[RawFinding]:
         return []
     offered = base_tree.exposed(old)
     exposed = None
-    if not is_public_path(old):
+    if not is_public_module(old):
         still = head_tree.exposed(twin)
         exposed = {name: known for name, known in offered.items() if still.get(name) == known}
         if not exposed:
@@ -119,12 +127,12 @@ def _module_removed(
     within = package != base.path and package in base_tree.index.files
     if within and head_tree.twin(base_tree, package) is None:
         return
-    if not is_public_path(base.path):
+    if not is_public_module(base.path):
         return
     was = Surface(base, dotted)
     if all(was.deprecated(name) for name in was.public_names):
         return
-    files = {path for path in head_tree.index.files if is_product_path(path)}
+    files = {path for path in head_tree.index.files if is_product(path)}
     for _ in range(PLACES_TRIED):
         near = nearest(base.path, files)
         source = head_tree.source(near) if near else None

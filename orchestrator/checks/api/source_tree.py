@@ -8,8 +8,8 @@ import ast
 import builtins
 from collections.abc import Iterator
 
+from orchestrator.checks.path_kinds import is_public_module
 from orchestrator.checks.python.import_resolution import ModuleIndex
-from orchestrator.checks.python.path_kinds import is_public_path
 from orchestrator.checks.python.source import NotParsedError, Source, definitions, dotted_name, read
 
 DEPTH = 8  # longest chain of imports or bases that is followed
@@ -76,7 +76,7 @@ class Tree:
         folder = path.rpartition("/")[0]
         while folder in self.index.packages:
             init = f"{folder}/__init__.py"
-            if is_public_path(init) and init in self.index.files:
+            if is_public_module(init) and init in self.index.files:
                 for name, (origin, own_name) in self._offered(init).items():
                     if origin == path:
                         found.setdefault(own_name, f"{self.index.dotted(init)}.{name}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from orchestrator.checks.check_protocol import CheckReply, Gap, RawFinding, Source, read
-from orchestrator.checks.python.path_kinds import is_product_path
+from orchestrator.checks.path_kinds import is_product
 from orchestrator.checks.python.source import Job
 
 CHANGED_LINES = 10  # of product source: less is seldom worth telling
@@ -28,7 +28,7 @@ def run(job: Job) -> CheckReply:
     changed = sum(
         len(file["added"]) + len(file["removed"])
         for file in files
-        if file["path"].endswith(".py") and is_product_path(file["path"])
+        if file["path"].endswith(".py") and is_product(file["path"])
     )
     if changed < CHANGED_LINES:
         return nothing

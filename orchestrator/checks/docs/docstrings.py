@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from orchestrator.checks.check_protocol import CheckReply, RawFinding
 from orchestrator.checks.docs.docstring_parameters import stale_parameters
-from orchestrator.checks.python.path_kinds import is_product_path, is_public_path
+from orchestrator.checks.path_kinds import is_product, is_public_module
 from orchestrator.checks.python.source import (
     Definition,
     DefinitionNode,
@@ -67,7 +67,7 @@ class _Habits(defaultdict[str, _Habit]):
 
     def learn(self, source: Source, worth: list[Definition]) -> None:
         """Count a source and those of its definitions that are worth a docstring."""
-        if is_public_path(source.path):
+        if is_public_module(source.path):
             self[_MODULE].count(docstring_node(source.tree) is not None)
         for one in worth:
             for kind in _kinds(one):
@@ -109,7 +109,7 @@ def run(job: Job) -> CheckReply:
     stale: list[tuple[tuple[str, str], RawFinding]] = []
     whole = _Whole()
     for pair in pairs(job, gaps):
-        if is_product_path(pair.path):
+        if is_product(pair.path):
             with gap_on_fault(gaps, pair.path):
                 base = pair.base()
                 worth = _worth_a_docstring(base) if base else []
@@ -194,7 +194,7 @@ def _finding(path: str, one: Definition, lost: bool) -> RawFinding:
 def _missing_module(pair: Pair, head: Source) -> RawFinding | None:
     if pair.status != "added" or pair.path.endswith("__init__.py"):
         return None
-    if not is_public_path(pair.path) or docstring_node(head.tree):
+    if not is_public_module(pair.path) or docstring_node(head.tree):
         return None
     if len(head.tree.body) <= TRIVIAL_STATEMENTS:
         return None
@@ -210,7 +210,7 @@ def _kinds(one: Definition) -> tuple[str, ...]:
 
 def _worth_a_docstring(source: Source) -> list[Definition]:
     """Public definitions, at the top or methods, that say more than their own lines do."""
-    if not is_public_path(source.path):
+    if not is_public_module(source.path):
         return []
     return [one for one in definitions(source.tree) if not _exempt(one) and _is_long(one.node)]
 

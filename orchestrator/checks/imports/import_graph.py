@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 from orchestrator.checks.check_protocol import CheckReply, RawFinding
 from orchestrator.checks.imports.broken_calls import BrokenCalls
 from orchestrator.checks.imports.broken_imports import BrokenImports, Side
+from orchestrator.checks.path_kinds import is_test
 from orchestrator.checks.python.import_resolution import (
     Import,
     ModuleIndex,
     exact_imports,
     quick_imports,
 )
-from orchestrator.checks.python.path_kinds import is_test_path
 from orchestrator.checks.python.source import (
     Job,
     NotParsedError,
@@ -253,7 +253,7 @@ def _coupling(both: _Comparison) -> Iterator[RawFinding]:
     """Modules that suddenly import many more modules of their own project."""
     for path in both.changed:
         before = both.old(path)
-        if before is None or path.endswith("__init__.py") or is_test_path(path):
+        if before is None or path.endswith("__init__.py") or is_test(path):
             continue
         new = both.new_imports(path)
         if len(new) < COUPLING_JUMP:
@@ -276,7 +276,7 @@ def _reached(both: _Comparison) -> dict[str, Any]:
     changed = sorted(both.changed, key=lambda path: (-len(back[path]), path))
     reached = {}
     for path in changed[:REACHED_MODULES]:
-        direct = sorted(back[path], key=lambda other: (is_test_path(other), other))
+        direct = sorted(back[path], key=lambda other: (is_test(other), other))
         reached[path] = {
             "importers": direct[:REACHED_LISTED],
             "direct": len(direct),

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from orchestrator.checks.imports.layering_contracts import NotCheckedError
-from orchestrator.checks.python.path_kinds import is_test_path
+from orchestrator.checks.path_kinds import is_test
 from orchestrator.sandbox.safe_paths import read_beneath
 
 # As import-linter looks for them: the first that says anything counts.
@@ -34,7 +34,7 @@ def candidates(tree: Iterable[str], changed: Iterable[str]) -> list[str]:
     }
     names = set(tree)
     places = [f"{folder}/{name}" if folder != "." else name for folder in above for name in CONFIGS]
-    return sorted(place for place in places if place in names and not is_test_path(place))
+    return sorted(place for place in places if place in names and not is_test(place))
 
 
 class Declared(Struct, frozen=True):

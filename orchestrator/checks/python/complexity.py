@@ -14,7 +14,7 @@ from contextlib import suppress
 from msgspec import Struct
 
 from orchestrator.checks.check_protocol import CheckReply, RawFinding
-from orchestrator.checks.python.path_kinds import is_test_path
+from orchestrator.checks.path_kinds import is_test
 from orchestrator.checks.python.source import (
     FunctionNode,
     Job,
@@ -97,7 +97,7 @@ def run(job: Job) -> CheckReply:
 
 def _suspects(pair: Pair) -> list[_Suspect]:
     """The functions of head over the limit that hold an added line."""
-    if pair.head is None or is_test_path(pair.path):
+    if pair.head is None or is_test(pair.path):
         return []
     complex_ones = []
     for dotted, node in _functions(pair.head):

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator.checks.check_protocol import CheckReply, Gap, RawFinding, Source, read
-from orchestrator.checks.python.path_kinds import is_product_path
+from orchestrator.checks.path_kinds import is_product
 from orchestrator.checks.python.source import Job
 
 LINES = 12  # significant lines that make a block
@@ -75,7 +75,7 @@ def run(job: Job) -> CheckReply:
     written: dict[Block, list[Window]] = defaultdict(list)
     for file in job["files"]:
         path = file["path"]
-        if file["status"] in {"deleted", "mode"} or not is_product_path(path):
+        if file["status"] in {"deleted", "mode"} or not is_product(path):
             continue
         added = frozenset(file["added"])
         try:
@@ -129,7 +129,7 @@ def _places(
     starts = {block[0] for block in blocks}
     found: dict[Block, list[Window]] = defaultdict(list)
     for path in job[f"{side}_tree"]:
-        if path in links or not path.endswith(".py") or not is_product_path(path):
+        if path in links or not path.endswith(".py") or not is_product(path):
             continue
         try:
             for window in windows(root, path):

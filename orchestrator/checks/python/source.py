@@ -6,9 +6,10 @@ Nothing here imports or runs the code it reads.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
+from pathlib import PurePosixPath
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -277,3 +278,17 @@ def docstring_node(node: ast.Module | DefinitionNode) -> ast.Constant | None:
         if isinstance(value, ast.Constant) and isinstance(value.value, str):
             return value
     return None
+
+
+def nearest(path: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that shares most leading directories; then the least deep, then by name."""
+    own = PurePosixPath(path).parts[:-1]
+
+    def distance(other: str) -> tuple[int, int, str]:
+        parts = PurePosixPath(other).parts[:-1]
+        shared = 0
+        while shared < min(len(own), len(parts)) and own[shared] == parts[shared]:
+            shared += 1
+        return -shared, len(parts), other
+
+    return min(candidates, key=distance, default=None)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from orchestrator.checks.check_protocol import CheckReply, RawFinding, Source, reply_of
+from orchestrator.checks.path_kinds import path_kinds
 from orchestrator.checks.secrets.assignments import assigned
 from orchestrator.checks.secrets.credential_files import secrets_by_file
 from orchestrator.checks.secrets.keyword_search import Searched
@@ -21,12 +22,9 @@ from orchestrator.checks.secrets.secret_values import Hit, entropy, is_made_up
 from orchestrator.checks.secrets.token_formats import PUBLIC, SHAPES
 from orchestrator.checks.secrets.urls_and_calls import connected, presented
 
-# Digests and generated code: long random texts that are nobody's secret.
-_DIGESTS = re.compile(
-    r"(?:.*/)?(?:[^/]*\.lock|package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.yaml|go\.sum|[^/]*\.sum"
-    r"|[^/]*\.min\.(?:js|css)|[^/]*\.map|[^/]*\.svg|[^/]*\.sha\d+|cassettes/.*)",
-    re.IGNORECASE | re.DOTALL,
-)
+# Long random texts that are nobody's secret.
+_DIGESTS = re.compile(r"\.(?:lock|sum|map|svg|sha\d+)")
+_DIGEST_KINDS = frozenset({"lock_files", "generated"})
 # Keys of certificates that no other machine accepts.
 _OF_NOBODY = re.compile(r"localhost|snake[-_]?oil|self[-_]?signed|dummy", re.IGNORECASE)
 _MOST_REDACTED = 200
@@ -50,21 +48,27 @@ def _shaped(text: str) -> Iterator[Hit]:
 
 def _hits(source: Source, text: str) -> Iterator[Hit]:
     """Everything found, the surest first; the same text may be found more than once."""
-    shown = source.is_sample or source.is_document or bool(_OF_NOBODY.search(source.name))
-    yield from private_keys(text, example=shown)
-    by_place = not (source.is_sample or _DIGESTS.fullmatch(source.path))
-    if by_place and not source.is_document:
+    illustrative = source.is_illustrative
+    example_key = illustrative or bool(_OF_NOBODY.search(source.name))
+    yield from private_keys(text, example=example_key)
+    by_place = not (illustrative or _holds_digests(source))
+    if by_place:
         yield from secrets_by_file(source.path, text)
     for hit in _shaped(text):
-        if by_place and not source.is_document:
+        if by_place:
             yield hit
         elif hit.code != "json-web-token":
             yield hit._replace(confidence=0.7)
-    if by_place and not source.is_document:
+    if by_place:
         searched = Searched(text)
         yield from connected(searched)
         yield from presented(searched)
         yield from assigned(source.path, searched)
+
+
+def _holds_digests(source: Source) -> bool:
+    """Whether a file is full of random text: a lock file, checksums, generated code."""
+    return bool(_DIGESTS.fullmatch(source.suffix) or _DIGEST_KINDS & path_kinds(source.path))
 
 
 def _apart(hits: Iterable[Hit]) -> Iterator[Hit]:

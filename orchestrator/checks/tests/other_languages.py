@@ -9,8 +9,7 @@ from fnmatch import fnmatchcase
 from msgspec import Struct, field
 
 from orchestrator.checks.check_protocol import CheckReply, RawFinding
-from orchestrator.checks.python.path_kinds import nearest
-from orchestrator.checks.python.source import Job, gap_on_fault, read_text
+from orchestrator.checks.python.source import Job, gap_on_fault, nearest, read_text
 
 NAMES_SHOWN = 5
 

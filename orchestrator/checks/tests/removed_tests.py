@@ -10,8 +10,8 @@ from contextlib import suppress
 from msgspec import Struct
 
 from orchestrator.checks.check_protocol import RawFinding
-from orchestrator.checks.python.path_kinds import is_test_path, nearest
-from orchestrator.checks.python.source import Job, NotParsedError, Pair, read_text
+from orchestrator.checks.path_kinds import is_test
+from orchestrator.checks.python.source import Job, NotParsedError, Pair, nearest, read_text
 from orchestrator.checks.tests.python_tests import Case, Suite
 
 NAMES_SHOWN = 5
@@ -141,11 +141,11 @@ class Removals:
         for file in self._job["files"]:
             path, old = file["path"], file["old_path"]
             deleted = file["status"] == "deleted"
-            if old and not is_test_path(old):
+            if old and not is_test(old):
                 words.update(_matches(_WORD, self._job["base_root"], old))
                 defined.update(_matches(_DEFINED, self._job["base_root"], old))
                 defined.update([old.rpartition("/")[2].removesuffix(".py")] if deleted else ())
-            if not deleted and not is_test_path(path):
+            if not deleted and not is_test(path):
                 kept = _matches(_WORD, self._job["head_root"], path)
                 words.update(dict.fromkeys(kept, -len(self._job["files"])))
                 defined.subtract(_matches(_DEFINED, self._job["head_root"], path))

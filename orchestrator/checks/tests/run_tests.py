@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.checks.check_protocol import CheckReply, Gap, RawFinding, Source, read
-from orchestrator.checks.python.path_kinds import is_product_path
+from orchestrator.checks.path_kinds import is_product
 from orchestrator.checks.python.source import Job
 from orchestrator.checks.tests.junit import NotJUnitError, Test, failed
 
@@ -103,7 +103,7 @@ def _line_of(job: Job, test: Test) -> Place | None:
 
 def _changed_line(job: Job) -> Place | None:
     """The first line with text that the change adds, in source before anything else."""
-    for file in sorted(job["files"], key=lambda file: not is_product_path(file["path"])):
+    for file in sorted(job["files"], key=lambda file: not is_product(file["path"])):
         if file["status"] != "deleted" and file["added"]:
             try:
                 lines = Source(file["path"], read(job["head_root"], file["path"])).lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from orchestrator.checks.check_protocol import CheckReply, RawFinding
-from orchestrator.checks.python.path_kinds import is_test_path
+from orchestrator.checks.path_kinds import is_test
 from orchestrator.checks.python.source import Job, Pair, gap_on_fault, pairs
 from orchestrator.checks.tests.other_languages import compare_by_pattern
 from orchestrator.checks.tests.python_tests import Case, Suite, read_suite
@@ -36,9 +36,9 @@ def run(job: Job) -> CheckReply:
 def _compare(pair: Pair, removals: Removals) -> Iterator[RawFinding]:
     """What happened to the tests of one file; those that are gone are only noted."""
     before, after = Suite({}, {}, None), Suite({}, {}, None)
-    if pair.head and is_test_path(pair.path):
+    if pair.head and is_test(pair.path):
         after = read_suite(pair.head)
-    if pair.old_path and is_test_path(pair.old_path) and (base := pair.base()):
+    if pair.old_path and is_test(pair.old_path) and (base := pair.base()):
         before = read_suite(base)
     removals.add(pair, before, after)
     yield from _skipped(pair.path, before, after)

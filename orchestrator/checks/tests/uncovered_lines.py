@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator.checks.check_protocol import CheckReply, Gap, RawFinding, Source, read
-from orchestrator.checks.python.path_kinds import is_product_path
+from orchestrator.checks.path_kinds import is_product
 from orchestrator.checks.python.source import (
     Job,
     NotParsedError,
@@ -53,7 +53,7 @@ def run(job: Job) -> CheckReply:
     wanted = [
         file["path"]
         for file in job["files"]
-        if file["status"] != "deleted" and _is_source(file["path"])
+        if file["status"] != "deleted" and is_product(file["path"])
     ]
     lines = _lines(job, wanted, gaps)
     gaps |= _unmentioned(wanted, lines) if lines or not gaps else {}
@@ -82,14 +82,6 @@ def run(job: Job) -> CheckReply:
         gaps,
         {"changed": changed, "uncovered": sum(len(place.lines) for place in places)},
     )
-
-
-def _is_source(path: str) -> bool:
-    """Whether tests are meant to run a file."""
-    source = Source(path, b"")
-    if source.suffix == ".py":
-        return is_product_path(path)
-    return not source.is_sample and not source.is_document
 
 
 def _lines(job: Job, wanted: list[str], gaps: dict[str, str]) -> dict[str, Lines]:

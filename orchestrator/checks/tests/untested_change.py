@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from orchestrator.checks.check_protocol import RawFinding
+from orchestrator.checks.path_kinds import is_product, is_test
 from orchestrator.checks.python.import_resolution import ModuleIndex, quick_imports
-from orchestrator.checks.python.path_kinds import is_product_path, is_test_path
 from orchestrator.checks.python.source import Job, Pair, Source
 
 LEAST_LINES = 15
@@ -50,9 +50,7 @@ class Coverage:
     """Collects changed sources and changed tests, and decides when all files are known."""
 
     def __init__(self, job: Job) -> None:
-        self._has_tests = any(
-            path.endswith(".py") and is_test_path(path) for path in job["head_tree"]
-        )
+        self._has_tests = any(path.endswith(".py") and is_test(path) for path in job["head_tree"])
         self._index = ModuleIndex(job["head_tree"])
         self._removed: Counter[str] = Counter()
         self._added: dict[str, list[_Unit]] = {}
@@ -62,9 +60,9 @@ class Coverage:
         """Note what one file adds and removes, as source or as test."""
         if not self._has_tests:
             return
-        if pair.head and is_test_path(pair.path):
+        if pair.head and is_test(pair.path):
             self._learn(pair, pair.head)
-        elif is_product_path(pair.path):
+        elif is_product(pair.path):
             if pair.removed and (base := pair.base()):
                 self._removed.update(unit.text for unit in _units(base, pair.removed))
             if pair.head and not pair.path.endswith("__main__.py"):

@@ -10,11 +10,11 @@ from types import MappingProxyType
 from typing import Any
 
 from orchestrator.checks.check_protocol import Gap
+from orchestrator.checks.path_kinds import is_test
 from orchestrator.review.analysis import Raw
 from orchestrator.review.analyzers.executables import one_line
 from orchestrator.review.analyzers.external_programs import Copies, ProgramAnalyzer, Seen
 from orchestrator.review.analyzers.shebang import interpreter, may_be_script
-from orchestrator.review.path_kinds import is_test
 
 # The newest that ruff knows: no new syntax is an error, and most names are known. Rules about
 # what an older Python lacks are not ours to judge: what the project supports is not known here.

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from msgspec.structs import replace
 
+from orchestrator.checks.path_kinds import vendored_directory
 from orchestrator.engine.task_group import both
 from orchestrator.errors import InputError
 from orchestrator.review.change.file_export import temporary
@@ -23,7 +24,6 @@ from orchestrator.review.change.skipped_files import (
     Policy,
     classify,
     look,
-    vendored_directory,
 )
 from orchestrator.review.change.types import ChangedFile, Status
 from orchestrator.sandbox.path_resolution import unsafe

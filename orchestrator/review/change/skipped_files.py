@@ -12,48 +12,12 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
+from orchestrator.checks.path_kinds import path_kinds, vendored_directory
 from orchestrator.review.change.git.commands import short
 from orchestrator.review.change.git.hardening import LARGE
 from orchestrator.review.change.types import ChangedFile
 
 LINK, SUBMODULE = "120000", "160000"
-
-LOCK_FILES = frozenset(
-    [
-        ".terraform.lock.hcl",
-        "Cargo.lock",
-        "Cartfile.resolved",
-        "Chart.lock",
-        "Gemfile.lock",
-        "MODULE.bazel.lock",
-        "Package.resolved",
-        "Pipfile.lock",
-        "Podfile.lock",
-        "bun.lock",
-        "bun.lockb",
-        "composer.lock",
-        "conda-lock.yml",
-        "deno.lock",
-        "flake.lock",
-        "go.sum",
-        "go.work.sum",
-        "gradle.lockfile",
-        "mix.lock",
-        "npm-shrinkwrap.json",
-        "package-lock.json",
-        "packages.lock.json",
-        "paket.lock",
-        "pdm.lock",
-        "pixi.lock",
-        "pnpm-lock.yaml",
-        "poetry.lock",
-        "pubspec.lock",
-        "pylock.toml",
-        "uv.lock",
-        "yarn.lock",
-    ]
-)
-VENDORED = frozenset({"node_modules", "vendor", "third_party"})
 
 _HEADER_LINES = 10
 _GENERATED = re.compile(rb"@generated\b|\bDO NOT EDIT\b")
@@ -135,15 +99,6 @@ class Policy(Struct, frozen=True):
     directories: frozenset[str]
 
 
-def vendored_directory(path: str) -> str | None:
-    """The outermost directory above a path that by its name holds other people's code."""
-    parts = path.split("/")[:-1]
-    for depth, part in enumerate(parts, 1):
-        if part in VENDORED:
-            return "/".join(parts[:depth])
-    return None
-
-
 def _link_or_submodule(file: ChangedFile, now: Look | None) -> ChangedFile:
     if SUBMODULE in {file.new_mode, file.old_mode} and file.new_mode != LINK:
         old = (file.old_blob or "")[:12] if file.old_mode == SUBMODULE else ""
@@ -167,8 +122,7 @@ def _generated(file: ChangedFile, was: Look | None, now: Look, policy: Policy) -
 
 
 def _by_policy(file: ChangedFile, was: Look | None, now: Look, policy: Policy) -> str | None:
-    name = file.path.rpartition("/")[2]
-    if name in LOCK_FILES or re.fullmatch(r"pylock\..+\.toml", name):
+    if "lock_files" in path_kinds(file.path):
         return "lock file"
     directory = vendored_directory(file.path)
     if directory in policy.directories:

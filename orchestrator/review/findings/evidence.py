@@ -8,10 +8,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from orchestrator.checks.path_kinds import path_kinds
 from orchestrator.review.analysis import Raw, Report, Side
 from orchestrator.review.analyzers.side_checks import ask
 from orchestrator.review.findings.baseline import Placed, new_findings, normalize, numbered
-from orchestrator.review.path_kinds import stands_in
 from orchestrator.review.rule_table import Rule, RuleTable
 from orchestrator.review.session import Session
 from orchestrator.sandbox.worker_pool import WorkerPool
@@ -122,7 +122,11 @@ class Found(Struct, frozen=True):
 async def _placed(rules: RuleTable, report: Report, files: _Reader) -> list[Placed]:
     """What a report says by our rules, each with what identifies it."""
     named = [(raw, rules.of(raw.tool, raw.code)) for raw in report.findings]
-    ours = [(raw, rule.id) for raw, rule in named if rule and not stands_in(raw.path, rule.not_in)]
+    ours = [
+        (raw, rule.id)
+        for raw, rule in named
+        if rule and path_kinds(raw.path).isdisjoint(rule.not_in)
+    ]
     scopes = await files.scopes(raw for raw, _ in ours if raw.key is None and raw.scope is None)
     return [_place(raw, rule, files, scopes) for raw, rule in ours]
 

@@ -12,21 +12,16 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
+from orchestrator.checks.path_kinds import path_kinds
 from orchestrator.engine.escalation import StageChange
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.review.change.types import ChangedFile
-from orchestrator.review.path_kinds import is_test
 from orchestrator.review.session import Session
 
 NOTHING: Mapping[str, Json] = {"type": "object", "properties": {}, "additionalProperties": False}
 LISTED_AT_MOST = 200
 
-PROSE = (".md", ".rst", ".txt", ".adoc")
-CODE = (
-    ".py", ".pyi", ".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".go", ".java", ".rb", ".rs",
-    ".c", ".h", ".cc", ".cpp", ".hpp", ".cs", ".kt", ".php", ".scala", ".swift",
-)  # fmt: skip
 SENSITIVE = (
     "auth",
     "login",
@@ -41,17 +36,15 @@ SENSITIVE = (
 
 
 def kind_of(path: str) -> str:
-    """``test``, ``code``, ``docs``, ``ci`` or ``other``, by name."""
-    name = path.rsplit("/", 1)[-1].lower()
-    if path.startswith(".github/") or name.startswith(
-        ("dockerfile", "containerfile", ".gitlab-ci")
-    ):
+    """``test``, ``code``, ``docs``, ``ci`` or ``other``: what a plan says of a file."""
+    kinds = path_kinds(path)
+    if "ci" in kinds:
         return "ci"
-    if name.endswith(PROSE):
+    if "documents" in kinds and not kinds >= {"tests", "code"}:
         return "docs"
-    if is_test(path):
+    if "tests" in kinds:
         return "test"
-    return "code" if name.endswith(CODE) else "other"
+    return "code" if "code" in kinds else "other"
 
 
 class Focus(Struct):

@@ -1,21 +1,16 @@
-"""Parsing once and quietly, names for scopes, and what a file is by its path."""
+"""Parsing once and quietly, names for scopes, and the nearest file."""
 
 from pathlib import Path
 
 import pytest
 
-from orchestrator.checks.python.path_kinds import (
-    is_product_path,
-    is_public_path,
-    is_test_path,
-    nearest,
-)
 from orchestrator.checks.python.source import (
     MAX_BYTES,
     NotParsedError,
     definitions,
     enclosing_scopes,
     keeps_signature,
+    nearest,
     parse_text,
     read,
 )
@@ -96,34 +91,6 @@ def test_odd_text_is_read_as_python_reads_it_and_nothing_is_printed(
     source = read(str(tmp_path), "a.py")
     assert source.lines[1] == "x = 'é'"
     assert capfd.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize(
-    ("path", "test", "product", "public"),
-    [
-        ("src/pkg/mod.py", False, True, True),
-        ("pkg/_impl.py", False, True, False),
-        ("pkg/_impl/mod.py", False, True, False),
-        ("pkg/__init__.py", False, True, True),
-        ("pkg/testing.py", False, True, True),
-        ("testing/unit.py", True, False, False),
-        ("pkg/tests/helper.py", True, False, False),
-        ("pkg/thing_test.py", True, False, False),
-        ("conftest.py", True, False, False),
-        ("docs/conf.py", False, False, False),
-        ("docs_src/a.py", False, False, False),
-        ("scripts/release.py", False, False, False),
-        ("pkg/scripts/run.py", False, True, True),
-        ("setup.py", False, False, False),
-        (".github/x.py", False, False, False),
-    ],
-)
-def test_what_a_file_is_by_its_path(path: str, test: bool, product: bool, public: bool) -> None:
-    assert (is_test_path(path), is_product_path(path), is_public_path(path)) == (
-        test,
-        product,
-        public,
-    )
 
 
 def test_the_nearest_file_shares_most_directories() -> None:

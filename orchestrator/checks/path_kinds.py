@@ -1,0 +1,277 @@
+"""What a file is for, by its path alone: test, sample, document, vendored, generated, CI.
+
+Everything that treats such files apart asks here, so that analyzers, rules and planning agree.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Literal
+
+Kind = Literal[
+    "tests", "samples", "documents", "vendored", "generated", "lock_files", "ci", "tooling",
+    "migrations", "init", "stubs", "sphinx", "code",
+]  # fmt: skip
+
+_VENDOR_DIRECTORIES = frozenset(
+    [
+        "3rdparty",
+        "_vendor",
+        "_vendored",
+        "bower_components",
+        "node_modules",
+        "site-packages",
+        "third-party",
+        "third_party",
+        "thirdparty",
+        "vendor",
+        "vendored",
+    ]
+)
+
+_CODE = re.compile(
+    r"\.(?:py[iwx]?|ipynb|[cm]?[jt]sx?|vue|svelte|astro|go|java|kts?|scala|groovy|gradle|clj|rb|rake"
+    r"|erb|php|p[lm]|lua|rs|swift|cs|fs|vb|dart|exs?|erl|hs|r|jl|c|cc|cpp|cxx|h|hh|hpp|mm?|zig|sh|bash"
+    r"|zsh|fish|ps1|psm1|bat|cmd|sql|bats|coffee)",
+)
+_TESTED_JVM = "java|kts?|scala|groovy|cs|fs|vb|php|swift|mm?"
+
+# A directory's whole name, or what follows its last mark: `tests`, `unit_tests`, `Acme.Tests`.
+_TEST_DIRECTORY = re.compile(
+    r"(?:.*[_.-])?(?:tests?|testing|test[_-]?data|test[_-]?cases?|testsuites?|unittests?|specs?"
+    r"|__tests__|__mocks__|__snapshots__|mocks?|fixtures?|cassettes|e2e|cypress|playwright)"
+)
+_CAMEL_TEST_DIRECTORY = re.compile(r".*[a-z0-9](?:Tests?|TestFixtures)|testFixtures")
+_TEST_DIRECTORY_AT_TOP = re.compile(r"t|vectors|tests?[_-].*")
+_TEST_NAME = re.compile(
+    r"tests?[_-].*|conftest\.py|tests\.[^.]*|test\.(?!py$).*|\.env\.tests?"
+    r"|.*[_.-](?:tests?|mocks?|fixtures?)\.[^.]+"
+    r"|.*[_.-]specs?\.(?:[cm]?[jt]sx?|coffee|rb|php|lua|groovy|exs)|.*\.cy\.[jt]sx?"
+    r"|.*_unittest\.(?:c|cc|cpp|py)|mock_.*\.go|.*\.bats"
+)
+_CAMEL_TEST_NAME = re.compile(
+    rf"(?:.*[a-z0-9])?(?:Tests?|TestCase)\.(?:{_TESTED_JVM})|Test[A-Z].*\.(?:{_TESTED_JVM})"
+    r"|.*[a-z0-9](?:IT|ITCase)\.(?:java|kt)|.*[a-z0-9]Spec\.(?:scala|groovy|kt)"
+)
+
+_DOCUMENT_DIRECTORY = re.compile(r"docs?|documentation|docs?[_-]src")
+_SAMPLE_DIRECTORY = re.compile(
+    r"(?:.*[_.-])?(?:docs?|examples?|samples?|sample[_-]?data|demos?|tutorials?|bench(?:es|marks?)?)"
+    r"|documentation|docs?[_-]src"
+)
+_SAMPLE_NAME = re.compile(r".+[.-](?:examples?|samples?)(?:\.[^.]+)?")
+_SAMPLE_DIRECTORY_AT_TOP = re.compile(r"(?:examples?|samples?|demos?)[_-].*")
+_PROSE = re.compile(r".*\.(?:md|markdown|mdx|rst|adoc|asciidoc|tex|po|pot)")
+_PROSE_NAME = re.compile(
+    r"(?:readme|changelog|changes|news|history|licen[cs]e|copying|notice|authors|contributing)"
+    r"(?:[._-].*)?"
+)
+_DATA = re.compile(r"\.(?:json[5c]?|ya?ml|toml|xml|ini|cfg|conf|env|pem|key|crt|csv|tsv|db|html?)")
+
+_LOCK_NAMES = frozenset(
+    [
+        ".terraform.lock.hcl",
+        "Cargo.lock",
+        "Cartfile.resolved",
+        "Chart.lock",
+        "Gemfile.lock",
+        "MODULE.bazel.lock",
+        "Package.resolved",
+        "Pipfile.lock",
+        "Podfile.lock",
+        "bun.lock",
+        "bun.lockb",
+        "composer.lock",
+        "conda-lock.yml",
+        "deno.lock",
+        "flake.lock",
+        "go.sum",
+        "go.work.sum",
+        "gradle.lockfile",
+        "mix.lock",
+        "npm-shrinkwrap.json",
+        "package-lock.json",
+        "packages.lock.json",
+        "paket.lock",
+        "pdm.lock",
+        "pixi.lock",
+        "pnpm-lock.yaml",
+        "poetry.lock",
+        "pubspec.lock",
+        "pylock.toml",
+        "uv.lock",
+        "yarn.lock",
+    ]
+)
+_LOCK_NAME = re.compile(r"pylock\..+\.toml")
+_GENERATED_DIRECTORIES = frozenset({"generated", "__generated__", "_generated"})
+_GENERATED_NAME = re.compile(
+    r".*\.min\.(?:[cm]?js|css)|.*\.(?:js|css|ts)\.map|.*_pb2(?:_grpc)?\.pyi?|.*\.pb(?:\.gw)?\.go"
+    r"|.*\.pb\.(?:cc|h)|.*\.(?:g|freezed)\.dart|.*\.designer\.cs|.*\.g\.cs|.*[._]generated\.\w+"
+    r"|.*\.snap"
+)
+_CI_DIRECTORIES_AT_TOP = frozenset(
+    {
+        ".github",
+        ".gitlab",
+        ".circleci",
+        ".buildkite",
+        ".woodpecker",
+        ".azure-pipelines",
+        "ci",
+        ".ci",
+    }
+)
+_CI_NAME = re.compile(
+    r"\.gitlab-ci.*\.ya?ml|\.travis\.ya?ml|\.?appveyor\.ya?ml|azure-pipelines.*\.ya?ml"
+    r"|bitbucket-pipelines\.ya?ml|\.drone\.ya?ml|cloudbuild\.ya?ml|jenkinsfile.*"
+    r"|(?:docker|container)file(?:[._-].*)?|.*\.(?:docker|container)file"
+)
+
+_TOOLING_DIRECTORIES_AT_TOP = frozenset(
+    ["bin", "build", "contrib", "hack", "scripts", "tools", "typings"]
+)
+_TOOLING_NAMES = frozenset(
+    [
+        "dodo.py",
+        "fabfile.py",
+        "hatch_build.py",
+        "manage.py",
+        "noxfile.py",
+        "pdm_build.py",
+        "setup.py",
+        "toxfile.py",
+        "versioneer.py",
+    ]
+)
+# Deeper in a tree these are modules like others: tasks of Celery, middleware for ASGI.
+_TOOLING_NAMES_BY_DEPTH = {"build.py": 0, "tasks.py": 0, "asgi.py": 1, "wsgi.py": 1}
+_NOT_SHIPPED: frozenset[Kind] = frozenset(
+    {
+        "tests",
+        "samples",
+        "documents",
+        "vendored",
+        "lock_files",
+        "ci",
+        "tooling",
+        "migrations",
+        "sphinx",
+    }
+)
+_ILLUSTRATIVE: frozenset[Kind] = frozenset({"tests", "samples", "documents"})
+
+
+@lru_cache(maxsize=1 << 16)
+def path_kinds(path: str) -> frozenset[Kind]:
+    """Every kind of file that a path is, by the usual names of files and directories.
+
+    Args:
+        path: relative to the root of the repository, with slashes.
+
+    Returns:
+        ``tests`` (with fixtures, mocks and helpers), ``samples`` (examples, benchmarks, all below a
+        documentation directory), ``documents`` (prose, all below a documentation directory),
+        ``vendored``, ``generated``, ``lock_files``, ``ci`` (with container builds), ``tooling``
+        (builds or maintains the project), ``migrations``, ``init`` (``__init__.py``), ``stubs``
+        (``.pyi``), ``sphinx`` (its ``conf.py``), ``code``.
+    """
+    *directories, name = path.split("/")
+    depth = len(directories)
+    kinds = _kinds_by_name(name, depth) | _kinds_by_directory(directories)
+    if name == "conf.py" and (depth == 0 or "documents" in kinds):
+        kinds.add("sphinx")
+    if "ci" in kinds and _PROSE.fullmatch(name.lower()):
+        kinds.discard("ci")
+    # A workflow that runs the tests is no test.
+    if _has_test_name(name, depth) and ("ci" not in kinds or "code" in kinds):
+        kinds.add("tests")
+    return frozenset(kinds)
+
+
+def is_code(path: str) -> bool:
+    """Whether a file holds source code, by the ending of its name."""
+    return _CODE.fullmatch(_suffix(path.lower())) is not None
+
+
+def is_test(path: str) -> bool:
+    """Whether a file belongs to a test suite: tests, fixtures, mocks, helpers."""
+    return "tests" in path_kinds(path)
+
+
+def is_illustrative(path: str) -> bool:
+    """Whether the values in a file are likely made up: it is a test, a sample or a document."""
+    return not _ILLUSTRATIVE.isdisjoint(path_kinds(path))
+
+
+def is_product(path: str) -> bool:
+    """Whether a file belongs to what is shipped: no test, sample, script, CI or hidden file."""
+    hidden = any(part.startswith(".") for part in path.split("/"))
+    return not hidden and _NOT_SHIPPED.isdisjoint(path_kinds(path))
+
+
+def is_public_module(path: str) -> bool:
+    """Whether a Python module is shipped and no part of its dotted name is private."""
+    *directories, name = path.split("/")
+    private = any(directory.startswith("_") for directory in directories) or (
+        name.startswith("_") and "init" not in path_kinds(path)
+    )
+    return is_product(path) and not private
+
+
+def vendored_directory(path: str) -> str | None:
+    """The outermost directory above a path that by its name holds other people's code."""
+    directories = path.split("/")[:-1]
+    for depth, directory in enumerate(directories, 1):
+        if directory.lower() in _VENDOR_DIRECTORIES:
+            return "/".join(directories[:depth])
+    return None
+
+
+def _suffix(name: str) -> str:
+    stem, dot, ending = name.rpartition(".")
+    return dot + ending if stem else ""
+
+
+def _kinds_by_name(name: str, depth: int) -> set[Kind]:
+    lower = name.lower()
+    code = is_code(name)
+    prose = _PROSE_NAME.fullmatch(lower) and not code and not _DATA.fullmatch(_suffix(lower))
+    answers: dict[Kind, object] = {
+        "code": code,
+        "documents": prose or _PROSE.fullmatch(lower),
+        "samples": _SAMPLE_NAME.fullmatch(lower),
+        "lock_files": name in _LOCK_NAMES or _LOCK_NAME.fullmatch(name),
+        "generated": _GENERATED_NAME.fullmatch(lower),
+        "ci": not code and _CI_NAME.fullmatch(lower),
+        "tooling": name in _TOOLING_NAMES or depth <= _TOOLING_NAMES_BY_DEPTH.get(name, -1),
+        "init": name in {"__init__.py", "__init__.pyi"},
+        "stubs": name.endswith(".pyi"),
+    }
+    return {kind for kind, answer in answers.items() if answer}
+
+
+def _kinds_by_directory(directories: list[str]) -> set[Kind]:
+    lower = [directory.lower() for directory in directories]
+    top = lower[0] if lower else ""
+    answers: dict[Kind, object] = {
+        "tests": _TEST_DIRECTORY_AT_TOP.fullmatch(top)
+        or any(map(_TEST_DIRECTORY.fullmatch, lower))
+        or any(map(_CAMEL_TEST_DIRECTORY.fullmatch, directories)),
+        "samples": _SAMPLE_DIRECTORY_AT_TOP.fullmatch(top)
+        or any(map(_SAMPLE_DIRECTORY.fullmatch, lower)),
+        "documents": any(map(_DOCUMENT_DIRECTORY.fullmatch, lower)),
+        "vendored": not _VENDOR_DIRECTORIES.isdisjoint(lower),
+        "generated": not _GENERATED_DIRECTORIES.isdisjoint(lower),
+        "ci": top in _CI_DIRECTORIES_AT_TOP,
+        "tooling": top in _TOOLING_DIRECTORIES_AT_TOP,
+        "migrations": "migrations" in lower,
+    }
+    return {kind for kind, answer in answers.items() if answer}
+
+
+def _has_test_name(name: str, depth: int) -> bool:
+    if name == "test.py":  # deeper it is a module like others, which pytest does not collect
+        return depth == 0
+    return bool(_TEST_NAME.fullmatch(name.lower()) or _CAMEL_TEST_NAME.fullmatch(name))
