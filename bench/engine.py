@@ -22,10 +22,10 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 
-from orchestrator.engine.agent import Harness
+from orchestrator.engine.agent import AgentRuntime
 from orchestrator.engine.budget import Account
 from orchestrator.engine.call_guards import RateGuard, RepetitionGuard
-from orchestrator.engine.events import ignore
+from orchestrator.engine.events import ignore_event
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import CallContext, SystemClock
@@ -66,9 +66,14 @@ async def team(agents: int, turns: int, latency: float) -> tuple[float, int]:
         async with open_journal("run", store, SystemClock(), holder="bench") as journal:
             guards = [RateGuard({}, {"*": 10**6}, time.monotonic), RepetitionGuard(2)]
             executor = Executor(
-                Registry([Echo()]), ToolPolicy(), journal, guards=guards, nonce="n", observer=ignore
+                Registry([Echo()]),
+                ToolPolicy(),
+                journal,
+                guards=guards,
+                nonce="n",
+                observer=ignore_event,
             )
-            harness = Harness(model, executor, journal, ignore)
+            runtime = AgentRuntime(model, executor, journal, ignore_event)
             budget = Account("the run", Bounds(tool_calls=10**6, tokens=10**9))
             contract = {"type": "object"}
             tasks = [
@@ -76,7 +81,7 @@ async def team(agents: int, turns: int, latency: float) -> tuple[float, int]:
                 for n in range(agents)
             ]
             start = time.perf_counter()
-            results = await run_team(tasks, harness, budget, concurrency=agents)
+            results = await run_team(tasks, runtime, budget, concurrency=agents)
             seconds = time.perf_counter() - start
         assert all(result.status == "ok" for result in results)
         size = sum(file.stat().st_size for file in Path(folder).iterdir())

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from orchestrator import app
 from orchestrator.app.types import ReviewOptions
-from orchestrator.engine.events import ignore
+from orchestrator.engine.events import ignore_event
 from orchestrator.errors import DiffcourtError
 from orchestrator.review.verdict.model import Finding, Verdict
 
@@ -102,7 +102,7 @@ def review(repo: Path) -> Verdict:
         provider=None, pattern=None, max_iterations=None, max_tool_calls=None, max_minutes=None,
         max_usd=None,
     )  # fmt: skip
-    return app.review(options, ignore)
+    return app.review(options, ignore_event)
 
 
 def main() -> None:

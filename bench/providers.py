@@ -31,9 +31,9 @@ import openai
 from orchestrator.catalog.data_sources import shipped
 from orchestrator.catalog.models import load_models
 from orchestrator.catalog.prices import load_prices
-from orchestrator.engine.agent import Harness, run_agent
+from orchestrator.engine.agent import AgentRuntime, run_agent
 from orchestrator.engine.budget import Account
-from orchestrator.engine.events import ignore
+from orchestrator.engine.events import ignore_event
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import CallContext, SystemClock
@@ -166,7 +166,7 @@ async def bare_openai(url: str, model: str, agent: str, turns: int, streamed: bo
         TIMES.append(clock.per(turns + 1))
 
 
-async def harnessed(
+async def runtime_with(
     url: str, name: str, model: str, agent: str, turns: int, folder: Path | None
 ) -> None:
     config, prices = load_models([shipped()]), load_prices([shipped()])
@@ -189,15 +189,15 @@ async def harnessed(
             open_journal(agent, store, SystemClock(), holder="bench") as journal,
         ):
             executor = Executor(
-                Registry([Search()]), ToolPolicy(), journal, nonce="n0nce", observer=ignore
+                Registry([Search()]), ToolPolicy(), journal, nonce="n0nce", observer=ignore_event
             )
-            harness = Harness(answers, executor, journal, ignore)
+            runtime = AgentRuntime(answers, executor, journal, ignore_event)
             account = Account(agent, Bounds(usd=1000))
             clock = Stopwatch()
-            result = await run_agent(spec, "Look.", harness, agent, account)
+            result = await run_agent(spec, "Look.", runtime, agent, account)
             TIMES.append(clock.per(turns + 1))
         if result.status != "ok":
-            raise SystemExit(f"the harnessed run failed: {result.detail}")
+            raise SystemExit(f"the runtime_with run failed: {result.detail}")
     finally:
         if isinstance(store, SqliteStore):
             store.close()
@@ -235,7 +235,7 @@ def measure(url: str, name: str, args: argparse.Namespace) -> float:
                 times[kind].append(timed(bare, url, model, agent, args.turns, kind == "bare"))
             for kind, place in (("disk", Path(folder)), ("memory", None)):
                 agent = f"{kind}-{name}-{n}"
-                times[kind].append(timed(harnessed, url, name, model, agent, args.turns, place))
+                times[kind].append(timed(runtime_with, url, name, model, agent, args.turns, place))
     wall, cpu = (
         {kind: min(one[at] for one in own[1:]) for kind, own in times.items()} for at in (0, 1)
     )

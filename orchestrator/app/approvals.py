@@ -10,7 +10,12 @@ import anyio
 
 from orchestrator.app import state_directory
 from orchestrator.app.current_user import this_person
-from orchestrator.engine.approvals import VALID_SECONDS, Decision, decide, waiting
+from orchestrator.engine.approvals import (
+    DEFAULT_VALID_SECONDS,
+    Decision,
+    pending_approvals,
+    record_decision,
+)
 from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.engine.types import Json
 from orchestrator.errors import InputError
@@ -40,14 +45,19 @@ def asked(repo: Path | None, run_id: str) -> dict[str, Mapping[str, Json]]:
 
     async def look(store: RunStore, run: RunMeta) -> dict[str, Mapping[str, Json]]:
         async with state_directory.open_writing(store, run.run_id) as journal:
-            return waiting(journal)
+            return pending_approvals(journal)
 
     with state_directory.open_run(state_directory.home(repo), run_id) as (store, run):
         return anyio.run(look, store, run)
 
 
 def say(
-    repo: Path | None, run_id: str, call: str, *, approved: bool, seconds: float = VALID_SECONDS
+    repo: Path | None,
+    run_id: str,
+    call: str,
+    *,
+    approved: bool,
+    seconds: float = DEFAULT_VALID_SECONDS,
 ) -> Decision:
     """Record what a person says to a call, under the name that the system knows them by.
 
@@ -61,7 +71,7 @@ def say(
 
     async def work(store: RunStore, run: RunMeta) -> Decision:
         async with state_directory.open_writing(store, run.run_id) as journal:
-            call_asked = waiting(journal).get(call)
+            call_asked = pending_approvals(journal).get(call)
             if call_asked is not None:
                 reviewed = str(call_asked["world"])
                 now = await head_now(run.meta["options"], reviewed)
@@ -72,7 +82,9 @@ def say(
                     )
             who = this_person()
             at = SystemClock().now()
-            decision = decide(journal, call, approved=approved, who=who, now=at, seconds=seconds)
+            decision = record_decision(
+                journal, call, approved=approved, who=who, now=at, seconds=seconds
+            )
             await journal.flush()
             return decision
 

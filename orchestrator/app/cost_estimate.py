@@ -19,7 +19,7 @@ from orchestrator.app.types import ReviewOptions
 from orchestrator.app.worker_pool import new_pool
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.settings import Settings
-from orchestrator.engine.events import ignore
+from orchestrator.engine.events import ignore_event
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.providers.offline import OfflineModel
@@ -57,7 +57,7 @@ async def _estimate(options: ReviewOptions) -> Estimate:
                 serve=_nobody,
                 environment=environment(),
                 tier=tier(),
-                observer=ignore,
+                observer=ignore_event,
                 pool=new_pool(),
             )
             async with open_case(change, journal, opening) as state:

@@ -20,7 +20,7 @@ from msgspec import to_builtins
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.settings import Settings
 from orchestrator.engine.journal import Journal
-from orchestrator.engine.journal_records import Done
+from orchestrator.engine.journal_records import EffectResult
 from orchestrator.errors import InputError, StoreError
 from orchestrator.review.coverage_reports import CoverageReport
 from orchestrator.sandbox.safe_paths import Beneath
@@ -46,9 +46,9 @@ async def taken_in(
     if not given and not declared:
         return ()
 
-    async def perform() -> Done:
+    async def perform() -> EffectResult:
         found = await anyio.to_thread.run_sync(_copied, given, declared, root, scratch)
-        return Done(found)
+        return EffectResult(found)
 
     kept: Any = await journal.effect(KEY, {"given": given, "declared": declared}, perform)
     reports = (report for report, _ in kept)

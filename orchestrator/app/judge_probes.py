@@ -22,14 +22,14 @@ from orchestrator.app.own_secrets import redactor
 from orchestrator.app.policy_sources import environment, tier
 from orchestrator.app.provider_selection import serve
 from orchestrator.catalog.fields import OFFLINE
-from orchestrator.engine.agent import Harness
+from orchestrator.engine.agent import AgentRuntime
 from orchestrator.engine.budget import Account
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.judge import Mark
-from orchestrator.engine.model_routing import Choice
+from orchestrator.engine.model_routing import ModelChoice
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.team import run_task
 from orchestrator.engine.types import AgentSpec, Criterion
@@ -108,8 +108,8 @@ class Question(Struct, frozen=True):
 class Judge:
     """A model that judges one recorded review. Use ``open_judge``."""
 
-    def __init__(self, state: ReviewState, harness: Harness) -> None:
-        self._state, self._harness = state, harness
+    def __init__(self, state: ReviewState, runtime: AgentRuntime) -> None:
+        self._state, self._harness = state, runtime
         bounds = state.settings.run_bounds
         self._budget = Account("judging anew", bounds)
 
@@ -135,7 +135,7 @@ class Judge:
 
         An answer that failed is not asked for again under its key but under the next.
         """
-        model, choice = self._harness.model.name, self._harness.choose(task.spec)
+        model, choice = self._harness.model.name, self._harness.choose_model(task.spec)
         asked = digest([task.spec.digest, model, choice.model, choice.effort, task.brief])
         known, attempt = self._harness.journal.outcomes(asked), 1
         while known.get(key := f"{asked}/{probe}/{number}/{attempt}", _OK)["status"] != "ok":
@@ -181,18 +181,18 @@ async def _kept(folder: Path, run_id: str) -> AsyncIterator[Journal]:
         store.close()
 
 
-def _harness(state: ReviewState, journal: Journal, serving: Serving) -> Harness:
+def _harness(state: ReviewState, journal: Journal, serving: Serving) -> AgentRuntime:
     """The run's own tools and rules, with a live model, over a journal apart."""
-    recorded, old = state.harness, state.harness.executor
+    recorded, old = state.runtime, state.runtime.executor
     executor = Executor(
         old.registry, old.policy, journal, nonce=old.nonce, observer=recorded.observer
     )
     journal.redact.add(serving.secrets)
     guards = Guards(state.catalog.guards, environment(), tier(), journal)
 
-    def choose(spec: AgentSpec) -> Choice:
+    def choose(spec: AgentSpec) -> ModelChoice:
         return replace(
-            serving.choose(spec), next_stages=()
+            serving.choose_model(spec), next_stages=()
         )  # the judge of that stage is what is measured
 
     return replace(
@@ -200,6 +200,6 @@ def _harness(state: ReviewState, journal: Journal, serving: Serving) -> Harness:
         model=guards.model(serving.model),
         executor=executor,
         journal=journal,
-        choose=choose,
+        choose_model=choose,
         outgoing=guards.outgoing(serving.model),
     )

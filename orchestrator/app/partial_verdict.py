@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from orchestrator.app.current_user import this_person
 from orchestrator.app.types import Answer
-from orchestrator.engine.human_questions import answer
+from orchestrator.engine.human_questions import record_answer
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.ports import Row, SystemClock
 
@@ -28,7 +28,7 @@ async def record(journal: Journal, said: Answer) -> None:
         InputError: no such question waits.
     """
     now = SystemClock().now()
-    await answer(journal, said.to, said.text, who=this_person(), now=now)
+    await record_answer(journal, said.to, said.text, who=this_person(), now=now)
 
 
 def awaited(verdict: Verdict) -> bool:

@@ -10,9 +10,14 @@ from functools import partial
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.fields import OFFLINE
 from orchestrator.catalog.settings import Settings
-from orchestrator.engine.model_call_log import Relay
+from orchestrator.engine.model_call_log import EventForwarder
 from orchestrator.engine.model_config import PRICES_FILE, price_of
-from orchestrator.engine.model_routing import Choice, answerers, as_named, choose
+from orchestrator.engine.model_routing import (
+    ModelChoice,
+    candidate_models,
+    choose_model,
+    choose_named_model,
+)
 from orchestrator.engine.types import AgentSpec
 from orchestrator.errors import InputError
 from orchestrator.providers.factory import make_model
@@ -33,7 +38,7 @@ async def serve(settings: Settings, catalog: Catalog) -> AsyncIterator[Serving]:
     if settings.provider == OFFLINE:
         yield Serving(OfflineModel(), chosen, notes)
         return
-    calls, name = Relay(), settings.provider
+    calls, name = EventForwarder(), settings.provider
     made = make_model(name, catalog.models, catalog.prices, env=os.environ, on_event=calls)
     keys = tuple(os.environ.get(entry.key_env, "") for entry in catalog.models.providers.values())
     async with made as model:
@@ -42,7 +47,7 @@ async def serve(settings: Settings, catalog: Catalog) -> AsyncIterator[Serving]:
 
 def offer(
     settings: Settings, catalog: Catalog, env: Mapping[str, str]
-) -> tuple[Callable[[AgentSpec], Choice], tuple[str, ...]]:
+) -> tuple[Callable[[AgentSpec], ModelChoice], tuple[str, ...]]:
     """How agents' wishes for a model are met, and what a person should know of it.
 
     Raises:
@@ -51,13 +56,13 @@ def offer(
     """
     name, config = settings.provider, catalog.models
     if name == OFFLINE:
-        return as_named, ()
+        return choose_named_model, ()
     if name not in config.providers:
         known = ", ".join((OFFLINE, *config.providers))
         raise InputError(f"there is no provider {name!r}; there is {known}")
-    chosen = partial(choose, config, name, env)
+    chosen = partial(choose_model, config, name, env)
     crewed = crew(catalog, settings)
-    models = {choice.model for spec in crewed for choice in answerers(spec, chosen)}
+    models = {choice.model for spec in crewed for choice in candidate_models(spec, chosen)}
     unpriced = sorted(model for model in models if price_of(catalog.prices, model) is None)
     return chosen, tuple(
         f"no price is known for {model}, so its budget counts tokens only; {PRICES_FILE} in "

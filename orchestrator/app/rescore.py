@@ -26,9 +26,9 @@ from orchestrator.app.types import ReviewOptions
 from orchestrator.app.worker_pool import new_pool
 from orchestrator.engine import state_machine
 from orchestrator.engine.agent import AgentResult
-from orchestrator.engine.events import ignore
+from orchestrator.engine.events import ignore_event
 from orchestrator.engine.journal import Admit, Journal, Undo
-from orchestrator.engine.journal_log import Log
+from orchestrator.engine.journal_log import JournalLog
 from orchestrator.engine.journal_records import Perform
 from orchestrator.engine.judge import Mark, Scorecard, judge
 from orchestrator.engine.ports import RunMeta, SystemClock
@@ -149,7 +149,7 @@ async def _replayed(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[Review
     copy = MemoryStore(clock)
     await copy.restore(run, rows)
     fence = await copy.acquire(run.run_id, this_process(), 3600.0)
-    log = Log(run.run_id, copy, clock, fence, rows)
+    log = JournalLog(run.run_id, copy, clock, fence, rows)
     journal = Replay(log, [(row.kind, row.key, row.body) for row in rows])
     known, taken_in = journal.noted(VERDICT), journal.outcomes("intake").get("intake")
     if known is None or taken_in is None:
@@ -162,12 +162,12 @@ async def _replayed(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[Review
         serve=lambda settings, catalog: nullcontext(Serving(OfflineModel())),
         environment=environment(),
         tier=tier(),
-        observer=ignore,
+        observer=ignore_event,
         pool=new_pool(),
         coverage=partial(coverage_reports.taken_in, options, Path(), Path()),
     )
     async with open_case(change, journal, opening) as state:
-        await state_machine.run(FLOW, state, journal, ignore)
+        await state_machine.run(FLOW, state, journal, ignore_event)
         _same(state.scorecard, verdict)
         yield state, verdict
 

@@ -25,7 +25,7 @@ from orchestrator.app.types import Answer, ReviewOptions
 from orchestrator.app.worker_pool import new_pool
 from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.journal import Journal
-from orchestrator.engine.journal_records import Done
+from orchestrator.engine.journal_records import EffectResult
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.redaction import Redactor
 from orchestrator.engine.task_group import task_group
@@ -200,7 +200,7 @@ async def take_in(given: ReviewOptions, scratch: Path, journal: Journal) -> Chan
     """
     repo = given.repo or Path()
 
-    async def perform() -> Done:
+    async def perform() -> EffectResult:
         if given.diff is not None:
             from orchestrator.review.change.patch.apply import from_patch  # noqa: PLC0415 - 2 ms; rare
 
@@ -210,7 +210,7 @@ async def take_in(given: ReviewOptions, scratch: Path, journal: Journal) -> Chan
             change = await from_worktree(repo, given.base, scratch)
         else:
             change = await from_refs(repo, given.base, given.head)
-        return Done(serialization.to_json(change))
+        return EffectResult(serialization.to_json(change))
 
     asked = {
         "base": given.base,

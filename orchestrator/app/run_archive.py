@@ -24,7 +24,7 @@ from orchestrator.app.partial_verdict import VERDICT
 from orchestrator.app.run_listing import timeline
 from orchestrator.app.state_directory import PATCH
 from orchestrator.app.types import ReviewOptions, TimelineEntry
-from orchestrator.engine.journal_log import GENESIS, verify
+from orchestrator.engine.journal_chain import GENESIS, verify_chain
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.engine.types import Json
 from orchestrator.errors import InputError, OutputError, StoreError
@@ -56,7 +56,7 @@ def export(repo: Path | None, run_id: str, target: Path) -> str:
     folder, target = state_directory.home(repo), target.absolute()
     with state_directory.open_store(folder) as store:
         run, rows = anyio.run(_read, store, run_id)
-    verify(rows)
+    verify_chain(rows)
     beside = target.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
         if target.is_symlink() or (target.exists() and not _is_empty(target)):
@@ -166,7 +166,7 @@ def restore(repo: Path | None, source: Path) -> str:
     try:
         with Beneath(journal.parent) as beside:
             run, entry, rows = _parse(beside, journal.name)
-            verify(rows)
+            verify_chain(rows)
             patch = _patch(beside, run, entry)
     except OSError as fault:
         raise InputError(f"cannot read {journal}: {fault.strerror}") from None

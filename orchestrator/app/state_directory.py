@@ -45,7 +45,7 @@ STORE = "DIFFCOURT_STORE"
 
 
 class Run(Struct, frozen=True):
-    """One sitting of a run: what was asked, and where its things lie.
+    """One session of a run: what was asked, and where its things lie.
 
     Attributes:
         folder: where runs are kept.
@@ -166,7 +166,7 @@ def see_that_it_is_new(journal: Journal, folder: Path) -> None:
     Raises:
         StoreError: somebody else wrote some, such as the change whose checkout this is.
     """
-    if journal.log.length > 1:  # the first row says that this sitting began
+    if journal.log.length > 1:  # the first row says that this session began
         raise StoreError(
             f"{folder / JOURNAL} held rows of a run that had not begun, which Diffcourt never "
             "writes; see who brought that file, and remove it"

@@ -17,17 +17,16 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.engine.budget import NOTHING, Account, Cost, Reservation
+from orchestrator.engine.budget import NO_COST, Account, Cost, Reservation, max_output_that_fits
 from orchestrator.engine.canonical_json import is_json
-from orchestrator.engine.context import Context, equipped
+from orchestrator.engine.context import Context, add_skill_tool
 from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal
-from orchestrator.engine.journal_records import Done
-from orchestrator.engine.loop_detection import USUAL, LoopPolicy, LoopWatch
-from orchestrator.engine.model_call_log import another_try
-from orchestrator.engine.model_routing import Choice, as_named
-from orchestrator.engine.output_limit import affordable
+from orchestrator.engine.journal_records import EffectResult
+from orchestrator.engine.loop_detection import DEFAULT_LOOP_POLICY, LoopDetector, LoopPolicy
+from orchestrator.engine.model_call_log import reserve_retry
+from orchestrator.engine.model_routing import ModelChoice, choose_named_model
 from orchestrator.engine.ports import Model
 from orchestrator.engine.serialization import response_from_json, response_to_json, usage_to_json
 from orchestrator.engine.task_group import task_group
@@ -44,10 +43,10 @@ from orchestrator.engine.types import (
 from orchestrator.engine.untrusted_text import frame
 from orchestrator.errors import BudgetExhausted, GuardRefused, ModelError
 
-MALFORMED_AT_MOST = 2
+MAX_REPORT_CORRECTIONS = 2
 """How often a report that breaks its contract is sent back before the attempt has failed."""
 
-SHORTEST_ANSWER = 256
+MIN_OUTPUT_TOKENS = 256
 """Tokens: an answer that would have to be shorter to fit the budget is not asked for."""
 
 AgentStatus = Literal["ok", "failed", "timeout", "budget", "waiting"]
@@ -75,12 +74,12 @@ class AgentResult(Struct, frozen=True):
     next_stage: str = ""
 
 
-def as_reported(agent: str, report: Json) -> Json:
+def report_unchanged(agent: str, report: Json) -> Json:
     """A report as the agent gave it."""
     return report
 
 
-class Harness(Struct, frozen=True):
+class AgentRuntime(Struct, frozen=True):
     """What every agent of a run shares.
 
     Attributes:
@@ -92,26 +91,26 @@ class Harness(Struct, frozen=True):
     journal: Journal
     observer: Observer
     rules: str = ""
-    choose: Callable[[AgentSpec], Choice] = as_named
-    loops: LoopPolicy = USUAL
-    outgoing: Callable[[str, Json], Json] = as_reported
+    choose_model: Callable[[AgentSpec], ModelChoice] = choose_named_model
+    loops: LoopPolicy = DEFAULT_LOOP_POLICY
+    outgoing: Callable[[str, Json], Json] = report_unchanged
 
 
-def first_request(spec: AgentSpec, brief: str, harness: Harness) -> Request:
+def first_request(spec: AgentSpec, brief: str, runtime: AgentRuntime) -> Request:
     """The request that an agent's work on a brief would begin with."""
-    return _context(spec, brief, harness)[1].request()
+    return _context(spec, brief, runtime)[1].request()
 
 
-def _context(spec: AgentSpec, brief: str, harness: Harness) -> tuple[AgentSpec, Context]:
+def _context(spec: AgentSpec, brief: str, runtime: AgentRuntime) -> tuple[AgentSpec, Context]:
     """The agent as it works, and what its model is sent."""
-    choice, executor = harness.choose(spec), harness.executor
-    able = equipped(spec, choice, executor)
-    context = Context(able, brief, choice, executor, harness.journal, rules=harness.rules)
+    choice, executor = runtime.choose_model(spec), runtime.executor
+    able = add_skill_tool(spec, choice, executor)
+    context = Context(able, brief, choice, executor, runtime.journal, rules=runtime.rules)
     return able, context
 
 
 async def run_agent(
-    spec: AgentSpec, brief: str, harness: Harness, key: str, account: Account
+    spec: AgentSpec, brief: str, runtime: AgentRuntime, key: str, account: Account
 ) -> AgentResult:
     """Let one agent work on a brief until it reports, fails, or its bounds end it.
 
@@ -123,20 +122,20 @@ async def run_agent(
     Raises:
         ReplayMismatch, StoreError: the run itself cannot go on.
     """
-    spec, context = _context(spec, brief, harness)
+    spec, context = _context(spec, brief, runtime)
     faults_of = validator(spec.contract) if spec.contract else None
     malformed = calls = turn = 0
     wrong = ""
-    watch = LoopWatch(harness.loops, harness.journal, key)
+    watch = LoopDetector(runtime.loops, runtime.journal, key)
 
     def ended(status: AgentStatus, detail: str = "", report: Json = None) -> AgentResult:
         return AgentResult(spec.name, status, report, detail, turn, calls)
 
-    while turn < spec.bounds.turns and not watch.stuck:
+    while turn < spec.bounds.turns and not watch.reason:
         turn += 1
         try:
-            context.make_room(harness.model, f"{key}/turn{turn}")
-            response = await _ask(context, harness, f"{key}/turn{turn}", account)
+            context.make_room(runtime.model, f"{key}/turn{turn}")
+            response = await _ask(context, runtime, f"{key}/turn{turn}", account)
         except BudgetExhausted as spent:
             return ended("budget", str(spent))
         except (ModelError, GuardRefused) as fault:
@@ -147,38 +146,38 @@ async def run_agent(
         wanted = [block for block in response.blocks if isinstance(block, ToolCall)]
         if wanted:
             calls += len(wanted)
-            results = await _act(spec, wanted, harness, f"{key}/turn{turn}", account)
+            results = await _act(spec, wanted, runtime, f"{key}/turn{turn}", account)
             context.observed(wanted, results)
-            watch.saw(response.blocks, results)
+            watch.observe(response.blocks, results)
             continue
         if response.stop == "paused":
-            watch.saw(response.blocks)
+            watch.observe(response.blocks)
             continue
         context.close_skill()
         report, faults = _read_report(response, faults_of)
         if not faults:
-            return _let_out(ended("ok", report=report), harness)
+            return _let_out(ended("ok", report=report), runtime)
         malformed, wrong = malformed + 1, f", the last one: {faults[0]}"
-        if malformed > MALFORMED_AT_MOST:
+        if malformed > MAX_REPORT_CORRECTIONS:
             return ended("failed", f"its report broke the contract: {faults[0]}")
-        context.add("user", Text(_send_back(faults, harness.executor.nonce)))
+        context.add("user", Text(_send_back(faults, runtime.executor.nonce)))
     turns = "1 turn" if spec.bounds.turns == 1 else f"{spec.bounds.turns:g} turns"
     out = f"no report within {turns}{wrong}"
-    return ended("failed", watch.stuck) if watch.stuck else ended("budget", out)
+    return ended("failed", watch.reason) if watch.reason else ended("budget", out)
 
 
-def _let_out(result: AgentResult, harness: Harness) -> AgentResult:
+def _let_out(result: AgentResult, runtime: AgentRuntime) -> AgentResult:
     """A result with its report as the output guards let it pass."""
     try:
-        return replace(result, report=harness.outgoing(result.agent, result.report))
+        return replace(result, report=runtime.outgoing(result.agent, result.report))
     except GuardRefused as refusal:
         return replace(result, status="failed", report=None, detail=str(refusal))
 
 
-async def _ask(context: Context, harness: Harness, key: str, account: Account) -> Response:
+async def _ask(context: Context, runtime: AgentRuntime, key: str, account: Account) -> Response:
     """One model call, as an effect: paid for once, and never above what is left."""
-    journal, model, request = harness.journal, harness.model, context.request()
-    held = NOTHING
+    journal, model, request = runtime.journal, runtime.model, context.request()
+    held = NO_COST
 
     async def admit() -> Reservation:
         # Not part of what is asked: a resumed run has another amount left, and the same record.
@@ -186,40 +185,40 @@ async def _ask(context: Context, harness: Harness, key: str, account: Account) -
         worst = model.worst_case(request)
         tokens, usd = account.left("tokens"), account.left("usd")
         if worst.tokens > tokens or worst.usd > usd:
-            limit = affordable(model, request, tokens, usd)
-            if limit >= min(SHORTEST_ANSWER, request.max_tokens):
+            limit = max_output_that_fits(model, request, tokens, usd)
+            if limit >= min(MIN_OUTPUT_TOKENS, request.max_tokens):
                 request = replace(request, max_tokens=limit)
                 worst = model.worst_case(request)
         held = Cost(turns=1, tokens=worst.tokens, usd=worst.usd)
         return account.reserve(held)
 
     def again() -> bool:
-        return another_try(journal, f"{key}/model", account, held)
+        return reserve_retry(journal, f"{key}/model", account, held)
 
-    async def perform() -> Done:
+    async def perform() -> EffectResult:
         response = await model.respond(request, again)
         value, used = response_to_json(response), response.usage
         if not is_json(value):
             raise ModelError("the model's answer holds what JSON cannot: NaN, or endless nesting")
-        return Done(value, Cost(1, 0, used.tokens, used.usd))
+        return EffectResult(value, Cost(1, 0, used.tokens, used.usd))
 
     replayed = journal.recorded(f"{key}/model")
-    _tell(harness, "model_started", request.agent, key, replayed=replayed)
+    _tell(runtime, "model_started", request.agent, key, replayed=replayed)
     value = await journal.effect(f"{key}/model", context.asked(), perform, admit=admit)
     response = response_from_json(value)
     used = usage_to_json(response.usage)
-    _tell(harness, "model_finished", request.agent, key, used, replayed=replayed)
+    _tell(runtime, "model_finished", request.agent, key, used, replayed=replayed)
     return response
 
 
 async def _act(
-    spec: AgentSpec, asked: list[ToolCall], harness: Harness, key: str, account: Account
+    spec: AgentSpec, asked: list[ToolCall], runtime: AgentRuntime, key: str, account: Account
 ) -> list[ToolResult]:
     """Run a turn's calls side by side; results in the order in which they were asked for."""
     results: dict[int, ToolResult] = {}
 
     async def one(position: int, call: ToolCall) -> None:
-        results[position] = await harness.executor.call(
+        results[position] = await runtime.executor.call(
             spec, call, f"{key}/tool{position}/{call.name}", account
         )
 
@@ -263,7 +262,7 @@ def _send_back(faults: list[str], nonce: str) -> str:
 
 
 def _tell(
-    harness: Harness,
+    runtime: AgentRuntime,
     kind: Literal["model_started", "model_finished"],
     agent: str,
     key: str,
@@ -271,5 +270,5 @@ def _tell(
     *,
     replayed: bool,
 ) -> None:
-    at = harness.journal.elapsed()
-    harness.observer(Event(kind, at, agent=agent, key=key, data=data, replayed=replayed))
+    at = runtime.journal.elapsed()
+    runtime.observer(Event(kind, at, agent=agent, key=key, data=data, replayed=replayed))

@@ -19,7 +19,7 @@ from orchestrator.engine.types import Json
 from orchestrator.errors import ApprovalPending, Denied, InputError
 
 ASKED = "asked/"
-VALID_SECONDS = 24 * 3600.0
+DEFAULT_VALID_SECONDS = 24 * 3600.0
 
 
 class Decision(Struct, frozen=True):
@@ -43,13 +43,13 @@ def request_digest(tool: str, arguments: Mapping[str, Json], world: str) -> str:
     return digest([tool, dict(arguments), world])
 
 
-def waiting(journal: Journal) -> dict[str, Mapping[str, Json]]:
+def pending_approvals(journal: Journal) -> dict[str, Mapping[str, Json]]:
     """The calls that wait for a person: call → what is asked, with its digest."""
     latest = {key.split("/", 2)[2]: body for key, body in journal.notes(ASKED).items()}
     return {call: body for call, body in latest.items() if not journal.recorded(call)}
 
 
-def decide(
+def record_decision(
     journal: Journal, call: str, *, approved: bool, who: str, now: float, seconds: float
 ) -> Decision:
     """Record what a person said to a call that waits.
@@ -60,9 +60,9 @@ def decide(
     Raises:
         InputError: no call of that name waits.
     """
-    asked = waiting(journal).get(call)
+    asked = pending_approvals(journal).get(call)
     if asked is None:
-        known = ", ".join(waiting(journal)) or "none"
+        known = ", ".join(pending_approvals(journal)) or "none"
         raise InputError(f"no call {call} waits for a person here; waiting: {known}")
     decision = Decision(approved, str(asked["request"]), who, now, now + seconds)
     number = 1 + len(journal.notes(APPROVAL))
@@ -109,7 +109,7 @@ class RecordedApprovals:
             "world": world,
             "request": request,
         }
-        if waiting(self._journal).get(ref) != asked:
+        if pending_approvals(self._journal).get(ref) != asked:
             number = 1 + len(self._journal.notes(ASKED))
             self._journal.note(f"{ASKED}{number}/{ref}", asked)
             await self._journal.flush()

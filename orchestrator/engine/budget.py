@@ -8,13 +8,15 @@ starts that might take it there.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Self
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
-from orchestrator.engine.types import Bounds
+from orchestrator.engine.ports import Model
+from orchestrator.engine.types import Bounds, Request
 from orchestrator.errors import BudgetExhausted
 
 
@@ -52,7 +54,7 @@ class Cost(Struct, frozen=True):
         return cls(**value)
 
 
-NOTHING = Cost()
+NO_COST = Cost()
 
 
 class Account:
@@ -72,11 +74,11 @@ class Account:
         bounds: Bounds,
         *,
         parent: Account | None = None,
-        used: Cost = NOTHING,
+        used: Cost = NO_COST,
         elapsed: Callable[[], float] | None = None,
     ) -> None:
         self.name, self.bounds = name, bounds
-        self.used, self.held = used, NOTHING
+        self.used, self.held = used, NO_COST
         self._elapsed = elapsed
         self._above: tuple[Account, ...] = (parent, *parent._above) if parent else ()
 
@@ -142,4 +144,29 @@ class Reservation:
 
     def refund(self) -> None:
         """Release what was held: nothing was used."""
-        self.settle(NOTHING)
+        self.settle(NO_COST)
+
+
+def max_output_that_fits(model: Model, request: Request, tokens: float, usd: float) -> int:
+    """The largest output limit, at most the request's own, whose worst case fits.
+
+    Args:
+        tokens, usd: what is left of the budget (``Account.left``); ``inf`` where nothing bounds.
+
+    Returns:
+        The limit in tokens; 0 when not even one token fits.
+    """
+    full = model.worst_case(request)
+    if full.tokens <= tokens and full.usd <= usd:
+        return request.max_tokens
+    least = model.worst_case(replace(request, max_tokens=1))
+    more = full.output_tokens - least.output_tokens
+    price = (full.usd - least.usd) / more if more else 0.0
+    by_usd = (usd - least.usd) / price if price else math.inf
+    room = min(tokens - least.tokens, by_usd)
+    if room < 0 or least.usd > usd:
+        return 0
+    limit = min(request.max_tokens, least.output_tokens + math.floor(min(room, more)))
+    # Floating point may be off by the price of a token.
+    fits = model.worst_case(replace(request, max_tokens=limit))
+    return limit if fits.usd <= usd else max(limit - 1, 0)

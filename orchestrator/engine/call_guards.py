@@ -113,7 +113,7 @@ class SensitiveGuard:
         """Nothing to forget."""
 
 
-class Advisory:
+class WarningGuard:
     """Another guard whose word is a warning: the call goes ahead, and the reason is on record."""
 
     def __init__(self, guard: Guard) -> None:
@@ -126,7 +126,7 @@ class Advisory:
         return replace(ruling, action="warn") if ruling.action == "block" else ruling
 
 
-def rule(guards: Sequence[Guard], call: GuardedCall) -> tuple[GuardedCall, list[str]]:
+def apply_guards(guards: Sequence[Guard], call: GuardedCall) -> tuple[GuardedCall, list[str]]:
     """Ask every guard in order; a later guard sees what an earlier one modified.
 
     Returns:

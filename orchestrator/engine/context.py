@@ -16,10 +16,15 @@ from typing import Literal
 from msgspec.structs import replace
 
 from orchestrator.engine.canonical_json import digest
-from orchestrator.engine.context_compaction import KEPT, Omission, least, without
+from orchestrator.engine.context_compaction import (
+    TARGET_SHARE,
+    Omission,
+    apply_omission,
+    smallest_omission,
+)
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal
-from orchestrator.engine.model_routing import Choice
+from orchestrator.engine.model_routing import ModelChoice
 from orchestrator.engine.ports import Model
 from orchestrator.engine.serialization import message_to_json, sections_to_json, tools_to_json
 from orchestrator.engine.skills import USE_SKILL, listing, titled
@@ -38,7 +43,7 @@ from orchestrator.engine.types import (
 from orchestrator.errors import GuardRefused, ModelError
 
 
-def equipped(spec: AgentSpec, choice: Choice, executor: Executor) -> AgentSpec:
+def add_skill_tool(spec: AgentSpec, choice: ModelChoice, executor: Executor) -> AgentSpec:
     """An agent with the tool that opens its skills, where it needs that and may call it."""
     tool = executor.registry.specs().get(USE_SKILL)
     if not (choice.progressive and spec.skills and tool):
@@ -59,7 +64,7 @@ class Context:
         self,
         spec: AgentSpec,
         brief: str,
-        choice: Choice,
+        choice: ModelChoice,
         executor: Executor,
         journal: Journal,
         *,
@@ -137,10 +142,10 @@ class Context:
         if known is not None:
             self._leave_out(Omission.from_json(known))
         elif not self._journal.recorded(f"{key}/model") and not self._fits(model, room):
-            omission = least(
+            omission = smallest_omission(
                 self.messages,
                 self._nonce,
-                lambda left: self._fits(model, room * KEPT, left),
+                lambda left: self._fits(model, room * TARGET_SHARE, left),
             )
             self._leave_out(omission)
             if not self._fits(model, room):
@@ -160,11 +165,11 @@ class Context:
             return True  # the call itself is refused, which is on record
 
     def _leave_out(self, omission: Omission) -> None:
-        self.messages = without(self.messages, omission, self._nonce)
+        self.messages = apply_omission(self.messages, omission, self._nonce)
         self._digest = digest([self._digest, omission.to_json()])
 
 
-def _system(spec: AgentSpec, choice: Choice, rules: str) -> tuple[Section, ...]:
+def _system(spec: AgentSpec, choice: ModelChoice, rules: str) -> tuple[Section, ...]:
     skills = [Section("skill", skill.name, skill.text) for skill in spec.skills]
     if USE_SKILL in spec.tools:
         skills = [Section("skills", spec.name, listing(spec.skills))]

@@ -30,14 +30,14 @@ from orchestrator.engine.types import (
 )
 from orchestrator.engine.untrusted_text import frame
 
-KEPT = 0.75
+TARGET_SHARE = 0.75
 """Room is made down to this share of the window. Each time costs the provider's cache of all that
 follows, so it is done seldom and thoroughly."""
 
 ARGUMENTS = 200
 """Characters of a call's arguments that its line repeats."""
 
-NOTICE = "[Earlier turns of this conversation are left out: there is no room for them.]"
+OMISSION_NOTICE = "[Earlier turns of this conversation are left out: there is no room for them.]"
 
 
 class Omission(Struct, frozen=True):
@@ -61,13 +61,13 @@ class Omission(Struct, frozen=True):
         return cls(tuple(value["observations"]), value["exchanges"])
 
 
-def least(
+def smallest_omission(
     messages: Sequence[Message], nonce: str, fits: Callable[[Sequence[Message]], bool]
 ) -> Omission:
     """The least omission, by the order above, after which the messages fit; else the largest."""
 
     def enough(omission: Omission) -> bool:
-        return fits(without(messages, omission, nonce))
+        return fits(apply_omission(messages, omission, nonce))
 
     begins = _begins(messages)
     long = tuple(result.ref for result, _ in _long(messages[: begins[-1]] if begins else (), nonce))
@@ -78,7 +78,7 @@ def least(
     return Omission(long, bisect_left(whole, True, key=lambda n: enough(Omission(long, n))))
 
 
-def without(messages: Sequence[Message], omission: Omission, nonce: str) -> list[Message]:
+def apply_omission(messages: Sequence[Message], omission: Omission, nonce: str) -> list[Message]:
     """The messages that are left; calls and their results stay in pairs, and roles alternate."""
     lines = {
         result.ref: line
@@ -94,9 +94,9 @@ def without(messages: Sequence[Message], omission: Omission, nonce: str) -> list
         kept.append(Message(message.role, blocks))
     if omission.exchanges:
         first = 0
-        brief = tuple(block for block in messages[0].blocks if block != Text(NOTICE))
+        brief = tuple(block for block in messages[0].blocks if block != Text(OMISSION_NOTICE))
         start = _begins(messages)[omission.exchanges]
-        kept = [Message("user", (*brief, Text(NOTICE))), *kept[start:]]
+        kept = [Message("user", (*brief, Text(OMISSION_NOTICE))), *kept[start:]]
     changed, last = kept[first + 1 :], len(kept) - first - 2
     return kept[: first + 1] + [
         _unsigned(message, spent=at < last) for at, message in enumerate(changed)

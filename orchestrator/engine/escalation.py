@@ -11,10 +11,10 @@ from __future__ import annotations
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from orchestrator.engine.agent import AgentResult, Harness, run_agent
+from orchestrator.engine.agent import AgentResult, AgentRuntime, run_agent
 from orchestrator.engine.budget import Account
 from orchestrator.engine.events import Event
-from orchestrator.engine.human_questions import ask
+from orchestrator.engine.human_questions import ask_person
 from orchestrator.engine.model_config import HUMAN
 from orchestrator.engine.types import AgentSpec
 
@@ -41,7 +41,7 @@ class Task(Struct, frozen=True):
     change: StageChange | None = None
 
 
-async def escalate(task: Task, harness: Harness, account: Account) -> AgentResult:
+async def escalate(task: Task, runtime: AgentRuntime, account: Account) -> AgentResult:
     """Work on a task stage by stage until an attempt does not fail or no stage is left.
 
     Exhausted budget or time does not escalate: the later stages would draw on the same budget.
@@ -51,7 +51,7 @@ async def escalate(task: Task, harness: Harness, account: Account) -> AgentResul
         ReplayMismatch, StoreError: the run itself cannot go on.
     """
     spec, change = task.spec, task.change
-    stages = [spec.model, *harness.choose(spec).next_stages]
+    stages = [spec.model, *runtime.choose_model(spec).next_stages]
     if change is not None and change.to_stage == HUMAN:
         stages = [HUMAN]
     tried: list[AgentResult] = []
@@ -59,15 +59,15 @@ async def escalate(task: Task, harness: Harness, account: Account) -> AgentResul
         key = task.key if number == 1 else f"{task.key}/attempt{number}"
         brief = task.brief
         if change is not None:
-            _record(change, f"{task.key}/attempt{number}", spec.name, harness)
-            brief += await _word_of_a_person(change, task, harness)
+            _record(change, f"{task.key}/attempt{number}", spec.name, runtime)
+            brief += await _word_of_a_person(change, task, runtime)
         if stage != HUMAN:
             spec = replace(spec, model=stage)
-        tried.append(await run_agent(spec, brief, harness, key, account))
+        tried.append(await run_agent(spec, brief, runtime, key, account))
         if tried[-1].status != "failed" or number == len(stages):
             break
         change = StageChange(stage, stages[number], tried[-1].detail)
-    choice = harness.choose(spec)
+    choice = runtime.choose_model(spec)
     return replace(
         tried[-1],
         turns=sum(one.turns for one in tried),
@@ -78,21 +78,21 @@ async def escalate(task: Task, harness: Harness, account: Account) -> AgentResul
     )
 
 
-async def _word_of_a_person(change: StageChange, task: Task, harness: Harness) -> str:
+async def _word_of_a_person(change: StageChange, task: Task, runtime: AgentRuntime) -> str:
     """What a person said, as the end of a brief; empty where the next stage is none."""
     if change.to_stage != HUMAN:
         return ""
     agent = task.spec.name
     question = f"{agent} cannot go on by itself: {change.why}. What should it do, or know?"
-    said = await ask(harness.journal, {task.key: (agent, question)})
+    said = await ask_person(runtime.journal, {task.key: (agent, question)})
     return f"\nA person was asked how to go on, and says:\n{said[task.key]}"
 
 
-def _record(change: StageChange, key: str, agent: str, harness: Harness) -> None:
-    journal = harness.journal
+def _record(change: StageChange, key: str, agent: str, runtime: AgentRuntime) -> None:
+    journal = runtime.journal
     replayed = journal.noted(key) is not None
     journal.note(key, {"agent": agent, **to_builtins(change)})
     said = f"{agent} escalates from {change.from_stage} to {change.to_stage}: {change.why}"
-    harness.observer(
+    runtime.observer(
         Event("note", journal.elapsed(), agent, key=key, detail=said, replayed=replayed)
     )

@@ -46,5 +46,5 @@ class Event(Struct, frozen=True):
 Observer = Callable[[Event], None]
 
 
-def ignore(event: Event) -> None:
+def ignore_event(event: Event) -> None:
     """The observer that looks away."""

@@ -17,11 +17,11 @@ from typing import Literal
 import anyio
 
 from orchestrator.engine.budget import Account, Cost, Reservation
-from orchestrator.engine.call_guards import rule
+from orchestrator.engine.call_guards import apply_guards
 from orchestrator.engine.canonical_json import digest, is_json
 from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.journal import Journal
-from orchestrator.engine.journal_records import Done
+from orchestrator.engine.journal_records import EffectResult
 from orchestrator.engine.ports import (
     Approver,
     CallContext,
@@ -33,7 +33,7 @@ from orchestrator.engine.ports import (
 from orchestrator.engine.tool_breaker import ToolBreaker
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Json, Level, Observation, ToolCall, ToolResult
-from orchestrator.engine.untrusted_text import disarmed, frame
+from orchestrator.engine.untrusted_text import escape_markers, frame
 from orchestrator.errors import ApprovalRequired, InputError, NotPermitted, Refused
 
 
@@ -113,7 +113,7 @@ class Executor:
             admitted.append(entry)
             return reservation
 
-        async def perform() -> Done:
+        async def perform() -> EffectResult:
             return await self._perform(agent, admitted[0], key, account)
 
         level = self._level(call.name)
@@ -158,7 +158,7 @@ class Executor:
         self.registry.check(call.name, call.arguments)
         self._breaker.check(call.name)
         guarded = GuardedCall(agent.name, tool.spec, call.arguments, fingerprint(call))
-        guarded, warnings = rule(self._guards, guarded)
+        guarded, warnings = apply_guards(self._guards, guarded)
         if guarded.arguments is not call.arguments:
             self.registry.check(call.name, guarded.arguments)
         reservation = account.reserve(Cost(tool_calls=1, usd=tool.spec.usd))
@@ -191,7 +191,7 @@ class Executor:
 
     async def _perform(
         self, agent: AgentSpec, admitted: _Admitted, key: str, account: Account
-    ) -> Done:
+    ) -> EffectResult:
         spec = admitted.tool.spec
         cost = Cost(tool_calls=1, usd=spec.usd)
         seconds = min(spec.timeout, max(account.seconds_left(), 0.001))
@@ -212,7 +212,9 @@ class Executor:
         self._breaker.ended(spec.name, code)
         content = self._observation(seen, admitted)
         value = {"ok": seen.ok, "code": code, "content": content, "data": seen.data}
-        return Done({**value, "guards": admitted.warnings} if admitted.warnings else value, cost)
+        return EffectResult(
+            {**value, "guards": admitted.warnings} if admitted.warnings else value, cost
+        )
 
     # --- what is seen ---------------------------------------------------------------------------
 
@@ -221,7 +223,7 @@ class Executor:
         limit, text = admitted.tool.spec.max_output, self._journal.redact(seen.content)
         if len(text) > limit:
             text = f"{text[:limit]}\n[cut: {len(text) - limit} more characters]"
-        notes = "".join(f"[guard: {disarmed(warning)}]\n" for warning in admitted.warnings)
+        notes = "".join(f"[guard: {escape_markers(warning)}]\n" for warning in admitted.warnings)
         return notes + frame(text, self.nonce)
 
     # --- small things ---------------------------------------------------------------------------

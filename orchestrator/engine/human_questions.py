@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from orchestrator.engine.journal import Journal
-from orchestrator.engine.journal_records import Done
+from orchestrator.engine.journal_records import EffectResult
 from orchestrator.errors import AnswerPending, InputError
 
 ANSWER = "/answer"
@@ -36,7 +36,7 @@ class Question(Struct, frozen=True):
     at: float = 0.0
 
 
-async def ask(journal: Journal, questions: Mapping[str, tuple[str, str]]) -> dict[str, str]:
+async def ask_person(journal: Journal, questions: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     """The answers to questions, by name.
 
     Args:
@@ -48,13 +48,14 @@ async def ask(journal: Journal, questions: Mapping[str, tuple[str, str]]) -> dic
     answers: dict[str, str] = {}
     pending: dict[str, str] = {}
 
-    async def nobody() -> Done:
+    async def nobody() -> EffectResult:
         raise AnswerPending(journal.run_id, pending)
 
     for name, (agent, question) in questions.items():
-        asked = {"agent": agent, "question": question}
+        request = {"agent": agent, "question": question}
         try:
-            answers[name] = (await journal.effect(f"{name}{ANSWER}", asked, nobody))["answer"]
+            value = await journal.effect(f"{name}{ANSWER}", request, nobody)
+            answers[name] = value["answer"]
         except AnswerPending:
             pending[name] = question
     if pending:
@@ -62,7 +63,7 @@ async def ask(journal: Journal, questions: Mapping[str, tuple[str, str]]) -> dic
     return answers
 
 
-def asked(journal: Journal) -> list[Question]:
+def recorded_questions(journal: Journal) -> list[Question]:
     """All questions of a run, in the order in which they were asked."""
     said = journal.outcomes()
     return [
@@ -72,7 +73,9 @@ def asked(journal: Journal) -> list[Question]:
     ]
 
 
-async def answer(journal: Journal, name: str, text: str, *, who: str, now: float) -> Question:
+async def record_answer(
+    journal: Journal, name: str, text: str, *, who: str, now: float
+) -> Question:
     """Record what a person says to a question that waits.
 
     Args:
@@ -82,7 +85,9 @@ async def answer(journal: Journal, name: str, text: str, *, who: str, now: float
     Raises:
         InputError: none of that name waits, or several do and none is named.
     """
-    waiting = {question.name: question for question in asked(journal) if not question.answer}
+    waiting = {
+        question.name: question for question in recorded_questions(journal) if not question.answer
+    }
     names = ", ".join(sorted(waiting))
     if not waiting:
         raise InputError("nothing is asked of a person in this run")
@@ -94,8 +99,8 @@ async def answer(journal: Journal, name: str, text: str, *, who: str, now: float
     if not text.strip():
         raise InputError("the answer is empty; say what is to be done, or known")
 
-    async def perform() -> Done:
-        return Done({"answer": text, "who": who, "at": now})
+    async def perform() -> EffectResult:
+        return EffectResult({"answer": text, "who": who, "at": now})
 
     request = {"agent": found.agent, "question": found.question}
     await journal.effect(f"{found.name}{ANSWER}", request, perform)

@@ -17,13 +17,19 @@ from contextlib import asynccontextmanager
 
 import anyio
 
-from orchestrator.engine.budget import NOTHING, Cost, Reservation
+from orchestrator.engine.budget import NO_COST, Cost, Reservation
 from orchestrator.engine.canonical_json import canonical, digest
-from orchestrator.engine.journal_log import LEASE_SECONDS, Log
-from orchestrator.engine.journal_records import Ask, Perform, Recorded, attempt, without_secrets
+from orchestrator.engine.journal_chain import SigningKey
+from orchestrator.engine.journal_log import LEASE_SECONDS, JournalLog
+from orchestrator.engine.journal_records import (
+    EffectRequest,
+    Perform,
+    Recorded,
+    perform_effect,
+    redact_error,
+)
 from orchestrator.engine.ports import Clock, JournalStore
 from orchestrator.engine.redaction import Redactor
-from orchestrator.engine.signed_head import SealKey
 from orchestrator.engine.task_group import task_group
 from orchestrator.engine.types import Json, Level
 from orchestrator.errors import ApprovalRequired, Refused, ReplayMismatch
@@ -48,7 +54,7 @@ class Journal:
     """
 
     def __init__(
-        self, log: Log, rows: list[tuple[str, str, bytes]], redact: Redactor | None = None
+        self, log: JournalLog, rows: list[tuple[str, str, bytes]], redact: Redactor | None = None
     ) -> None:
         self.log, self.run_id = log, log.run_id
         self.redact = Redactor() if redact is None else redact
@@ -108,12 +114,12 @@ class Journal:
         """
         ours = [record.cost() for key, record in self._records.items() if key.startswith(prefix)]
         lost = [cost for key, cost in self._lost if key.startswith(prefix)]
-        return sum(ours + lost, NOTHING)
+        return sum(ours + lost, NO_COST)
 
     def unseen(self) -> Cost:
         """The part of what is spent that counts for calls whose end nobody saw."""
         begun = (record.cost() for record in self._records.values() if record.kind == "intent")
-        return sum((*begun, *(cost for _, cost in self._lost)), NOTHING)
+        return sum((*begun, *(cost for _, cost in self._lost)), NO_COST)
 
     def begin_again(self, key: str) -> None:
         """Say that an effect under way is tried once more, its first try lost as in a crash."""
@@ -194,7 +200,7 @@ class Journal:
             Refused, ModelError, SandboxError: as it ended, live and at replay alike.
         """
         request = self.redact.json(request)
-        ask = Ask(key, request, digest(request), level)
+        ask = EffectRequest(key, request, digest(request), level)
         known = self._known(ask)
         if known is not None and known.ended:
             return known.value()
@@ -203,10 +209,10 @@ class Journal:
         reservation = await self._admit(ask, admit)
         if known is not None:
             self.repeated.append(key)
-        worst = reservation.worst if reservation else NOTHING
+        worst = reservation.worst if reservation else NO_COST
         await self._begin(ask, worst)
         try:
-            outcome, cost, fault = await attempt(perform, worst, self.redact)
+            outcome, cost, fault = await perform_effect(perform, worst, self.redact)
         except BaseException:
             # Cancelled, or a fault of ours: what it did is unknown, so it counts at its worst and
             # the intent stays open for whoever resumes.
@@ -222,35 +228,35 @@ class Journal:
             raise fault
         return outcome["value"]
 
-    def _known(self, ask: Ask) -> Recorded | None:
+    def _known(self, ask: EffectRequest) -> Recorded | None:
         known = self._records.get(ask.key)
         if known is not None and known.body["request"] != ask.digest:
             raise ReplayMismatch(ask.key, known.body.get("asked"), ask.request)
         return known
 
-    async def _admit(self, ask: Ask, admit: Admit | None) -> Reservation | None:
+    async def _admit(self, ask: EffectRequest, admit: Admit | None) -> Reservation | None:
         if admit is None:
             return None
         try:
             return await admit()
         except Refused as refusal:
-            shown = without_secrets(refusal, self.redact)
+            shown = redact_error(refusal, self.redact)
             self._refuse(ask, shown)
             raise shown from None
 
-    async def _begin(self, ask: Ask, worst: Cost) -> None:
+    async def _begin(self, ask: EffectRequest, worst: Cost) -> None:
         """Say what is about to be done: durable before a write, signed before what stays done."""
         self._append("intent", ask.key, {**ask.body(), "worst": worst.to_json()})
         if ask.level > Level.WRITE:
-            self.log.seal()
+            self.log.sign_head()
         if ask.level > Level.READ:
             await self.flush()
 
-    def _refuse(self, ask: Ask, refusal: Refused) -> None:
+    def _refuse(self, ask: EffectRequest, refusal: Refused) -> None:
         body = {"error": type(refusal).__name__, "code": refusal.code, "message": str(refusal)}
         self._append("refusal", ask.key, {**ask.body(), **body})
 
-    async def _recover(self, ask: Ask, level: Level, undo: Undo | None) -> None:
+    async def _recover(self, ask: EffectRequest, level: Level, undo: Undo | None) -> None:
         if level is Level.WRITE and undo is not None:
             await undo()
         elif level > Level.READ:
@@ -269,7 +275,7 @@ async def open_journal(
     clock: Clock,
     *,
     holder: str,
-    key: SealKey | None = None,
+    key: SigningKey | None = None,
     redact: Redactor | None = None,
 ) -> AsyncIterator[Journal]:
     """Become a run's one writer, read what is recorded, and commit in the background.
@@ -284,7 +290,7 @@ async def open_journal(
     fence = await store.acquire(run_id, holder, LEASE_SECONDS)
     try:
         rows = await store.rows(run_id)
-        log = Log(run_id, store, clock, fence, rows, key)
+        log = JournalLog(run_id, store, clock, fence, rows, key)
         journal = Journal(log, [(row.kind, row.key, row.body) for row in rows], redact)
         async with task_group() as group:
             group.start_soon(log.commit_when_idle)

@@ -7,78 +7,46 @@ when the log has been idle for a few milliseconds.
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Iterator, Sequence
 
 import anyio
 
 from orchestrator.engine.canonical_json import canonical
+from orchestrator.engine.journal_chain import (
+    GENESIS,
+    SIGNED_HEAD,
+    SigningKey,
+    find_signature_errors,
+    row_hash,
+    signed_head_body,
+    signed_head_key,
+    verify_chain,
+)
 from orchestrator.engine.ports import Clock, JournalStore, Row
-from orchestrator.engine.signed_head import SEAL, SealKey, place, seal_body, seal_breaks
 from orchestrator.engine.types import Json
 from orchestrator.errors import StoreError
 
-GENESIS = "0" * 64
-SITTING = "sitting/"
+SESSION = "session/"
 LEASE_SECONDS = 30.0
 IDLE_COMMIT_SECONDS = 0.005
 
 
-def row_hash(previous: str, seq: int, kind: str, key: str, at: float, body: bytes) -> str:
-    """The chain: a row's hash covers the one before it."""
-    head = canonical([previous, seq, kind, key, at])
-    return hashlib.sha256(head + b"\n" + body).hexdigest()
-
-
-def breaks(rows: Sequence[Row]) -> Iterator[tuple[int, str]]:
-    """Where rows are not whole, in order and unaltered: (the row's number, what is wrong).
-
-    Each row is held against the hash that the row before it states, so that an edit is told once,
-    where it is, and not again for all that follows.
-    """
-    previous, expected = GENESIS, 1
-    for row in rows:
-        if row.seq != expected:
-            yield expected, f"the journal has row {row.seq} where row {expected} belongs"
-        elif not _follows(row, previous):
-            yield row.seq, f"journal row {row.seq} ({row.key}) was altered after it was written"
-        previous, expected = row.hash, row.seq + 1
-
-
-def _follows(row: Row, previous: str) -> bool:
-    try:
-        return row_hash(previous, row.seq, row.kind, row.key, row.at, row.body) == row.hash
-    except ValueError:
-        return False  # its time is no number, which no row of ours ever had
-
-
-def verify(rows: Sequence[Row]) -> None:
-    """Check that rows are whole, in order and unaltered.
-
-    Raises:
-        StoreError: names the first row that is not.
-    """
-    for _, what in breaks(rows):
-        raise StoreError(what)
-
-
 def seconds_worked(rows: list[Row]) -> float:
-    """Time from first to last row of each sitting: a run that lay still did not work."""
+    """Time from first to last row of each session: a run that lay still did not work."""
     worked, start, last = 0.0, None, 0.0
     for row in rows:
-        if row.key.startswith(SITTING):
+        if row.key.startswith(SESSION):
             worked += last - start if start is not None else 0.0
             start = row.at
         last = row.at
     return worked + (last - start if start is not None else 0.0)
 
 
-class Log:
+class JournalLog:
     """One run's rows, held by their one writer.
 
     Args:
-        key: seals the chain; None leaves it unsigned.
+        key: signs the chain; None leaves it unsigned.
     """
 
     def __init__(
@@ -88,10 +56,10 @@ class Log:
         clock: Clock,
         fence: int,
         rows: list[Row],
-        key: SealKey | None = None,
+        key: SigningKey | None = None,
     ) -> None:
-        verify(rows)
-        for _, what in seal_breaks(run_id, rows, {key.key_id: key} if key else {}):
+        verify_chain(rows)
+        for _, what in find_signature_errors(run_id, rows, {key.key_id: key} if key else {}):
             raise StoreError(what)
         self.run_id, self._key = run_id, key
         self._store, self._clock, self._fence = store, clock, fence
@@ -103,8 +71,8 @@ class Log:
         self._since = 0.0  # no pending row is older, by the monotonic clock
         self._broken: StoreError | None = None
         self._worked, self._opened = seconds_worked(rows), clock.now()
-        self._sitting = 1 + sum(row.key.startswith(SITTING) for row in rows)
-        self.append("note", f"{SITTING}{self._sitting}", {})
+        self._session = 1 + sum(row.key.startswith(SESSION) for row in rows)
+        self.append("note", f"{SESSION}{self._session}", {})
 
     def _newest(self) -> Row | None:
         # Looked up, not kept: an interrupt between two steps must not leave the two apart.
@@ -123,7 +91,7 @@ class Log:
         return newest.hash if newest else GENESIS
 
     def elapsed(self) -> float:
-        """Seconds of work so far, over all sittings."""
+        """Seconds of work so far, over all sessions."""
         return self._worked + (self._clock.now() - self._opened)
 
     def append(self, kind: str, key: str, body: dict[str, Json]) -> None:
@@ -136,7 +104,7 @@ class Log:
             raise self._broken
         self._add(kind, key, self._clock.now(), body)
 
-    def seal(self) -> None:
+    def sign_head(self) -> None:
         """Sign everything appended so far, unless there is no key or it is signed already.
 
         Raises:
@@ -145,11 +113,11 @@ class Log:
         if self._broken:
             raise self._broken
         newest = self._newest()
-        if self._key is None or newest is None or newest.kind == SEAL:
+        if self._key is None or newest is None or newest.kind == SIGNED_HEAD:
             return
         seq, at = newest.seq + 1, self._clock.now()
-        body = seal_body(self._key, self.run_id, seq, at, newest.hash)
-        self._add(SEAL, place(seq), at, body)
+        body = signed_head_body(self._key, self.run_id, seq, at, newest.hash)
+        self._add(SIGNED_HEAD, signed_head_key(seq), at, body)
 
     def _add(self, kind: str, key: str, at: float, body: dict[str, Json]) -> None:
         encoded, newest = canonical(body), self._newest()
@@ -198,7 +166,7 @@ class Log:
     async def close(self) -> None:
         """Seal, and make what is pending durable, unless an earlier write failed and said so."""
         if not self._broken:
-            self.seal()
+            self.sign_head()
             await self.flush()
 
     async def commit_when_idle(self) -> None:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator import errors
-from orchestrator.engine.budget import NOTHING, Cost
+from orchestrator.engine.budget import NO_COST, Cost
 from orchestrator.engine.redaction import Redactor
 from orchestrator.engine.types import Json, Level
 from orchestrator.errors import (
@@ -20,27 +20,27 @@ from orchestrator.errors import (
     SandboxError,
 )
 
-Fault = TypeVar("Fault", bound=DiffcourtError)
+ErrorT = TypeVar("ErrorT", bound=DiffcourtError)
 
-RECORDED_FAULTS = (Refused, ModelError, SandboxError, ProviderRefused)
+RECORDED_ERRORS = (Refused, ModelError, SandboxError, ProviderRefused)
 """How an effect may end other than with a value, and be raised again at replay. Anything else is a
 fault of ours: it is not recorded, the effect stays open and is tried again."""
 
-OPEN = ProviderRefused.__name__
+RETRIED_ERROR = ProviderRefused.__name__
 """The one that is not raised again: a person changes a setting, and the effect is tried anew."""
 
 
-class Done(Struct, frozen=True):
+class EffectResult(Struct, frozen=True):
     """What performing an effect gave: its value, and what it cost."""
 
     value: Json
-    cost: Cost = NOTHING
+    cost: Cost = NO_COST
 
 
-Perform = Callable[[], Awaitable[Done]]
+Perform = Callable[[], Awaitable[EffectResult]]
 
 
-class Ask(Struct, frozen=True):
+class EffectRequest(Struct, frozen=True):
     """An effect's place and request, with the request's digest and what it can do."""
 
     key: str
@@ -62,14 +62,14 @@ class Recorded(Struct, frozen=True):
     @property
     def ended(self) -> bool:
         """Performing it again will not happen."""
-        return self.kind in {"outcome", "refusal"} and self.body.get("error") != OPEN
+        return self.kind in {"outcome", "refusal"} and self.body.get("error") != RETRIED_ERROR
 
     def cost(self) -> Cost:
         """What it used; for a call whose end nobody saw the most that it can have used."""
         if self.kind == "intent":
             # The turn itself is taken again: what is lost is what it may have cost.
             return replace(Cost.from_json(self.body["worst"]), turns=0)
-        return Cost.from_json(self.body["cost"]) if self.kind == "outcome" else NOTHING
+        return Cost.from_json(self.body["cost"]) if self.kind == "outcome" else NO_COST
 
     def value(self) -> Json:
         """What came of it: its value, or its fault raised again."""
@@ -79,23 +79,23 @@ class Recorded(Struct, frozen=True):
         return self.body["value"]
 
 
-async def attempt(
+async def perform_effect(
     perform: Perform, worst: Cost, redact: Redactor
 ) -> tuple[dict[str, Json], Cost, DiffcourtError | None]:
     """Perform, and put how it ended in the form of a row: without our secrets."""
     try:
         done = await perform()
-    except RECORDED_FAULTS as fault:
-        cost = NOTHING
+    except RECORDED_ERRORS as fault:
+        cost = NO_COST
         if isinstance(fault, ModelError):
             # A failed call may have been billed all the same, unless it was turned away.
             cost = worst if fault.billed else Cost(turns=worst.turns)
-        shown = without_secrets(fault, redact)
+        shown = redact_error(fault, redact)
         return {"error": type(fault).__name__, "message": str(shown)}, cost, shown
     return {"value": redact.json(done.value)}, done.cost, None
 
 
-def without_secrets(fault: Fault, redact: Redactor) -> Fault:
+def redact_error(fault: ErrorT, redact: Redactor) -> ErrorT:
     """A fault as it is recorded; all that are consist of their message."""
     message = redact(str(fault))
     return fault if message == str(fault) else type(fault)(message)

@@ -6,12 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from orchestrator.engine.journal_log import GENESIS, SITTING, breaks
+from orchestrator.engine.journal_chain import (
+    GENESIS,
+    SIGNED_HEAD,
+    SigningKey,
+    find_chain_errors,
+    find_signature_errors,
+    read_key_id,
+)
+from orchestrator.engine.journal_log import SESSION
 from orchestrator.engine.ports import Row
-from orchestrator.engine.signed_head import SEAL, SealKey, seal_breaks, signed_by
 
 
-class Fault(Struct, frozen=True):
+class VerificationError(Struct, frozen=True):
     """Something that is not as it was written.
 
     Attributes:
@@ -35,7 +42,7 @@ class Anchor(Struct, frozen=True):
     length: int
 
 
-class Seal(Struct, frozen=True):
+class SignedHead(Struct, frozen=True):
     """A signed head: row ``row`` signs all rows before it."""
 
     row: int
@@ -43,7 +50,7 @@ class Seal(Struct, frozen=True):
     checked: bool
 
 
-class Examination(Struct, frozen=True):
+class VerificationResult(Struct, frozen=True):
     """What came of holding a journal against what is known of it.
 
     Attributes:
@@ -55,15 +62,15 @@ class Examination(Struct, frozen=True):
 
     rows: int
     head: str
-    faults: tuple[Fault, ...]
-    seals: tuple[Seal, ...]
+    faults: tuple[VerificationError, ...]
+    signed_heads: tuple[SignedHead, ...]
     signed_to: int
     gaps: tuple[str, ...]
 
 
-def examine(
-    run_id: str, rows: Sequence[Row], anchor: Anchor | None, keys: Mapping[str, SealKey]
-) -> Examination:
+def verify_journal(
+    run_id: str, rows: Sequence[Row], anchor: Anchor | None, keys: Mapping[str, SigningKey]
+) -> VerificationResult:
     """Examine one run's rows.
 
     Args:
@@ -71,60 +78,63 @@ def examine(
         anchor: the head that they must have had.
         keys: keys that signed it, by their ids. With any given, every row must be signed.
     """
-    faults = [Fault(*found) for found in breaks(rows)]
+    faults = [VerificationError(*found) for found in find_chain_errors(rows)]
     if anchor:
         faults += _unlike(anchor, rows)
-    seals = tuple(
-        Seal(row.seq, key_id, key_id in keys)
+    signed_heads = tuple(
+        SignedHead(row.seq, key_id, key_id in keys)
         for row in rows
-        if row.kind == SEAL and (key_id := signed_by(row))
+        if row.kind == SIGNED_HEAD and (key_id := read_key_id(row))
     )
-    signed_to = max((seal.row for seal in seals if seal.checked), default=0)
+    signed_to = max((head.row for head in signed_heads if head.checked), default=0)
     # Signatures are of the chain: where that is broken they say nothing more.
     if keys and not faults:
-        faults += [Fault(*found) for found in seal_breaks(run_id, rows, keys)]
-        faults += _unsigned(rows, seals, signed_to, keys)
-    return Examination(
+        faults += [VerificationError(*found) for found in find_signature_errors(run_id, rows, keys)]
+        faults += _unsigned(rows, signed_heads, signed_to, keys)
+    return VerificationResult(
         rows=len(rows),
         head=rows[-1].hash if rows else GENESIS,
         faults=tuple(faults),
-        seals=seals,
+        signed_heads=signed_heads,
         signed_to=0 if faults else signed_to,
-        gaps=(*_gaps(len(rows), anchor, seals, keys), *(_signed_late(rows) if keys else ())),
+        gaps=(*_gaps(len(rows), anchor, signed_heads, keys), *(_signed_late(rows) if keys else ())),
     )
 
 
-def _unlike(anchor: Anchor, rows: Sequence[Row]) -> Iterator[Fault]:
+def _unlike(anchor: Anchor, rows: Sequence[Row]) -> Iterator[VerificationError]:
     last = rows[-1].seq if rows else 0
     named = next((row for row in rows if row.seq == anchor.length), None)
     if last < anchor.length:
-        yield Fault(
+        yield VerificationError(
             last + 1,
             f"the journal ends at row {last}, and had {anchor.length} rows when the verdict was "
             "made: its end was cut off, or an older copy was put in its place",
         )
     elif named is not None and named.hash != anchor.head:
-        yield Fault(
+        yield VerificationError(
             anchor.length, f"row {anchor.length} is not the one that was the head: rewritten"
         )
 
 
 def _unsigned(
-    rows: Sequence[Row], seals: Sequence[Seal], signed_to: int, keys: Mapping[str, SealKey]
-) -> Iterator[Fault]:
+    rows: Sequence[Row],
+    signed_heads: Sequence[SignedHead],
+    signed_to: int,
+    keys: Mapping[str, SigningKey],
+) -> Iterator[VerificationError]:
     given = ", ".join(sorted(keys))
-    if not seals:
-        yield Fault(
+    if not signed_heads:
+        yield VerificationError(
             1, f"nothing is signed, and key {given} is given: run or rewritten without the key"
         )
     elif not signed_to:
-        found = ", ".join(sorted({seal.key_id for seal in seals}))
-        yield Fault(
-            seals[-1].row,
+        found = ", ".join(sorted({head.key_id for head in signed_heads}))
+        yield VerificationError(
+            signed_heads[-1].row,
             f"it is signed with key {found} and not with {given}: the wrong key, or rewritten",
         )
     elif signed_to < rows[-1].seq:
-        yield Fault(
+        yield VerificationError(
             signed_to + 1,
             f"rows {signed_to + 1} to {rows[-1].seq} are not signed: the run was cut off, "
             "or they were written without the key",
@@ -132,11 +142,14 @@ def _unsigned(
 
 
 def _gaps(
-    length: int, anchor: Anchor | None, seals: Sequence[Seal], keys: Mapping[str, SealKey]
+    length: int,
+    anchor: Anchor | None,
+    signed_heads: Sequence[SignedHead],
+    keys: Mapping[str, SigningKey],
 ) -> Iterator[str]:
     if anchor is None:
         yield "no head was given: rows cut off at the end, or an older copy, would not be seen"
-    unchecked = sum(not seal.checked for seal in seals)
+    unchecked = sum(not head.checked for head in signed_heads)
     if unchecked:
         why = "made with a key that was not given" if keys else "no key was given"
         noun = "signature was" if unchecked == 1 else "signatures were"
@@ -151,14 +164,14 @@ def _gaps(
 
 
 def _signed_late(rows: Sequence[Row]) -> Iterator[str]:
-    """Rows that a killed sitting left unsigned, and the next one signed as it found them."""
+    """Rows that a killed session left unsigned, and the next one signed as it found them."""
     signed = 0
     for row in rows:
-        if row.kind == SEAL:
+        if row.kind == SIGNED_HEAD:
             signed = row.seq
-        elif row.kind == "note" and row.key.startswith(SITTING) and row.seq - 1 > signed:
+        elif row.kind == "note" and row.key.startswith(SESSION) and row.seq - 1 > signed:
             yield (
-                f"rows {signed + 1} to {row.seq - 1} were not signed when their sitting ended, "
+                f"rows {signed + 1} to {row.seq - 1} were not signed when their session ended, "
                 "and were signed by the next: what was done to them in between would not be seen"
             )
             signed = row.seq - 1

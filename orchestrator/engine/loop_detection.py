@@ -51,26 +51,26 @@ class _Turn(Struct, frozen=True):
         return shared >= similarity * (len(one) + len(two) - shared)
 
 
-USUAL = LoopPolicy()
+DEFAULT_LOOP_POLICY = LoopPolicy()
 
 
-class LoopWatch:
+class LoopDetector:
     """Watches one agent's turns.
 
     Args:
         key: the journal's prefix of the agent's work; a note ``KEY/loop`` says why it was cut.
 
     Attributes:
-        stuck: why its work should end, in words; empty while it gets on.
+        reason: why its work should end, in words; empty while it gets on.
     """
 
     def __init__(self, policy: LoopPolicy, journal: Journal, key: str) -> None:
-        self.stuck = ""
+        self.reason = ""
         self._policy, self._journal, self._key = policy, journal, key
         self._turns: deque[_Turn] = deque(maxlen=policy.window)
         self._failing: dict[str, tuple[str, int]] = {}
 
-    def saw(self, blocks: Sequence[Block], results: Sequence[ToolResult] = ()) -> None:
+    def observe(self, blocks: Sequence[Block], results: Sequence[ToolResult] = ()) -> None:
         """Take a turn in: what the model said and called, and what came of the calls, in order."""
         calls = [block for block in blocks if isinstance(block, ToolCall)]
         said = "".join(block.text for block in blocks if isinstance(block, Text))
@@ -99,8 +99,8 @@ class LoopWatch:
             self._cut(f"{tool} failed the same way {times} times: {results[0].code}")
 
     def _cut(self, why: str) -> None:
-        if not self.stuck:
-            self.stuck = f"it went round in circles: {why}"
+        if not self.reason:
+            self.reason = f"it went round in circles: {why}"
             self._journal.note(f"{self._key}/loop", {"state": "cut", "why": why})
 
 

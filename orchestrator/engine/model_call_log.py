@@ -50,14 +50,14 @@ class CallEvent(Struct, frozen=True):
         return f"{who}: {self.detail}"
 
 
-OnCall = Callable[[CallEvent], None]
+CallListener = Callable[[CallEvent], None]
 
 
-class Relay:
+class EventForwarder:
     """Passes on what a provider tells, from the time that somebody listens."""
 
     def __init__(self) -> None:
-        self._listener: OnCall | None = None
+        self._listener: CallListener | None = None
 
     def __call__(self, event: CallEvent) -> None:
         """Pass it on."""
@@ -75,7 +75,7 @@ class Relay:
         self._listener = keep
 
 
-def another_try(journal: Journal, key: str, account: Account, held: Cost) -> bool:
+def reserve_retry(journal: Journal, key: str, account: Account, held: Cost) -> bool:
     """Book a try whose reply was lost at its worst case; what is held stays for the next one.
 
     Args:
@@ -94,8 +94,8 @@ def another_try(journal: Journal, key: str, account: Account, held: Cost) -> boo
     return True
 
 
-def say_once(journal: Journal, sentence: str) -> None:
-    """Note what a person should know of the models, unless an earlier sitting has."""
+def note_once(journal: Journal, sentence: str) -> None:
+    """Note what a person should know of the models, unless an earlier session has."""
     if all(body["said"] != sentence for body in journal.notes(CALLS).values()):
         journal.note(_place(journal, "note"), {"said": sentence})
 

@@ -11,7 +11,7 @@ from orchestrator.engine.model_config import HUMAN, ModelsConfig
 from orchestrator.engine.types import AgentSpec
 
 
-class Choice(Struct, frozen=True):
+class ModelChoice(Struct, frozen=True):
     """Which model answers an agent, how much it may say and be told, and what is tried after it.
 
     Attributes:
@@ -34,21 +34,25 @@ class Choice(Struct, frozen=True):
     next_stages: tuple[str, ...] = ()
 
 
-def as_named(spec: AgentSpec) -> Choice:
+def choose_named_model(spec: AgentSpec) -> ModelChoice:
     """The model that the agent's file names."""
-    return Choice(spec.model)
+    return ModelChoice(spec.model)
 
 
-def answerers(spec: AgentSpec, choose: Callable[[AgentSpec], Choice]) -> list[Choice]:
+def candidate_models(
+    spec: AgentSpec, choose_model: Callable[[AgentSpec], ModelChoice]
+) -> list[ModelChoice]:
     """The models that may answer an agent: of its own stage, then of those after it."""
-    own = choose(spec)
+    own = choose_model(spec)
     return [
         own,
-        *(choose(replace(spec, model=stage)) for stage in own.next_stages if stage != HUMAN),
+        *(choose_model(replace(spec, model=stage)) for stage in own.next_stages if stage != HUMAN),
     ]
 
 
-def choose(config: ModelsConfig, provider: str, env: Mapping[str, str], spec: AgentSpec) -> Choice:
+def choose_model(
+    config: ModelsConfig, provider: str, env: Mapping[str, str], spec: AgentSpec
+) -> ModelChoice:
     """What answers an agent, and which stages of its escalation come next.
 
     Skipped is a stage that the provider has no model for, and one that would ask for the very
@@ -62,7 +66,7 @@ def choose(config: ModelsConfig, provider: str, env: Mapping[str, str], spec: Ag
     """
     config.resolve(provider, spec.model, env)
     own = () if spec.model in spec.escalation else (spec.model,)
-    stages: dict[str, Choice] = {}
+    stages: dict[str, ModelChoice] = {}
     for name in (*own, *spec.escalation):
         at = _at(config, provider, env, name)
         if name == spec.model or (at.model and at not in stages.values()):
@@ -74,13 +78,13 @@ def choose(config: ModelsConfig, provider: str, env: Mapping[str, str], spec: Ag
     return replace(chosen, stage=spec.model, min_score=config.stage(spec.model).min_score)
 
 
-def _at(config: ModelsConfig, provider: str, env: Mapping[str, str], name: str) -> Choice:
+def _at(config: ModelsConfig, provider: str, env: Mapping[str, str], name: str) -> ModelChoice:
     """What a stage asks for, or a model by its own name; of no model where nothing serves it."""
     if name == HUMAN:
-        return Choice(name)
+        return ModelChoice(name)
     can, model = config.provider(provider).can, config.served(provider, name, env)
     window = config.window(model)
-    chosen = Choice(model, window=window, progressive=can.asides)
+    chosen = ModelChoice(model, window=window, progressive=can.asides)
     if config.is_stage(name):
         stage = config.stage(name)
         effort = stage.effort if can.effort else None

@@ -10,11 +10,11 @@ from msgspec import Struct
 
 from orchestrator.engine.types import Json, Observation, Request, Response, Skill, ToolSpec, Usage
 
-Again = Callable[[], bool]
+MayRetry = Callable[[], bool]
 """Asked before a try that follows one whose reply was lost; False: it cannot be paid for."""
 
 
-def always() -> bool:
+def always_retry() -> bool:
     """Any number of tries is paid for."""
     return True
 
@@ -24,7 +24,7 @@ class Model(Protocol):
 
     name: str
 
-    async def respond(self, request: Request, again: Again = always) -> Response:
+    async def respond(self, request: Request, may_retry: MayRetry = always_retry) -> Response:
         """Answer one request, and ask ``again`` before another try.
 
         Raises:

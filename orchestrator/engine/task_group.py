@@ -41,7 +41,7 @@ async def task_group() -> AsyncIterator[TaskGroup]:
         raise first from first.__cause__
 
 
-async def both(
+async def run_both(
     one: Callable[[], Awaitable[One]], other: Callable[[], Awaitable[Other]]
 ) -> tuple[One, Other]:
     """What two calls give that run side by side; where one fails, the other is cancelled."""

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import anyio
 from msgspec import to_builtins
 
-from orchestrator.engine.agent import AgentResult, Harness
-from orchestrator.engine.budget import NOTHING, Account
+from orchestrator.engine.agent import AgentResult, AgentRuntime
+from orchestrator.engine.budget import NO_COST, Account
 from orchestrator.engine.escalation import Task, escalate
 from orchestrator.engine.events import Event
-from orchestrator.engine.journal_records import Done
+from orchestrator.engine.journal_records import EffectResult
 from orchestrator.engine.task_group import task_group
 from orchestrator.errors import (
     AnswerPending,
@@ -23,7 +23,7 @@ from orchestrator.errors import (
 
 
 async def run_team(
-    tasks: Sequence[Task], harness: Harness, budget: Account, *, concurrency: int
+    tasks: Sequence[Task], runtime: AgentRuntime, budget: Account, *, concurrency: int
 ) -> list[AgentResult]:
     """Run every task; results in the order of the tasks.
 
@@ -43,7 +43,7 @@ async def run_team(
     async def one(position: int, task: Task) -> None:
         async with limiter:
             try:
-                results[position] = await run_task(task, harness, budget)
+                results[position] = await run_task(task, runtime, budget)
             except ApprovalPending as pending:
                 waiting.append(pending)
             except AnswerPending as pending:
@@ -55,36 +55,36 @@ async def run_team(
     if waiting:
         raise waiting[0]
     if asking:
-        raise AnswerPending(harness.journal.run_id, asking)
+        raise AnswerPending(runtime.journal.run_id, asking)
     return [results[position] for position in sorted(results)]
 
 
-async def run_task(task: Task, harness: Harness, budget: Account) -> AgentResult:
+async def run_task(task: Task, runtime: AgentRuntime, budget: Account) -> AgentResult:
     """One agent's whole work as one effect: a finished agent is never run again."""
-    spec, journal = task.spec, harness.journal
+    spec, journal = task.spec, runtime.journal
     replayed = journal.recorded(task.key)
 
-    async def perform() -> Done:
+    async def perform() -> EffectResult:
         # Only of work that was cut off before can there be any: to look for it takes all records.
-        used = journal.spent(f"{task.key}/") if task.key in journal.repeated else NOTHING
+        used = journal.spent(f"{task.key}/") if task.key in journal.repeated else NO_COST
         account = Account(spec.name, spec.bounds, parent=budget, used=used)
         try:
             with anyio.fail_after(min(spec.bounds.seconds, max(budget.seconds_left(), 0))):
-                result = await escalate(task, harness, account)
+                result = await escalate(task, runtime, account)
         except TimeoutError:
             result = AgentResult(spec.name, "timeout", detail="it ran out of time")
         except (AnswerPending, ApprovalPending, ProviderRefused, ReplayMismatch, StoreError):
             raise
         except Exception as fault:  # one agent's fault is a gap in the result, not the run's end
             result = AgentResult(spec.name, "failed", detail=f"{type(fault).__name__}: {fault}")
-        return Done(to_builtins(result))
+        return EffectResult(to_builtins(result))
 
     started = Event("agent_started", journal.elapsed(), spec.name, key=task.key, replayed=replayed)
-    harness.observer(started)
+    runtime.observer(started)
     request = {"agent": spec.name, "digest": spec.digest, "brief": journal.put(task.brief)}
     value = await journal.effect(task.key, request, perform)
     result = AgentResult(**value)
-    harness.observer(
+    runtime.observer(
         Event(
             "agent_finished",
             journal.elapsed(),

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator.engine.canonical_json import digest
-from orchestrator.engine.ports import Again, Model, always
+from orchestrator.engine.ports import MayRetry, Model, always_retry
 from orchestrator.engine.redaction import Redactor
 from orchestrator.engine.types import (
     Aside,
@@ -35,7 +35,7 @@ Place = Literal["system", "tool", "brief", "observation", "report"]
 """Where a text stands. ``tool`` is a tool's description, ``report`` an agent's own words."""
 
 
-class Found(Struct, frozen=True):
+class Detection(Struct, frozen=True):
     """What a guard found in a text.
 
     Attributes:
@@ -53,11 +53,11 @@ class TextGuard(Protocol):
     name: str
     places: frozenset[Place]
 
-    def look(self, text: str) -> Found | None:
+    def look(self, text: str) -> Detection | None:
         """What is wrong with a text, None for nothing. The same for the same text, always."""
 
 
-class Ruled(Struct, frozen=True):
+class GuardDecision(Struct, frozen=True):
     """What was done about something that a guard found."""
 
     layer: str
@@ -81,7 +81,7 @@ class TextGuards:
         self,
         layer: str,
         guards: Sequence[tuple[TextGuard, Action]],
-        record: Callable[[Ruled], None],
+        record: Callable[[GuardDecision], None],
     ) -> None:
         self._layer, self._record = layer, record
         self._guards = [(guard, action) for guard, action in guards if action != "off"]
@@ -96,7 +96,7 @@ class TextGuards:
             if place not in guard.places or (found := guard.look(text)) is None:
                 continue
             done: Action = "warn" if action == "modify" and found.text is None else action
-            self._record(Ruled(self._layer, guard.name, done, agent, place, found.reason))
+            self._record(GuardDecision(self._layer, guard.name, done, agent, place, found.reason))
             if done == "block":
                 raise GuardRefused(f"{guard.name}: {found.reason} in the {place}")
             if done == "modify" and found.text is not None:
@@ -114,14 +114,14 @@ class GuardedModel:
         self._seen: dict[tuple[str, Place, str], str] = {}
         self._tools: dict[tuple[str, str], tuple[ToolSpec, ToolSpec]] = {}
 
-    async def respond(self, request: Request, again: Again = always) -> Response:
+    async def respond(self, request: Request, may_retry: MayRetry = always_retry) -> Response:
         """Answer the request as the guards left it.
 
         Raises:
             GuardRefused: a guard blocks it; nothing was sent.
             ModelError: as the model.
         """
-        answer = await self._model.respond(self._shown(request), again)
+        answer = await self._model.respond(self._shown(request), may_retry)
         return replace(answer, blocks=tuple(map(self._named, answer.blocks)))
 
     def worst_case(self, request: Request) -> Usage:

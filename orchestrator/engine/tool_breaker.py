@@ -24,8 +24,8 @@ from orchestrator.errors import ToolDown
 BREAKER = "breaker/"
 """Each transition is a note under this key: breaker/1/TOOL."""
 
-BROKEN = frozenset({"failed", "timeout"})
-REFUSED_FIRST = 10
+FAILURE_CODES = frozenset({"failed", "timeout"})
+DEFAULT_PAUSE = 10
 """Calls that are refused before one is let through, where nothing else is said."""
 
 
@@ -100,7 +100,7 @@ class ToolBreaker:
 
     def _count(self, tool: str, code: str) -> None:
         state = self._tools[tool]
-        if code not in BROKEN:
+        if code not in FAILURE_CODES:
             state.broken = state.refused = 0
             return
         if state.refused >= self._most(tool):
@@ -112,7 +112,7 @@ class ToolBreaker:
         return limit is not None and self._tools[tool].broken >= limit
 
     def _most(self, tool: str) -> int:
-        return self._pause.get(tool, self._pause.get("*", REFUSED_FIRST))
+        return self._pause.get(tool, self._pause.get("*", DEFAULT_PAUSE))
 
     def _note(self, tool: str, state: str, why: str) -> None:
         number = 1 + len(self._journal.notes(BREAKER))

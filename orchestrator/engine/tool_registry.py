@@ -12,7 +12,7 @@ from orchestrator.engine.ports import Tool
 from orchestrator.engine.types import AgentSpec, Json, Level, ToolSpec
 from orchestrator.errors import InvalidArguments, NotPermitted, NotRegistered
 
-SHOWN_AT_MOST = 20
+MAX_SHOWN_TOOLS = 20
 """Tools shown per request: more only confuse a model, and cost tokens every turn."""
 
 
@@ -140,5 +140,5 @@ class Registry:
             if name in self._tools and policy.refusal(agent, self._tools[name].spec) is None
         ]
         first = sorted(able, key=lambda tool: bool(tool.tags & policy.sensitive))
-        kept = {tool.name for tool in first[:SHOWN_AT_MOST]}
+        kept = {tool.name for tool in first[:MAX_SHOWN_TOOLS]}
         return tuple(tool for tool in able if tool.name in kept)

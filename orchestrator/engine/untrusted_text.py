@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Callable
 
 from orchestrator.engine.journal import Journal
-from orchestrator.engine.journal_records import Done
+from orchestrator.engine.journal_records import EffectResult
 from orchestrator.engine.types import Json
 
 NONCE = "nonce"
@@ -17,17 +17,17 @@ NONCE = "nonce"
 _LOOKS_LIKE_A_MARK = re.compile(r"<(?=\s*/?\s*untrusted\b)", re.IGNORECASE)
 
 
-async def drawn(journal: Journal) -> str:
+async def run_nonce(journal: Journal) -> str:
     """The run's nonce: 128 bits of the operating system, the same when the run is resumed."""
 
-    async def draw() -> Done:
-        return Done(secrets.token_hex(16))
+    async def draw() -> EffectResult:
+        return EffectResult(secrets.token_hex(16))
 
     # On disk with the first answer of a model; before that nobody has seen it.
     return str(await journal.effect(NONCE, {}, draw, durable=False))
 
 
-def disarmed(text: str) -> str:
+def escape_markers(text: str) -> str:
     r"""Text in which nothing looks like a mark of ours, whatever nonce it claims.
 
     The angle becomes ``\u003c``, which in JSON is the same character still.
@@ -35,14 +35,14 @@ def disarmed(text: str) -> str:
     return _LOOKS_LIKE_A_MARK.sub(r"\\u003c", text)
 
 
-def throughout(value: Json, change: Callable[[str], str]) -> Json:
+def map_strings(value: Json, change: Callable[[str], str]) -> Json:
     """A value with every text in it changed, names included."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, list):
-        return [throughout(item, change) for item in value]
+        return [map_strings(item, change) for item in value]
     if isinstance(value, dict):
-        return {change(name): throughout(item, change) for name, item in value.items()}
+        return {change(name): map_strings(item, change) for name, item in value.items()}
     return value
 
 
@@ -53,7 +53,7 @@ def frame(text: str, nonce: str) -> str:
     """
     if nonce and nonce.lower() in text.lower():  # to look like this first is ten times as fast
         text = re.sub(re.escape(nonce), "[mark]", text, flags=re.IGNORECASE)
-    return f"<untrusted {nonce}>\n{disarmed(text)}\n</untrusted {nonce}>"
+    return f"<untrusted {nonce}>\n{escape_markers(text)}\n</untrusted {nonce}>"
 
 
 def unframe(content: str, nonce: str) -> str:
@@ -63,7 +63,7 @@ def unframe(content: str, nonce: str) -> str:
     return content[start + len(opening) : end] if 0 <= start < end else content
 
 
-def as_json(content: str, nonce: str) -> Json:
+def parse_framed(content: str, nonce: str) -> Json:
     """The framed JSON, or None where it is not whole JSON (cut, or prose)."""
     try:
         return json.loads(unframe(content, nonce))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence, Set
 
 from msgspec import Struct
 
-from orchestrator.engine.text_guards import Found, Place
+from orchestrator.engine.text_guards import Detection, Place
 
 _WELL = (
     r"(?:(?:all|now|still|both|currently|successfully|locally)\s+){0,2}"
@@ -45,7 +45,7 @@ class ClaimGuard:
         self._ran = ran
         self._rules = [(rule, _pattern(rule.words)) for rule in rules]
 
-    def look(self, text: str) -> Found | None:
+    def look(self, text: str) -> Detection | None:
         """The checks that are claimed without ground, and the text with that said behind each."""
         loose: dict[str, None] = {}
         ran = self._ran()
@@ -60,7 +60,7 @@ class ClaimGuard:
             return said
 
         shown = _SENTENCE.sub(judged, text)
-        return Found(f"claims without ground: {', '.join(loose)}", shown) if loose else None
+        return Detection(f"claims without ground: {', '.join(loose)}", shown) if loose else None
 
 
 def _pattern(words: Sequence[str]) -> re.Pattern[str]:

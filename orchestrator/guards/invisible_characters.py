@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from orchestrator.engine.text_guards import Found, Place
+from orchestrator.engine.text_guards import Detection, Place
 
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # control characters; tabs and line ends stay
@@ -22,9 +22,9 @@ class InvisibleGuard:
     name = "invisible"
     places: frozenset[Place] = frozenset({"system", "tool", "brief", "observation", "report"})
 
-    def look(self, text: str) -> Found | None:
+    def look(self, text: str) -> Detection | None:
         """How many there are, and the text with each as an escape."""
         if text.isprintable():
             return None
         shown, count = _UNSEEN.subn(lambda m: m.group().encode("unicode_escape").decode(), text)
-        return Found(f"invisible characters: {count}", shown) if count else None
+        return Detection(f"invisible characters: {count}", shown) if count else None

@@ -7,7 +7,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 
-from orchestrator.engine.text_guards import Found, Place
+from orchestrator.engine.text_guards import Detection, Place
 
 FEWEST = 40
 """Words, or letters of another script: less says nothing about a text."""
@@ -70,8 +70,8 @@ class LanguageGuard:
     def __init__(self, languages: Sequence[str]) -> None:
         self._expected = frozenset(languages)
 
-    def look(self, text: str) -> Found | None:
+    def look(self, text: str) -> Detection | None:
         """Its language, where that can be told and is not expected."""
         if not self._expected or (found := language_of(text)) in {"", *self._expected}:
             return None
-        return Found(f"prose in {found}")
+        return Detection(f"prose in {found}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from orchestrator.engine.text_guards import Found, Place
+from orchestrator.engine.text_guards import Detection, Place
 
 LINK = "[link removed]"
 
@@ -46,7 +46,7 @@ class MarkupGuard:
     name = "markup"
     places: frozenset[Place] = frozenset({"report"})
 
-    def look(self, text: str) -> Found | None:
+    def look(self, text: str) -> Detection | None:
         """A text with any of it, and the text without."""
         shown = plain(text)
-        return None if shown == text else Found("links, images or HTML", shown)
+        return None if shown == text else Detection("links, images or HTML", shown)

@@ -21,7 +21,7 @@ from stdnum.in_ import aadhaar
 from stdnum.it import codicefiscale
 from stdnum.us import ssn
 
-from orchestrator.engine.text_guards import Found, Place
+from orchestrator.engine.text_guards import Detection, Place
 
 _CARD = (
     r"(?<![\w.])(?:4\d{3}|5[1-5]\d\d|2[2-7]\d\d|3[47]\d\d|6011|65\d\d)"
@@ -80,7 +80,7 @@ class PersonalGuard:
     def __init__(self, more: Sequence[Detector] = ()) -> None:
         self._detectors = (numbers, phones, *more)
 
-    def look(self, text: str) -> Found | None:
+    def look(self, text: str) -> Detection | None:
         """Which kinds there are, and the text with each replaced by its kind."""
         spans = _apart([span for detect in self._detectors for span in detect(text)])
         if not spans:
@@ -90,7 +90,7 @@ class PersonalGuard:
             parts += [text[done:start], f"[{kind}]"]
             done = end
         kinds = ", ".join(dict.fromkeys(span.kind for span in spans))
-        return Found(f"personal data: {kinds}", "".join((*parts, text[done:])))
+        return Detection(f"personal data: {kinds}", "".join((*parts, text[done:])))
 
 
 def _apart(found: Sequence[Span]) -> list[Span]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.engine.text_guards import Found, Place
+from orchestrator.engine.text_guards import Detection, Place
 
 TAIL = 1000
 """Characters kept from the end: the mark that closes a frame stands there."""
@@ -17,7 +17,7 @@ class LengthGuard:
     def __init__(self, characters: int) -> None:
         self._most = characters
 
-    def look(self, text: str) -> Found | None:
+    def look(self, text: str) -> Detection | None:
         """A text above the limit, and its beginning and end."""
         over = len(text) - self._most
         if over <= 0:
@@ -25,4 +25,4 @@ class LengthGuard:
         head = text[: max(self._most - TAIL, 0)]
         left_out = len(text) - len(head) - TAIL
         cut = f"{head}\n[left out here: {left_out} characters]\n{text[-TAIL:]}"
-        return Found(f"{over} characters more than {self._most}", cut)
+        return Detection(f"{over} characters more than {self._most}", cut)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from orchestrator.engine.text_guards import Found, Place
+from orchestrator.engine.text_guards import Detection, Place
 
 MASK = "[…]"
 
@@ -20,7 +20,7 @@ class ToxicityGuard:
         listed = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in words)
         self._words = re.compile(rf"\b(?:{listed})s?\b" if words else r"(?!)", re.IGNORECASE)
 
-    def look(self, text: str) -> Found | None:
+    def look(self, text: str) -> Detection | None:
         """How many of them there are, and the text with each masked."""
         shown, count = self._words.subn(MASK, text)
-        return Found(f"abusive words: {count}", shown) if count else None
+        return Detection(f"abusive words: {count}", shown) if count else None

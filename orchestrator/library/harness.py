@@ -18,9 +18,14 @@ from typing import Self
 
 from msgspec import Struct
 
-from orchestrator.engine.approvals import RecordedApprovals, decide, request_digest, waiting
+from orchestrator.engine.approvals import (
+    RecordedApprovals,
+    pending_approvals,
+    record_decision,
+    request_digest,
+)
 from orchestrator.engine.budget import Account
-from orchestrator.engine.events import ignore
+from orchestrator.engine.events import ignore_event
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.ports import CallContext, Clock, Guard, SystemClock, Tool
@@ -35,7 +40,7 @@ from orchestrator.engine.types import (
     ToolCall,
     ToolSpec,
 )
-from orchestrator.engine.untrusted_text import drawn, unframe
+from orchestrator.engine.untrusted_text import run_nonce, unframe
 from orchestrator.errors import ActionFailed, ApprovalPending, Refused
 from orchestrator.sandbox.file_rollback import FileRollback
 from orchestrator.stores.lease_holder import this_process
@@ -126,8 +131,8 @@ class Harness:
                     guards=guards,
                     approver=RecordedApprovals(journal, clock, where),
                     rollback=FileRollback(root, vault) if root else None,
-                    nonce=await drawn(journal),
-                    observer=ignore,
+                    nonce=await run_nonce(journal),
+                    observer=ignore_event,
                 )
                 account = Account("the run", bounds, used=journal.spent(), elapsed=journal.elapsed)
                 yield cls(journal, executor, account, clock, world)
@@ -238,7 +243,9 @@ class Harness:
             return await self._run(key, name, arguments, agent)
         except ApprovalPending:
             now = self._clock.now()
-            decide(self.journal, key, approved=approved, who=who, now=now, seconds=APPROVED_SECONDS)
+            record_decision(
+                self.journal, key, approved=approved, who=who, now=now, seconds=APPROVED_SECONDS
+            )
         return await self._run(key, name, arguments, agent)
 
     def level(self, name: str) -> Level:
@@ -261,7 +268,7 @@ class Harness:
 
     def _waiting(self, name: str, arguments: Mapping[str, Json]) -> str:
         request = request_digest(name, arguments, self._world)
-        for call, asked in waiting(self.journal).items():
+        for call, asked in pending_approvals(self.journal).items():
             if asked["request"] == request:
                 return call
         return ""

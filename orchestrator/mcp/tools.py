@@ -9,7 +9,7 @@ from mcp_types import Tool as RemoteTool
 
 from orchestrator.engine.ports import CallContext, Tool
 from orchestrator.engine.types import Json, Observation, ToolSpec
-from orchestrator.engine.untrusted_text import disarmed, throughout
+from orchestrator.engine.untrusted_text import escape_markers, map_strings
 from orchestrator.mcp.connection import Link
 from orchestrator.mcp.input_schemas import closed
 from orchestrator.mcp.results import envelope, observation
@@ -71,8 +71,8 @@ def _spec(grant: Grant, description: str, schema: Mapping[str, Json]) -> ToolSpe
     # A server's words, read beside ours: nothing in them may look like a mark of ours.
     return ToolSpec(
         name=grant.name,
-        description=disarmed(description),
-        schema=throughout(dict(schema), disarmed),
+        description=escape_markers(description),
+        schema=map_strings(dict(schema), escape_markers),
         level=grant.level,
         tags=grant.tags,
         timeout=grant.timeout,

@@ -12,9 +12,9 @@ from typing import Any
 import anyio
 from msgspec.structs import replace
 
-from orchestrator.engine.model_call_log import CallEvent, OnCall
+from orchestrator.engine.model_call_log import CallEvent, CallListener
 from orchestrator.engine.model_config import Prices, Provider, price_of
-from orchestrator.engine.ports import Again, always
+from orchestrator.engine.ports import MayRetry, always_retry
 from orchestrator.engine.types import Json, Request, Response, Usage
 from orchestrator.errors import ModelError
 from orchestrator.providers import pricing
@@ -59,7 +59,7 @@ class ApiModel(ABC):
         prices: Prices,
         retrier: Retrier,
         secret: str,
-        on_event: OnCall = ignore,
+        on_event: CallListener = ignore,
     ) -> None:
         self.client = client
         self.name, self.provider = provider.name, provider
@@ -108,7 +108,7 @@ class ApiModel(ABC):
             whole, output, usd=pricing.max_call_cost(price, whole, output) if price else 0.0
         )
 
-    async def respond(self, request: Request, again: Again = always) -> Response:
+    async def respond(self, request: Request, may_retry: MayRetry = always_retry) -> Response:
         """Answer one request, with as many tries as the policy has.
 
         Raises:
@@ -121,7 +121,7 @@ class ApiModel(ABC):
 
         def report(fault: TransientError, wait: float) -> None:
             nonlocal lost, failed
-            if fault.lost and not again():
+            if fault.lost and not may_retry():
                 raise ModelError(
                     f"{who} lost a reply ({fault}) that may have been billed, and what is left of "
                     "the budget does not pay for another try"

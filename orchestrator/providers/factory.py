@@ -17,7 +17,7 @@ from orchestrator.errors import InputError
 if TYPE_CHECKING:
     import ssl
 
-    from orchestrator.engine.model_call_log import OnCall
+    from orchestrator.engine.model_call_log import CallListener
     from orchestrator.providers.anthropic import AnthropicModel
     from orchestrator.providers.base import ApiModel
     from orchestrator.providers.openai import OpenAIModel
@@ -53,7 +53,7 @@ def make_model(
     *,
     env: Mapping[str, str],
     base_url: str | None = None,
-    on_event: OnCall | None = None,
+    on_event: CallListener | None = None,
     retrier: Retrier | None = None,
 ) -> AbstractAsyncContextManager[ApiModel]:
     """Open a provider's model; all agents share it and its one HTTP client.
@@ -98,7 +98,10 @@ class _Connection:
 
 @asynccontextmanager
 async def _open_model(
-    connection: _Connection, prices: Prices, retrier: Retrier | CallPolicy, on_event: OnCall | None
+    connection: _Connection,
+    prices: Prices,
+    retrier: Retrier | CallPolicy,
+    on_event: CallListener | None,
 ) -> AsyncIterator[ApiModel]:
     # These and the SDKs take up to two seconds to import, which no other provider should wait for.
     from orchestrator.providers.base import ignore  # noqa: PLC0415

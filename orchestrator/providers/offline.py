@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from orchestrator.engine.playbook_steps import named
-from orchestrator.engine.ports import Again, always
+from orchestrator.engine.ports import MayRetry, always_retry
 from orchestrator.engine.types import (
     Json,
     Request,
@@ -26,7 +26,7 @@ from orchestrator.engine.types import (
     ToolSpec,
     Usage,
 )
-from orchestrator.engine.untrusted_text import as_json, unframe
+from orchestrator.engine.untrusted_text import parse_framed, unframe
 from orchestrator.errors import ModelError
 
 
@@ -35,7 +35,7 @@ class OfflineModel:
 
     name = "offline"
 
-    async def respond(self, request: Request, again: Again = always) -> Response:
+    async def respond(self, request: Request, may_retry: MayRetry = always_retry) -> Response:
         """Propose the calls that the skills name, or report.
 
         Raises:
@@ -73,7 +73,7 @@ def _read_brief(request: Request) -> Mapping[str, Json]:
     """The task: the JSON object in the first message."""
     for block in request.messages[0].blocks:
         if isinstance(block, Text):
-            brief = as_json(block.text, request.nonce)
+            brief = parse_framed(block.text, request.nonce)
             if isinstance(brief, dict):
                 return brief
     return {}
@@ -98,7 +98,7 @@ def _collect_observations(request: Request) -> list[_ToolObservation]:
             if isinstance(block, ToolCall):
                 names[block.id] = block.name
             elif isinstance(block, ToolResult):
-                data = as_json(block.content, request.nonce)
+                data = parse_framed(block.content, request.nonce)
                 usable = data if isinstance(data, dict) and block.ok else None
                 seen.append(_ToolObservation(names.get(block.call_id, "?"), block, usable))
     return seen

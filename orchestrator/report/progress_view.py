@@ -6,7 +6,7 @@ import os
 from contextlib import AbstractContextManager, nullcontext
 from typing import TextIO
 
-from orchestrator.engine.events import Observer, ignore
+from orchestrator.engine.events import Observer, ignore_event
 from orchestrator.report.plain_progress import PlainView
 
 
@@ -16,7 +16,7 @@ def choose_view(stream: TextIO | None, quiet: bool = False) -> AbstractContextMa
     It is open for the time of a run.
     """
     if quiet or stream is None:
-        return nullcontext(ignore)
+        return nullcontext(ignore_event)
     plain_terminal = os.environ.get("TERM", "dumb") in {"", "dumb", "unknown"}
     if plain_terminal or os.environ.get("CI") or not stream.isatty():
         return nullcontext(PlainView(stream))

@@ -258,7 +258,7 @@ def _provenance(state: ReviewState) -> Provenance:
     models = {value["model"] for key, value in journal.outcomes().items() if key.endswith("/model")}
     return Provenance(
         version=__version__,
-        provider=state.harness.model.name,
+        provider=state.runtime.model.name,
         models=tuple(sorted(models)),
         policy_commit=state.session.change.policy_commit,
         digests=_sorted({**state.catalog.digests, "config/rules": state.session.rules.digest}),

@@ -16,7 +16,7 @@ from orchestrator.catalog.fields import OFFLINE
 from orchestrator.engine.agent import AgentResult, first_request
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.model_config import Price, price_of
-from orchestrator.engine.model_routing import answerers
+from orchestrator.engine.model_routing import candidate_models
 from orchestrator.engine.types import Bounds, Usage
 from orchestrator.providers import pricing
 from orchestrator.providers.token_counting import estimate_input_tokens
@@ -165,9 +165,9 @@ def _tasks(state: ReviewState) -> Iterator[Task]:
 
 def _share(state: ReviewState, task: Task, limit: Bill) -> Share:
     spec = task.spec
-    models = [choice.model for choice in answerers(spec, state.harness.choose)]
+    models = [choice.model for choice in candidate_models(spec, state.runtime.choose_model)]
     prices = {model: price_of(state.catalog.prices, model) for model in models}
-    steps = len(spec.skills) * (2 if state.harness.choose(spec).progressive else 1)
+    steps = len(spec.skills) * (2 if state.runtime.choose_model(spec).progressive else 1)
     turns = int(min(steps + LOOKS + 1, spec.bounds.turns))
     used = _conversation(state, task, turns, prices[models[0]])
     worst = _worst(spec.bounds, prices.values(), limit)
@@ -181,7 +181,7 @@ def _conversation(state: ReviewState, task: Task, turns: int, price: Price | Non
     read = sum(min(size, READ_AT_MOST) for size in sizes) // BYTES_PER_TOKEN
     return pricing.estimate_conversation(
         price,
-        prompt=estimate_input_tokens(first_request(spec, task.brief, state.harness)),
+        prompt=estimate_input_tokens(first_request(spec, task.brief, state.runtime)),
         per_turn=(len(spec.skills) * RESULTS + read) // max(turns - 1, 1),
         output=ANSWER,
         turns=turns,

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.escalation import Task
-from orchestrator.engine.human_questions import ask, asked
+from orchestrator.engine.human_questions import ask_person, recorded_questions
 from orchestrator.engine.judge import Mark, Scorecard, judge
 from orchestrator.engine.state_machine import Flow, State
 from orchestrator.engine.stop_rules import Iteration, Stop, StopPolicy, decide
@@ -73,7 +73,7 @@ async def plan(state: ReviewState) -> str:
         return "Triage"
     lead = state.catalog.agents[state.settings.lead]
     task = Task(lead, planning.lead_brief(state), f"{state.focus.number}/plan")
-    state.round.plan = planning.read(state, await run_task(task, state.harness, state.budget))
+    state.round.plan = planning.read(state, await run_task(task, state.runtime, state.budget))
     return "Triage"
 
 
@@ -87,7 +87,7 @@ async def triage(state: ReviewState) -> str:
 async def act(state: ReviewState) -> str:
     """Send the specialists out, side by side."""
     await run_team(
-        state.round.tasks, state.harness, state.budget, concurrency=state.settings.concurrency
+        state.round.tasks, state.runtime, state.budget, concurrency=state.settings.concurrency
     )
     return "Synthesize"
 
@@ -111,7 +111,7 @@ async def synthesize(state: ReviewState) -> str:
 @may_ask
 async def evaluate(state: ReviewState) -> str:
     """Score the review, and decide whether another round would gain anything."""
-    state.round.answers = await ask(state.journal, escalation.blocking(state))
+    state.round.answers = await ask_person(state.journal, escalation.blocking(state))
     marks = _measured(state)
     if judging.wanted(state.settings, state.rubric):
         marks |= await judging.judged(state)
@@ -157,7 +157,7 @@ async def _wait(state: ReviewState, pending: AnswerPending) -> str:
     """Say what there is so far, without those who wait for a person."""
     state.waiting = [
         Work(state.round.number, AgentResult(question.agent, "waiting", detail=question.question))
-        for question in asked(state.journal)
+        for question in recorded_questions(state.journal)
         if question.name in pending.questions
     ]
     await synthesize(state)

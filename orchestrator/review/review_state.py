@@ -8,14 +8,14 @@ from functools import partial
 
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.settings import Settings
-from orchestrator.engine.agent import Harness
+from orchestrator.engine.agent import AgentRuntime
 from orchestrator.engine.budget import Account
-from orchestrator.engine.context import equipped
+from orchestrator.engine.context import add_skill_tool
 from orchestrator.engine.escalation import StageChange, Task
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.judge import Scorecard
 from orchestrator.engine.stop_rules import Iteration, Stop
-from orchestrator.engine.tool_registry import SHOWN_AT_MOST
+from orchestrator.engine.tool_registry import MAX_SHOWN_TOOLS
 from orchestrator.engine.types import Rubric
 from orchestrator.review.findings.journal_queries import Call, Work, answers, calls, work
 from orchestrator.review.findings.synthesis import Synthesis
@@ -58,7 +58,7 @@ class ReviewState:
     session: Session
     catalog: Catalog
     settings: Settings
-    harness: Harness
+    runtime: AgentRuntime
     budget: Account
     focus: Focus
     notes: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ class ReviewState:
     @property
     def journal(self) -> Journal:
         """The run's journal."""
-        return self.harness.journal
+        return self.runtime.journal
 
     @property
     def round(self) -> Round:
@@ -100,23 +100,23 @@ class ReviewState:
         The journal of a run that is gone on with holds later answers as well.
         """
         places = [f"{number}/{part}/" for number in range(1, self.focus.number + 1) for part in by]
-        return partial(answers, self.journal, self.harness.executor.nonce, places)
+        return partial(answers, self.journal, self.runtime.executor.nonce, places)
 
     def withheld(self) -> Mapping[str, tuple[str, bool]]:
         """Analyzer → why an agent that had work for it was not given it, and whether that is a gap.
 
         What the tool policy denies is its will, and no gap. One tool too many to be shown is.
         """
-        harness, executor = self.harness, self.harness.executor
+        runtime, executor = self.runtime, self.runtime.executor
         registry, policy = executor.registry, executor.policy
         found: dict[str, tuple[str, bool]] = {}
         for spec in (task.spec for done in self.rounds for task in done.tasks):
-            able = equipped(spec, harness.choose(spec), executor)
+            able = add_skill_tool(spec, runtime.choose_model(spec), executor)
             shown = {tool.name for tool in registry.shown_to(able, policy)}
             for name in spec.tools:
                 if name in ANALYZERS and name not in shown:
                     reason = policy.refusal(spec, registry.specs()[name])
-                    most = f"{spec.name} can be shown {SHOWN_AT_MOST} tools at the most"
+                    most = f"{spec.name} can be shown {MAX_SHOWN_TOOLS} tools at the most"
                     found[name] = (reason, False) if reason else (most, True)
         return found
 

@@ -12,19 +12,19 @@ from orchestrator.catalog.catalog import Catalog, load
 from orchestrator.catalog.data_sources import Source
 from orchestrator.catalog.fields import Environment
 from orchestrator.catalog.settings import Settings
-from orchestrator.engine.agent import Harness
+from orchestrator.engine.agent import AgentRuntime
 from orchestrator.engine.budget import Account
 from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.loop_detection import LoopPolicy
-from orchestrator.engine.model_call_log import Relay, say_once
-from orchestrator.engine.model_routing import Choice, as_named
+from orchestrator.engine.model_call_log import EventForwarder, note_once
+from orchestrator.engine.model_routing import ModelChoice, choose_named_model
 from orchestrator.engine.ports import Approver, Model, Rollback, Tool
 from orchestrator.engine.skills import UseSkill
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds
-from orchestrator.engine.untrusted_text import drawn
+from orchestrator.engine.untrusted_text import run_nonce
 from orchestrator.review import reference_checks
 from orchestrator.review.agents.guards import Guards
 from orchestrator.review.agents.planning import RULES
@@ -53,10 +53,10 @@ class Serving(Struct, frozen=True):
     """
 
     model: Model
-    choose: Callable[[AgentSpec], Choice] = as_named
+    choose_model: Callable[[AgentSpec], ModelChoice] = choose_named_model
     notes: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
-    calls: Relay | None = None
+    calls: EventForwarder | None = None
 
 
 @asynccontextmanager
@@ -163,18 +163,18 @@ async def open_case(
         journal.redact.add(serving.secrets)
         _listen(serving, journal, opening.observer)
         guards = Guards(catalog.guards, opening.environment, opening.tier, journal)
-        harness = Harness(
+        runtime = AgentRuntime(
             model=guards.model(serving.model),
-            executor=_executor(Registry(tools), catalog, guards, opening, await drawn(journal)),
+            executor=_executor(Registry(tools), catalog, guards, opening, await run_nonce(journal)),
             journal=journal,
             observer=opening.observer,
             rules=RULES,
-            choose=serving.choose,
+            choose_model=serving.choose_model,
             loops=LoopPolicy(**to_builtins(settings.loops)),
             outgoing=guards.outgoing(serving.model),
         )
         budget = _budget(settings, journal)
-        yield ReviewState(session, catalog, settings, harness, budget, focus, serving.notes)
+        yield ReviewState(session, catalog, settings, runtime, budget, focus, serving.notes)
 
 
 def _listen(serving: Serving, journal: Journal, observer: Observer) -> None:
@@ -182,7 +182,7 @@ def _listen(serving: Serving, journal: Journal, observer: Observer) -> None:
     if serving.calls is not None:
         serving.calls.listen(journal, observer)
     for note in serving.notes:
-        say_once(journal, note)
+        note_once(journal, note)
         observer(Event("note", journal.elapsed(), detail=note))
 
 

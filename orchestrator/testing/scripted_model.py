@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import anyio
 
-from orchestrator.engine.ports import Again, always
+from orchestrator.engine.ports import MayRetry, always_retry
 from orchestrator.engine.types import Json, Request, Response, Text, ToolCall, Usage
 from orchestrator.errors import ModelError, ScriptError
 
@@ -55,7 +55,7 @@ class ScriptedModel:
         self.requests: list[Request] = []
         self._unexpected: list[str] = []
 
-    async def respond(self, request: Request, again: Again = always) -> Response:
+    async def respond(self, request: Request, may_retry: MayRetry = always_retry) -> Response:
         """Say the agent's next line.
 
         Raises:

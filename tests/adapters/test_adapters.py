@@ -197,7 +197,7 @@ async def test_every_step_left_its_event_in_the_journal(
     assert world.seen == ["a", "v1"]
     assert json.loads(told[1]) == {"did": "v1"}
     rows = await rows_of(path)
-    kinds = [(kind, key.rsplit("/", 1)[-1]) for kind, key in rows if not key.startswith("sitting")]
+    kinds = [(kind, key.rsplit("/", 1)[-1]) for kind, key in rows if not key.startswith("session")]
     assert kinds == [
         ("intent", "nonce"),  # what frames untrusted text in this run
         ("outcome", "nonce"),

@@ -7,9 +7,9 @@ import anyio
 import pytest
 
 from orchestrator.app import review_service, state_directory
-from orchestrator.engine.events import ignore
+from orchestrator.engine.events import ignore_event
 from orchestrator.engine.journal import open_journal
-from orchestrator.engine.journal_records import Done
+from orchestrator.engine.journal_records import EffectResult
 from orchestrator.engine.ports import SystemClock
 from orchestrator.errors import StoreError
 from orchestrator.stores.sqlite import SqliteStore
@@ -19,8 +19,8 @@ from tests.review.review_kit import change, options
 async def leave_rows(place: Path) -> None:
     """Rows of the run that will be the first one, with an intake of somebody else's choice."""
 
-    async def perform() -> Done:
-        return Done({"base": "innocent"})
+    async def perform() -> EffectResult:
+        return EffectResult({"base": "innocent"})
 
     store, clock = SqliteStore(place), SystemClock()
     await store.create("elsewhere", clock.now(), {})
@@ -38,4 +38,4 @@ def test_a_new_run_believes_no_rows_that_stood_there_before_it(tmp_path: Path) -
     folder = state_directory.home(repo.path)
     anyio.run(leave_rows, folder / state_directory.JOURNAL)
     with pytest.raises(StoreError, match="held rows of a run that had not begun"):
-        review_service.review(options(repo.path, provider="offline"), ignore)
+        review_service.review(options(repo.path, provider="offline"), ignore_event)

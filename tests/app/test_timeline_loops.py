@@ -14,7 +14,7 @@ from tests.engine.engine_kit import (
     TurnModel,
     account,
     created,
-    make_harness,
+    make_runtime,
     open_memory_journal,
     spec,
 )
@@ -27,11 +27,11 @@ async def test_both_are_shown_with_their_reason() -> None:
     broken = Echo(run=lambda arguments, context: Observation("no", ok=False))
     model = TurnModel(lambda request, turn: calls(("echo", {"text": f"{turn}" * turn})))
     async with open_memory_journal(store) as journal:
-        harness = make_harness(
+        runtime = make_runtime(
             journal, model, broken, policy=ToolPolicy(failures={"*": 2}, pause={"*": 9})
         )
         task = Task(spec(), "go", "1/act/worker")
-        await run_team([task], harness, account(turns=20), concurrency=1)
+        await run_team([task], runtime, account(turns=20), concurrency=1)
     shown = " ".join(render_timeline(timeline(await store.rows(RUN)), 200).split())
     assert "open: it broke 2 times in a row; the last: failed" in shown
     assert "cut: echo failed the same way 4 times: tool_down" in shown

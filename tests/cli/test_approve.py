@@ -17,7 +17,7 @@ from orchestrator.engine.types import Level, ToolCall, ToolResult
 from orchestrator.errors import ApprovalPending
 from orchestrator.stores.sqlite import SqliteStore
 from orchestrator.testing.scripted_model import ScriptedModel
-from tests.engine.engine_kit import Echo, account, make_harness, spec
+from tests.engine.engine_kit import Echo, account, make_runtime, spec
 from tests.review.review_kit import Repo, change
 
 CALL = "1/act/a/turn1/tool1/deploy"
@@ -60,11 +60,11 @@ class Waiting:
         async with open_journal(RUN, store, SystemClock(), holder="a test") as journal:
             approver = RecordedApprovals(journal, SystemClock(), head)
             policy = ToolPolicy(max_level=Level.IRREVERSIBLE)
-            harness = make_harness(
+            runtime = make_runtime(
                 journal, ScriptedModel({}), self.tool, policy=policy, approver=approver
             )
             wish = ToolCall("c", "deploy", {"text": "v1 \x1b[2J"})
-            return await harness.executor.call(spec("a", "deploy"), wish, CALL, account())
+            return await runtime.executor.call(spec("a", "deploy"), wish, CALL, account())
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.cli.main import main
 from orchestrator.engine.journal import open_journal
-from orchestrator.engine.journal_records import Done
+from orchestrator.engine.journal_records import EffectResult
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Level
 from orchestrator.errors import GuardRefused
@@ -24,7 +24,7 @@ async def hostile(path: Path) -> None:
     async def refuse() -> None:
         raise GuardRefused("no\x1b]0;owned\x07")
 
-    async def die() -> Done:
+    async def die() -> EffectResult:
         raise KeyError("a crash in the middle")
 
     async with open_journal("r1", store, SystemClock(), holder="a test") as journal:

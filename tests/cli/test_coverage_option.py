@@ -8,7 +8,7 @@ import pytest
 from orchestrator import app
 from orchestrator.app.rescore import Rescored, rescore
 from orchestrator.cli.main import main
-from orchestrator.engine.events import ignore
+from orchestrator.engine.events import ignore_event
 from orchestrator.errors import EXIT_INCOMPLETE, EXIT_USAGE
 from orchestrator.resources import data_root
 from orchestrator.tuning.rubric_file import read_rubric
@@ -58,5 +58,5 @@ def test_a_report_that_base_declares(tmp_path: Path, inside: bool) -> None:
     (place / "lcov.info").write_text(NEVER)
     if not inside:
         (repo.path / "out").symlink_to(place)  # a link out of the work tree is not followed
-    app.review(options(repo.path), ignore)
+    app.review(options(repo.path), ignore_event)
     assert found(repo) == ({"qa.untested-function"} if inside else set())

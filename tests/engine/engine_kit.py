@@ -7,18 +7,18 @@ from dataclasses import dataclass, field
 import anyio
 import anyio.lowlevel
 
-from orchestrator.engine.agent import Harness
+from orchestrator.engine.agent import AgentRuntime
 from orchestrator.engine.budget import Account
 from orchestrator.engine.events import Event
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.ports import (
-    Again,
     CallContext,
     GuardedCall,
+    MayRetry,
     Model,
     SystemClock,
-    always,
+    always_retry,
 )
 from orchestrator.engine.redaction import Redactor
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
@@ -154,7 +154,7 @@ class TurnModel:
         self.started: list[tuple[str, int]] = []
         self.answered: list[tuple[str, int]] = []
 
-    async def respond(self, request: Request, again: Again = always) -> Response:
+    async def respond(self, request: Request, may_retry: MayRetry = always_retry) -> Response:
         turn = 1 + sum(message.role == "assistant" for message in request.messages)
         self.started.append((request.agent, turn))
         if self._latency:
@@ -170,14 +170,14 @@ def spec(name: str = "worker", *tools: str, **more: Json) -> AgentSpec:
     return AgentSpec(name, "works", "You work.", tools or ("echo",), **more)
 
 
-def make_harness(
+def make_runtime(
     journal: Journal,
     model: Model,
     *tools: Echo,
     events: list[Event] | None = None,
     policy: ToolPolicy | None = None,
     **more: Json,
-) -> Harness:
+) -> AgentRuntime:
     def observe(event: Event) -> None:
         if events is not None:
             events.append(event)
@@ -186,7 +186,7 @@ def make_harness(
     executor = Executor(
         registry, policy or ToolPolicy(), journal, nonce="n0nce", observer=observe, **more
     )
-    return Harness(model, executor, journal, observe)
+    return AgentRuntime(model, executor, journal, observe)
 
 
 def account(**bounds: float) -> Account:

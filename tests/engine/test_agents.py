@@ -5,7 +5,7 @@ import pytest
 
 from orchestrator.engine.agent import run_agent
 from orchestrator.engine.budget import Account
-from orchestrator.engine.ports import Again, always
+from orchestrator.engine.ports import MayRetry, always_retry
 from orchestrator.engine.team import Task, run_team
 from orchestrator.engine.types import Bounds, Request, Response, Text, ToolCall, Usage
 from orchestrator.errors import ModelError
@@ -18,7 +18,7 @@ from tests.engine.engine_kit import (
     TurnModel,
     account,
     created,
-    make_harness,
+    make_runtime,
     open_memory_journal,
     spec,
 )
@@ -29,9 +29,9 @@ GOOD = says('{"answer": 1}')
 
 async def run(model: ScriptedModel, *tools: Echo, bounds: Bounds = Bounds(turns=9)):  # noqa: B008
     async with open_memory_journal() as journal:
-        harness = make_harness(journal, model, *tools)
+        runtime = make_runtime(journal, model, *tools)
         agent = spec("worker", "echo", contract=REPORT, bounds=bounds)
-        return await run_agent(agent, "go", harness, "w", account(tokens=1000, usd=1.0))
+        return await run_agent(agent, "go", runtime, "w", account(tokens=1000, usd=1.0))
 
 
 async def test_tools_then_a_report() -> None:
@@ -110,7 +110,7 @@ async def test_no_more_agents_at_once_than_the_cap() -> None:
     now, most = 0, 0
 
     class Busy(TurnModel):
-        async def respond(self, request: Request, again: Again = always) -> Response:
+        async def respond(self, request: Request, may_retry: MayRetry = always_retry) -> Response:
             nonlocal now, most
             now += 1
             most = max(most, now)
@@ -119,15 +119,15 @@ async def test_no_more_agents_at_once_than_the_cap() -> None:
             return GOOD
 
     async with open_memory_journal() as journal:
-        harness = make_harness(journal, Busy(lambda request, turn: GOOD))
-        results = await run_team(tasks(12), harness, account(), concurrency=3)
+        runtime = make_runtime(journal, Busy(lambda request, turn: GOOD))
+        results = await run_team(tasks(12), runtime, account(), concurrency=3)
     assert most == 3
     assert [result.agent for result in results] == [f"a{n}" for n in range(12)]
 
 
 async def test_one_that_fails_or_hangs_or_breaks_is_a_result_and_the_others_go_on() -> None:
     class Uneven(TurnModel):
-        async def respond(self, request: Request, again: Again = always) -> Response:
+        async def respond(self, request: Request, may_retry: MayRetry = always_retry) -> Response:
             if request.agent == "a0":
                 raise ModelError("dead")
             if request.agent == "a1":
@@ -137,9 +137,9 @@ async def test_one_that_fails_or_hangs_or_breaks_is_a_result_and_the_others_go_o
             return GOOD
 
     async with open_memory_journal() as journal:
-        harness = make_harness(journal, Uneven(lambda request, turn: GOOD))
+        runtime = make_runtime(journal, Uneven(lambda request, turn: GOOD))
         work = tasks(4, bounds=Bounds(turns=3, seconds=1))
-        results = await run_team(work, harness, account(), concurrency=4)
+        results = await run_team(work, runtime, account(), concurrency=4)
     assert [result.status for result in results] == ["failed", "timeout", "failed", "ok"]
     assert "ZeroDivisionError" in results[2].detail
 
@@ -153,10 +153,10 @@ async def test_two_hundred_agents_never_overdraw_one_budget() -> None:
 
     model = TurnModel(answer, latency=0.005, worst=Usage(60, 40, usd=0.01))
     async with open_memory_journal() as journal:
-        harness = make_harness(journal, model)
+        runtime = make_runtime(journal, model)
         budget = account(tokens=5_000, usd=0.355, tool_calls=20)
         work = tasks(200, bounds=Bounds(turns=3))
-        results = await run_team(work, harness, budget, concurrency=200)
+        results = await run_team(work, runtime, budget, concurrency=200)
         spent = journal.spent()
     assert spent.tokens <= 5_000
     assert spent.usd <= 0.355
@@ -183,9 +183,9 @@ async def test_the_offline_model_follows_its_playbook_to_the_letter() -> None:
     )
     agent = agent.__class__(**{**_fields(agent), "bounds": Bounds(turns=9)})
     async with open_memory_journal() as journal:
-        harness = make_harness(journal, OfflineModel(), tool)
+        runtime = make_runtime(journal, OfflineModel(), tool)
         brief = '<untrusted n0nce>\n{"text": "from the brief", "other": 1}\n</untrusted n0nce>'
-        result = await run_agent(agent, brief, harness, "w", account())
+        result = await run_agent(agent, brief, runtime, "w", account())
     assert tool.started == ["from the brief"]
     assert result.status == "ok"
     assert result.turns == 2
@@ -198,9 +198,9 @@ def _fields(agent: object) -> dict[str, object]:
 
 async def test_without_a_playbook_the_offline_model_says_so() -> None:
     async with open_memory_journal() as journal:
-        harness = make_harness(journal, OfflineModel())
+        runtime = make_runtime(journal, OfflineModel())
         result = await run_agent(
-            spec("worker", bounds=Bounds(turns=3)), "go", harness, "w", account()
+            spec("worker", bounds=Bounds(turns=3)), "go", runtime, "w", account()
         )
     assert result.status == "failed"
     assert "playbook" in result.detail
@@ -213,7 +213,7 @@ class Priced(TurnModel):
         super().__init__(lambda request, turn: calls(("echo", {"text": str(turn)})))
         self._use, self.allowed = use, []
 
-    async def respond(self, request: Request, again: Again = always) -> Response:
+    async def respond(self, request: Request, may_retry: MayRetry = always_retry) -> Response:
         self.allowed.append(request.max_tokens)
         answer = await super().respond(request)
         used = int(request.max_tokens * self._use)
@@ -230,8 +230,8 @@ async def test_an_answer_is_kept_short_enough_for_what_is_left(
 ) -> None:
     model, budget = Priced(use), account(**bounds)
     async with open_memory_journal() as journal:
-        harness = make_harness(journal, model)
-        result = await run_agent(spec(bounds=Bounds(turns=50)), "go", harness, "w", budget)
+        runtime = make_runtime(journal, model)
+        result = await run_agent(spec(bounds=Bounds(turns=50)), "go", runtime, "w", budget)
         spent = journal.spent()
     assert result.status == "budget"
     assert model.allowed[0] == 4096
@@ -247,13 +247,13 @@ async def test_a_resumed_run_has_the_same_record_though_less_is_left() -> None:
         async with open_memory_journal(store) as journal:
             budget = Account("the run", Bounds(tokens=left), used=journal.spent())
             agent = spec(bounds=Bounds(turns=turns))
-            await run_agent(agent, "go", make_harness(journal, model), "w", budget)
+            await run_agent(agent, "go", make_runtime(journal, model), "w", budget)
     assert model.answered.count(("worker", 1)) == 1
 
 
 async def test_a_secret_that_a_model_says_is_not_recorded() -> None:
     store, said = await created(), says('{"answer": 1, "note": "hunter2-hunter2"}')
     async with open_memory_journal(store, secrets=["hunter2-hunter2"]) as journal:
-        harness = make_harness(journal, ScriptedModel({"worker": [said]}))
-        await run_agent(spec("worker", "echo"), "go", harness, "w", account())
+        runtime = make_runtime(journal, ScriptedModel({"worker": [said]}))
+        await run_agent(spec("worker", "echo"), "go", runtime, "w", account())
     assert not any(b"hunter2" in row.body for row in await store.rows(RUN))

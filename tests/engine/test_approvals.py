@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import anyio
 import pytest
 
-from orchestrator.engine.agent import Harness
-from orchestrator.engine.approvals import RecordedApprovals, decide, waiting
+from orchestrator.engine.agent import AgentRuntime
+from orchestrator.engine.approvals import RecordedApprovals, pending_approvals, record_decision
 from orchestrator.engine.call_guards import RepetitionGuard
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.ports import GuardedCall
@@ -25,7 +25,7 @@ from tests.engine.engine_kit import (
     TurnModel,
     account,
     created,
-    make_harness,
+    make_runtime,
     open_memory_journal,
     spec,
 )
@@ -48,25 +48,27 @@ class Desk:
         return self.world
 
     @asynccontextmanager
-    async def sit(self) -> AsyncIterator[tuple[Journal, Harness]]:
+    async def sit(self) -> AsyncIterator[tuple[Journal, AgentRuntime]]:
         async with open_memory_journal(self.store) as journal:
             approver = RecordedApprovals(journal, self.clock, self.where)
-            yield journal, make_harness(journal, NOBODY, self.tool, policy=ANY, approver=approver)
+            yield journal, make_runtime(journal, NOBODY, self.tool, policy=ANY, approver=approver)
 
     async def ask(self, text: str = "v1", key: str = "1/act/a/turn1/tool1/deploy") -> ToolResult:
-        async with self.sit() as (_, harness):
+        async with self.sit() as (_, runtime):
             wish = ToolCall("c", "deploy", {"text": text})
             budget = account(tool_calls=3)
             try:
-                return await harness.executor.call(spec("a", "deploy"), wish, key, budget)
+                return await runtime.executor.call(spec("a", "deploy"), wish, key, budget)
             finally:
                 assert budget.held.tool_calls == 0
 
     async def say(self, *, approved: bool, seconds: float = 60) -> None:
         async with self.sit() as (journal, _):
-            (call,) = waiting(journal)
+            (call,) = pending_approvals(journal)
             now = self.clock.now()
-            decide(journal, call, approved=approved, who="a person", now=now, seconds=seconds)
+            record_decision(
+                journal, call, approved=approved, who="a person", now=now, seconds=seconds
+            )
 
 
 @pytest.fixture
@@ -80,7 +82,7 @@ async def test_it_waits_says_how_to_go_on_and_costs_nothing(desk: Desk) -> None:
             await desk.ask()
     assert desk.tool.started == []
     async with desk.sit() as (journal, _):
-        assert list(waiting(journal)) == ["1/act/a/turn1/tool1/deploy"]
+        assert list(pending_approvals(journal)) == ["1/act/a/turn1/tool1/deploy"]
         assert journal.spent().tool_calls == 0
 
 
@@ -97,7 +99,9 @@ async def test_approved_it_happens_once_and_never_again(desk: Desk) -> None:
 
 async def _decide_again(desk: Desk) -> None:
     async with desk.sit() as (journal, _):
-        decide(journal, "1/act/a/turn1/tool1/deploy", approved=True, who="x", now=0.0, seconds=1.0)
+        record_decision(
+            journal, "1/act/a/turn1/tool1/deploy", approved=True, who="x", now=0.0, seconds=1.0
+        )
 
 
 async def test_denied_it_is_a_refusal_that_the_model_sees(desk: Desk) -> None:
@@ -155,9 +159,9 @@ async def test_arguments_that_differ_only_in_what_is_never_shown_are_other_argum
     async def ask(text: str) -> ToolResult:
         async with open_memory_journal(desk.store, secrets=["secret-1", "secret-2"]) as journal:
             approver = RecordedApprovals(journal, desk.clock, desk.where)
-            harness = make_harness(journal, NOBODY, desk.tool, policy=ANY, approver=approver)
+            runtime = make_runtime(journal, NOBODY, desk.tool, policy=ANY, approver=approver)
             wish = ToolCall("c", "deploy", {"text": text})
-            return await harness.executor.call(spec("a", "deploy"), wish, "k", account())
+            return await runtime.executor.call(spec("a", "deploy"), wish, "k", account())
 
     with pytest.raises(ApprovalPending):
         await ask("secret-1")
@@ -197,14 +201,14 @@ async def test_two_equal_calls_beside_each_other_do_not_both_pass_the_guards(des
 
     results: list[ToolResult] = []
     async with open_memory_journal(desk.store) as journal:
-        harness = make_harness(
+        runtime = make_runtime(
             journal, NOBODY, desk.tool, policy=ANY, approver=Slow(), guards=[RepetitionGuard(1)]
         )
 
         async def one(n: int) -> None:
             wish = ToolCall(f"c{n}", "deploy", {"text": "v1"})
             results.append(
-                await harness.executor.call(spec("a", "deploy"), wish, f"k{n}", account())
+                await runtime.executor.call(spec("a", "deploy"), wish, f"k{n}", account())
             )
 
         async with anyio.create_task_group() as group:
@@ -223,12 +227,12 @@ async def test_a_call_that_a_person_refused_does_not_count_for_the_guards(desk: 
                 raise Denied("not today")
 
     async with open_memory_journal(desk.store) as journal:
-        harness = make_harness(
+        runtime = make_runtime(
             journal, NOBODY, desk.tool, policy=ANY, approver=Moody(), guards=[RepetitionGuard(1)]
         )
         codes = [
             (
-                await harness.executor.call(
+                await runtime.executor.call(
                     spec("a", "deploy"), ToolCall("c", "deploy", {"text": "v"}), f"k{n}", account()
                 )
             ).code
@@ -248,7 +252,7 @@ async def test_the_others_of_a_team_finish_before_it_waits(desk: Desk) -> None:
     async def sit() -> list[str]:
         async with open_memory_journal(desk.store) as journal:
             approver = RecordedApprovals(journal, desk.clock, desk.where)
-            harness = make_harness(journal, model, desk.tool, policy=ANY, approver=approver)
+            runtime = make_runtime(journal, model, desk.tool, policy=ANY, approver=approver)
             work = [
                 Task(
                     spec(f"a{n}", "deploy", contract=REPORT, bounds=Bounds(turns=4)),
@@ -257,7 +261,7 @@ async def test_the_others_of_a_team_finish_before_it_waits(desk: Desk) -> None:
                 )
                 for n in range(4)
             ]
-            done = await run_team(work, harness, account(), concurrency=4)
+            done = await run_team(work, runtime, account(), concurrency=4)
             return [result.status for result in done]
 
     with pytest.raises(ApprovalPending):

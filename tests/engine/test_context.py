@@ -6,12 +6,12 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.app.run_listing import timeline
-from orchestrator.engine.agent import Harness, run_agent
-from orchestrator.engine.model_routing import Choice
-from orchestrator.engine.ports import Again, always
+from orchestrator.engine.agent import AgentRuntime, run_agent
+from orchestrator.engine.model_routing import ModelChoice
+from orchestrator.engine.ports import MayRetry, always_retry
 from orchestrator.engine.redaction import Redactor
 from orchestrator.engine.skills import UseSkill
-from orchestrator.engine.text_guards import Found, GuardedModel, TextGuards
+from orchestrator.engine.text_guards import Detection, GuardedModel, TextGuards
 from orchestrator.engine.tool_registry import ToolPolicy
 from orchestrator.engine.types import (
     Aside,
@@ -35,7 +35,7 @@ from tests.engine.engine_kit import (
     TurnModel,
     account,
     created,
-    make_harness,
+    make_runtime,
     open_memory_journal,
     spec,
 )
@@ -50,9 +50,12 @@ SKILLS = (
 WINDOW = 6_000
 
 
-def progressive(harness: Harness, **choice: object) -> Harness:
+def progressive(runtime: AgentRuntime, **choice: object) -> AgentRuntime:
     return replace(
-        harness, choose=lambda agent: Choice("m", progressive=True, **{"max_tokens": 500, **choice})
+        runtime,
+        choose_model=lambda agent: ModelChoice(
+            "m", progressive=True, **{"max_tokens": 500, **choice}
+        ),
     )
 
 
@@ -79,10 +82,10 @@ async def test_a_skill_is_listed_opened_replaced_and_gone_when_its_step_is_over(
         }
     )
     async with open_memory_journal() as journal:
-        harness = progressive(make_harness(journal, model, Echo(), UseSkill()))
+        runtime = progressive(make_runtime(journal, model, Echo(), UseSkill()))
         agent = spec("worker", "echo", skills=SKILLS, contract=REPORT, bounds=Bounds(turns=9))
         budget = account(tool_calls=9)
-        result = await run_agent(agent, "go", harness, "w", budget)
+        result = await run_agent(agent, "go", runtime, "w", budget)
         journaled = journal.outcomes("w/turn1/tool1")
     model.finish()
     assert result.status == "ok"
@@ -116,9 +119,9 @@ async def test_a_skill_gives_no_tool_and_another_agents_skill_cannot_be_opened()
         {"worker": [calls(use("counting"), ("gone", {"text": "x"}), use("hidden")), GOOD]}
     )
     async with open_memory_journal() as journal:
-        harness = progressive(make_harness(journal, model, Echo(), gone, UseSkill()))
+        runtime = progressive(make_runtime(journal, model, Echo(), gone, UseSkill()))
         agent = spec("worker", "echo", skills=SKILLS, contract=REPORT, bounds=Bounds(turns=3))
-        await run_agent(agent, "go", harness, "w", account())
+        await run_agent(agent, "go", runtime, "w", account())
     opened, refused, unknown = model.requests[1].messages[-1].blocks[:3]
     assert (opened.ok, refused.ok, unknown.ok) == (True, False, False)
     assert "worker has no tool gone" in refused.content
@@ -136,10 +139,12 @@ async def test_a_skill_gives_no_tool_and_another_agents_skill_cannot_be_opened()
 async def test_where_skills_cannot_be_opened_they_stand_whole(choice, policy) -> None:
     model = ScriptedModel({"worker": [GOOD]})
     async with open_memory_journal() as journal:
-        harness = make_harness(journal, model, Echo(), UseSkill(), policy=policy)
-        harness = replace(harness, choose=lambda a: Choice("m", **{"progressive": True, **choice}))
+        runtime = make_runtime(journal, model, Echo(), UseSkill(), policy=policy)
+        runtime = replace(
+            runtime, choose_model=lambda a: ModelChoice("m", **{"progressive": True, **choice})
+        )
         agent = spec("worker", "echo", skills=SKILLS, contract=REPORT, bounds=Bounds(turns=3))
-        await run_agent(agent, "go", harness, "w", account())
+        await run_agent(agent, "go", runtime, "w", account())
     assert [section.kind for section in model.requests[0].system] == ["role", "skill", "skill"]
     assert [tool.name for tool in model.requests[0].tools] == ["echo"]
 
@@ -149,8 +154,8 @@ class NoTwice:
 
     name, places = "no-twice", frozenset({"system"})
 
-    def look(self, text: str) -> Found | None:
-        return Found("says twice") if "twice" in text else None
+    def look(self, text: str) -> Detection | None:
+        return Detection("says twice") if "twice" in text else None
 
 
 @pytest.mark.parametrize("window", [None, 9_000])
@@ -159,10 +164,10 @@ async def test_an_open_skill_passes_the_input_guards_as_the_prompt_does(window) 
     guards = TextGuards("input", [(NoTwice(), "block")], lambda ruled: None)
     async with open_memory_journal() as journal:
         model = GuardedModel(scripted, guards, Redactor())
-        harness = make_harness(journal, model, Echo(), UseSkill())
+        runtime = make_runtime(journal, model, Echo(), UseSkill())
         agent = spec("worker", "echo", skills=SKILLS, bounds=Bounds(turns=3))
-        harness = progressive(harness, window=window)
-        result = await run_agent(agent, "go", harness, "w", account())
+        runtime = progressive(runtime, window=window)
+        result = await run_agent(agent, "go", runtime, "w", account())
         refused = journal.refusals("w/turn2")
     assert (result.status, len(scripted.requests)) == ("failed", 1)
     assert list(refused) == ["w/turn2/model"]
@@ -175,7 +180,7 @@ class Counted(TurnModel):
         super().__init__(answer)
         self.requests: list[Request] = []
 
-    async def respond(self, request: Request, again: Again = always) -> Response:
+    async def respond(self, request: Request, may_retry: MayRetry = always_retry) -> Response:
         self.requests.append(request)
         return self._answer(request, len(self.requests))
 
@@ -197,9 +202,9 @@ async def work(store, answer, *, turns: int, size: int = 0):
     model = Counted(answer)
     tool = Echo(run=lambda arguments, _: Observation(arguments["text"] + "x" * size))
     async with open_memory_journal(store) as journal:
-        harness = progressive(make_harness(journal, model, tool), window=WINDOW, max_tokens=1000)
+        runtime = progressive(make_runtime(journal, model, tool), window=WINDOW, max_tokens=1000)
         agent = spec("worker", "echo", contract=REPORT, bounds=Bounds(turns=turns))
-        result = await run_agent(agent, "the brief", harness, "w", account())
+        result = await run_agent(agent, "the brief", runtime, "w", account())
         notes = {key: note for key, note in journal.notes("w/").items() if key.endswith("left_out")}
     return model, result, notes
 

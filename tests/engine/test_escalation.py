@@ -5,12 +5,12 @@ from functools import partial
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.engine.agent import AgentResult, Harness
+from orchestrator.engine.agent import AgentResult, AgentRuntime
 from orchestrator.engine.escalation import StageChange, Task
-from orchestrator.engine.human_questions import answer, asked
+from orchestrator.engine.human_questions import record_answer, recorded_questions
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.model_config import HUMAN, ModelsConfig, Provider, Stage
-from orchestrator.engine.model_routing import choose
+from orchestrator.engine.model_routing import choose_model
 from orchestrator.engine.team import run_task, run_team
 from orchestrator.engine.types import AgentSpec, Bounds, Request, Response
 from orchestrator.errors import AnswerPending, InputError, ModelError
@@ -20,7 +20,7 @@ from tests.engine.engine_kit import (
     REPORT,
     account,
     created,
-    make_harness,
+    make_runtime,
     open_memory_journal,
     spec,
 )
@@ -45,13 +45,13 @@ def escalating(name: str = "worker", *stages: str, **more: object) -> AgentSpec:
     return spec(name, model="fast", escalation=stages or ALL, contract=REPORT, **more)
 
 
-def harnessed(journal: Journal, model: ScriptedModel) -> Harness:
-    chosen = partial(choose, CONFIG, "cloud", {})
-    return replace(make_harness(journal, model), choose=chosen)
+def runtime_with(journal: Journal, model: ScriptedModel) -> AgentRuntime:
+    choose = partial(choose_model, CONFIG, "cloud", {})
+    return replace(make_runtime(journal, model), choose_model=choose)
 
 
 async def work(journal: Journal, model: ScriptedModel, task: Task) -> AgentResult:
-    return await run_task(task, harnessed(journal, model), account())
+    return await run_task(task, runtime_with(journal, model), account())
 
 
 def stage_changes(journal: Journal) -> list[tuple[str, str, str]]:
@@ -88,9 +88,9 @@ async def test_the_stages_come_in_order_with_their_models_strategy_and_effort() 
         model = ScriptedModel({"worker": [DEAD, DEAD, DEAD, GOOD]})
         result = await work(journal, model, Task(escalating(), "do it", "a"))
         keys = list(journal.outcomes("a/"))
-    seen = [(asked.model, asked.effort) for asked in model.requests]
+    seen = [(request.model, request.effort) for request in model.requests]
     assert seen == [("small", None), ("small", None), ("large", None), ("largest", "high")]
-    sections = [[part.kind for part in asked.system] for asked in model.requests]
+    sections = [[part.kind for part in request.system] for request in model.requests]
     assert sections == [["role"], ["role", "strategy"], ["role"], ["role"]]
     assert model.requests[1].system[-1].text == "Go about it in small steps."
     assert keys == ["a/attempt4/turn1/model"]
@@ -101,7 +101,7 @@ async def test_without_stages_a_failure_is_a_failure_under_the_same_keys() -> No
     async with open_memory_journal() as journal:
         model = ScriptedModel({"worker": [DEAD]})
         result = await run_task(
-            Task(escalating(), "do it", "a"), make_harness(journal, model), account()
+            Task(escalating(), "do it", "a"), make_runtime(journal, model), account()
         )
         model.finish()
         assert not journal.notes("a")
@@ -134,7 +134,7 @@ async def test_the_attempts_share_the_tasks_one_budget() -> None:
 async def test_a_person_is_asked_at_the_end_and_the_answer_is_gone_on_with() -> None:
     store = await created()
     dead = [DEAD] * 4
-    for lines in (dead, []):  # the second sitting repeats nothing
+    for lines in (dead, []):  # the second session repeats nothing
         async with open_memory_journal(store) as journal:
             model = ScriptedModel({"worker": lines})
             with pytest.raises(AnswerPending, match="resume run1 --answer TEXT") as pending:
@@ -142,11 +142,11 @@ async def test_a_person_is_asked_at_the_end_and_the_answer_is_gone_on_with() -> 
             assert "went dead" in pending.value.questions["a"]
             model.finish()
     async with open_memory_journal(store) as journal:
-        await answer(journal, "", "Look at line 3.", who="someone", now=5.0)
+        await record_answer(journal, "", "Look at line 3.", who="someone", now=5.0)
     async with open_memory_journal(store) as journal:
         model = ScriptedModel({"worker": [GOOD]})
         result = await work(journal, model, Task(escalating(), "do it", "a"))
-        (known,) = asked(journal)
+        (known,) = recorded_questions(journal)
         spent = journal.spent()
     assert (result.status, result.stage, result.next_stage) == ("ok", "strongest", "")
     assert model.requests[0].model == "largest"
@@ -160,7 +160,7 @@ async def test_what_a_person_said_is_not_asked_for_again_when_it_does_not_help()
     async with open_memory_journal(store) as journal:
         with pytest.raises(AnswerPending):
             await work(journal, _dead(4), Task(escalating(), "do it", "a"))
-        await answer(journal, "a", "Try.", who="someone", now=5.0)
+        await record_answer(journal, "a", "Try.", who="someone", now=5.0)
         result = await work(journal, _dead(1), Task(escalating(), "do it", "a"))
     assert (result.status, result.turns) == ("failed", 5)
 
@@ -175,19 +175,19 @@ async def test_others_are_let_finish_and_every_question_is_named() -> None:
     async with open_memory_journal(store) as journal:
         model = ScriptedModel({"a": [DEAD], "b": [GOOD], "c": [DEAD]})
         with pytest.raises(AnswerPending) as pending:
-            await run_team(tasks, harnessed(journal, model), account(), concurrency=3)
+            await run_team(tasks, runtime_with(journal, model), account(), concurrency=3)
         model.finish()
         assert set(pending.value.questions) == {"a", "c"}
         with pytest.raises(InputError, match="--to: a, c"):
-            await answer(journal, "", "Yes.", who="someone", now=5.0)
+            await record_answer(journal, "", "Yes.", who="someone", now=5.0)
         with pytest.raises(InputError, match="no question b waits"):
-            await answer(journal, "b", "Yes.", who="someone", now=5.0)
+            await record_answer(journal, "b", "Yes.", who="someone", now=5.0)
         with pytest.raises(InputError, match="empty"):
-            await answer(journal, "a", " ", who="someone", now=5.0)
-        await answer(journal, "a", "Yes.", who="someone", now=5.0)
+            await record_answer(journal, "a", " ", who="someone", now=5.0)
+        await record_answer(journal, "a", "Yes.", who="someone", now=5.0)
         model = ScriptedModel({"a": [GOOD]})
         with pytest.raises(AnswerPending) as pending:
-            await run_team(tasks, harnessed(journal, model), account(), concurrency=3)
+            await run_team(tasks, runtime_with(journal, model), account(), concurrency=3)
         model.finish()
     assert set(pending.value.questions) == {"c"}
 
@@ -199,7 +199,7 @@ async def test_a_task_may_begin_above_with_the_reason_on_record() -> None:
         task = Task(replace(escalating(), model="strong"), "do it", "a", step)
         result = await work(journal, model, task)
         assert stage_changes(journal) == [("fast", "strong", "the judge scored 0.20")]
-    assert [asked.model for asked in model.requests] == ["large"]
+    assert [request.model for request in model.requests] == ["large"]
     assert (result.stage, result.next_stage) == ("strong", "strongest")
 
 
@@ -209,7 +209,7 @@ async def test_a_task_may_begin_with_the_person() -> None:
     async with open_memory_journal() as journal:
         with pytest.raises(AnswerPending, match="the judge scored 0.20"):
             await work(journal, ScriptedModel({}), task)
-        await answer(journal, "a", "Mind the callers.", who="someone", now=5.0)
+        await record_answer(journal, "a", "Mind the callers.", who="someone", now=5.0)
         model = ScriptedModel({"worker": [GOOD]})
         assert (await work(journal, model, task)).status == "ok"
     assert model.requests[0].model == "largest"
@@ -257,11 +257,12 @@ def test_a_stage_that_is_not_served_or_asks_for_the_same_is_skipped(
 ) -> None:
     served = replace(CONFIG, providers={"cloud": replace(CONFIG.provider("cloud"), models=models)})
     assert (
-        choose(served, "cloud", {}, replace(escalating(), model=current)).next_stages == next_stages
+        choose_model(served, "cloud", {}, replace(escalating(), model=current)).next_stages
+        == next_stages
     )
 
 
 def test_one_stage_is_no_escalation() -> None:
     alone = replace(escalating(), escalation=())
-    choice = choose(CONFIG, "cloud", {}, alone)
+    choice = choose_model(CONFIG, "cloud", {}, alone)
     assert choice == replace(choice, stage="fast", min_score=0.5, next_stages=())

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from orchestrator.engine import state_machine
 from orchestrator.engine.budget import Account, Cost
-from orchestrator.engine.events import ignore
+from orchestrator.engine.events import ignore_event
 from orchestrator.engine.judge import Mark, judge
 from orchestrator.engine.playbook_steps import steps
 from orchestrator.engine.state_machine import Flow, State, check, diagram
@@ -29,7 +29,7 @@ TOY: Flow[list[int]] = Flow.of("Count", [State("Count", count, ("Count", "Done")
 async def test_a_flow_of_two_states_runs_on_the_engine_alone() -> None:
     numbers: list[int] = []
     async with open_memory_journal() as journal:
-        assert await state_machine.run(TOY, numbers, journal, ignore) == "Done"
+        assert await state_machine.run(TOY, numbers, journal, ignore_event) == "Done"
         assert [journal.noted(f"state/{n}") for n in range(1, 6)] == [
             *[{"state": "Count"}] * 3,
             {"state": "Done"},
@@ -54,7 +54,7 @@ async def test_a_handler_may_not_leave_the_table() -> None:
     flow: Flow[object] = Flow.of("A", [State("A", stay, ("B",)), State("B")])
     async with open_memory_journal() as journal:
         with pytest.raises(FlowError, match="A may lead to B"):
-            await state_machine.run(flow, object(), journal, ignore)
+            await state_machine.run(flow, object(), journal, ignore_event)
 
 
 @pytest.mark.parametrize(

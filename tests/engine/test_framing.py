@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.engine.untrusted_text import as_json, disarmed, drawn, frame, unframe
+from orchestrator.engine.untrusted_text import (
+    escape_markers,
+    frame,
+    parse_framed,
+    run_nonce,
+    unframe,
+)
 from tests.engine.engine_kit import created, open_memory_journal
 
 NONCE = "0123456789abcdef0123456789abcdef"
@@ -34,22 +40,22 @@ def test_no_text_can_close_or_open_a_frame(text: str) -> None:
 @given(st.dictionaries(hostile, st.lists(hostile, max_size=2), max_size=3))
 def test_framed_json_is_still_the_same_json(value: object) -> None:
     known = json.loads(re.sub(NONCE, "[mark]", json.dumps(value), flags=re.IGNORECASE))
-    assert as_json(frame(json.dumps(value), NONCE), NONCE) == known
+    assert parse_framed(frame(json.dumps(value), NONCE), NONCE) == known
 
 
 def test_what_is_disarmed_is_still_readable() -> None:
-    assert disarmed("a </untrusted x> b") == r"a \u003c/untrusted x> b"
-    assert disarmed("if a < untrusted_limit") == "if a < untrusted_limit"
+    assert escape_markers("a </untrusted x> b") == r"a \u003c/untrusted x> b"
+    assert escape_markers("if a < untrusted_limit") == "if a < untrusted_limit"
 
 
 @pytest.mark.anyio
 async def test_a_run_draws_128_bits_once_and_another_run_of_that_name_draws_others() -> None:
     store = await created()
     async with open_memory_journal(store) as journal:
-        first = await drawn(journal)
-        assert await drawn(journal) == first
+        first = await run_nonce(journal)
+        assert await run_nonce(journal) == first
     async with open_memory_journal(store) as journal:
-        assert await drawn(journal) == first
+        assert await run_nonce(journal) == first
     async with open_memory_journal() as journal:
-        assert await drawn(journal) != first
+        assert await run_nonce(journal) != first
     assert re.fullmatch("[0-9a-f]{32}", first)

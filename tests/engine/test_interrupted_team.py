@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.journal import open_journal
-from orchestrator.engine.ports import Again, SystemClock, always
+from orchestrator.engine.ports import MayRetry, SystemClock, always_retry
 from orchestrator.engine.serialization import response_from_json, response_to_json
 from orchestrator.engine.team import Task, run_team
 from orchestrator.engine.types import (
@@ -24,7 +24,7 @@ from orchestrator.engine.types import (
 )
 from orchestrator.stores.sqlite import SqliteStore
 from orchestrator.testing.scripted_model import calls, says
-from tests.engine.engine_kit import REPORT, RUN, Echo, TurnModel, account, make_harness, spec
+from tests.engine.engine_kit import REPORT, RUN, Echo, TurnModel, account, make_runtime, spec
 
 AGENTS, LATENCY = 200, 0.03
 
@@ -43,7 +43,7 @@ class CutOff(TurnModel):
     scope: anyio.CancelScope
     left = 0
 
-    async def respond(self, request: Request, again: Again = always) -> Response:
+    async def respond(self, request: Request, may_retry: MayRetry = always_retry) -> Response:
         said = await super().respond(request)
         self.left -= 1
         if self.left == 0:
@@ -52,7 +52,7 @@ class CutOff(TurnModel):
 
 
 async def sit(store: SqliteStore, model: CutOff, tool: Echo, cut: int) -> list[AgentResult]:
-    """One sitting of the whole team, cancelled after so many answers; 0 lets it go on."""
+    """One session of the whole team, cancelled after so many answers; 0 lets it go on."""
     results: list[AgentResult] = []
     model.left = cut
     with anyio.CancelScope() as model.scope:
@@ -63,8 +63,8 @@ async def sit(store: SqliteStore, model: CutOff, tool: Echo, cut: int) -> list[A
             ]
             budget = account(tokens=AGENTS * 40, tool_calls=AGENTS * 3)
             budget = type(budget)("the run", budget.bounds, used=journal.spent())
-            harness = make_harness(journal, model, tool)
-            results = await run_team(work, harness, budget, concurrency=AGENTS)
+            runtime = make_runtime(journal, model, tool)
+            results = await run_team(work, runtime, budget, concurrency=AGENTS)
             assert budget.held.tokens == budget.held.tool_calls == 0
             assert journal.spent().tokens == budget.used.tokens
     return results
@@ -105,11 +105,11 @@ async def test_what_an_agent_spent_before_it_was_cut_off_counts_against_its_own_
         model.left = 1
         with anyio.CancelScope() as model.scope:
             async with open_journal(RUN, store, SystemClock(), holder="a test") as journal:
-                await run_team(work, make_harness(journal, model), account(), concurrency=1)
+                await run_team(work, make_runtime(journal, model), account(), concurrency=1)
         assert model.answered == [("a0", 1)]
         async with open_journal(RUN, store, SystemClock(), holder="a test") as journal:
-            harness = make_harness(journal, model)
-            [result] = await run_team(work, harness, account(), concurrency=1)
+            runtime = make_runtime(journal, model)
+            [result] = await run_team(work, runtime, account(), concurrency=1)
         assert (result.status, result.detail) == (
             "budget",
             "a0: tokens would reach 30, the limit is 25",

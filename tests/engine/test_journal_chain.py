@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.engine.journal_log import GENESIS, row_hash, seconds_worked, verify
+from orchestrator.engine.journal_chain import GENESIS, row_hash, verify_chain
+from orchestrator.engine.journal_log import seconds_worked
 from orchestrator.engine.ports import Row
 from orchestrator.errors import StoreError
 from orchestrator.stores.memory import MemoryStore
@@ -45,7 +46,7 @@ def test_any_byte_edited_is_detected(place: int, at: int, flip: int) -> None:
         rows[place].hash,
     )
     with pytest.raises(StoreError, match=f"row {place + 1} .*altered"):
-        verify(rows)
+        verify_chain(rows)
 
 
 @pytest.mark.parametrize("field", FIELDS)
@@ -55,7 +56,7 @@ def test_any_field_edited_is_detected(field: str, place: int) -> None:
     old = {name: getattr(rows[place], name) for name in Row.__struct_fields__}
     rows[place] = Row(**{**old, field: FIELDS[field]})
     with pytest.raises(StoreError, match=f"row {place + 1}"):
-        verify(rows)
+        verify_chain(rows)
 
 
 @pytest.mark.parametrize("place", range(5))
@@ -63,20 +64,20 @@ def test_a_deleted_row_is_detected_with_and_without_new_numbers(place: int) -> N
     rows = chain()
     del rows[place]
     with pytest.raises(StoreError, match=f"row {place + 2} where row {place + 1} belongs"):
-        verify(rows)
+        verify_chain(rows)
     renumbered = [Row(n, r.kind, r.key, r.at, r.body, r.hash) for n, r in enumerate(rows, 1)]
     with pytest.raises(StoreError, match="altered"):
-        verify(renumbered)
+        verify_chain(renumbered)
 
 
 def test_rows_in_another_order_or_inserted_are_detected() -> None:
     rows = chain()
     rows[2], rows[3] = rows[3], rows[2]
     with pytest.raises(StoreError, match="row 4 where row 3 belongs"):
-        verify(rows)
+        verify_chain(rows)
     rows = chain()
     with pytest.raises(StoreError, match="row 2 where row 3 belongs"):
-        verify([*rows[:2], rows[1], *rows[2:]])
+        verify_chain([*rows[:2], rows[1], *rows[2:]])
 
 
 async def test_a_journal_that_was_altered_does_not_open_and_lets_go_of_the_lease() -> None:
@@ -104,11 +105,11 @@ async def test_head_and_length_tell_a_truncated_journal_from_the_whole() -> None
         after = journal.log.head, journal.log.length
     rows = await store.rows(RUN)
     assert (rows[-1].hash, rows[-1].seq) == after
-    verify(rows[:-1])
+    verify_chain(rows[:-1])
     assert (rows[-2].hash, rows[-2].seq) == before != after
 
 
-async def test_elapsed_counts_the_sittings_and_not_the_time_between() -> None:
+async def test_elapsed_counts_the_sessions_and_not_the_time_between() -> None:
     from orchestrator.engine.journal import open_journal
 
     clock = FakeClock()

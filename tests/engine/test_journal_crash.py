@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from orchestrator.engine.budget import Account, Cost, Reservation
-from orchestrator.engine.journal_records import Done
+from orchestrator.engine.journal_records import EffectResult
 from orchestrator.engine.types import Bounds, Level
 from orchestrator.errors import ApprovalRequired
 from orchestrator.stores.memory import MemoryStore
@@ -21,7 +21,7 @@ async def cut_off(store: MemoryStore, level: Level, worst: Cost = WORST) -> None
     """Leave an intent without an outcome, as a crash does."""
     started = anyio.Event()
 
-    async def for_ever() -> Done:
+    async def for_ever() -> EffectResult:
         started.set()
         await anyio.sleep_forever()
         raise AssertionError
@@ -39,10 +39,12 @@ async def cut_off(store: MemoryStore, level: Level, worst: Cost = WORST) -> None
         group.cancel_scope.cancel()
 
 
-def recorder(log: list[str], name: str, value: object = None) -> Callable[[], Awaitable[Done]]:
-    async def run() -> Done:
+def recorder(
+    log: list[str], name: str, value: object = None
+) -> Callable[[], Awaitable[EffectResult]]:
+    async def run() -> EffectResult:
         log.append(name)
-        return Done(value)
+        return EffectResult(value)
 
     return run
 
@@ -88,9 +90,9 @@ async def test_what_cannot_be_undone_is_handed_to_a_person(level: Level) -> None
 async def test_an_intent_to_write_is_on_disk_before_it_is_tried(level: Level) -> None:
     store, on_disk = await created(), []
 
-    async def look() -> Done:
+    async def look() -> EffectResult:
         on_disk.extend(row.kind for row in await store.rows(RUN) if row.key == "k")
-        return Done(None)
+        return EffectResult(None)
 
     async with open_memory_journal(store) as journal:
         await journal.effect("k", 1, look, level=level)
@@ -102,8 +104,8 @@ async def test_a_call_whose_end_nobody_saw_counts_at_its_worst_however_often_it_
 ):
     store = await created()
 
-    async def perform() -> Done:
-        return Done("v", Cost(turns=1, tool_calls=1, tokens=30, usd=0.1))
+    async def perform() -> EffectResult:
+        return EffectResult("v", Cost(turns=1, tool_calls=1, tokens=30, usd=0.1))
 
     await cut_off(store, Level.READ)
     await cut_off(store, Level.READ)

@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.engine.budget import Cost
 from orchestrator.engine.journal import Journal, open_journal
-from orchestrator.engine.journal_records import Done
+from orchestrator.engine.journal_records import EffectResult
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.redaction import Redactor
 from orchestrator.errors import (
@@ -29,11 +29,11 @@ class Counted:
     def __init__(self, value: object = "v", fault: Exception | None = None) -> None:
         self.times, self._value, self._fault = 0, value, fault
 
-    async def __call__(self) -> Done:
+    async def __call__(self) -> EffectResult:
         self.times += 1
         if self._fault:
             raise self._fault
-        return Done(self._value, Cost(turns=1, tokens=5))
+        return EffectResult(self._value, Cost(turns=1, tokens=5))
 
 
 async def refuse() -> None:

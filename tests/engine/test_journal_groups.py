@@ -55,7 +55,7 @@ async def test_all_who_wait_while_one_is_written_share_the_next() -> None:
             for number in range(20):
                 group.start_soon(durable, journal, f"k{number:02}", done)
                 await settle()
-            assert (store.brought, done) == ([2], [])  # the sitting's row and the first note
+            assert (store.brought, done) == ([2], [])  # the session's row and the first note
             store.let(1)
             await settle()
             assert (store.brought, done) == ([2, 19], ["k00"])

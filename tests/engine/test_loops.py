@@ -16,7 +16,7 @@ from tests.engine.engine_kit import (
     TurnModel,
     account,
     created,
-    make_harness,
+    make_runtime,
     open_memory_journal,
     spec,
 )
@@ -30,9 +30,9 @@ LONG = " ".join(f"word{n}" for n in range(300))
 async def work(
     journal: Journal, answer: Answer, *tools: Echo, turns: int = 30, **more: object
 ) -> AgentResult:
-    harness = make_harness(journal, TurnModel(answer), *tools, **more)  # type: ignore[arg-type]
+    runtime = make_runtime(journal, TurnModel(answer), *tools, **more)  # type: ignore[arg-type]
     agent = spec("worker", *(tool.spec.name for tool in tools), bounds=Bounds(turns=turns))
-    return await run_agent(agent, "go", harness, "1/act/worker", account())
+    return await run_agent(agent, "go", runtime, "1/act/worker", account())
 
 
 def why(journal: Journal) -> str:
@@ -160,7 +160,7 @@ async def test_a_success_in_between_forgets_the_failures() -> None:
 
 async def test_the_numbers_are_the_policys() -> None:
     async with open_memory_journal() as journal:
-        harness = make_harness(journal, TurnModel(lambda _, turn: calls(("echo", {"text": "x"}))))
-        harness = replace(harness, loops=LoopPolicy(window=3, repeats=2))
-        result = await run_agent(spec(), "go", harness, "1/act/worker", account())
+        runtime = make_runtime(journal, TurnModel(lambda _, turn: calls(("echo", {"text": "x"}))))
+        runtime = replace(runtime, loops=LoopPolicy(window=3, repeats=2))
+        result = await run_agent(spec(), "go", runtime, "1/act/worker", account())
         assert result.turns == 2

@@ -5,7 +5,7 @@ from functools import partial
 import anyio
 import pytest
 
-from orchestrator.engine.task_group import both
+from orchestrator.engine.task_group import run_both
 from orchestrator.errors import InputError
 
 pytestmark = pytest.mark.anyio
@@ -21,12 +21,18 @@ async def fails() -> str:
 
 
 async def test_both_give_what_they_give_in_their_order() -> None:
-    assert await both(partial(after, 0.02, "one"), partial(after, 0, "other")) == ("one", "other")
-    assert await both(partial(after, 0, "one"), partial(after, 0.02, "other")) == ("one", "other")
+    assert await run_both(partial(after, 0.02, "one"), partial(after, 0, "other")) == (
+        "one",
+        "other",
+    )
+    assert await run_both(partial(after, 0, "one"), partial(after, 0.02, "other")) == (
+        "one",
+        "other",
+    )
 
 
 @pytest.mark.parametrize("first", [True, False])
 async def test_a_failure_is_itself_and_ends_the_other(first: bool) -> None:
     endless = partial(after, 60, "never")
     with pytest.raises(InputError, match="no"):
-        await (both(fails, endless) if first else both(endless, fails))
+        await (run_both(fails, endless) if first else run_both(endless, fails))

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import anyio
 import pytest
 
-from orchestrator.engine.agent import Harness
+from orchestrator.engine.agent import AgentRuntime
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.tool_registry import ToolPolicy
@@ -17,7 +17,7 @@ from tests.engine.engine_kit import (
     Person,
     account,
     created,
-    make_harness,
+    make_runtime,
     open_memory_journal,
     spec,
 )
@@ -46,11 +46,11 @@ class Moody(Echo):
         return Observation("done")
 
 
-class Sitting:
+class Session:
     """Calls one after the other, numbered."""
 
     def __init__(self, journal: Journal, *tools: Echo, policy: ToolPolicy = POLICY) -> None:
-        self.harness: Harness = make_harness(
+        self.runtime: AgentRuntime = make_runtime(
             journal, ScriptedModel({}), *(tools or (Moody(),)), policy=policy
         )
         self.number = 0
@@ -60,7 +60,7 @@ class Sitting:
         codes = []
         for mood in moods:
             self.number += 1
-            result = await self.harness.executor.call(
+            result = await self.runtime.executor.call(
                 spec("worker", tool),
                 ToolCall("c", tool, {"text": f"{mood}#{self.number}"}),
                 f"1/act/worker/turn{self.number}/tool1/{tool}",
@@ -77,7 +77,7 @@ def transitions(journal: Journal) -> list[tuple[str, str]]:
 async def test_it_opens_pauses_tries_and_closes() -> None:
     tool = Moody()
     async with open_memory_journal() as journal:
-        ask = Sitting(journal, tool).ask
+        ask = Session(journal, tool).ask
         assert await ask("breaks", "hangs", "answers no") == ["failed", "timeout", "failed"]
         assert await ask("ok", "ok") == ["tool_down", "tool_down"]
         assert len(tool.started) == 3
@@ -99,7 +99,7 @@ async def test_it_opens_pauses_tries_and_closes() -> None:
 
 async def test_a_success_in_between_or_a_wrong_question_is_no_break() -> None:
     async with open_memory_journal() as journal:
-        ask = Sitting(journal).ask
+        ask = Session(journal).ask
         assert await ask("breaks", "breaks", "ok", "breaks", "breaks")
         assert set(await ask(*["declines"] * 20)) == {"declined"}
         assert await ask("breaks", "breaks", "ok") == ["failed", "failed", "ok"]
@@ -108,16 +108,16 @@ async def test_a_success_in_between_or_a_wrong_question_is_no_break() -> None:
 
 async def test_each_tool_has_its_own_and_its_own_numbers() -> None:
     async with open_memory_journal() as journal:
-        sitting = Sitting(journal, Moody(), Moody("sturdy"))
-        await sitting.ask(*["breaks"] * 3)
-        assert await sitting.ask(*["breaks"] * 6, tool="sturdy") == ["failed"] * 5 + ["tool_down"]
-        assert await sitting.ask("ok") == ["tool_down"]
+        session = Session(journal, Moody(), Moody("sturdy"))
+        await session.ask(*["breaks"] * 3)
+        assert await session.ask(*["breaks"] * 6, tool="sturdy") == ["failed"] * 5 + ["tool_down"]
+        assert await session.ask("ok") == ["tool_down"]
 
 
 async def test_without_numbers_nothing_is_left_alone() -> None:
     async with open_memory_journal() as journal:
-        sitting = Sitting(journal, policy=ToolPolicy())
-        assert set(await sitting.ask(*["breaks"] * 30)) == {"failed"}
+        session = Session(journal, policy=ToolPolicy())
+        assert set(await session.ask(*["breaks"] * 30)) == {"failed"}
 
 
 @pytest.mark.parametrize("cut", range(1, 13))
@@ -137,14 +137,14 @@ async def test_a_resumed_run_stands_where_the_first_one_stood(cut: int) -> None:
         "ok",
     )
     async with open_memory_journal() as journal:
-        whole = await Sitting(journal).ask(*moods)
+        whole = await Session(journal).ask(*moods)
         told = transitions(journal)
     store = await created()
     async with open_memory_journal(store) as journal:
-        assert await Sitting(journal).ask(*moods[:cut]) == whole[:cut]
+        assert await Session(journal).ask(*moods[:cut]) == whole[:cut]
     async with open_memory_journal(store) as journal:
         tool = Moody()
-        assert await Sitting(journal, tool).ask(*moods) == whole
+        assert await Session(journal, tool).ask(*moods) == whole
         assert transitions(journal) == told
         assert all(int(text.split("#")[1]) > cut for text in tool.started)
 
@@ -152,12 +152,12 @@ async def test_a_resumed_run_stands_where_the_first_one_stood(cut: int) -> None:
 async def test_side_by_side_one_is_let_through() -> None:
     async with open_memory_journal() as journal:
         tool = Moody()
-        sitting = Sitting(journal, tool)
-        await sitting.ask("breaks", "breaks", "breaks", "ok", "ok")
+        session = Session(journal, tool)
+        await session.ask("breaks", "breaks", "breaks", "ok", "ok")
         codes: list[str] = []
 
         async def one(number: int) -> None:
-            result = await sitting.harness.executor.call(
+            result = await session.runtime.executor.call(
                 spec(), ToolCall("c", "echo", {"text": "hangs"}), f"1/act/w{number}/echo", account()
             )
             codes.append(result.code)
@@ -171,16 +171,16 @@ async def test_side_by_side_one_is_let_through() -> None:
 async def test_a_trial_that_a_person_forbids_is_no_trial() -> None:
     async with open_memory_journal() as journal:
         tool, person = Moody(level=Level.IRREVERSIBLE), Person(True)
-        sitting = Sitting(journal, tool)
-        sitting.harness = make_harness(
+        session = Session(journal, tool)
+        session.runtime = make_runtime(
             journal,
             ScriptedModel({}),
             tool,
             policy=ToolPolicy(max_level=Level.IRREVERSIBLE, failures={"*": 3}, pause={"*": 2}),
             approver=person,
         )
-        await sitting.ask("breaks", "breaks", "breaks", "ok", "ok")
+        await session.ask("breaks", "breaks", "breaks", "ok", "ok")
         person.answer = False
-        assert await sitting.ask("ok") == ["denied"]
+        assert await session.ask("ok") == ["denied"]
         person.answer = True
-        assert await sitting.ask("ok", "ok") == ["ok", "ok"]
+        assert await session.ask("ok", "ok") == ["ok", "ok"]

@@ -17,7 +17,7 @@ from orchestrator.catalog.layered_files import merged
 from orchestrator.catalog.mcp_servers import ServerEntry
 from orchestrator.catalog.settings import ToolPolicy
 from orchestrator.engine.budget import Account
-from orchestrator.engine.events import ignore
+from orchestrator.engine.events import ignore_event
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.ports import Rollback
 from orchestrator.engine.task_group import task_group
@@ -121,7 +121,7 @@ async def bench(
                 journal,
                 rollback=rollback,
                 nonce="n0nce",
-                observer=ignore,
+                observer=ignore_event,
             ),
             link,
         )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.engine.task_group import task_group
-from orchestrator.engine.untrusted_text import disarmed
+from orchestrator.engine.untrusted_text import escape_markers
 from orchestrator.mcp.connection import Link
 from orchestrator.mcp.tools import made
 from tests.mcp.mcp_kit import SCHEMA, rogue, server
@@ -24,5 +24,5 @@ async def test_a_description_and_a_schema_are_disarmed(tmp_path: Path) -> None:
         (tool,) = made(Link(server(rogue(tmp_path, "good")), group), offered)
     told = json.dumps([tool.spec.description, tool.spec.schema])
     assert "</untrusted" not in told
-    assert tool.spec.description == disarmed(HOSTILE)
-    assert tool.spec.schema["properties"]["text"]["description"] == disarmed(HOSTILE)
+    assert tool.spec.description == escape_markers(HOSTILE)
+    assert tool.spec.schema["properties"]["text"]["description"] == escape_markers(HOSTILE)

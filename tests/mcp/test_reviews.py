@@ -15,7 +15,7 @@ from orchestrator.app.policy_sources import sources
 from orchestrator.catalog.settings import Settings
 from orchestrator.cli.main import main
 from orchestrator.engine import state_machine
-from orchestrator.engine.events import ignore
+from orchestrator.engine.events import ignore_event
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import Model, SystemClock
 from orchestrator.engine.types import Request, Response, ToolResult
@@ -70,12 +70,12 @@ async def review(
             adjust=partial(alone, provider=provider),
             serve=lambda settings, layers: nullcontext(Serving(model)),
             environment="local",
-            observer=ignore,
+            observer=ignore_event,
             pool=workers(),
             more_tools=partial(open_tools, repo=repo.path, environment={"DIFFCOURT_MCP": allowed}),
         )
         async with opening.pool, open_case(found, journal, opening) as state:
-            await state_machine.run(FLOW, state, journal, ignore)
+            await state_machine.run(FLOW, state, journal, ignore_event)
             return assemble(state)
 
 

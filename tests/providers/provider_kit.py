@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from orchestrator.catalog.data_sources import shipped
 from orchestrator.catalog.models import load_models
 from orchestrator.catalog.prices import load_prices
-from orchestrator.engine.agent import AgentResult, Harness, run_agent
+from orchestrator.engine.agent import AgentResult, AgentRuntime, run_agent
 from orchestrator.engine.budget import Account
-from orchestrator.engine.events import ignore
+from orchestrator.engine.events import ignore_event
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.model_call_log import CallEvent
@@ -191,11 +191,11 @@ async def work(
         contract=REPORT,
     )
     executor = Executor(
-        Registry([tool, *others]), ToolPolicy(), journal, nonce=NONCE, observer=ignore
+        Registry([tool, *others]), ToolPolicy(), journal, nonce=NONCE, observer=ignore_event
     )
     account = Account(agent, Bounds(usd=usd))
-    harness = Harness(used.model, executor, journal, ignore)
-    return await run_agent(spec, "Look at a.py.", harness, agent, account)
+    runtime = AgentRuntime(used.model, executor, journal, ignore_event)
+    return await run_agent(spec, "Look at a.py.", runtime, agent, account)
 
 
 Make = Callable[..., Line]

@@ -6,11 +6,11 @@ import json
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.engine.agent import Harness, run_agent
+from orchestrator.engine.agent import AgentRuntime, run_agent
 from orchestrator.engine.budget import Account
-from orchestrator.engine.events import ignore
+from orchestrator.engine.events import ignore_event
 from orchestrator.engine.executor import Executor
-from orchestrator.engine.model_routing import Choice
+from orchestrator.engine.model_routing import ModelChoice
 from orchestrator.engine.skills import UseSkill
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds, Response, Skill
@@ -49,13 +49,15 @@ async def review(used, window=None, turns=60):
         bounds=Bounds(turns=turns),
         contract=REPORT,
     )
-    choice = Choice(MODELS[used.name], 1000, window=window, progressive=True)
+    choice = ModelChoice(MODELS[used.name], 1000, window=window, progressive=True)
     async with open_run() as journal:
         registry = Registry([UseSkill(), LongSearch()])
-        executor = Executor(registry, ToolPolicy(), journal, nonce=NONCE, observer=ignore)
-        harness = Harness(used.model, executor, journal, ignore, choose=lambda _: choice)
+        executor = Executor(registry, ToolPolicy(), journal, nonce=NONCE, observer=ignore_event)
+        runtime = AgentRuntime(
+            used.model, executor, journal, ignore_event, choose_model=lambda _: choice
+        )
         account = Account("qa", Bounds(usd=10))
-        result = await run_agent(spec, "Look at a.py.", harness, "qa", account)
+        result = await run_agent(spec, "Look at a.py.", runtime, "qa", account)
         return result, journal.notes("qa/")
 
 

@@ -13,7 +13,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from orchestrator import app
 from orchestrator.cli.main import main
-from orchestrator.engine.events import Event, ignore
+from orchestrator.engine.events import Event, ignore_event
 from orchestrator.engine.types import Json, Response
 from orchestrator.testing.model_server import Server
 from orchestrator.testing.scripted_model import calls
@@ -168,7 +168,7 @@ def test_what_happens_around_calls_is_in_the_journal_and_not_in_the_digest(
     asked = options(repo, provider=NAME, pattern="single")
     down = Refuse(503, "down"), Cut(30, NOTHING)
     with says(*WORK) as server:
-        calm = app.review(asked, ignore, backend=backend)
+        calm = app.review(asked, ignore_event, backend=backend)
         server.finish()
     told: list[Event] = []
     with says(Refuse(429, headers={"retry-after": "0.01"}), *down, *WORK) as server:
@@ -201,7 +201,7 @@ def test_a_last_try_that_was_lost_is_in_the_journal(
 ) -> None:
     asked = options(repo, provider=NAME, pattern="single")
     with says(*[Cut(30, NOTHING)] * 3, *WORK) as server:
-        verdict = app.review(asked, ignore, backend=backend)
+        verdict = app.review(asked, ignore_event, backend=backend)
         server.finish()
     assert [step.to_stage for step in verdict.escalations] == ["strongest"]
     assert command(repo, "show", "latest", "--json") == 0

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from orchestrator.app.provider_selection import offer
 from orchestrator.catalog.data_sources import overlay, shipped
 from orchestrator.catalog.models import load_models
+from orchestrator.engine.budget import max_output_that_fits
 from orchestrator.engine.model_config import Price, Rates
-from orchestrator.engine.output_limit import affordable
 from orchestrator.providers.base import ApiModel
 from orchestrator.providers.openai import OpenAIModel
 from orchestrator.providers.pricing import estimate_conversation, max_call_cost
@@ -39,7 +39,7 @@ def a_model(prices=None) -> ApiModel:
 @given(st.floats(0, 0.01), st.integers(0, 6000), st.integers(1, 4000))
 def test_the_limit_fits_and_one_more_token_would_not(usd, tokens, most):
     model, asked = a_model(), request("openai", max_tokens=most)
-    limit = affordable(model, asked, tokens, usd)
+    limit = max_output_that_fits(model, asked, tokens, usd)
     assert 0 <= limit <= max(most, 16)
 
     def fits(given_limit):
@@ -56,8 +56,8 @@ def test_the_limit_fits_and_one_more_token_would_not(usd, tokens, most):
 def test_without_a_price_only_tokens_bound():
     model, asked = a_model(prices={}), request("openai", max_tokens=1000)
     whole = model.worst_case(asked).tokens
-    assert affordable(model, asked, float("inf"), 0.0) == 1000
-    assert affordable(model, asked, whole - 400, 0.0) == 600
+    assert max_output_that_fits(model, asked, float("inf"), 0.0) == 1000
+    assert max_output_that_fits(model, asked, whole - 400, 0.0) == 600
 
 
 def test_a_conversation_pays_for_each_part_once_and_then_the_caches_rate():

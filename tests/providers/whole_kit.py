@@ -10,7 +10,7 @@ from anyio.from_thread import BlockingPortal
 
 from orchestrator import app
 from orchestrator.app.types import ReviewOptions
-from orchestrator.engine.events import Event, ignore
+from orchestrator.engine.events import Event, ignore_event
 from orchestrator.engine.types import Json, Response, Text
 from orchestrator.review.verdict.model import Verdict
 from orchestrator.testing.model_server import KEY, Server, running
@@ -121,5 +121,5 @@ def review(
     repo: Path, name: str, backend: str = "asyncio", told: list[Event] | None = None, **said: object
 ) -> Verdict:
     """Review it. What happened is added to ``told``."""
-    observer = ignore if told is None else told.append
+    observer = ignore_event if told is None else told.append
     return app.review(asked(repo, name, **said), observer, backend=backend)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from orchestrator.engine.events import Event, ignore
+from orchestrator.engine.events import Event, ignore_event
 from orchestrator.report.live_progress import LiveView
 from orchestrator.report.plain_progress import PlainView
 from orchestrator.report.progress_view import choose_view
@@ -119,11 +119,11 @@ def test_the_view_fits_the_terminal(
         with choose_view(stream) as view:
             assert type(view) is expected
         with choose_view(stream, quiet=True) as view:
-            assert view is ignore
+            assert view is ignore_event
     with choose_view(io.StringIO()) as view:
         assert type(view) is PlainView
     with choose_view(None) as view:
-        assert view is ignore
+        assert view is ignore_event
 
 
 SCRIPT = """

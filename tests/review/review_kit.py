@@ -15,9 +15,9 @@ from orchestrator.app.types import ReviewOptions
 from orchestrator.app.worker_pool import new_pool
 from orchestrator.catalog.settings import Settings
 from orchestrator.engine import state_machine
-from orchestrator.engine.events import Event, ignore
+from orchestrator.engine.events import Event, ignore_event
 from orchestrator.engine.journal import open_journal
-from orchestrator.engine.model_routing import Choice, as_named
+from orchestrator.engine.model_routing import ModelChoice, choose_named_model
 from orchestrator.engine.ports import JournalStore, Model, SystemClock
 from orchestrator.engine.redaction import Redactor
 from orchestrator.engine.types import AgentSpec
@@ -108,10 +108,10 @@ async def review(
     store: JournalStore | None = None,
     run_id: str = "run",
     environment: Literal["ci", "local"] = "local",
-    observer: Callable[[Event], None] = ignore,
+    observer: Callable[[Event], None] = ignore_event,
     secrets: Sequence[str] = (),
     tier: str = "",
-    choose: Callable[[AgentSpec], Choice] = as_named,
+    choose_model: Callable[[AgentSpec], ModelChoice] = choose_named_model,
 ) -> Verdict:
     """One review with a given model; the rest is what the command wires."""
     found = await from_refs(repo.path, "HEAD~1", "HEAD")
@@ -124,7 +124,9 @@ async def review(
         opening = Opening(
             sources=await sources(found),
             adjust=adjust,
-            serve=lambda settings, layers: nullcontext(Serving(model or OfflineModel(), choose)),
+            serve=lambda settings, layers: nullcontext(
+                Serving(model or OfflineModel(), choose_model)
+            ),
             environment=environment,
             tier=tier,
             observer=observer,

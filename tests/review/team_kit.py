@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.settings import Settings
 from orchestrator.engine.types import Json, Request, Response, ToolResult
-from orchestrator.engine.untrusted_text import as_json
+from orchestrator.engine.untrusted_text import parse_framed
 from orchestrator.testing.scripted_model import calls, says
 
 TEAM = ("security", "qa", "docs", "architecture")
@@ -72,7 +72,7 @@ def scores(**more: object) -> Response:
 def observed(request: Request) -> list[dict[str, Json]]:
     """What tools answered to whoever asks, as far as it is JSON."""
     blocks = [block for message in request.messages for block in message.blocks]
-    answers = [as_json(b.content, request.nonce) for b in blocks if isinstance(b, ToolResult)]
+    answers = [parse_framed(b.content, request.nonce) for b in blocks if isinstance(b, ToolResult)]
     return [answer for answer in answers if isinstance(answer, dict)]
 
 
@@ -88,4 +88,4 @@ def seen_findings(request: Request) -> dict[int, dict[str, Json]]:
 def facts(request: Request) -> dict[str, Json]:
     """What an agent's brief says, beside its words."""
     (text,) = request.messages[0].blocks
-    return dict(as_json(text.text, request.nonce))
+    return dict(parse_framed(text.text, request.nonce))

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from orchestrator.catalog.settings import Settings
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response, Usage
-from orchestrator.engine.untrusted_text import as_json
+from orchestrator.engine.untrusted_text import parse_framed
 from orchestrator.errors import ModelError
 from orchestrator.report.verdict_text import render
 from orchestrator.review.verdict.model import Verdict
@@ -67,7 +67,7 @@ async def test_the_lead_sums_up_what_was_merged_once_and_without_tools(
     assert verdict.usage.notes == ()
     asked = model.requests[-1]
     assert (asked.agent, asked.tools, asked.system[0].kind) == ("lead", (), "role")
-    facts = as_json(asked.messages[0].blocks[0].text, asked.nonce)  # type: ignore[union-attr]
+    facts = parse_framed(asked.messages[0].blocks[0].text, asked.nonce)  # type: ignore[union-attr]
     assert [finding["id"] for finding in facts["findings"]] == ["F1"]
     assert (facts["outcome"], facts["plan"]) == ("needs_changes", "It names the app.")
     assert set(facts["checks"].values()) == {"passed", "not_applicable"}

@@ -7,9 +7,9 @@ import pytest
 
 from orchestrator.catalog.data_sources import shipped
 from orchestrator.catalog.models import load_models
-from orchestrator.engine.human_questions import answer
+from orchestrator.engine.human_questions import record_answer
 from orchestrator.engine.journal import open_journal
-from orchestrator.engine.model_routing import choose
+from orchestrator.engine.model_routing import choose_model
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response
 from orchestrator.errors import ModelError
@@ -22,7 +22,7 @@ from tests.review.team_kit import TEAM, judged, looks, plan, report, scores, scr
 pytestmark = pytest.mark.anyio
 
 MODELS = load_models([shipped()])
-CHOOSE = partial(choose, MODELS, "anthropic", {})
+CHOOSE = partial(choose_model, MODELS, "anthropic", {})
 DEAD = ModelError("the line went dead")
 FAST = ["fast", "fast-retry", "strong", "strongest", "human"]
 
@@ -41,7 +41,7 @@ async def store() -> MemoryStore:
 
 async def say(store: MemoryStore, text: str, name: str = "") -> None:
     async with open_journal("run", store, SystemClock(), holder="a person") as journal:
-        await answer(journal, name, text, who="someone", now=1_800_000_000.0)
+        await record_answer(journal, name, text, who="someone", now=1_800_000_000.0)
 
 
 def stage_changes(verdict: Verdict) -> list[tuple[str, int, str, str]]:
@@ -54,7 +54,7 @@ async def test_a_task_that_fails_escalates_until_it_is_done_and_the_verdict_says
     broken = [says("no JSON")] * 3
     calling = [looks("typos"), Response((), "refused")]
     model = ScriptedModel(script(docs=[DEAD, *broken, *calling, report()]))
-    verdict = await review(repo, model, choose=CHOOSE)
+    verdict = await review(repo, model, choose_model=CHOOSE)
     model.finish()
     assert stage_changes(verdict) == [("docs", 1, *FAST[n : n + 2]) for n in range(3)]
     assert [step.why.split(":")[0] for step in verdict.escalations] == [
@@ -80,7 +80,7 @@ async def test_a_score_below_the_minimum_lets_the_next_task_begin_at_the_next_st
     lines["security"] += [report(summary="deeper")]
     lines["qa"] += [report(summary="deeper")]
     model = ScriptedModel(lines)
-    verdict = await review(repo, model, adjust=judged, choose=CHOOSE)
+    verdict = await review(repo, model, adjust=judged, choose_model=CHOOSE)
     model.finish()
     assert stage_changes(verdict) == [
         ("qa", 2, "fast", "fast-retry"),
@@ -98,7 +98,7 @@ async def test_a_task_of_a_later_round_begins_where_the_last_one_ended(repo: Rep
     lines = script(lead=[plan(*TEAM), plan("docs")])
     lines["docs"] = [DEAD, DEAD, refused, report(), looks("typos"), report()]
     model = ScriptedModel(lines)
-    verdict = await review(repo, model, choose=CHOOSE)
+    verdict = await review(repo, model, choose_model=CHOOSE)
     model.finish()
     assert stage_changes(verdict) == [("docs", 1, *FAST[n : n + 2]) for n in range(2)]
     assert [r.model for r in model.requests if r.agent == "docs"][2:] == ["claude-sonnet-5-5"] * 4
@@ -109,7 +109,7 @@ async def test_a_person_is_asked_at_last_and_the_review_goes_on_with_the_answer(
     repo: Repo, store: MemoryStore
 ) -> None:
     first = ScriptedModel(script(docs=[DEAD] * 4))
-    asked = await review(repo, first, store=store, choose=CHOOSE)
+    asked = await review(repo, first, store=store, choose_model=CHOOSE)
     first.finish()
     assert (asked.stop.reason, asked.status, asked.verdict) == (
         "human",
@@ -127,7 +127,7 @@ async def test_a_person_is_asked_at_last_and_the_review_goes_on_with_the_answer(
     assert {c.status for c in asked.required_checks} == {"passed", "not_applicable"}
 
     # Gone on with and no answer: the same is asked, and no model is.
-    still = await review(repo, ScriptedModel({}), store=store, choose=CHOOSE)
+    still = await review(repo, ScriptedModel({}), store=store, choose_model=CHOOSE)
     assert (still.stop, still.questions, still.digest) == (
         asked.stop,
         asked.questions,
@@ -136,7 +136,7 @@ async def test_a_person_is_asked_at_last_and_the_review_goes_on_with_the_answer(
 
     await say(store, "It has no documentation on purpose.")
     last = ScriptedModel({"docs": [report()]})
-    done = await review(repo, last, store=store, choose=CHOOSE)
+    done = await review(repo, last, store=store, choose_model=CHOOSE)
     last.finish()
     assert "no documentation on purpose" in str(last.requests[0].messages[0])
     assert last.requests[0].model == "claude-opus-5-5"
@@ -147,7 +147,7 @@ async def test_a_person_is_asked_at_last_and_the_review_goes_on_with_the_answer(
         "someone",
     )
     assert question.answered_at == "2027-01-15T08:00:00+00:00"
-    replayed = await review(repo, ScriptedModel({}), store=store, choose=CHOOSE)
+    replayed = await review(repo, ScriptedModel({}), store=store, choose_model=CHOOSE)
     assert replayed.digest == done.digest
 
 
@@ -156,18 +156,18 @@ async def test_several_questions_are_asked_at_once_and_answered_one_by_one(
 ) -> None:
     lines = script(docs=[DEAD] * 4)
     lines["architecture"] = [DEAD] * 4
-    asked = await review(repo, ScriptedModel(lines), store=store, choose=CHOOSE)
+    asked = await review(repo, ScriptedModel(lines), store=store, choose_model=CHOOSE)
     assert [q.name for q in asked.questions] == ["1/act/architecture", "1/act/docs"]
     assert "--to 1/act/architecture" in asked.stop.next_human_action
     await say(store, "Go on.", "1/act/docs")
     model = ScriptedModel({"docs": [report()]})
-    asked = await review(repo, model, store=store, choose=CHOOSE)
+    asked = await review(repo, model, store=store, choose_model=CHOOSE)
     model.finish()
     assert [q.answer for q in asked.questions] == ["", "Go on."]
     assert asked.stop.reason == "human"
     await say(store, "Go on.")
     model = ScriptedModel({"architecture": [looks("api_breakage"), report()]})
-    assert (await review(repo, model, store=store, choose=CHOOSE)).stop.reason == "done"
+    assert (await review(repo, model, store=store, choose_model=CHOOSE)).stop.reason == "done"
     model.finish()
 
 
@@ -177,7 +177,7 @@ async def test_a_lead_and_a_judge_that_fail_ask_as_well(
 ) -> None:
     lines = script(judge=[scores()])
     lines[agent] = [DEAD, DEAD]
-    go = partial(review, repo, adjust=judged, store=store, choose=CHOOSE)
+    go = partial(review, repo, adjust=judged, store=store, choose_model=CHOOSE)
     asked = await go(ScriptedModel(lines))
     assert [q.name for q in asked.questions] == [name]
     assert stage_changes(asked) == [

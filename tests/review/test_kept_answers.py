@@ -8,7 +8,7 @@ import pytest
 from orchestrator import app
 from orchestrator.catalog.data_sources import shipped
 from orchestrator.checks import PREFIX
-from orchestrator.engine.events import ignore
+from orchestrator.engine.events import ignore_event
 from orchestrator.review.analysis import Raw, Report, Side
 from orchestrator.review.analyzers.executables import Program
 from orchestrator.review.analyzers.result_cache import Remembering, remembered
@@ -38,7 +38,7 @@ HEAD = {
 
 
 def reviewed(repo: Repo, **said: object) -> Verdict:
-    return app.review(options(repo.path, **said), ignore)
+    return app.review(options(repo.path, **said), ignore_event)
 
 
 def test_the_verdict_is_the_same_with_and_without(tmp_path: Path, monkeypatch) -> None:

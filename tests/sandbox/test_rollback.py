@@ -19,7 +19,7 @@ from tests.engine.engine_kit import (
     Echo,
     account,
     created,
-    make_harness,
+    make_runtime,
     open_memory_journal,
     spec,
 )
@@ -233,7 +233,7 @@ async def test_through_the_executor_a_failed_write_leaves_nothing(
 
     store: MemoryStore = await created()
     async with open_memory_journal(store) as journal:
-        harness = make_harness(
+        runtime = make_runtime(
             journal,
             ScriptedModel({}),
             Echo("write", level=Level.WRITE, run=write),
@@ -241,7 +241,7 @@ async def test_through_the_executor_a_failed_write_leaves_nothing(
             rollback=scopes,
         )
         wish = ToolCall("c", "write", {"text": "x"})
-        result = await harness.executor.call(spec("a", "write"), wish, CALL, account())
+        result = await runtime.executor.call(spec("a", "write"), wish, CALL, account())
     assert result.ok is not fails
     assert (root / "pkg/a.py").read_text() == after
     assert [kept.state for kept in scopes.snapshots()] == ["undone" if fails else "committed"]

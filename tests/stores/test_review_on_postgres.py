@@ -9,11 +9,11 @@ import pytest
 
 from orchestrator.app import review_service, run_archive, run_listing, state_directory
 from orchestrator.cli.main import main
-from orchestrator.engine.events import ignore
+from orchestrator.engine.events import ignore_event
 from orchestrator.stores.base import RunStore
 from tests.review.review_kit import Repo, change, options
 from tests.stores.postgres_server import Server
-from tests.torture.sitting import CutAt, CutStore, Desk, template
+from tests.torture.session import CutAt, CutStore, Desk, template
 
 SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
 
@@ -27,21 +27,21 @@ def test_runs_are_kept_on_the_server_and_not_in_the_repository(
     repo: Repo, postgres: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DIFFCOURT_STORE", postgres.fresh("review"))
-    verdict = review_service.review(options(repo.path, provider="offline"), ignore)
+    verdict = review_service.review(options(repo.path, provider="offline"), ignore_event)
     assert verdict.verdict == "needs_changes"
     assert not (state_directory.home(repo.path) / "journal.db").exists()
     assert [run.run_id for run in run_listing.runs(repo.path)] == [verdict.run_id]
-    assert review_service.resume(repo.path, "latest", ignore) == verdict
+    assert review_service.resume(repo.path, "latest", ignore_event) == verdict
     # The same run, from the server into the repository's own journal.
     run_archive.export(repo.path, "latest", tmp_path / "run")
     monkeypatch.delenv("DIFFCOURT_STORE")
     run_archive.restore(repo.path, tmp_path / "run")
-    assert review_service.resume(repo.path, "latest", ignore) == verdict
+    assert review_service.resume(repo.path, "latest", ignore_event) == verdict
 
 
 @dataclass(frozen=True)
 class On:
-    """Says, in the process of a sitting, where its store is."""
+    """Says, in the process of a session, where its store is."""
 
     address: str
 
@@ -79,7 +79,7 @@ class Unplugged(CutStore):
 
 @dataclass(frozen=True)
 class UnpluggedAt:
-    """Makes one, in the process of a sitting."""
+    """Makes one, in the process of a session."""
 
     at: int
 

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.app import review_service, run_archive
 from orchestrator.cli.main import main
-from orchestrator.engine.events import ignore
+from orchestrator.engine.events import ignore_event
 from tests.review.review_kit import change, options
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/stores.md").read_text()
@@ -18,7 +18,7 @@ def test_its_commands_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     repo = change(tmp_path / "repo", {}, {"app.py": "import os\n"}).path
-    verdict = review_service.review(options(repo, provider="offline"), ignore)
+    verdict = review_service.review(options(repo, provider="offline"), ignore_event)
     monkeypatch.chdir(repo)
     commands = re.findall(r"^diffcourt (runs.*?)(?: +#.*)?$", PAGE, re.MULTILINE)
     assert len(commands) == 5
@@ -34,7 +34,9 @@ def test_its_commands_run(
 def test_it_names_what_an_export_holds(tmp_path: Path) -> None:
     repo = change(tmp_path / "repo", {}, {"app.py": "import os\n"})
     patch = repo.git("diff", "HEAD~1", "HEAD").encode() + b"\n"
-    review_service.review(options(repo.path, diff=patch, diff_name="p", provider="offline"), ignore)
+    review_service.review(
+        options(repo.path, diff=patch, diff_name="p", provider="offline"), ignore_event
+    )
     run_archive.export(repo.path, "latest", tmp_path / "out")
     held = {
         f"{file.name}/" if file.is_dir() else file.name for file in (tmp_path / "out").iterdir()

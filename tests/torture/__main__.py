@@ -16,7 +16,7 @@ from types import ModuleType
 PACKAGE = "tests.torture"
 
 
-def seal() -> None:
+def remove_settings() -> None:
     """No keys, no settings of the person who runs this: as in the suite."""
     for name in list(os.environ):
         if name.endswith(("_API_KEY", "_TOKEN")) or name.startswith(("GIT_", "DIFFCOURT_")):
@@ -62,7 +62,7 @@ def main(argv: list[str]) -> int:
     args = parser.parse_args(argv)
     if unknown := set(args.module) - known.keys():
         parser.error(f"there is no {', '.join(sorted(unknown))}; choose from {', '.join(known)}")
-    seal()
+    remove_settings()
     figures = []
     for name in args.module or known:
         print(f"{name} ...", flush=True)

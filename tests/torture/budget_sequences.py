@@ -13,11 +13,11 @@ import anyio
 import anyio.lowlevel
 
 from orchestrator.engine.budget import Account, Cost
-from orchestrator.engine.events import ignore
+from orchestrator.engine.events import ignore_event
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal
-from orchestrator.engine.journal_records import Done
-from orchestrator.engine.model_call_log import another_try
+from orchestrator.engine.journal_records import EffectResult
+from orchestrator.engine.model_call_log import reserve_retry
 from orchestrator.engine.ports import CallContext, SystemClock
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import (
@@ -64,7 +64,7 @@ class Scripted:
         if deed.ends == "hangs":
             await anyio.sleep(60)
         if deed.ends == "dies":
-            deed.ends = "ok"  # the next sitting gets through
+            deed.ends = "ok"  # the next session gets through
             raise CutOff
         if deed.ends == "fails":
             raise ValueError("it failed")
@@ -92,14 +92,14 @@ class Sequence:
         )
 
     async def sit(self, journal: Journal) -> Account:
-        """One sitting of the whole team.
+        """One session of the whole team.
 
         Raises:
             AssertionError: an account was overdrawn, or something is held that nobody holds.
         """
         budget = Account("the run", self.limit, used=journal.spent())
         executor = Executor(
-            Registry([self.tool]), ToolPolicy(), journal, nonce="n", observer=ignore
+            Registry([self.tool]), ToolPolicy(), journal, nonce="n", observer=ignore_event
         )
 
         async def agent(number: int) -> None:
@@ -131,14 +131,14 @@ class Sequence:
         async def admit() -> object:
             return own.reserve(Cost(usd=0.2))
 
-        async def perform() -> Done:
+        async def perform() -> EffectResult:
             await anyio.lowlevel.checkpoint()
-            if usd > 0.15 and not another_try(journal, key, own, Cost(turns=1, usd=0.2)):
+            if usd > 0.15 and not reserve_retry(journal, key, own, Cost(turns=1, usd=0.2)):
                 raise ModelError("a reply was lost, and another try cannot be paid for")
             await anyio.lowlevel.checkpoint()
             if usd < 0.02:
                 raise ModelError("no answer, and billed all the same")
-            return Done("said", Cost(usd=usd))
+            return EffectResult("said", Cost(usd=usd))
 
         try:
             await journal.effect(key, None, perform, admit=admit)  # type: ignore[arg-type]
@@ -156,7 +156,7 @@ class Sequence:
 
 
 async def conserved(seed: int) -> None:
-    """Run a sequence over as many sittings as it takes; raises where the books do not balance."""
+    """Run a sequence over as many sessions as it takes; raises where the books do not balance."""
     sequence, store = Sequence(seed), MemoryStore(SystemClock())
     await store.create(RUN, 0.0, {})
     for _ in range(AGENTS * CALLS + 2):

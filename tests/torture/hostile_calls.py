@@ -24,10 +24,10 @@ from msgspec.structs import replace
 from orchestrator.app.worker_pool import new_pool
 from orchestrator.catalog.data_sources import overlay, shipped
 from orchestrator.engine.agent import run_agent
-from orchestrator.engine.approvals import RecordedApprovals, decide, waiting
+from orchestrator.engine.approvals import RecordedApprovals, pending_approvals, record_decision
 from orchestrator.engine.budget import Account
 from orchestrator.engine.canonical_json import digest
-from orchestrator.engine.events import ignore
+from orchestrator.engine.events import ignore_event
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.ports import CallContext, SystemClock
 from orchestrator.engine.types import (
@@ -276,7 +276,7 @@ class Session:
                 adjust=unchanged,
                 serve=lambda settings, catalog: nullcontext(Serving(model)),
                 environment="ci" if self._policy == "ci" else "local",
-                observer=ignore,
+                observer=ignore_event,
                 pool=ground.pool,
                 approver=None
                 if self._policy == "ci"
@@ -285,7 +285,7 @@ class Session:
                 more_tools=ours,
             )
             async with open_case(change, journal, opening) as state:
-                specs = state.harness.executor.registry.specs()
+                specs = state.runtime.executor.registry.specs()
                 prey.tools = {name: spec.schema for name, spec in specs.items()}
                 intruder = AgentSpec("intruder", "", "", INTRUDER)
                 agents = [
@@ -297,22 +297,22 @@ class Session:
                 while model.made < self._calls:
                     number += 1
                     agent = replace(self._draw.choice(agents), bounds=Bounds(turns=40))
-                    await self._work_of(agent, f"{number}/act/{agent.name}", state.harness, journal)
+                    await self._work_of(agent, f"{number}/act/{agent.name}", state.runtime, journal)
         store.close()
         return model
 
-    async def _work_of(self, agent: AgentSpec, key: str, harness: Any, journal: Journal) -> None:
+    async def _work_of(self, agent: AgentSpec, key: str, runtime: Any, journal: Journal) -> None:
         """One agent, to its end; a person answers what waits, and not always yes."""
         pending = True
         while pending:
             try:
-                await run_agent(agent, "go", harness, key, Account("all", Bounds()))
+                await run_agent(agent, "go", runtime, key, Account("all", Bounds()))
                 pending = False
             except ApprovalPending:
-                asked_for = waiting(journal)
+                asked_for = pending_approvals(journal)
                 for call in asked_for.keys() - self._tried:
                     approved = self._draw.random() < 0.5
-                    decide(
+                    record_decision(
                         journal,
                         call,
                         approved=approved,
@@ -322,10 +322,10 @@ class Session:
                     )
                     self.judge.yes[call] = int(approved)
                     if approved and self._draw.random() < 0.5:
-                        await self._replay(agent, call, asked_for[call], harness)
+                        await self._replay(agent, call, asked_for[call], runtime)
 
     async def _replay(
-        self, agent: AgentSpec, call: str, asked: Mapping[str, Json], harness: Any
+        self, agent: AgentSpec, call: str, asked: Mapping[str, Json], runtime: Any
     ) -> None:
         """The yes is tried for another place and for other arguments, and the call twice."""
         account = Account("all", Bounds())
@@ -336,7 +336,7 @@ class Session:
         ):
             wanted = ToolCall("1", asked["tool"], {"text": text})
             try:
-                await harness.executor.call(agent, wanted, key, account)
+                await runtime.executor.call(agent, wanted, key, account)
             except Exception:  # it waits for a person, or is no call that was recorded
                 continue
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from orchestrator.engine.ports import Again, always
+from orchestrator.engine.ports import MayRetry, always_retry
 from orchestrator.engine.types import Request, Response, Text, ToolCall, ToolResult, Usage
 
 CALLS_AT_ONCE = 12
@@ -52,7 +52,7 @@ class HostileModel:
     def worst_case(self, request: Request) -> Usage:
         return Usage()
 
-    async def respond(self, request: Request, again: Again = always) -> Response:
+    async def respond(self, request: Request, may_retry: MayRetry = always_retry) -> Response:
         last = request.messages[-1].blocks
         for block in last:
             if isinstance(block, ToolResult) and self.prey.canary in block.content:

@@ -23,10 +23,17 @@ from msgspec.structs import replace
 
 from orchestrator.app.audit.verification import hold
 from orchestrator.engine.canonical_json import canonical
-from orchestrator.engine.journal_log import GENESIS, row_hash
+from orchestrator.engine.journal_chain import (
+    GENESIS,
+    SIGNED_HEAD,
+    HmacKey,
+    SigningKey,
+    row_hash,
+    signed_head_body,
+    signed_head_key,
+)
 from orchestrator.engine.journal_verification import Anchor
 from orchestrator.engine.ports import Row
-from orchestrator.engine.signed_head import SEAL, HmacKey, SealKey, place, seal_body
 from orchestrator.stores.sqlite import SqliteStore, place_of
 from tests.review.review_kit import change
 
@@ -148,9 +155,9 @@ class Bench:
         """A row edited, and the chain of all that follow computed anew."""
         for row in self.rows[:-1]:
             edited = replace(row, at=row.at + 1)
-            for seals in ("kept", "dropped", "by another key"):
-                forge = partial(self._forge, edited, seals)
-                yield Case(f"rewritten, seals {seals}", forge, "key")
+            for signed_heads in ("kept", "dropped", "by another key"):
+                forge = partial(self._forge, edited, signed_heads)
+                yield Case(f"rewritten, signatures {signed_heads}", forge, "key")
             if row.seq <= self.anchor.length:
                 for given in ("head", "verdict"):
                     forge = partial(self._forge, edited, "dropped")
@@ -180,14 +187,19 @@ class Bench:
         self._put([replace(row, seq=number) for number, row in enumerate(rows, 1)], db)
 
     def _older(self, length: int, db: sqlite3.Connection) -> None:
-        self._put(sealed(self.rows[:length], self.run, self.key), db)
+        self._put(with_signed_head(self.rows[:length], self.run, self.key), db)
 
-    def _forge(self, edited: Row, seals: str, db: sqlite3.Connection) -> None:
+    def _forge(self, edited: Row, signed_heads: str, db: sqlite3.Connection) -> None:
         rows = [edited if row.seq == edited.seq else row for row in self.rows]
-        if seals != "kept":
-            rows = [row for row in rows if row.kind != SEAL]
+        if signed_heads != "kept":
+            rows = [row for row in rows if row.kind != SIGNED_HEAD]
         forged = rechained(rows)
-        self._put(sealed(forged, self.run, ANOTHER) if seals == "by another key" else forged, db)
+        self._put(
+            with_signed_head(forged, self.run, ANOTHER)
+            if signed_heads == "by another key"
+            else forged,
+            db,
+        )
 
     def _put(self, rows: Sequence[Row], db: sqlite3.Connection) -> None:
         db.execute("DELETE FROM journal")
@@ -235,13 +247,13 @@ def rechained(rows: Sequence[Row]) -> list[Row]:
     return new
 
 
-def sealed(rows: Sequence[Row], run: str, key: SealKey) -> list[Row]:
+def with_signed_head(rows: Sequence[Row], run: str, key: SigningKey) -> list[Row]:
     """The rows with a signature at their end."""
     if not rows:
         return []
     seq, at = len(rows) + 1, rows[-1].at
-    body = canonical(seal_body(key, run, seq, at, rows[-1].hash))
-    return [*rows, chained(rows, SEAL, place(seq), body, at)]
+    body = canonical(signed_head_body(key, run, seq, at, rows[-1].hash))
+    return [*rows, chained(rows, SIGNED_HEAD, signed_head_key(seq), body, at)]
 
 
 def sample(cases: Sequence[Case], count: int) -> list[Case]:

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.torture.processes import spread, tally
-from tests.torture.sitting import CutAt, Desk, template
+from tests.torture.session import CutAt, Desk, template
 
 FULL = 100_000
 """All there are."""
@@ -89,7 +89,7 @@ def attempt(case: Case, desk: Desk, expected: Whole) -> str:
     if again := before & set(last.performed):
         return f"recorded and done again: {sorted(again)}"
     if len(last.performed) != len(set(last.performed)):
-        return "done twice in one sitting"
+        return "done twice in one session"
     if desk.sit().performed:
         return "a finished run did something"
     return ""

@@ -16,15 +16,15 @@ from orchestrator.errors import DiffcourtError
 T = TypeVar("T")
 
 PATIENCE = 60
-"""Seconds that a sitting may take: many times what it does take."""
+"""Seconds that a session may take: many times what it does take."""
 
 FORK = multiprocessing.get_context("forkserver")
-FORK.set_forkserver_preload(["__main__", "tests.torture.sitting"])
+FORK.set_forkserver_preload(["__main__", "tests.torture.session"])
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a sitting ended: a digest, or one line that says why there is none, or neither when it
+    """How a session ended: a digest, or one line that says why there is none, or neither when it
     was killed. ``performed`` are the keys of the effects that were really done, ``operations`` what
     was asked of a faulty disk."""
 
@@ -43,7 +43,7 @@ def nothing() -> None:
 
 
 def report(said: Path, prepare: Callable[[], Any], work: Callable[[], str]) -> None:
-    """Write down how a sitting ended: its digest, or the one line that a person would have."""
+    """Write down how a session ended: its digest, or the one line that a person would have."""
     told: dict[str, Any] = {"digest": "", "line": ""}
     file = os.open(said, os.O_WRONLY | os.O_CREAT)  # before the disk begins to fail
     disk = prepare()

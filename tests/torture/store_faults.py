@@ -13,13 +13,13 @@ from typing import Any
 import anyio
 
 from orchestrator.engine.journal import open_journal
-from orchestrator.engine.journal_records import Done
+from orchestrator.engine.journal_records import EffectResult
 from orchestrator.engine.ports import SystemClock
 from orchestrator.stores.lease_holder import this_process
 from orchestrator.stores.sqlite import SqliteStore
 from tests.torture.faulty_disk import KINDS, FaultyDisk, available
 from tests.torture.processes import Outcome, Watched, nothing, report, spread, tally
-from tests.torture.sitting import Desk, template
+from tests.torture.session import Desk, template
 
 FULL = 100_000
 """All there are."""
@@ -74,9 +74,9 @@ async def _short_run(journal: Path, note: Callable[[str], None]) -> str:
         async with open_journal("r", store, SystemClock(), holder=this_process()) as opened:
             for step in range(STEPS):
 
-                async def perform(step: int = step) -> Done:
+                async def perform(step: int = step) -> EffectResult:
                     note(f"did {step}")
-                    return Done("x" * 3000 + str(step))
+                    return EffectResult("x" * 3000 + str(step))
 
                 told.append(await opened.effect(f"step{step}", step, perform))
                 note(f"kept {step}")
@@ -91,8 +91,8 @@ def _sit_short(folder: Path, prepare: Callable[[], Any]) -> None:
     report(folder / "said", prepare, lambda: anyio.run(work))
 
 
-def short_sitting(folder: Path, prepare: Callable[[], Any] = nothing) -> Outcome:
-    """One sitting of the short run."""
+def short_session(folder: Path, prepare: Callable[[], Any] = nothing) -> Outcome:
+    """One session of the short run."""
     return Watched(folder, _sit_short, folder, prepare).outcome()
 
 
@@ -106,12 +106,12 @@ def _stopped_badly(first: Outcome, digest: str) -> str:
 
 
 def attempt_short(fault: Callable[[], Any], folder: Path, digest: str) -> str:
-    """A fault under the short run, then a sitting on a sound disk; returns what went wrong."""
-    first = short_sitting(folder, fault)
+    """A fault under the short run, then a session on a sound disk; returns what went wrong."""
+    first = short_session(folder, fault)
     if problem := _stopped_badly(first, digest):
         return problem
     kept = {line[5:] for line in first.performed if line.startswith("kept ")}
-    last = short_sitting(folder)
+    last = short_session(folder)
     if last.digest != digest:
         return f"not resumed: {last.line}"
     again = kept & {line[4:] for line in last.performed if line.startswith("did ")}
@@ -139,7 +139,7 @@ class _Bench:
         sound = BadDisk("eio", 1 << 60)
         (folder / "short").mkdir()
         self.source = template(folder / "template")
-        self.short = short_sitting(folder / "short", sound)
+        self.short = short_session(folder / "short", sound)
         self.whole = Desk(self.source, folder / "whole").sit(prepare=sound)
 
     def cases(self) -> list[Case]:

@@ -68,7 +68,7 @@ def test_malformed_replies_are_many_and_the_same_each_time() -> None:
 @pytest.mark.skipif(not available(), reason="this Python hides SQLite's functions")
 def test_a_disk_that_lies_about_syncing_is_found_out(tmp_path: Path) -> None:
     """The torture can fail: what the store was told is safe is lost with the power."""
-    whole = store_faults.short_sitting(tmp_path, store_faults.BadDisk("eio", 0))
+    whole = store_faults.short_session(tmp_path, store_faults.BadDisk("eio", 0))
     (tmp_path / "j.db").unlink()
     cut = store_faults.BadDisk("lost", whole.operations - 10, lies=True)
     fault = store_faults.attempt_short(cut, tmp_path, whole.digest)

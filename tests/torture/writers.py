@@ -11,12 +11,12 @@ from pathlib import Path
 
 import anyio
 
-from orchestrator.engine.journal_log import verify
+from orchestrator.engine.journal_chain import verify_chain
 from orchestrator.engine.ports import Row
 from orchestrator.stores.sqlite import SqliteStore
 from tests.torture.kill_points import Whole, whole
 from tests.torture.processes import Outcome, Watched, spread, tally
-from tests.torture.sitting import CutAt, Desk
+from tests.torture.session import CutAt, Desk
 
 FULL = 100_000
 """All there are."""
@@ -45,7 +45,7 @@ def rows(desk: Desk) -> list[Row]:
     with closing(SqliteStore(desk.journal)) as store:
         (run,) = anyio.run(store.runs)
         found = anyio.run(store.rows, run.run_id)
-    verify(found)
+    verify_chain(found)
     return found
 
 

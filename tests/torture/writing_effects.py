@@ -11,20 +11,20 @@ from pathlib import Path
 import anyio
 
 from orchestrator.engine.journal import open_journal
-from orchestrator.engine.journal_records import Done
+from orchestrator.engine.journal_records import EffectResult
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Level
 from orchestrator.stores.lease_holder import this_process
 from orchestrator.stores.sqlite import SqliteStore
 from tests.torture.processes import Outcome, Watched, nothing, report, spread, tally
-from tests.torture.sitting import CutAt
+from tests.torture.session import CutAt
 
 FULL = 100_000
 """All there are."""
 
 STEPS = 4
 WRITES = 3 + 1 + 2 * STEPS
-"""Entry, lease, release; the sitting's row; an intent and an outcome for each step."""
+"""Entry, lease, release; the session's row; an intent and an outcome for each step."""
 
 MOMENTS = ("before", "middle", "after")
 NEVER = 1 << 30
@@ -33,7 +33,7 @@ WHOLE = "".join(f"line {step}\n" for step in range(STEPS))
 
 @dataclass(frozen=True)
 class Kill:
-    """Where a sitting dies: before a journal write, or at a moment inside an effect."""
+    """Where a session dies: before a journal write, or at a moment inside an effect."""
 
     write: int = NEVER
     step: int = NEVER
@@ -42,7 +42,7 @@ class Kill:
 
 @dataclass(frozen=True)
 class Case:
-    """Kills of the sittings one after the other; ``undo``: the effect knows how to take it back."""
+    """Kills of the sessions one after the other; ``undo``: the effect knows how to take it back."""
 
     undo: bool
     kills: tuple[Kill, ...]
@@ -58,7 +58,7 @@ class Tool:
         if (self._kill.step, self._kill.moment) == (step, moment):
             os.kill(os.getpid(), signal.SIGKILL)
 
-    async def write(self, step: int) -> Done:
+    async def write(self, step: int) -> EffectResult:
         self._out.touch()
         beside = self._begun.with_suffix(".new")
         beside.write_text(str(self._out.stat().st_size))
@@ -70,7 +70,7 @@ class Tool:
             self._dies(step, "middle")
             file.write(f"{step}\n")
         self._dies(step, "after")
-        return Done(step)
+        return EffectResult(step)
 
     async def undo(self, step: int) -> None:
         """Cut the file back to what it was when the effect began, if it began."""
@@ -104,17 +104,17 @@ def _sit(folder: Path, undo: bool, kill: Kill) -> None:
     report(folder / "said", nothing, lambda: anyio.run(_work, folder, undo, kill))
 
 
-def sitting(folder: Path, undo: bool, kill: Kill) -> Outcome:
-    """One sitting in another process."""
+def session(folder: Path, undo: bool, kill: Kill) -> Outcome:
+    """One session in another process."""
     return Watched(folder, _sit, folder, undo, kill).outcome()
 
 
 def attempt(case: Case, folder: Path) -> str:
     """Run one case; returns what went wrong."""
     for kill in case.kills:
-        sitting(folder, case.undo, kill)
+        session(folder, case.undo, kill)
     for _ in range(2):
-        last = sitting(folder, case.undo, Kill())
+        last = session(folder, case.undo, Kill())
         written = (folder / "out").read_text() if (folder / "out").exists() else ""
         if last.digest:
             if written != WHOLE:

@@ -62,7 +62,7 @@ def test_runs_are_asked_blind_skipped_taken_back_and_gone_on_with(
         (names[0], "accept"), (names[1], "accept"), (names[2], "reject")
     }  # fmt: skip
     assert desk.sit("") == 0
-    assert "0 labeled in this sitting" in capsys.readouterr().out
+    assert "0 labeled in this session" in capsys.readouterr().out
 
 
 def test_the_judges_score_is_shown_only_when_asked_for(

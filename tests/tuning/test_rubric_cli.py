@@ -333,7 +333,7 @@ def sit(tmp_path: Path, items: Path, typed: str, *more: object) -> str:
     return out.getvalue()
 
 
-def test_a_sitting_can_go_back_skip_and_be_resumed(save: Save, tmp_path: Path) -> None:
+def test_a_session_can_go_back_skip_and_be_resumed(save: Save, tmp_path: Path) -> None:
     items = save(rows(5))
     sit(tmp_path, items, "a\nr\n<\na\ns\n#odd one\nr\nq\n")
     found = read_labels([tmp_path / "labels.jsonl"])

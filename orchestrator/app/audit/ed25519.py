@@ -1,4 +1,4 @@
-"""Ed25519 keys for seals, by the ``cryptography`` package: the extra ``audit``."""
+"""Ed25519 keys for signed heads, by the ``cryptography`` package: the extra ``audit``."""
 
 from __future__ import annotations
 

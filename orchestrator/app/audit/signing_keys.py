@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from orchestrator.engine.signed_head import HmacKey, SealKey
+from orchestrator.engine.journal_chain import HmacKey, SigningKey
 from orchestrator.errors import InputError
 
 KEY, KEY_FILE = "DIFFCOURT_AUDIT_KEY", "DIFFCOURT_AUDIT_KEY_FILE"
@@ -22,7 +22,7 @@ MAX_BYTES = 64 << 10
 PR_SET_DUMPABLE = 4
 
 
-def signing_key(environment: Mapping[str, str]) -> SealKey | None:
+def signing_key(environment: Mapping[str, str]) -> SigningKey | None:
     """The key that the environment names for signing, None when it names none.
 
     Raises:
@@ -49,7 +49,7 @@ def key_text(environment: Mapping[str, str]) -> str:
     return found[0].decode(errors="surrogateescape").strip() if found else ""
 
 
-def checking_keys(environment: Mapping[str, str], files: Sequence[Path]) -> dict[str, SealKey]:
+def checking_keys(environment: Mapping[str, str], files: Sequence[Path]) -> dict[str, SigningKey]:
     """The keys to check signatures with, by id: the environment's, and those in files.
 
     Raises:
@@ -87,7 +87,7 @@ def _read(path: Path) -> bytes:
     return text
 
 
-def _parse(text: bytes, where: str) -> SealKey:
+def _parse(text: bytes, where: str) -> SigningKey:
     if b"-----BEGIN" in text:
         return _from_pem(text, where)
     secret = text.strip()
@@ -99,7 +99,7 @@ def _parse(text: bytes, where: str) -> SealKey:
     return HmacKey(secret)
 
 
-def _from_pem(text: bytes, where: str) -> SealKey:
+def _from_pem(text: bytes, where: str) -> SigningKey:
     try:
         # 45 ms to import, for those who sign this way.
         from orchestrator.app.audit.ed25519 import from_pem  # noqa: PLC0415

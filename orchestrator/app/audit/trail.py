@@ -9,9 +9,9 @@ from typing import Any
 from msgspec import Struct
 
 from orchestrator.engine.journal import APPROVAL
-from orchestrator.engine.journal_log import SITTING
+from orchestrator.engine.journal_chain import SIGNED_HEAD
+from orchestrator.engine.journal_log import SESSION
 from orchestrator.engine.ports import Row
-from orchestrator.engine.signed_head import SEAL
 
 HARNESS = "diffcourt"
 SAYS = ("said", "state", "decision", "verdict")
@@ -62,7 +62,7 @@ def _acts(rows: Sequence[Row]) -> Iterator[Act]:
         if row.kind == "data":
             continue
         body = json.loads(row.body)
-        if row.kind in {"note", SEAL}:
+        if row.kind in {"note", SIGNED_HEAD}:
             if row.key.startswith(APPROVAL):
                 said_by[row.key.split("/", 2)[2]] = str(body.get("who"))
             yield _said(row, body)
@@ -80,8 +80,8 @@ def _acts(rows: Sequence[Row]) -> Iterator[Act]:
 
 
 def _said(row: Row, body: Mapping[str, Any]) -> Act:
-    """A note or a seal: the program's own word."""
-    if row.kind == SEAL:
+    """A note or a signed head, which the program itself writes."""
+    if row.kind == SIGNED_HEAD:
         what, authority = f"signed rows 1 to {row.seq - 1}", f"key {body.get('key')}"
     else:
         said = in_a_word(body)
@@ -90,8 +90,8 @@ def _said(row: Row, body: Mapping[str, Any]) -> Act:
         if row.key.startswith(APPROVAL):
             said = f"{'yes' if body.get('approved') else 'no'} by {body.get('who')}"
         what, authority = f"{row.key}: {said}" if said else row.key, ""
-        if row.key.startswith(SITTING):
-            what = f"sitting {row.key.removeprefix(SITTING)} began"
+        if row.key.startswith(SESSION):
+            what = f"session {row.key.removeprefix(SESSION)} began"
     return Act(
         row=row.seq,
         at=row.at,

@@ -17,10 +17,15 @@ from orchestrator.app.audit.signing_keys import checking_keys
 from orchestrator.app.audit.trail import Trail, acts
 from orchestrator.app.partial_verdict import VERDICT, WAITING
 from orchestrator.engine.canonical_json import canonical
-from orchestrator.engine.journal_log import verify as check_chain
-from orchestrator.engine.journal_verification import Anchor, Examination, Fault, examine
+from orchestrator.engine.journal_chain import SigningKey
+from orchestrator.engine.journal_chain import verify_chain as check_chain
+from orchestrator.engine.journal_verification import (
+    Anchor,
+    VerificationError,
+    VerificationResult,
+    verify_journal,
+)
 from orchestrator.engine.ports import Row
-from orchestrator.engine.signed_head import SealKey
 from orchestrator.errors import InputError, StoreError
 
 
@@ -34,7 +39,7 @@ class Verified(Struct, frozen=True):
 
     run_id: str
     finished: bool
-    found: Examination
+    found: VerificationResult
     writer: str | None = None
 
 
@@ -74,10 +79,10 @@ def hold(
     rows: Sequence[Row],
     anchor: Anchor | None,
     document: dict[str, Any] | None,
-    keys: Mapping[str, SealKey],
+    keys: Mapping[str, SigningKey],
 ) -> Verified:
     """Hold rows against all that is known of them; ``document`` is the verdict as handed out."""
-    found = examine(run_id, rows, anchor, keys)
+    found = verify_journal(run_id, rows, anchor, keys)
     if document is not None:
         found = replace(found, faults=(*found.faults, *_differs(document, rows)))
     return Verified(run_id, _recorded(rows) is not None, found)
@@ -109,7 +114,7 @@ def _recorded(rows: Sequence[Row]) -> Row | None:
     return next((row for row in rows if row.kind == "note" and row.key == VERDICT), None)
 
 
-def _differs(document: dict[str, Any], rows: Sequence[Row]) -> list[Fault]:
+def _differs(document: dict[str, Any], rows: Sequence[Row]) -> list[VerificationError]:
     """The verdict follows the head that it carries, and must be there as it was handed out."""
     handed_out = canonical(document)
     if any(row.key.startswith(WAITING) and row.body == handed_out for row in rows):
@@ -117,9 +122,15 @@ def _differs(document: dict[str, Any], rows: Sequence[Row]) -> list[Fault]:
     row = _recorded(rows)
     if row is None:
         last = rows[-1].seq if rows else 0
-        return [Fault(last + 1, "the verdict itself is not in the journal: its end was cut off")]
+        return [
+            VerificationError(
+                last + 1, "the verdict itself is not in the journal: its end was cut off"
+            )
+        ]
     if row.body != handed_out:
-        return [Fault(row.seq, f"row {row.seq} records another verdict than the file holds")]
+        return [
+            VerificationError(row.seq, f"row {row.seq} records another verdict than the file holds")
+        ]
     return []
 
 

@@ -18,7 +18,7 @@ from orchestrator.catalog.fields import OFFLINE
 from orchestrator.catalog.mcp_servers import ServerEntry, tool_name
 from orchestrator.catalog.settings import Settings, ToolOverride, ToolPolicy
 from orchestrator.engine.journal import Journal
-from orchestrator.engine.journal_records import Done
+from orchestrator.engine.journal_records import EffectResult
 from orchestrator.engine.playbook_steps import named
 from orchestrator.engine.ports import Tool
 from orchestrator.engine.task_group import task_group
@@ -88,8 +88,8 @@ async def _offered(links: Sequence[Link], journal: Journal) -> list[Tool]:
         server = link.server
         asked = {"server": server.name, "pins": {g.name: g.pin for g in server.grants}}
 
-        async def perform() -> Done:
-            return Done(await offer(link))
+        async def perform() -> EffectResult:
+            return EffectResult(await offer(link))
 
         offers[server.name] = await journal.effect(f"intake/mcp/{server.name}", asked, perform)
 

@@ -54,8 +54,8 @@ class Finding(Struct, frozen=True):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
     parser.description = (
-        "Say which sandbox there is, which providers are configured, which models the\n"
-        "escalation stages name for them, and what these cost. Nothing is spent unless --call is\n"
+        "Say which sandbox there is, which providers are configured, which model each\n"
+        "escalation stage has there, and what it costs. Nothing is spent unless --call is\n"
         "given, and keys are never printed."
     )
     add_repo(parser)

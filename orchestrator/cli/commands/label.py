@@ -110,11 +110,11 @@ def _order(args: argparse.Namespace, items: list[Item], labels: list[Label]) -> 
 
 
 class Session(Struct):
-    """One sitting at the terminal.
+    """One session at the terminal.
 
     Attributes:
-        labels: all labels of the file; this sitting's are added as they are given.
-        given: positions in ``todo`` that were answered in this sitting, in order.
+        labels: all labels of the file; this session's are added as they are given.
+        given: positions in ``todo`` that were answered in this session, in order.
     """
 
     args: argparse.Namespace
@@ -132,7 +132,7 @@ class Session(Struct):
             if step is None:
                 break
             at = step
-        emit(f"{len(self.given)} labeled in this sitting; {self.args.labels}\n", self.out)
+        emit(f"{len(self.given)} labeled in this session; {self.args.labels}\n", self.out)
 
     def _ask(self, at: int) -> int | None:
         """Ask for one item; the next position, or None to stop."""
@@ -157,9 +157,9 @@ class Session(Struct):
                 emit(f"{said!r} is none of these\n", self.out)
 
     def _back(self, at: int) -> int:
-        """Take the last answer of this sitting back."""
+        """Take the last answer of this session back."""
         if not self.given:
-            emit("nothing to go back to in this sitting\n", self.out)
+            emit("nothing to go back to in this session\n", self.out)
             return at
         last = self.given.pop()
         gone = self.todo[last].id

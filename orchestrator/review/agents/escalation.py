@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from msgspec.structs import replace
 
 from orchestrator.engine.escalation import StageChange
-from orchestrator.engine.human_questions import asked
+from orchestrator.engine.human_questions import recorded_questions
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.judge import Scorecard
 from orchestrator.engine.model_config import HUMAN
@@ -98,7 +98,7 @@ def questions(journal: Journal) -> tuple[HumanQuestion, ...]:
             answered_by=question.who,
             answered_at=_time(question.at) if question.answer else "",
         )
-        for question in sorted(asked(journal), key=lambda question: question.name)
+        for question in sorted(recorded_questions(journal), key=lambda question: question.name)
     )
 
 

@@ -17,13 +17,13 @@ from msgspec.structs import replace
 from orchestrator.catalog.fields import OFFLINE, Environment
 from orchestrator.catalog.guard_policy import GuardsFile
 from orchestrator.catalog.settings import ToolPolicy
-from orchestrator.engine.agent import as_reported
-from orchestrator.engine.call_guards import Advisory, RateGuard, RepetitionGuard, SensitiveGuard
+from orchestrator.engine.agent import report_unchanged
+from orchestrator.engine.call_guards import RateGuard, RepetitionGuard, SensitiveGuard, WarningGuard
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.ports import Guard, Model
 from orchestrator.engine.redaction import Redactor
-from orchestrator.engine.text_guards import Action, GuardedModel, Ruled, TextGuards
+from orchestrator.engine.text_guards import Action, GuardDecision, GuardedModel, TextGuards
 from orchestrator.engine.types import Json
 from orchestrator.errors import InputError
 from orchestrator.review.verdict.model import Verdict
@@ -68,7 +68,7 @@ class Guards(Struct, frozen=True):
         ]
         actions = self.file.actions("tool", self.environment, self._tier())
         return [
-            guard if actions[guard.name] == "block" else Advisory(guard)
+            guard if actions[guard.name] == "block" else WarningGuard(guard)
             for guard in known
             if actions[guard.name] != "off"
         ]
@@ -80,7 +80,7 @@ class Guards(Struct, frozen=True):
             InputError: as ``model``; what it returns raises ``GuardRefused``.
         """
         if model.name == OFFLINE:
-            return as_reported
+            return report_unchanged
         layer = self._texts("output")
 
         def passed(agent: str, value: Json, prose: bool) -> Json:
@@ -135,7 +135,7 @@ class Guards(Struct, frozen=True):
             if (value.get("data") or {}).get("examined", True)
         )
 
-    def _record(self, ruled: Ruled) -> None:
+    def _record(self, ruled: GuardDecision) -> None:
         body = {**to_builtins(ruled), "decision": f"{ruled.guard} {ruled.action}: {ruled.reason}"}
         self.journal.note(f"{NOTES}{ruled.layer}/{digest(body)[:16]}", body)
 

@@ -31,7 +31,7 @@ async def judged(state: ReviewState) -> Mapping[str, Mark]:
     """Marks of the judged criteria; one that the judge did not score stays unscored."""
     criteria = judged_of(state.rubric)
     asked = task(state, criteria, f"{state.round.number}/judge")
-    result = await run_task(asked, state.harness, state.budget)
+    result = await run_task(asked, state.runtime, state.budget)
     return await marks(criteria, result, sources(state, state.answers("act", "judge")))
 
 
@@ -54,7 +54,7 @@ def task(
     """
     text = brief(
         "Judge this review by the criteria below, in their order.",
-        state.harness.executor.nonce,
+        state.runtime.executor.nonce,
         criteria=[
             {
                 "id": criterion.id,

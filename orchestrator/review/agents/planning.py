@@ -38,7 +38,7 @@ def lead_brief(state: ReviewState) -> str:
         task = "Plan another round of this review, for what the last one missed only."
     return brief(
         task,
-        state.harness.executor.nonce,
+        state.runtime.executor.nonce,
         base=change.base,
         head=change.head,
         files=len(change.files),
@@ -121,7 +121,7 @@ def due(state: ReviewState, rule: CheckRule) -> Mapping[str, frozenset[str]] | N
     asked = any(rule.name in done.plan.required_checks for done in state.rounds)
     if not (paths or asked):
         return None
-    registry = state.harness.executor.registry
+    registry = state.runtime.executor.registry
     known = {name: registry.get(name) for name in rule.tools if name in registry.specs()}
     return {
         name: frozenset(filter(tool.concerns, paths))
@@ -165,7 +165,7 @@ def tasks(state: ReviewState) -> list[Task]:
     for planned in state.round.plan.tasks:
         scopes.setdefault(planned.agent, {}).update(dict.fromkeys(planned.paths))
         whys.setdefault(planned.agent, []).append(planned.why)
-    change, nonce = state.session.change, state.harness.executor.nonce
+    change, nonce = state.session.change, state.runtime.executor.nonce
     return [
         Task(
             spec,
@@ -196,7 +196,7 @@ def _equipped(state: ReviewState, agent: str, paths: Iterable[str]) -> AgentSpec
     A model is shown few tools, and one that has nothing to look at distracts. Where none has, the
     agent keeps them all: that they looked for nothing is then on record.
     """
-    registry, spec = state.harness.executor.registry, state.catalog.agents[agent]
+    registry, spec = state.runtime.executor.registry, state.catalog.agents[agent]
     files = [state.session.files[path] for path in paths]
     names = {name for file in files for name in (file.path, file.old_path) if name}
 

@@ -67,14 +67,14 @@ def task(state: ReviewState, verdict: Verdict | None = None) -> Task:
         lead, tools=(), skills=(), escalation=(), bounds=bounds, contract=inlined(Summary)
     )
     said = _facts(verdict) if verdict else {}
-    text = brief(ASKED, state.harness.executor.nonce, plan=state.round.plan.summary, **said)
+    text = brief(ASKED, state.runtime.executor.nonce, plan=state.round.plan.summary, **said)
     return Task(spec, text, f"{state.round.number}/summary")
 
 
 async def written(state: ReviewState, verdict: Verdict) -> tuple[str, str]:
     """The lead's summary of a review; or nothing, and why there is none."""
     asked = task(state, verdict)
-    result = await run_task(asked, state.harness, state.budget)
+    result = await run_task(asked, state.runtime, state.budget)
     if result.status != "ok":
         return "", f"the lead's call ended as {result.status}: {result.detail}"
     said = as_form(Summary, result.report)

@@ -10,7 +10,7 @@ from itertools import pairwise
 from msgspec.structs import replace
 
 from orchestrator.checks.path_kinds import vendored_directory
-from orchestrator.engine.task_group import both
+from orchestrator.engine.task_group import run_both
 from orchestrator.errors import InputError
 from orchestrator.review.change.file_export import temporary
 from orchestrator.review.change.git.blobs import Blobs, Object, missing, objects
@@ -48,7 +48,7 @@ async def changed_files(git: Git, base_tree: str, head_tree: str) -> tuple[Chang
     Raises:
         InputError: an object is missing from this clone, or a name leads out of the tree.
     """
-    (files, looks), told = await both(
+    (files, looks), told = await run_both(
         partial(_described, git, base_tree, head_tree), partial(_diff, git, base_tree, head_tree)
     )
     pairs = await _numbers(git, told, files, looks)
@@ -133,7 +133,7 @@ async def describe(
         stand = {path: found[name] for path, name in in_base.items() if name in found}
         texts = [path for path in sorted(attributes & stand.keys()) if stand[path].kind == "blob"]
         rules = {path: stand[path].oid for path in texts}
-        looks, marked = await both(
+        looks, marked = await run_both(
             partial(_looks, reader, blobs, found), partial(_generated, git, rules, paths)
         )
     stood = frozenset(path for path in vendored & stand.keys() if stand[path].kind == "tree")

@@ -6,7 +6,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.engine.task_group import both
+from orchestrator.engine.task_group import run_both
 from orchestrator.review.change.changed_files import changed_files
 from orchestrator.review.change.git.blobs import objects
 from orchestrator.review.change.git.commands import OID, Git
@@ -168,7 +168,7 @@ async def from_refs(repo: Path, base: str | None, head: str | None) -> Change:
     found = partial(between, git, start, tip, await known.tree(tip))
     if head is not None:
         return await found()
-    change, dirty = await both(found, partial(is_dirty, git, repo, known.top))
+    change, dirty = await run_both(found, partial(is_dirty, git, repo, known.top))
     return replace(change, notes=(*change.notes, _DIRTY)) if dirty else change
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import Struct, to_builtins
 
 from orchestrator.engine.types import Json
-from orchestrator.engine.untrusted_text import disarmed
+from orchestrator.engine.untrusted_text import escape_markers
 from orchestrator.review.change.contents import SideName
 from orchestrator.review.findings.baseline import normalize
 from orchestrator.review.report_contracts import Citation, Link, ReportedFinding
@@ -33,8 +33,8 @@ def stands(quote: str, lines: Iterable[str]) -> bool:
 
     An agent sees text with its look-alikes of our marks disarmed, and quotes what it sees.
     """
-    wanted = normalize([disarmed(quote)])
-    return bool(wanted) and wanted in normalize([disarmed("\n".join(lines))])
+    wanted = normalize([escape_markers(quote)])
+    return bool(wanted) and wanted in normalize([escape_markers("\n".join(lines))])
 
 
 async def lines_of(session: Session, side: SideName, path: str) -> list[str]:

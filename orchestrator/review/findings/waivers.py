@@ -11,7 +11,7 @@ from orchestrator.catalog.catalog import VERDICT
 from orchestrator.catalog.data_sources import Source, place_of
 from orchestrator.catalog.verdict_policy import VerdictPolicy, Waiver
 from orchestrator.engine.journal import Journal
-from orchestrator.engine.journal_records import Done
+from orchestrator.engine.journal_records import EffectResult
 from orchestrator.engine.ports import SystemClock
 from orchestrator.errors import ConfigError
 from orchestrator.review.rule_table import RuleTable
@@ -38,8 +38,8 @@ async def today(policy: VerdictPolicy, journal: Journal) -> str:
     if all(waiver.until is None for waiver in policy.waivers):
         return ""
 
-    async def perform() -> Done:
-        return Done(datetime.fromtimestamp(SystemClock().now(), UTC).date().isoformat())
+    async def perform() -> EffectResult:
+        return EffectResult(datetime.fromtimestamp(SystemClock().now(), UTC).date().isoformat())
 
     day: str = await journal.effect("intake/day", None, perform)
     return day

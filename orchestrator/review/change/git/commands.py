@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from orchestrator.engine.task_group import both
+from orchestrator.engine.task_group import run_both
 from orchestrator.errors import DiffcourtError, InputError, SandboxError, StoreError
 from orchestrator.review.change.git.directories import absolute, found_from, is_directory, parts
 from orchestrator.review.change.git.hardening import (
@@ -156,7 +156,7 @@ class Git(Struct, frozen=True):
             InputError: no such directory, no repository there, no git, or one too old.
         """
         program(found_from(absolute(repo)))  # before any is started
-        _, found = await both(_is_new_enough, partial(discover, repo, "--absolute-git-dir"))
+        _, found = await run_both(_is_new_enough, partial(discover, repo, "--absolute-git-dir"))
         if found.code:
             hint = "" if b"not a git repository" in found.stderr else f" ({_why(found.stderr)})"
             raise InputError(

@@ -1,4 +1,4 @@
-"""One sitting of a whole review in a process of its own, which may be killed at a journal write.
+"""One session of a whole review in a process of its own, which may be killed at a journal write.
 
 The store underneath is real. Around it stands one that counts the writes (the run's entry, the
 lease, each row, the release) and kills the process with SIGKILL before the chosen one takes effect:
@@ -18,7 +18,7 @@ from typing import Any
 
 from orchestrator.app import review_service, state_directory
 from orchestrator.engine.journal import Journal, Perform
-from orchestrator.engine.journal_records import Done
+from orchestrator.engine.journal_records import EffectResult
 from orchestrator.engine.ports import Row
 from orchestrator.engine.types import Json
 from orchestrator.errors import RunNotFound
@@ -86,7 +86,7 @@ def _spied(ledger: Path) -> Iterator[None]:
     file = os.open(ledger, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     async def effect(self: Journal, key: str, request: Json, perform: Perform, **more: Any) -> Json:
-        async def noted() -> Done:
+        async def noted() -> EffectResult:
             os.write(file, f"{key}\n".encode())
             return await perform()
 
@@ -146,7 +146,7 @@ def as_it_is(store: RunStore) -> RunStore:
 
 
 class Desk:
-    """A repository of its own for one case, with its journal, and the sittings that it sees."""
+    """A repository of its own for one case, with its journal, and the sessions that it sees."""
 
     def __init__(self, template: Path, folder: Path) -> None:
         self.repo, self.folder = folder / "repo", folder
@@ -160,7 +160,7 @@ class Desk:
     def sit(
         self, wrap: Callable[[RunStore], Any] = as_it_is, prepare: Callable[[], Any] = nothing
     ) -> Outcome:
-        """One sitting in another process; see ``begin``."""
+        """One session in another process; see ``begin``."""
         return self.begin(self.folder, wrap, prepare).outcome()
 
     def begin(
@@ -169,7 +169,7 @@ class Desk:
         wrap: Callable[[RunStore], Any] = as_it_is,
         prepare: Callable[[], Any] = nothing,
     ) -> Watched:
-        """Start a sitting in another process.
+        """Start a session in another process.
 
         Args:
             place: a folder for what it tells.

@@ -14,11 +14,18 @@ from msgspec.structs import replace
 from orchestrator.app.audit.ed25519 import Ed25519Key
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.journal import open_journal
-from orchestrator.engine.journal_log import GENESIS, row_hash
-from orchestrator.engine.journal_records import Done
-from orchestrator.engine.journal_verification import Anchor, examine
+from orchestrator.engine.journal_chain import (
+    GENESIS,
+    SIGNED_HEAD,
+    HmacKey,
+    SigningKey,
+    row_hash,
+    signed_head_body,
+    signed_head_key,
+)
+from orchestrator.engine.journal_records import EffectResult
+from orchestrator.engine.journal_verification import Anchor, verify_journal
 from orchestrator.engine.ports import Row, SystemClock
-from orchestrator.engine.signed_head import SEAL, HmacKey, SealKey, place, seal_body
 from orchestrator.engine.types import Level
 from orchestrator.errors import StoreError
 from orchestrator.stores.memory import MemoryStore
@@ -33,26 +40,26 @@ PUBLIC = Ed25519Key(PRIVATE.public_key())
 SECRET, OTHER = HmacKey(b"s" * 32), HmacKey(b"o" * 32)
 
 
-def known(*keys: SealKey) -> dict[str, SealKey]:
+def known(*keys: SigningKey) -> dict[str, SigningKey]:
     return {key.key_id: key for key in keys}
 
 
-async def sitting(store: MemoryStore, key: SealKey | None, *notes: str) -> None:
+async def session(store: MemoryStore, key: SigningKey | None, *notes: str) -> None:
     async with open_journal(RUN, store, SystemClock(), holder="a test", key=key) as journal:
         for note in notes:
             journal.note(note, {"said": note})
 
 
-def signed(*sittings: SealKey | None) -> list[Row]:
-    """Rows as ``Log`` writes them: three a sitting, and a seal where there is a key."""
+def signed(*sessions: SigningKey | None) -> list[Row]:
+    """Rows as ``JournalLog`` writes them: three a session, and a signed head where there is a key."""
     rows: list[Row] = []
-    for number, key in enumerate(sittings, 1):
-        for name in (f"sitting/{number}", f"{number}/a", f"{number}/b"):
+    for number, key in enumerate(sessions, 1):
+        for name in (f"session/{number}", f"{number}/a", f"{number}/b"):
             rows.append(chained(rows, "note", name, canonical({"n": number})))
         if key:
             seq, at = len(rows) + 1, len(rows) + 1.5
-            body = seal_body(key, RUN, seq, at, rows[-1].hash)
-            rows.append(chained(rows, SEAL, place(seq), canonical(body)))
+            body = signed_head_body(key, RUN, seq, at, rows[-1].hash)
+            rows.append(chained(rows, SIGNED_HEAD, signed_head_key(seq), canonical(body)))
     return rows
 
 
@@ -71,26 +78,38 @@ def rewritten(rows: list[Row], **edits: Row) -> list[Row]:
     return new
 
 
-def faults(rows: list[Row], *keys: SealKey, anchor: Anchor | None = None) -> list[tuple[int, str]]:
-    return [(fault.row, fault.what) for fault in examine(RUN, rows, anchor, known(*keys)).faults]
+def faults(
+    rows: list[Row], *keys: SigningKey, anchor: Anchor | None = None
+) -> list[tuple[int, str]]:
+    return [
+        (fault.row, fault.what) for fault in verify_journal(RUN, rows, anchor, known(*keys)).faults
+    ]
 
 
 @pytest.mark.parametrize("key", [SECRET, PAIR], ids=["hmac", "ed25519"])
-async def test_a_sitting_ends_with_a_signed_head(key: SealKey) -> None:
+async def test_a_session_ends_with_a_signed_head(key: SigningKey) -> None:
     store = await created()
-    await sitting(store, key, "a", "b")
-    await sitting(store, key, "c")
+    await session(store, key, "a", "b")
+    await session(store, key, "c")
     rows = await store.rows(RUN)
-    assert [row.kind for row in rows] == ["note", "note", "note", SEAL, "note", "note", SEAL]
-    found = examine(RUN, rows, None, known(PUBLIC if key is PAIR else key))
+    assert [row.kind for row in rows] == [
+        "note",
+        "note",
+        "note",
+        SIGNED_HEAD,
+        "note",
+        "note",
+        SIGNED_HEAD,
+    ]
+    found = verify_journal(RUN, rows, None, known(PUBLIC if key is PAIR else key))
     assert (found.faults, found.signed_to) == ((), 7)
-    assert [(seal.row, seal.checked) for seal in found.seals] == [(4, True), (7, True)]
+    assert [(head.row, head.checked) for head in found.signed_heads] == [(4, True), (7, True)]
     assert (found.head, found.rows) == (rows[-1].hash, 7)
 
 
 async def test_without_a_key_nothing_is_added() -> None:
     store = await created()
-    await sitting(store, None, "a")
+    await session(store, None, "a")
     assert [row.kind for row in await store.rows(RUN)] == ["note", "note"]
 
 
@@ -98,18 +117,18 @@ async def test_without_a_key_nothing_is_added() -> None:
 async def test_the_head_is_signed_and_durable_before_what_cannot_be_undone(level: Level) -> None:
     store, seen = await created(), []
 
-    async def perform() -> Done:
+    async def perform() -> EffectResult:
         seen.extend(await store.rows(RUN))
-        return Done("done")
+        return EffectResult("done")
 
     async with open_journal(RUN, store, SystemClock(), holder="a test", key=SECRET) as journal:
         await journal.effect("send", {"to": "all"}, perform, level=level)
     if level > Level.WRITE:
-        assert [row.kind for row in seen[-2:]] == ["intent", SEAL]
-        assert examine(RUN, seen, None, known(SECRET)).signed_to == len(seen)
+        assert [row.kind for row in seen[-2:]] == ["intent", SIGNED_HEAD]
+        assert verify_journal(RUN, seen, None, known(SECRET)).signed_to == len(seen)
     else:
-        assert SEAL not in [row.kind for row in seen]
-    assert not examine(RUN, await store.rows(RUN), None, known(SECRET)).faults
+        assert SIGNED_HEAD not in [row.kind for row in seen]
+    assert not verify_journal(RUN, await store.rows(RUN), None, known(SECRET)).faults
 
 
 @pytest.mark.parametrize("place_", range(1, 9))
@@ -120,7 +139,7 @@ def test_a_rewritten_journal_is_found_out_by_the_key(place_: int, field: str) ->
     forged = rewritten(rows, **{f"row{place_}": replace(rows[place_ - 1], **{field: new})})
     assert not faults(forged)
     assert faults(forged, PUBLIC)
-    without = [row for row in forged if row.kind != SEAL]
+    without = [row for row in forged if row.kind != SIGNED_HEAD]
     assert faults(rewritten(without), PUBLIC) == [
         (
             1,
@@ -163,9 +182,9 @@ def test_a_seal_in_no_form_at_all_is_no_seal(body: bytes) -> None:
 
 def test_a_seal_of_another_run_or_another_place_is_none() -> None:
     rows = signed(SECRET)
-    assert examine("run2", rows, None, known(SECRET)).faults
+    assert verify_journal("run2", rows, None, known(SECRET)).faults
     moved = [*rows[:3], chained(rows[:3], "note", "4", b"{}")]
-    moved.append(chained(moved, SEAL, place(5), rows[3].body))
+    moved.append(chained(moved, SIGNED_HEAD, signed_head_key(5), rows[3].body))
     assert faults(moved, SECRET)
 
 
@@ -175,13 +194,13 @@ def test_a_cut_end_is_found_out_by_the_head_and_mostly_by_the_key(length: int) -
     anchor = Anchor(rows[-1].hash, len(rows))
     assert not faults(rows, anchor=anchor)
     assert faults(rows[:length], anchor=anchor)[0][0] == length + 1
-    # What the key alone cannot tell: a copy that was whole at the end of an earlier sitting.
+    # What the key alone cannot tell: a copy that was whole at the end of an earlier session.
     assert bool(faults(rows[:length], SECRET)) == (length != 4)
 
 
 def test_what_came_after_the_head_is_no_fault_and_is_named() -> None:
     rows = signed(None, None)
-    found = examine(RUN, rows, Anchor(rows[2].hash, 3), {})
+    found = verify_journal(RUN, rows, Anchor(rows[2].hash, 3), {})
     assert not found.faults
     assert found.gaps == (
         "rows 4 to 6 came after the head that was given, and no key was given: "
@@ -191,10 +210,10 @@ def test_what_came_after_the_head_is_no_fault_and_is_named() -> None:
     assert faults(forged, anchor=Anchor(rows[2].hash, 3))[0][0] == 3
 
 
-def test_keys_can_change_between_sittings() -> None:
+def test_keys_can_change_between_sessions() -> None:
     rows = signed(OTHER, SECRET)
     assert not faults(rows, SECRET, OTHER)
-    found = examine(RUN, rows, None, known(SECRET))
+    found = verify_journal(RUN, rows, None, known(SECRET))
     assert not found.faults
     assert "1 signature was not checked: made with a key that was not given" in found.gaps
     assert faults(rows, OTHER) == [
@@ -202,8 +221,8 @@ def test_keys_can_change_between_sittings() -> None:
     ]
 
 
-def test_what_a_killed_sitting_left_unsigned_is_named() -> None:
-    found = examine(RUN, signed(None, SECRET), None, known(SECRET))
+def test_what_a_killed_session_left_unsigned_is_named() -> None:
+    found = verify_journal(RUN, signed(None, SECRET), None, known(SECRET))
     assert not found.faults
     assert any(gap.startswith("rows 1 to 3 were not signed when") for gap in found.gaps)
 
@@ -217,8 +236,8 @@ async def test_a_run_does_not_go_on_over_a_forged_signature() -> None:
     await store.append(RUN, fence, forged, 30)
     await store.release(RUN, fence)
     with pytest.raises(StoreError, match="signature in row 4"):
-        await sitting(store, SECRET)
-    await sitting(store, OTHER)
+        await session(store, SECRET)
+    await session(store, OTHER)
 
 
 def test_a_time_that_is_no_number_is_an_edit() -> None:
