@@ -21,7 +21,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from orchestrator import app
+from orchestrator.app.run_review import run_review
 from orchestrator.app.types import ReviewOptions
 from orchestrator.engine.events import ignore_event
 from orchestrator.errors import DiffcourtError
@@ -102,7 +102,7 @@ def review(repo: Path) -> Verdict:
         provider=None, pattern=None, max_iterations=None, max_tool_calls=None, max_minutes=None,
         max_usd=None,
     )  # fmt: skip
-    return app.review(options, ignore_event)
+    return run_review(options, ignore_event)
 
 
 def main() -> None:

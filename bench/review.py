@@ -91,9 +91,9 @@ from orchestrator.review.change.intake import from_refs
 from orchestrator.review.analyzers import check_data
 from orchestrator.review.rule_table import load_rules
 from orchestrator.review.session import open_session
-from orchestrator.review.tools.tool_inputs import Ground
+from orchestrator.review.tools.tool_inputs import ToolInputs
 from orchestrator.review.tools.registry import ANALYZERS, _analyzer
-from orchestrator.review.tools.plan_tools import Focus
+from orchestrator.review.focus import Focus
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 async def main(repo):
@@ -114,7 +114,7 @@ async def main(repo):
                     check_data.write(kind, [shipped()], session.root / kind.folder.partition("/")[2])
                     for kind in check_data.KINDS
                 ]
-                tool = _analyzer(name, entry, Ground(session, pool, (), Focus(), (), *files))
+                tool = _analyzer(name, entry, ToolInputs(session, pool, (), Focus(), (), *files))
                 start = time.perf_counter()
                 await tool.run({}, CallContext("", "", 120))
                 took.append(time.perf_counter() - start)

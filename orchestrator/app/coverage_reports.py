@@ -22,27 +22,27 @@ from orchestrator.catalog.settings import Settings
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_records import EffectResult
 from orchestrator.errors import InputError, StoreError
-from orchestrator.review.coverage_reports import CoverageReport
+from orchestrator.review.analyzers.uncovered_lines import CoverageReport
 from orchestrator.sandbox.safe_paths import Beneath
 
 LARGEST = 64 << 20  # bytes of one report
 KEY = "intake/coverage"
 
 
-async def taken_in(
-    options: ReviewOptions, root: Path, scratch: Path, settings: Settings, journal: Journal
+async def copy_reports(
+    options: ReviewOptions, settings: Settings, journal: Journal, *, root: Path, scratch: Path
 ) -> tuple[CoverageReport, ...]:
-    """The reports that were asked for, copied once: a resumed run reads the same bytes.
+    """Copy the coverage reports for the run, once: a resumed run reads the same bytes.
 
     Args:
         root: the top of the work tree.
-        scratch: the run's own folder.
+        scratch: the run's own directory.
 
     Raises:
         InputError: one that the command line names cannot be read, or is too large.
         StoreError: a copy cannot be written.
     """
-    given, declared = list(options.coverage or ()), list(settings.coverage)
+    given, declared = list(options.coverage), list(settings.coverage)
     if not given and not declared:
         return ()
 

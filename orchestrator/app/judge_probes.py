@@ -19,8 +19,8 @@ from msgspec.structs import replace
 
 from orchestrator.app import state_directory
 from orchestrator.app.own_secrets import redactor
-from orchestrator.app.policy_sources import environment, tier
-from orchestrator.app.provider_selection import serve
+from orchestrator.app.policy_sources import author_tier, environment
+from orchestrator.app.provider_selection import open_model
 from orchestrator.catalog.fields import OFFLINE
 from orchestrator.engine.agent import AgentRuntime
 from orchestrator.engine.budget import Account
@@ -37,7 +37,7 @@ from orchestrator.review.agents import judging
 from orchestrator.review.agents.guards import Guards
 from orchestrator.review.findings.journal_queries import answers
 from orchestrator.review.review_state import ReviewState
-from orchestrator.review.setup import Serving
+from orchestrator.review.setup import OpenModel
 from orchestrator.stores.lease_holder import this_process
 from orchestrator.stores.sqlite import SqliteStore
 
@@ -161,9 +161,9 @@ async def open_judge(question: Question) -> AsyncIterator[Judge | None]:
     settings = replace(state.settings, provider=asking.provider)
     async with (
         _kept(question.folder, state.journal.run_id) as journal,
-        serve(settings, state.catalog) as serving,
+        open_model(settings, state.catalog, journal) as model,
     ):
-        yield Judge(state, _harness(state, journal, serving))
+        yield Judge(state, _harness(state, journal, model))
 
 
 @asynccontextmanager
@@ -181,25 +181,23 @@ async def _kept(folder: Path, run_id: str) -> AsyncIterator[Journal]:
         store.close()
 
 
-def _harness(state: ReviewState, journal: Journal, serving: Serving) -> AgentRuntime:
+def _harness(state: ReviewState, journal: Journal, opened: OpenModel) -> AgentRuntime:
     """The run's own tools and rules, with a live model, over a journal apart."""
     recorded, old = state.runtime, state.runtime.executor
     executor = Executor(
         old.registry, old.policy, journal, nonce=old.nonce, observer=recorded.observer
     )
-    journal.redact.add(serving.secrets)
-    guards = Guards(state.catalog.guards, environment(), tier(), journal)
+    guards = Guards(state.catalog.guards, environment(), author_tier(), journal)
 
     def choose(spec: AgentSpec) -> ModelChoice:
-        return replace(
-            serving.choose_model(spec), next_stages=()
-        )  # the judge of that stage is what is measured
+        # Without the next stages: the judge of the first one is what is measured.
+        return replace(opened.choose_model(spec), next_stages=())
 
     return replace(
         recorded,
-        model=guards.model(serving.model),
+        model=guards.model(opened.model),
         executor=executor,
         journal=journal,
         choose_model=choose,
-        outgoing=guards.outgoing(serving.model),
+        outgoing=guards.outgoing(opened.model),
     )

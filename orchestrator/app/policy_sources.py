@@ -1,36 +1,66 @@
-"""Whose rules hold: what is shipped, and the repository's ``.diffcourt/`` as it stands in base."""
+"""Where the policy comes from: shipped files, and the repository's ``.diffcourt/`` in base."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
 
 from orchestrator.app.state_directory import top
+from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.data_sources import OVERLAY, Source, overlay, shipped
 from orchestrator.catalog.fields import Environment
+from orchestrator.catalog.settings import Settings
 from orchestrator.resources import FOLDERS
 from orchestrator.review.change.contents import listing
 from orchestrator.review.change.git.blobs import Blobs
 from orchestrator.review.change.git.commands import Git
 from orchestrator.review.change.types import Change
+from orchestrator.review.policy import Policy, read_policy
 from orchestrator.sandbox.safe_paths import Beneath
 
 TIER = "DIFFCOURT_TIER"
-"""Environment variable: who the change's author counts as, of the tiers in config/guards.yaml."""
+"""Environment variable: the trust tier of the change's author, named in config/guards.yaml."""
 
 
 def environment() -> Environment:
-    """Where this runs: CI systems say so."""
+    """``ci`` where the environment variable CI is set, as CI systems do; else ``local``."""
     return "ci" if os.environ.get("CI") else "local"
 
 
-def tier() -> str:
-    """Who the change's author counts as; empty: as the config says."""
+def author_tier() -> str:
+    """The trust tier of the change's author; empty: the default of the configuration."""
     return os.environ.get(TIER, "").strip()
 
 
+def load_policy(layers: Sequence[Source], options: ReviewOptions) -> Policy:
+    """Read the policy of a review, the options of its command line applied.
+
+    Raises:
+        ConfigError: the first error in a file.
+    """
+    policy = read_policy(layers, environment=environment(), author_tier=author_tier())
+    return replace(policy, settings=_apply_options(policy.settings, options))
+
+
+def _apply_options(settings: Settings, options: ReviewOptions) -> Settings:
+    bounds = {
+        "iterations": options.max_iterations,
+        "tool_calls": options.max_tool_calls,
+        "minutes": options.max_minutes,
+        "usd": options.max_usd,
+    }
+    chosen: dict[str, Any] = {"provider": options.provider, "pattern": options.pattern}
+    given_bounds = {name: value for name, value in bounds.items() if value is not None}
+    given = {name: value for name, value in chosen.items() if value is not None}
+    return replace(settings, bounds=replace(settings.bounds, **given_bounds), **given)
+
+
 async def sources(change: Change) -> list[Source]:
-    """The layers of a review's catalog. The change itself has no say: base is what is read."""
+    """The layers of a review's policy, read from the base commit, never from the change."""
     if change.policy_commit is None:
         return [shipped()]
     git = Git.of(change)

@@ -1,4 +1,4 @@
-"""Which model answers: providers by name, opened when chosen and closed at the end."""
+"""Which model answers the agents: providers by name, opened when chosen and closed at the end."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from functools import partial
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.fields import OFFLINE
 from orchestrator.catalog.settings import Settings
+from orchestrator.engine.events import Observer, ignore_event
+from orchestrator.engine.journal import Journal
 from orchestrator.engine.model_call_log import EventForwarder
 from orchestrator.engine.model_config import PRICES_FILE, price_of
 from orchestrator.engine.model_routing import (
@@ -22,33 +24,39 @@ from orchestrator.engine.types import AgentSpec
 from orchestrator.errors import InputError
 from orchestrator.providers.factory import make_model
 from orchestrator.providers.offline import OfflineModel
-from orchestrator.review.agents.participants import crew
-from orchestrator.review.setup import Serving
+from orchestrator.review.agents.participants import participants
+from orchestrator.review.setup import OpenModel
 
 
 @asynccontextmanager
-async def serve(settings: Settings, catalog: Catalog) -> AsyncIterator[Serving]:
-    """The model that the settings name, for the time of a review.
+async def open_model(
+    settings: Settings, catalog: Catalog, journal: Journal, observer: Observer = ignore_event
+) -> AsyncIterator[OpenModel]:
+    """Open the model that the settings name; retries and lost calls are recorded in the journal.
+
+    Its keys are never recorded.
 
     Raises:
         InputError: there is no such provider, or its key or address is missing.
         ConfigError: an agent's stage has no model; says where to name one.
     """
-    chosen, notes = offer(settings, catalog, os.environ)
+    chosen, notes = route_agents(settings, catalog, os.environ)
     if settings.provider == OFFLINE:
-        yield Serving(OfflineModel(), chosen, notes)
+        yield OpenModel(OfflineModel(), chosen, notes)
         return
     calls, name = EventForwarder(), settings.provider
     made = make_model(name, catalog.models, catalog.prices, env=os.environ, on_event=calls)
-    keys = tuple(os.environ.get(entry.key_env, "") for entry in catalog.models.providers.values())
+    entries = catalog.models.providers.values()
+    journal.redact.add(os.environ.get(entry.key_env, "") for entry in entries)
+    calls.listen(journal, observer)
     async with made as model:
-        yield Serving(model, chosen, notes, keys, calls)
+        yield OpenModel(model, chosen, notes)
 
 
-def offer(
+def route_agents(
     settings: Settings, catalog: Catalog, env: Mapping[str, str]
 ) -> tuple[Callable[[AgentSpec], ModelChoice], tuple[str, ...]]:
-    """How agents' wishes for a model are met, and what a person should know of it.
+    """The function that chooses an agent's model, and what a person should know of the models.
 
     Raises:
         InputError: there is no such provider.
@@ -59,10 +67,10 @@ def offer(
         return choose_named_model, ()
     if name not in config.providers:
         known = ", ".join((OFFLINE, *config.providers))
-        raise InputError(f"there is no provider {name!r}; there is {known}")
+        raise InputError(f"there is no provider {name!r}; known: {known}")
     chosen = partial(choose_model, config, name, env)
-    crewed = crew(catalog, settings)
-    models = {choice.model for spec in crewed for choice in candidate_models(spec, chosen)}
+    agents = participants(catalog, settings)
+    models = {choice.model for spec in agents for choice in candidate_models(spec, chosen)}
     unpriced = sorted(model for model in models if price_of(catalog.prices, model) is None)
     return chosen, tuple(
         f"no price is known for {model}, so its budget counts tokens only; {PRICES_FILE} in "

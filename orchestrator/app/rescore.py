@@ -10,18 +10,17 @@ for once as well. The run's own journal is read, and never leased or written.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext
-from functools import partial
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
 from msgspec import Struct, convert, field
 
-from orchestrator.app import coverage_reports, state_directory
+from orchestrator.app import state_directory
+from orchestrator.app.coverage_reports import copy_reports
 from orchestrator.app.judge_probes import NOBODY, PROBES, Asking, Question, Scores, open_judge
 from orchestrator.app.partial_verdict import VERDICT
-from orchestrator.app.policy_sources import environment, sources, tier
-from orchestrator.app.run_review import adjusted
+from orchestrator.app.policy_sources import load_policy, sources
 from orchestrator.app.types import ReviewOptions
 from orchestrator.app.worker_pool import new_pool
 from orchestrator.engine import state_machine
@@ -40,7 +39,7 @@ from orchestrator.review.change import serialization
 from orchestrator.review.findings.measured_criteria import measure
 from orchestrator.review.flow import FLOW
 from orchestrator.review.review_state import ReviewState
-from orchestrator.review.setup import Opening, Serving, open_case
+from orchestrator.review.setup import OpenModel, open_review
 from orchestrator.review.verdict.model import Verdict
 from orchestrator.stores.base import RunStore
 from orchestrator.stores.lease_holder import this_process
@@ -156,17 +155,16 @@ async def _replayed(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[Review
         raise StoreError("it has no verdict yet; finish it: diffcourt resume")
     verdict, change = convert(known, Verdict), serialization.from_json(taken_in)
     options = ReviewOptions.of_meta(run.meta["options"], None)
-    opening = Opening(
-        sources=await sources(change),
-        adjust=partial(adjusted, options),
-        serve=lambda settings, catalog: nullcontext(Serving(OfflineModel())),
-        environment=environment(),
-        tier=tier(),
-        observer=ignore_event,
+    policy = load_policy(await sources(change), options)
+    reports = await copy_reports(options, policy.settings, journal, root=Path(), scratch=Path())
+    async with open_review(
+        policy,
+        change,
+        journal,
+        model=OpenModel(OfflineModel()),
         pool=new_pool(),
-        coverage=partial(coverage_reports.taken_in, options, Path(), Path()),
-    )
-    async with open_case(change, journal, opening) as state:
+        coverage=reports,
+    ) as state:
         await state_machine.run(FLOW, state, journal, ignore_event)
         _same(state.scorecard, verdict)
         yield state, verdict

@@ -18,10 +18,10 @@ from orchestrator.app.audit.trail import in_a_word
 from orchestrator.app.partial_verdict import VERDICT, waiting
 from orchestrator.app.policy_sources import on_disk
 from orchestrator.app.types import CatalogListing, RunInfo, Shown, TimelineEntry
-from orchestrator.catalog.catalog import load, problems
+from orchestrator.catalog.catalog import problems
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import ConfigError
-from orchestrator.review import reference_checks
+from orchestrator.review.policy import check_references, read_catalog
 from orchestrator.review.report_contracts import contracts
 from orchestrator.review.rule_table import Rule, load_rules
 from orchestrator.review.tools.registry import TOOLS
@@ -193,8 +193,8 @@ def catalog(repo: Path | None) -> CatalogListing:
     faults = problems(layers, tools=TOOLS.keys(), contracts=contracts())
     try:
         table = load_rules(layers)
-        found = load(layers, tools=TOOLS.keys(), contracts=contracts())
-        reference_checks.check(found, table, layers)
+        found = read_catalog(layers)
+        check_references(found, table, layers)
     except ConfigError as fault:
         faults += [fault] if str(fault) not in map(str, faults) else []
     if faults:

@@ -1,93 +1,320 @@
-"""A review from its change to its verdict: wires the flow to what is outside, and runs it."""
+"""Run a review from its options to its verdict: a new one, or one that was interrupted.
+
+    options → the change (git) → its policy → model, tools and reports, opened → the flow → verdict
+
+Each function here blocks until it is done.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Sequence
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
+import anyio
+from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
-from orchestrator.app import state_directory
-from orchestrator.app.analysis_cache import open_analysis_cache
+from orchestrator.app import partial_verdict, state_directory
 from orchestrator.app.approvals import head_now
-from orchestrator.app.budget_reporter import Ticker
-from orchestrator.app.coverage_reports import taken_in
+from orchestrator.app.coverage_reports import copy_reports
 from orchestrator.app.mcp.tools import open_tools
-from orchestrator.app.policy_sources import environment, tier
-from orchestrator.app.provider_selection import serve
+from orchestrator.app.own_secrets import redactor
+from orchestrator.app.partial_verdict import VERDICT
+from orchestrator.app.policy_sources import load_policy, sources
+from orchestrator.app.provider_selection import open_model
 from orchestrator.app.rollback import scopes
-from orchestrator.app.types import ReviewOptions
+from orchestrator.app.types import Answer, ReviewOptions
+from orchestrator.app.worker_pool import new_pool
 from orchestrator.catalog.data_sources import Source
-from orchestrator.catalog.settings import Settings
 from orchestrator.engine import state_machine
 from orchestrator.engine.approvals import RecordedApprovals
-from orchestrator.engine.events import Observer
+from orchestrator.engine.budget import Account
+from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.journal import Journal
+from orchestrator.engine.journal_records import EffectResult
 from orchestrator.engine.ports import SystemClock
-from orchestrator.review.assemble_verdict import conclude
+from orchestrator.engine.redaction import Redactor
+from orchestrator.errors import ConfigError, InputError, Interrupted, ProviderRefused
+from orchestrator.resources import user_folder
+from orchestrator.review.assemble_verdict import conclude_review
+from orchestrator.review.change import serialization
+from orchestrator.review.change.intake import from_refs, from_worktree
+from orchestrator.review.change.patch.apply import from_patch
 from orchestrator.review.change.types import Change
 from orchestrator.review.flow import FLOW
-from orchestrator.review.setup import Opening, open_case
+from orchestrator.review.setup import open_review
 from orchestrator.review.verdict.model import Verdict
+from orchestrator.sandbox.worker_pool import WorkerPool
+from orchestrator.stores.base import RunStore
+from orchestrator.stores.result_cache import SqliteResultCache, open_result_cache
+
+BACKEND = "asyncio"
 
 
-async def reviewed(
-    run: state_directory.Run,
-    change: Change,
-    layers: Sequence[Source],
-    journal: Journal,
+class Run(Struct, frozen=True):
+    """A run, and where its files are.
+
+    Attributes:
+        state_dir: the directory that holds all runs of the repository.
+        scratch: this run's own directory in it.
+    """
+
+    run_id: str
+    options: ReviewOptions
+    state_dir: Path
+    scratch: Path
+    store: RunStore
+    pool: WorkerPool
+
+
+def run_review(
+    options: ReviewOptions,
     observer: Observer,
+    *,
+    pool: WorkerPool | None = None,
+    backend: str = BACKEND,
 ) -> Verdict:
-    """Run the flow over a change.
+    """Review a change.
 
     Args:
-        layers: of the catalog, as ``policy.sources`` gives them.
+        pool: worker processes that were started ahead.
+        backend: the event loop, ``asyncio`` or ``trio``.
 
     Raises:
-        DiffcourtError: it cannot be reviewed; says what to do.
+        DiffcourtError: the change cannot be reviewed; says what to do.
+        Interrupted: the user stopped it; what was done is kept.
     """
-    options, ticker = run.options, Ticker(observer)
-    top = state_directory.top(options.repo or Path())
-    with open_analysis_cache(options) as answers:
-        opening = Opening(
-            sources=layers,
-            adjust=partial(adjusted, options),
-            serve=serve,
-            environment=environment(),
-            tier=tier(),
-            observer=ticker,
-            pool=run.pool,
-            approver=partial(_approver, run, change),
-            rollback=scopes(options.repo, run.folder, run.run_id),
-            coverage=partial(taken_in, options, top, run.scratch),
-            more_tools=partial(open_tools, repo=options.repo, environment=os.environ),
-            answers=answers,
+    require_source(options)
+    state_dir = state_directory.home(options.repo)
+    run_id = state_directory.new_run_id()
+    with state_directory.open_store(state_dir) as store:
+        scratch = state_directory.scratch(state_dir, run_id)
+        run = Run(run_id, options, state_dir, scratch, store, pool or new_pool())
+        if options.diff is not None:
+            state_directory.keep_patch(state_dir, run_id, options.diff)
+        try:
+            return _run_session(run, observer, backend)
+        except (InputError, ConfigError):
+            # Nothing was reviewed, and a resumption would fail in the same way.
+            anyio.run(store.forget, run_id, backend=backend)
+            state_directory.forget_scratch(state_dir, run_id)
+            raise
+
+
+def resume_review(
+    repo: Path | None,
+    run_id: str,
+    observer: Observer,
+    *,
+    answer: Answer | None = None,
+    pool: WorkerPool | None = None,
+    backend: str = BACKEND,
+) -> Verdict:
+    """Continue an interrupted run, or one that waits for an answer; a finished one has its verdict.
+
+    Args:
+        answer: a person's answer to the run's question.
+        pool: worker processes that were started ahead.
+        backend: the event loop, ``asyncio`` or ``trio``.
+
+    Raises:
+        RunNotFound: no run has that name.
+        InputError: the run has no such question.
+    """
+    state_dir = state_directory.home(repo)
+    with state_directory.open_run(state_dir, run_id) as (store, found):
+        kept = found.meta["options"]
+        diff = state_directory.kept_patch(state_dir, found.run_id) if kept["has_diff"] else None
+        scratch = state_directory.scratch(state_dir, found.run_id)
+        options = ReviewOptions.of_meta(kept, diff)
+        run = Run(found.run_id, options, state_dir, scratch, store, pool or new_pool())
+        return _run_session(run, observer, backend, answer=answer, resumed=True)
+
+
+def require_source(options: ReviewOptions) -> None:
+    """Check that there is a patch or a repository.
+
+    Raises:
+        InputError: there is neither.
+    """
+    if options.diff is None and not state_directory.inside_repository(options.repo or Path()):
+        raise InputError(
+            f"{options.repo or '.'} is not a git repository; name one with --repo, or a patch "
+            "with --diff"
         )
-        async with run.pool, open_case(change, journal, opening) as state:
-            ticker.account = state.budget
-            await state_machine.run(FLOW, state, journal, ticker)
-            return await conclude(state)
 
 
-def _approver(run: state_directory.Run, change: Change, journal: Journal) -> RecordedApprovals:
-    """What a person said counts while the head that they were shown is still the head."""
-    head = partial(head_now, run.options.as_meta(), change.head)
+def _run_session(
+    run: Run,
+    observer: Observer,
+    backend: str,
+    *,
+    answer: Answer | None = None,
+    resumed: bool = False,
+) -> Verdict:
+    """Run an event loop until the verdict is there or the run stops."""
+    work = partial(_review, run, observer, answer=answer, resumed=resumed)
+    with _sigterm_as_interrupt():
+        try:
+            return anyio.run(work, backend=backend)
+        except KeyboardInterrupt:
+            raise Interrupted(run.run_id, run.options.repo) from None
+        except ProviderRefused as refusal:
+            raise refusal.of(run.run_id, run.options.repo) from None
+
+
+@contextmanager
+def _sigterm_as_interrupt() -> Iterator[None]:
+    """Treat SIGTERM, with which a CI system ends a job, as Ctrl-C: child processes end with us."""
+    try:
+        before = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    except ValueError:  # not the main thread: the program that runs us handles signals
+        yield
+        return
+    # A shell that starts us with & has us ignore SIGINT, and with it what SIGTERM is turned into.
+    ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    if ignored:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        if ignored:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+async def _review(run: Run, observer: Observer, *, answer: Answer | None, resumed: bool) -> Verdict:
+    """Open the run's journal, find the change, review it, and record the verdict."""
+    if not resumed:
+        asked = redactor(os.environ).json({"options": run.options.as_meta()})
+        await run.store.create(run.run_id, SystemClock().now(), asked)
+    async with state_directory.open_writing(run.store, run.run_id) as journal:
+        if not resumed:
+            state_directory.see_that_it_is_new(journal, run.state_dir)
+        observer = _redacting(observer, journal.redact)
+        if answer is not None:
+            await partial_verdict.record(journal, answer)
+        known = journal.noted(VERDICT)
+        if known is not None:
+            return convert(known, Verdict)
+        observer(Event("run_started", journal.elapsed(), detail=run.run_id))
+        change = await resolve_change(run.options, run.scratch, journal)
+        for note in change.notes:
+            observer(Event("note", journal.elapsed(), detail=note))
+        verdict = await _review_change(run, change, await sources(change), journal, observer)
+        place = partial_verdict.place(journal) if partial_verdict.awaited(verdict) else VERDICT
+        journal.note(place, to_builtins(verdict))
+        await journal.flush()
+        observer(Event("run_finished", journal.elapsed(), detail=verdict.stop.reason))
+    return verdict
+
+
+async def resolve_change(options: ReviewOptions, scratch: Path, journal: Journal) -> Change:
+    """The change to review, by object ids: found out once, and the same in every resumption.
+
+    Args:
+        scratch: a directory for the git objects of a patch or a work tree.
+    """
+    repo = options.repo or Path()
+
+    async def perform() -> EffectResult:
+        if options.diff is not None:
+            inside = repo if state_directory.inside_repository(repo) else None
+            change = await from_patch(
+                options.diff, options.diff_name, inside, options.base, scratch
+            )
+        elif options.worktree:
+            change = await from_worktree(repo, options.base, scratch)
+        else:
+            change = await from_refs(repo, options.base, options.head)
+        return EffectResult(serialization.to_json(change))
+
+    request = {
+        "base": options.base,
+        "head": options.head,
+        "worktree": options.worktree,
+        "diff": hashlib.sha256(options.diff).hexdigest() if options.diff is not None else None,
+    }
+    return serialization.from_json(await journal.effect("intake", request, perform))
+
+
+async def _review_change(
+    run: Run, change: Change, layers: Sequence[Source], journal: Journal, observer: Observer
+) -> Verdict:
+    """Load the policy, open what the review needs, and run the flow to its verdict."""
+    options = run.options
+    top = state_directory.top(options.repo or Path())
+    reporter = BudgetReporter(observer)
+    async with run.pool:
+        policy = load_policy(layers, options)
+        with _open_cache(options, top) as cache:
+            async with (
+                open_model(policy.settings, policy.catalog, journal, reporter) as model,
+                open_tools(policy, journal, repo=options.repo, environment=os.environ) as tools,
+                open_review(
+                    policy,
+                    change,
+                    journal,
+                    model=model,
+                    pool=run.pool,
+                    tools=tools,
+                    approver=_approver(options, change, journal),
+                    rollback=scopes(options.repo, run.state_dir, run.run_id),
+                    coverage=await copy_reports(
+                        options, policy.settings, journal, root=top, scratch=run.scratch
+                    ),
+                    cache=cache,
+                    observer=reporter,
+                ) as state,
+            ):
+                reporter.account = state.budget
+                await state_machine.run(FLOW, state, journal, reporter)
+                return await conclude_review(state)
+
+
+def _approver(options: ReviewOptions, change: Change, journal: Journal) -> RecordedApprovals:
+    """A person's approval is valid while the head that they were shown is still the head."""
+    head = partial(head_now, options.as_meta(), change.head)
     return RecordedApprovals(journal, SystemClock(), head)
 
 
-def adjusted(options: ReviewOptions, settings: Settings) -> Settings:
-    """The settings with what the person said on top."""
-    bounds = {
-        "iterations": options.max_iterations,
-        "tool_calls": options.max_tool_calls,
-        "minutes": options.max_minutes,
-        "usd": options.max_usd,
-    }
-    said = {name: value for name, value in bounds.items() if value is not None}
-    chosen = {"provider": options.provider, "pattern": options.pattern}
-    update: dict[str, Any] = {name: value for name, value in chosen.items() if value is not None}
-    update["bounds"] = replace(settings.bounds, **said)
-    return replace(settings, **update)
+@contextmanager
+def _open_cache(options: ReviewOptions, repo_root: Path) -> Iterator[SqliteResultCache | None]:
+    """The user's cache of analyzer results; None without one. It is never in the repository."""
+    directory = user_folder(os.environ, "XDG_CACHE_HOME", ".cache")
+    if options.no_cache or directory is None:
+        yield None
+        return
+    with open_result_cache(directory, outside=repo_root) as cache:
+        yield cache
+
+
+class BudgetReporter:
+    """Passes events on, and after each call an event with what of the budget is used."""
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self.account: Account | None = None
+
+    def __call__(self, event: Event) -> None:
+        """Pass the event on."""
+        self._observer(event)
+        if self.account and event.kind in {"tool_finished", "model_finished"}:
+            used = {**self.account.used.to_json(), "seconds": event.at}
+            limits = to_builtins(self.account.bounds)
+            self._observer(Event("budget", event.at, data={"used": used, "limits": limits}))
+
+
+def _redacting(observer: Observer, redact: Redactor) -> Observer:
+    """An observer that is passed no secret of ours."""
+
+    def observe(event: Event) -> None:
+        agent, tool, key, detail = redact.json([event.agent, event.tool, event.key, event.detail])
+        observer(replace(event, agent=agent, tool=tool, key=key, detail=detail))
+
+    return observe

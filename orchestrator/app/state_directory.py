@@ -13,15 +13,12 @@ import time
 from collections.abc import Collection, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import anyio
 from anyio import to_thread
-from msgspec import Struct
 
 from orchestrator.app.audit.signing_keys import signing_key
 from orchestrator.app.own_secrets import redactor
-from orchestrator.app.types import Answer, ReviewOptions
 from orchestrator.catalog.data_sources import OVERLAY, STATE_FOLDER
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.ports import RunMeta, SystemClock
@@ -33,33 +30,12 @@ from orchestrator.stores.base import RunStore
 from orchestrator.stores.lease_holder import this_process
 from orchestrator.stores.sqlite import SqliteStore
 
-if TYPE_CHECKING:
-    from orchestrator.sandbox.worker_pool import WorkerPool
-
 STATE = Path(OVERLAY, STATE_FOLDER)
 JOURNAL = "journal.db"
 JUDGINGS = "judgings.db"  # what a judge was asked of runs that had ended
 LATEST = "latest"
 PATCH = "change.patch"
 STORE = "DIFFCOURT_STORE"
-
-
-class Run(Struct, frozen=True):
-    """One session of a run: what was asked, and where its things lie.
-
-    Attributes:
-        folder: where runs are kept.
-        scratch: where this one keeps what lies beside its journal.
-        answer: what a person says to what the run asked.
-    """
-
-    run_id: str
-    options: ReviewOptions
-    folder: Path
-    scratch: Path
-    store: RunStore
-    pool: WorkerPool
-    answer: Answer | None = None
 
 
 def home(repo: Path | None) -> Path:

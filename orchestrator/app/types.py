@@ -16,50 +16,54 @@ if TYPE_CHECKING:
 
 
 class ReviewOptions(Struct, frozen=True):
-    """What a person asked to have reviewed. None where nothing was said.
+    """What to review and how; None leaves a setting to the policy.
 
     Attributes:
-        repo: the repository's folder; None: the current one.
-        worktree: review what is not committed yet, in place of a head ref.
+        repo: a directory of the repository; None: the current directory.
+        base: the git ref to compare with; None: the merge base with the default branch.
+        head: the git ref to review; None: HEAD.
+        worktree: review the files of the work tree, committed or not, in place of ``head``.
         diff: a unified diff to review in place of refs.
         diff_name: what messages call that diff, empty without one.
         max_minutes: wall time in minutes.
         max_usd: US dollars.
         coverage: absolute paths of coverage reports.
-        no_cache: do without what analyzers said of files in earlier reviews.
+        no_cache: ignore the analyzer results of earlier reviews.
     """
 
-    repo: Path | None
-    base: str | None
-    head: str | None
-    worktree: bool
-    diff: bytes | None
-    diff_name: str
-    provider: str | None
-    pattern: str | None
-    max_iterations: int | None
-    max_tool_calls: int | None
-    max_minutes: float | None
-    max_usd: float | None
-    coverage: Sequence[str] | None = None
+    repo: Path | None = None
+    base: str | None = None
+    head: str | None = None
+    worktree: bool = False
+    diff: bytes | None = None
+    diff_name: str = ""
+    provider: str | None = None
+    pattern: str | None = None
+    max_iterations: int | None = None
+    max_tool_calls: int | None = None
+    max_minutes: float | None = None
+    max_usd: float | None = None
+    coverage: Sequence[str] = ()
     no_cache: bool = False
 
     def as_meta(self) -> dict[str, Any]:
-        """What was asked for, as the store's index keeps it: the diff itself lies beside it."""
-        told = {name: value for name, value in asdict(self).items() if name not in {"diff", "repo"}}
+        """The options as JSON for the store's index, which does not hold the diff itself."""
+        plain = {
+            name: value for name, value in asdict(self).items() if name not in {"diff", "repo"}
+        }
         repo = os.fspath(self.repo.absolute()) if self.repo else None
-        return {**told, "repo": repo, "has_diff": self.diff is not None}
+        return {**plain, "repo": repo, "has_diff": self.diff is not None}
 
     @classmethod
     def of_meta(cls, meta: Mapping[str, Any], diff: bytes | None) -> ReviewOptions:
-        """The options from what the index kept of them, and the diff that lies beside it."""
+        """The options from the store's index and the diff that was saved beside it."""
         given = {**meta, "diff": diff, "repo": Path(meta["repo"]) if meta["repo"] else None}
         del given["has_diff"]
         return cls(**given)
 
 
 class Answer(Struct, frozen=True):
-    """What a person says to a question of a run; ``to`` is its name, empty for the only one."""
+    """A person's answer to a question of a run; ``to`` is its name, empty for the only one."""
 
     text: str
     to: str = ""

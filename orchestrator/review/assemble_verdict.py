@@ -16,7 +16,7 @@ from orchestrator.engine.judge import Scorecard
 from orchestrator.engine.types import Bounds
 from orchestrator.review.agents import escalation
 from orchestrator.review.agents.guards import rulings, without_secrets
-from orchestrator.review.agents.participants import led
+from orchestrator.review.agents.participants import has_model_lead
 from orchestrator.review.findings.agent_reports import fingerprint
 from orchestrator.review.next_steps import next_actions, next_human_action
 from orchestrator.review.report_contracts import SpecialistReport, as_form
@@ -39,26 +39,26 @@ VOLATILE = ("run_id", "usage", "artifacts", "digest")
 VOLATILE_PROVENANCE = ("journal_head", "journal_length")
 
 
-async def conclude(state: ReviewState) -> Verdict:
+async def conclude_review(state: ReviewState) -> Verdict:
     """The verdict of a review that has stopped, with the lead's summary where a model leads.
 
     Raises:
         ReplayMismatch, StoreError: the run itself cannot go on.
     """
-    verdict = assemble(state)
+    verdict = assemble_verdict(state)
     waiting = any(not question.answer for question in verdict.questions)
-    if not led(state.settings) or not state.rounds or waiting:
+    if not has_model_lead(state.settings) or not state.rounds or waiting:
         return verdict
     # The offline start-up need not pay for it.
     from orchestrator.review.agents import summary  # noqa: PLC0415
 
-    state.closing, why_not = await summary.written(state, verdict)
+    state.closing, why_not = await summary.write_summary(state, verdict)
     if why_not:
         state.notes = (*state.notes, f"there is no summary by the lead, only the counts: {why_not}")
-    return assemble(state)
+    return assemble_verdict(state)
 
 
-def assemble(state: ReviewState) -> Verdict:
+def assemble_verdict(state: ReviewState) -> Verdict:
     """The verdict of a review that has stopped, as code has it."""
     stop, synthesis = state.stop, state.synthesis
     assert stop is not None

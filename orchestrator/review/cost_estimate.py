@@ -21,7 +21,7 @@ from orchestrator.engine.types import Bounds, Usage
 from orchestrator.providers import pricing
 from orchestrator.providers.token_counting import estimate_input_tokens
 from orchestrator.review.agents import judging, planning, summary
-from orchestrator.review.agents.participants import led
+from orchestrator.review.agents.participants import has_model_lead
 from orchestrator.review.review_state import ReviewState, Round
 
 LOOKS = 2
@@ -157,9 +157,9 @@ def _tasks(state: ReviewState) -> Iterator[Task]:
         state.round.plan = planning.read(state, AgentResult(lead.name, "failed"))
         yield Task(lead, planning.lead_brief(state), "")
     yield from planning.tasks(state)
-    if judging.wanted(state.settings, state.rubric):
+    if judging.needs_judge(state.settings, state.rubric):
         yield judging.task(state, judging.judged_of(state.rubric), "")
-    if led(state.settings):
+    if has_model_lead(state.settings):
         yield summary.task(state)
 
 

@@ -113,7 +113,7 @@ async def evaluate(state: ReviewState) -> str:
     """Score the review, and decide whether another round would gain anything."""
     state.round.answers = await ask_person(state.journal, escalation.blocking(state))
     marks = _measured(state)
-    if judging.wanted(state.settings, state.rubric):
+    if judging.needs_judge(state.settings, state.rubric):
         marks |= await judging.judged(state)
     scored = judge(state.rubric, marks)
     state.scorecard = scored

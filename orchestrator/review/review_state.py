@@ -19,9 +19,9 @@ from orchestrator.engine.tool_registry import MAX_SHOWN_TOOLS
 from orchestrator.engine.types import Rubric
 from orchestrator.review.findings.journal_queries import Call, Work, answers, calls, work
 from orchestrator.review.findings.synthesis import Synthesis
+from orchestrator.review.focus import Focus
 from orchestrator.review.report_contracts import Plan
 from orchestrator.review.session import Session
-from orchestrator.review.tools.plan_tools import Focus
 from orchestrator.review.tools.registry import ANALYZERS
 from orchestrator.review.verdict.model import RequiredCheck
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.app import review_service, state_directory
+from orchestrator.app import state_directory
+from orchestrator.app.run_review import run_review
 from orchestrator.engine.events import ignore_event
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.journal_records import EffectResult
@@ -38,4 +39,4 @@ def test_a_new_run_believes_no_rows_that_stood_there_before_it(tmp_path: Path) -
     folder = state_directory.home(repo.path)
     anyio.run(leave_rows, folder / state_directory.JOURNAL)
     with pytest.raises(StoreError, match="held rows of a run that had not begun"):
-        review_service.review(options(repo.path, provider="offline"), ignore_event)
+        run_review(options(repo.path, provider="offline"), ignore_event)

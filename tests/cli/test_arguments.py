@@ -63,11 +63,11 @@ def test_each_command_helps_within_eighty_columns(
     assert max(map(len, lines)) <= 80
 
 
-def test_a_review_begins_without_what_it_needs_later() -> None:
-    """Its intake waits for git; the models and parsers are imported meanwhile."""
+def test_the_workers_start_before_what_a_review_imports() -> None:
+    """They start in processes of their own, beside the imports that follow."""
     heavy = {"pydantic", "yaml", "networkx", "griffe", "orchestrator.review.flow"}
     code = (
-        "import sys, orchestrator.cli.commands.review, orchestrator.app.review_service; "
+        "import sys, orchestrator.cli.commands.review, orchestrator.app.worker_pool; "
         f"print([m for m in sys.modules if m in {heavy!r}])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import app
 from orchestrator.app.rescore import Rescored, rescore
+from orchestrator.app.run_listing import show
+from orchestrator.app.run_review import run_review
 from orchestrator.cli.main import main
 from orchestrator.engine.events import ignore_event
 from orchestrator.errors import EXIT_INCOMPLETE, EXIT_USAGE
@@ -20,7 +21,7 @@ RULES = {"qa.untested-function", "qa.uncovered-lines"}
 
 
 def found(repo: Repo) -> set[str]:
-    verdict = app.show(repo.path, "latest").verdict
+    verdict = show(repo.path, "latest").verdict
     assert verdict is not None
     return {finding.rule for finding in verdict.findings} & RULES
 
@@ -58,5 +59,5 @@ def test_a_report_that_base_declares(tmp_path: Path, inside: bool) -> None:
     (place / "lcov.info").write_text(NEVER)
     if not inside:
         (repo.path / "out").symlink_to(place)  # a link out of the work tree is not followed
-    app.review(options(repo.path), ignore_event)
+    run_review(options(repo.path), ignore_event)
     assert found(repo) == ({"qa.untested-function"} if inside else set())

@@ -58,7 +58,7 @@ def test_an_estimate_without_a_model_or_provider_is_one_line(
     command = ["review", "--estimate", "--repo", str(repo), "--base", "HEAD~1", "--provider"]
     for name, said in (
         ("openai-compatible", "or set OPENAI_COMPATIBLE_MODEL"),
-        ("nobody", "there is no provider 'nobody'; there is offline, anthropic"),
+        ("nobody", "there is no provider 'nobody'; known: offline, anthropic"),
     ):
         assert main([*command, name]) == 2
         out, err = capsys.readouterr()

@@ -2,8 +2,6 @@
 
 import json
 import sys
-from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,10 +20,11 @@ from orchestrator.engine.types import Request, Response, ToolResult
 from orchestrator.engine.untrusted_text import unframe
 from orchestrator.providers.offline import OfflineModel
 from orchestrator.resources import data_root
-from orchestrator.review.assemble_verdict import assemble
+from orchestrator.review.assemble_verdict import assemble_verdict
 from orchestrator.review.change.intake import from_refs
 from orchestrator.review.flow import FLOW
-from orchestrator.review.setup import Opening, Serving, open_case
+from orchestrator.review.policy import read_policy
+from orchestrator.review.setup import OpenModel, open_review
 from orchestrator.review.verdict.model import Verdict
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.testing.scripted_model import ScriptedModel, calls, says
@@ -65,18 +64,18 @@ async def review(
     if not await store.runs():
         await store.create("run", clock.now(), {})
     async with open_journal("run", store, clock, holder="test") as journal:
-        opening = Opening(
-            sources=await sources(found),
-            adjust=partial(alone, provider=provider),
-            serve=lambda settings, layers: nullcontext(Serving(model)),
-            environment="local",
-            observer=ignore_event,
-            pool=workers(),
-            more_tools=partial(open_tools, repo=repo.path, environment={"DIFFCOURT_MCP": allowed}),
-        )
-        async with opening.pool, open_case(found, journal, opening) as state:
+        policy = read_policy(await sources(found))
+        policy = replace(policy, settings=alone(policy.settings, provider))
+        servers = {"DIFFCOURT_MCP": allowed}
+        async with (
+            workers() as pool,
+            open_tools(policy, journal, repo=repo.path, environment=servers) as tools,
+            open_review(
+                policy, found, journal, model=OpenModel(model), pool=pool, tools=tools
+            ) as state,
+        ):
             await state_machine.run(FLOW, state, journal, ignore_event)
-            return assemble(state)
+            return assemble_verdict(state)
 
 
 def with_rogue(path: Path, folder: Path, head: dict[str, str], mode: str = "plain") -> Repo:

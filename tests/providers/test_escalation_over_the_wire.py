@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from orchestrator import app
+from orchestrator.app.run_review import run_review
 from orchestrator.cli.main import main
 from orchestrator.engine.events import Event, ignore_event
 from orchestrator.engine.types import Json, Response
@@ -168,11 +168,11 @@ def test_what_happens_around_calls_is_in_the_journal_and_not_in_the_digest(
     asked = options(repo, provider=NAME, pattern="single")
     down = Refuse(503, "down"), Cut(30, NOTHING)
     with says(*WORK) as server:
-        calm = app.review(asked, ignore_event, backend=backend)
+        calm = run_review(asked, ignore_event, backend=backend)
         server.finish()
     told: list[Event] = []
     with says(Refuse(429, headers={"retry-after": "0.01"}), *down, *WORK) as server:
-        verdict = app.review(asked, told.append, backend=backend)
+        verdict = run_review(asked, told.append, backend=backend)
         server.finish()
     assert verdict.digest == calm.digest
     assert command(repo, "show", verdict.run_id, "--json") == 0
@@ -201,7 +201,7 @@ def test_a_last_try_that_was_lost_is_in_the_journal(
 ) -> None:
     asked = options(repo, provider=NAME, pattern="single")
     with says(*[Cut(30, NOTHING)] * 3, *WORK) as server:
-        verdict = app.review(asked, ignore_event, backend=backend)
+        verdict = run_review(asked, ignore_event, backend=backend)
         server.finish()
     assert [step.to_stage for step in verdict.escalations] == ["strongest"]
     assert command(repo, "show", "latest", "--json") == 0

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from orchestrator.app.provider_selection import offer
+from orchestrator.app.provider_selection import route_agents
 from orchestrator.catalog.data_sources import overlay, shipped
 from orchestrator.catalog.models import load_models
 from orchestrator.engine.budget import max_output_that_fits
@@ -17,7 +17,7 @@ from orchestrator.providers.base import ApiModel
 from orchestrator.providers.openai import OpenAIModel
 from orchestrator.providers.pricing import estimate_conversation, max_call_cost
 from orchestrator.providers.retry import system_retrier
-from orchestrator.review.setup import read_catalog
+from orchestrator.review.policy import read_catalog
 from orchestrator.testing.model_server import read_script
 from tests.providers.provider_kit import FULL, PROVIDERS, QUICK, configured, request, shipped_models
 
@@ -104,6 +104,6 @@ def test_an_answer_gets_at_most_half_of_a_small_window():
     catalog = read_catalog([shipped()])
     catalog = replace(catalog, models=replace(catalog.models, windows={"small": 8_000}))
     chosen = replace(catalog.settings, provider="openai-compatible")
-    choose, _ = offer(chosen, catalog, {"OPENAI_COMPATIBLE_MODEL": "small"})
+    choose, _ = route_agents(chosen, catalog, {"OPENAI_COMPATIBLE_MODEL": "small"})
     choice = choose(catalog.agents["qa"])
     assert (choice.window, choice.max_tokens, choice.progressive) == (8_000, 4_000, True)

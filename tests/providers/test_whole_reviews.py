@@ -8,7 +8,8 @@ import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from msgspec.structs import replace
 
-from orchestrator import app
+from orchestrator.app.cost_estimate import estimate_cost
+from orchestrator.app.run_listing import show
 from orchestrator.cli.review_result import gate
 from orchestrator.engine.events import Event
 from orchestrator.engine.types import Json, Response, Text, Usage
@@ -52,7 +53,7 @@ def estimates(repo: Path) -> dict[str, Estimate]:
     """What a team is expected to cost, by provider: said without a key."""
     with pytest.MonkeyPatch.context() as env:
         env.setenv("OPENAI_COMPATIBLE_MODEL", "local-model")
-        return {name: app.estimated(asked(repo, name)) for name in PROVIDERS}
+        return {name: estimate_cost(asked(repo, name)) for name in PROVIDERS}
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
@@ -132,7 +133,7 @@ def test_a_specialist_reads_the_playbook_that_it_opens(
     prompts = [json.dumps(seen.body["system"]) for seen in server.seen[:3]]
     assert "- test-strength: " in prompts[0]
     assert prompts[0] == prompts[1] == prompts[2]
-    timeline = [entry.key for entry in app.show(repo, verdict.run_id).timeline]
+    timeline = [entry.key for entry in show(repo, verdict.run_id).timeline]
     assert "1/act/generalist/turn1/tool1/use_skill" in timeline
 
 
@@ -163,7 +164,7 @@ def test_nothing_costs_more_than_its_estimate(
     script = {agent: [_wordy] * 100 for agent in ("lead", *TEAM, "judge")}
     told: list[Event] = []
     with serving(portal, monkeypatch, name, script):
-        estimate = app.estimated(asked(repo, name))
+        estimate = estimate_cost(asked(repo, name))
         verdict = review(repo, name, told=told)
     used = [(event.agent, event.data) for event in told if event.kind == "model_finished"]
     for share in estimate.shares:
@@ -206,6 +207,6 @@ def _wordy(body: dict[str, Json]) -> Response:
 
 def _usd(repo: Path, name: str, given: int, answer: int) -> float:
     """What so many tokens can cost in a review by one agent."""
-    (share, *_) = app.estimated(asked(repo, name, pattern="single")).shares
+    (share, *_) = estimate_cost(asked(repo, name, pattern="single")).shares
     assert share.price is not None
     return pricing.max_call_cost(share.price, given, answer)

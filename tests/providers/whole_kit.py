@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from anyio.from_thread import BlockingPortal
 
-from orchestrator import app
+from orchestrator.app.run_review import run_review
 from orchestrator.app.types import ReviewOptions
 from orchestrator.engine.events import Event, ignore_event
 from orchestrator.engine.types import Json, Response, Text
@@ -122,4 +122,4 @@ def review(
 ) -> Verdict:
     """Review it. What happened is added to ``told``."""
     observer = ignore_event if told is None else told.append
-    return app.review(asked(repo, name, **said), observer, backend=backend)
+    return run_review(asked(repo, name, **said), observer, backend=backend)

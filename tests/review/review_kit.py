@@ -3,10 +3,10 @@
 import atexit
 import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from functools import cache, partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
@@ -22,12 +22,13 @@ from orchestrator.engine.ports import JournalStore, Model, SystemClock
 from orchestrator.engine.redaction import Redactor
 from orchestrator.engine.types import AgentSpec
 from orchestrator.providers.offline import OfflineModel
-from orchestrator.review.assemble_verdict import conclude
+from orchestrator.review.assemble_verdict import conclude_review
 from orchestrator.review.change.intake import from_refs
 from orchestrator.review.flow import FLOW
+from orchestrator.review.policy import read_policy
 from orchestrator.review.rule_table import load_rules
 from orchestrator.review.session import Session, open_session
-from orchestrator.review.setup import Opening, Serving, open_case
+from orchestrator.review.setup import OpenModel, open_review
 from orchestrator.review.verdict.model import Verdict
 from orchestrator.sandbox import bubblewrap
 from orchestrator.sandbox.worker_pool import WorkerPool
@@ -76,11 +77,9 @@ def change(
     return repo
 
 
-def options(repo: Path | None, **said: object) -> ReviewOptions:
-    """Review the newest commit, unless something else is said."""
-    given: dict[str, object] = dict.fromkeys(ReviewOptions.__struct_fields__)
-    given |= {"repo": repo, "base": "HEAD~1", "worktree": False, "diff_name": "", **said}
-    return ReviewOptions(**given)  # type: ignore[arg-type]
+def options(repo: Path | None, **given: Any) -> ReviewOptions:
+    """Options that review the newest commit, unless others are given."""
+    return ReviewOptions(**{"repo": repo, "base": "HEAD~1", **given})
 
 
 @cache
@@ -121,20 +120,18 @@ async def review(
         await store.create(run_id, clock.now(), {})
     redact = Redactor(secrets)
     async with open_journal(run_id, store, clock, holder="test", redact=redact) as journal:
-        opening = Opening(
-            sources=await sources(found),
-            adjust=adjust,
-            serve=lambda settings, layers: nullcontext(
-                Serving(model or OfflineModel(), choose_model)
-            ),
-            environment=environment,
-            tier=tier,
-            observer=observer,
-            pool=workers(),
-        )
-        async with opening.pool, open_case(found, journal, opening) as state:
+        layers = await sources(found)
+        policy = read_policy(layers, environment=environment, author_tier=tier)
+        policy = replace(policy, settings=adjust(policy.settings))
+        opened = OpenModel(model or OfflineModel(), choose_model)
+        async with (
+            workers() as pool,
+            open_review(
+                policy, found, journal, model=opened, pool=pool, observer=observer
+            ) as state,
+        ):
             await state_machine.run(FLOW, state, journal, observer)
-            return await conclude(state)
+            return await conclude_review(state)
 
 
 @asynccontextmanager

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import app
+from orchestrator.app.run_review import run_review
 from orchestrator.catalog.data_sources import shipped
 from orchestrator.checks import PREFIX
 from orchestrator.engine.events import ignore_event
@@ -16,7 +16,7 @@ from orchestrator.review.analyzers.ruff import Ruff
 from orchestrator.review.analyzers.side_checks import Check
 from orchestrator.review.rule_table import load_rules
 from orchestrator.review.tools.registry import ANALYZERS, OfSide
-from orchestrator.review.tools.tool_inputs import Ground
+from orchestrator.review.tools.tool_inputs import ToolInputs
 from orchestrator.review.verdict.model import Verdict
 from orchestrator.sandbox.worker_pool import WorkerPool
 from tests.review.review_kit import Repo, change, options
@@ -38,7 +38,7 @@ HEAD = {
 
 
 def reviewed(repo: Repo, **said: object) -> Verdict:
-    return app.review(options(repo.path, **said), ignore_event)
+    return run_review(options(repo.path, **said), ignore_event)
 
 
 def test_the_verdict_is_the_same_with_and_without(tmp_path: Path, monkeypatch) -> None:
@@ -150,9 +150,9 @@ def test_which_analyzers_answer_for_single_files() -> None:
 
     session = Session()
     session.rules = rules  # type: ignore[attr-defined]
-    ground = Ground(session, None, (), None, (), (), (), (), Memory())  # type: ignore[arg-type]
+    inputs = ToolInputs(session, None, (), None, (), (), (), (), Memory())  # type: ignore[arg-type]
     made = {
-        name: remembered(entry.make(ground), ground.answers)
+        name: remembered(entry.make(inputs), inputs.cache)
         for name, entry in ANALYZERS.items()
         if isinstance(entry, OfSide)
     }

@@ -1,8 +1,8 @@
 """The table of tools agrees with what stands behind it."""
 
 from orchestrator.catalog.data_sources import shipped
+from orchestrator.review.policy import read_catalog
 from orchestrator.review.rule_table import load_rules
-from orchestrator.review.setup import read_catalog
 from orchestrator.review.tools.registry import ANALYZERS, TOOLS
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import app
+from orchestrator.app.cost_estimate import estimate_cost
 from orchestrator.sandbox import bubblewrap, scratch_directory
 from orchestrator.sandbox.process_sandbox import SANDBOX
 from tests.review.review_kit import Repo, change, options
@@ -46,7 +46,7 @@ def test_an_estimate_is_made_in_a_room_and_leaves_nothing(repo: Repo, what: str)
     ).stdout
     asked = {"worktree": True} if what == "worktree" else {"diff": diff}
     before = everything(repo)
-    estimate = app.estimated(options(repo.path, provider="anthropic", **asked))
+    estimate = estimate_cost(options(repo.path, provider="anthropic", **asked))
     assert estimate.shares
     assert SANDBOX.level == "bubblewrap"
     assert everything(repo) == before

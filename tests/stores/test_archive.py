@@ -10,7 +10,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.app import review_service, run_archive, run_listing, state_directory
+from orchestrator.app import run_archive, run_listing, state_directory
+from orchestrator.app.run_review import resume_review, run_review
 from orchestrator.cli.main import main
 from orchestrator.engine.events import ignore_event
 from orchestrator.engine.ports import Row, RunMeta
@@ -32,7 +33,7 @@ def rows_of(repo: Path, name: str = "latest") -> tuple[RunMeta, list[Row]]:
 def reviewed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A repository with one finished run, which nobody changes."""
     repo = change(tmp_path_factory.mktemp("reviewed") / "repo", {}, {"app.py": SHELL})
-    review_service.review(options(repo.path, provider="offline"), ignore_event)
+    run_review(options(repo.path, provider="offline"), ignore_event)
     return repo.path
 
 
@@ -87,7 +88,7 @@ def test_an_imported_run_is_the_same_run(
 
 def test_an_interrupted_run_goes_on_after_its_state_was_lost(tmp_path: Path) -> None:
     repo = change(tmp_path / "repo", {}, {"app.py": SHELL}).path
-    whole = review_service.review(options(repo, provider="offline"), ignore_event)
+    whole = run_review(options(repo, provider="offline"), ignore_event)
     run, rows = rows_of(repo)
     with state_directory.open_store(state_directory.home(repo)) as store:
         anyio.run(store.forget, run.run_id)
@@ -96,19 +97,19 @@ def test_an_interrupted_run_goes_on_after_its_state_was_lost(tmp_path: Path) -> 
     shutil.rmtree(state_directory.home(repo))
     run_archive.restore(repo, tmp_path / "cut")
     assert [info.state for info in run_listing.runs(repo)] == ["interrupted"]
-    assert review_service.resume(repo, "latest", ignore_event).digest == whole.digest
+    assert resume_review(repo, "latest", ignore_event).digest == whole.digest
 
 
 def test_a_patch_travels_with_its_run(tmp_path: Path, elsewhere: Path) -> None:
     repo = change(tmp_path / "repo", {}, {"app.py": SHELL})
     patch = repo.git("diff", "HEAD~1", "HEAD").encode() + b"\n"
     given = options(repo.path, diff=patch, diff_name="p", provider="offline")
-    whole = review_service.review(given, ignore_event)
+    whole = run_review(given, ignore_event)
     name = run_archive.export(repo.path, "latest", tmp_path / "run")
     kept = state_directory.home(repo.path) / "runs" / name / "change.patch"
     kept.rename(tmp_path / "away")
     for look in (
-        lambda: review_service.resume(repo.path, name, ignore_event),
+        lambda: resume_review(repo.path, name, ignore_event),
         lambda: run_archive.export(repo.path, name, tmp_path / "again"),
     ):
         with pytest.raises(StoreError, match="resume it on the machine that began it"):
@@ -123,7 +124,7 @@ def test_a_patch_travels_with_its_run(tmp_path: Path, elsewhere: Path) -> None:
     assert run_listing.runs(elsewhere) == []
     carried.write_bytes(patch)
     run_archive.restore(elsewhere, tmp_path / "run")
-    assert review_service.resume(elsewhere, name, ignore_event).digest == whole.digest
+    assert resume_review(elsewhere, name, ignore_event).digest == whole.digest
 
 
 def _edit(number: int, **said: object) -> Callable[[list[str]], list[str]]:

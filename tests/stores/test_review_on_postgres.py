@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.app import review_service, run_archive, run_listing, state_directory
+from orchestrator.app import run_archive, run_listing, state_directory
+from orchestrator.app.run_review import resume_review, run_review
 from orchestrator.cli.main import main
 from orchestrator.engine.events import ignore_event
 from orchestrator.stores.base import RunStore
@@ -27,16 +28,16 @@ def test_runs_are_kept_on_the_server_and_not_in_the_repository(
     repo: Repo, postgres: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DIFFCOURT_STORE", postgres.fresh("review"))
-    verdict = review_service.review(options(repo.path, provider="offline"), ignore_event)
+    verdict = run_review(options(repo.path, provider="offline"), ignore_event)
     assert verdict.verdict == "needs_changes"
     assert not (state_directory.home(repo.path) / "journal.db").exists()
     assert [run.run_id for run in run_listing.runs(repo.path)] == [verdict.run_id]
-    assert review_service.resume(repo.path, "latest", ignore_event) == verdict
+    assert resume_review(repo.path, "latest", ignore_event) == verdict
     # The same run, from the server into the repository's own journal.
     run_archive.export(repo.path, "latest", tmp_path / "run")
     monkeypatch.delenv("DIFFCOURT_STORE")
     run_archive.restore(repo.path, tmp_path / "run")
-    assert review_service.resume(repo.path, "latest", ignore_event) == verdict
+    assert resume_review(repo.path, "latest", ignore_event) == verdict
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.app import review_service, run_archive
+from orchestrator.app import run_archive
+from orchestrator.app.run_review import run_review
 from orchestrator.cli.main import main
 from orchestrator.engine.events import ignore_event
 from tests.review.review_kit import change, options
@@ -18,7 +19,7 @@ def test_its_commands_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     repo = change(tmp_path / "repo", {}, {"app.py": "import os\n"}).path
-    verdict = review_service.review(options(repo, provider="offline"), ignore_event)
+    verdict = run_review(options(repo, provider="offline"), ignore_event)
     monkeypatch.chdir(repo)
     commands = re.findall(r"^diffcourt (runs.*?)(?: +#.*)?$", PAGE, re.MULTILINE)
     assert len(commands) == 5
@@ -34,9 +35,7 @@ def test_its_commands_run(
 def test_it_names_what_an_export_holds(tmp_path: Path) -> None:
     repo = change(tmp_path / "repo", {}, {"app.py": "import os\n"})
     patch = repo.git("diff", "HEAD~1", "HEAD").encode() + b"\n"
-    review_service.review(
-        options(repo.path, diff=patch, diff_name="p", provider="offline"), ignore_event
-    )
+    run_review(options(repo.path, diff=patch, diff_name="p", provider="offline"), ignore_event)
     run_archive.export(repo.path, "latest", tmp_path / "out")
     held = {
         f"{file.name}/" if file.is_dir() else file.name for file in (tmp_path / "out").iterdir()

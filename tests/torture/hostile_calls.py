@@ -12,7 +12,7 @@ import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -27,7 +27,6 @@ from orchestrator.engine.agent import run_agent
 from orchestrator.engine.approvals import RecordedApprovals, pending_approvals, record_decision
 from orchestrator.engine.budget import Account
 from orchestrator.engine.canonical_json import digest
-from orchestrator.engine.events import ignore_event
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.ports import CallContext, SystemClock
 from orchestrator.engine.types import (
@@ -41,13 +40,14 @@ from orchestrator.engine.types import (
 )
 from orchestrator.errors import ApprovalPending
 from orchestrator.review.change.intake import from_refs
-from orchestrator.review.setup import Opening, Serving, open_case
+from orchestrator.review.policy import read_policy
+from orchestrator.review.setup import OpenModel, open_review
 from orchestrator.review.tools.registry import ANALYZERS
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.file_rollback import FileRollback
 from orchestrator.sandbox.worker_pool import WorkerPool
 from orchestrator.stores.sqlite import SqliteStore
-from tests.review.review_kit import Repo, unchanged
+from tests.review.review_kit import Repo
 from tests.torture.hostile_model import HostileModel, Prey
 from tests.torture.recorder import Ledger, Listener, Watch, photograph, recording
 
@@ -254,10 +254,6 @@ class Session:
             layers.append(overlay(".diffcourt", {"config/tools.yaml": GENEROUS}))
         tools = _tools(ledger, self._work, port)
 
-        @asynccontextmanager
-        async def ours(*_: object) -> Any:
-            yield tools
-
         async def world() -> str:
             return "head"
 
@@ -271,21 +267,18 @@ class Session:
                 frozenset({*ANALYZERS, "search", "git_diff", "git_log", "git_blame"}),
             )
             model = HostileModel(self._seed, prey)
-            opening = Opening(
-                sources=layers,
-                adjust=unchanged,
-                serve=lambda settings, catalog: nullcontext(Serving(model)),
-                environment="ci" if self._policy == "ci" else "local",
-                observer=ignore_event,
+            in_ci = self._policy == "ci"
+            async with open_review(
+                read_policy(layers, environment="ci" if in_ci else "local"),
+                change,
+                journal,
+                model=OpenModel(model),
                 pool=ground.pool,
-                approver=None
-                if self._policy == "ci"
-                else lambda journal: RecordedApprovals(journal, SystemClock(), world),
+                tools=tools,
+                approver=None if in_ci else RecordedApprovals(journal, SystemClock(), world),
                 rollback=FileRollback(self._work, self._folder / "vault"),
-                more_tools=ours,
-            )
-            async with open_case(change, journal, opening) as state:
-                specs = state.runtime.executor.registry.specs()
+            ) as state:
+                specs = state.harness.executor.registry.specs()
                 prey.tools = {name: spec.schema for name, spec in specs.items()}
                 intruder = AgentSpec("intruder", "", "", INTRUDER)
                 agents = [

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from orchestrator.app import review_service, state_directory
+from orchestrator.app import state_directory
+from orchestrator.app.run_review import resume_review, run_review
 from orchestrator.engine.journal import Journal, Perform
 from orchestrator.engine.journal_records import EffectResult
 from orchestrator.engine.ports import Row
@@ -119,9 +120,9 @@ def _sit(
 
 def _go_on(repo: Path) -> Any:
     try:
-        return review_service.resume(repo, state_directory.LATEST, print_nothing)
+        return resume_review(repo, state_directory.LATEST, print_nothing)
     except RunNotFound:
-        return review_service.review(options(repo, provider="offline"), print_nothing)
+        return run_review(options(repo, provider="offline"), print_nothing)
 
 
 def print_nothing(event: object) -> None:

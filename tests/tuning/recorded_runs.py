@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from anyio.from_thread import start_blocking_portal
 
-from orchestrator import app
+from orchestrator.app.run_review import run_review
 from orchestrator.app.types import ReviewOptions
 from orchestrator.engine.events import ignore_event
 from orchestrator.engine.types import Json, Response, Text
@@ -68,7 +68,7 @@ def review(repo: Path, *, provider: str = PROVIDER, back: int = 0) -> Verdict:
     refs = {"base": f"HEAD~{back + 1}", "head": f"HEAD~{back}"}
     once = {"pattern": "single", "max_iterations": 1}
     given: ReviewOptions = options(repo, provider=provider, **once, **refs)
-    return app.review(given, ignore_event)
+    return run_review(given, ignore_event)
 
 
 def repository(path: Path, heads: Sequence[str] = ("X = 2\n",)) -> Path:

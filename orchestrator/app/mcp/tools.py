@@ -25,7 +25,8 @@ from orchestrator.engine.task_group import task_group
 from orchestrator.engine.types import AgentSpec, Json, Level
 from orchestrator.errors import InputError
 from orchestrator.mcp.server_config import Grant, Server
-from orchestrator.review.agents.participants import crew
+from orchestrator.review.agents.participants import participants
+from orchestrator.review.policy import Policy
 
 if TYPE_CHECKING:
     from orchestrator.mcp.connection import Link
@@ -39,8 +40,7 @@ NETWORK = "network"
 
 @asynccontextmanager
 async def open_tools(
-    catalog: Catalog,
-    settings: Settings,
+    policy: Policy,
     journal: Journal,
     *,
     repo: Path | None,
@@ -51,7 +51,8 @@ async def open_tools(
     What a server offers is an effect: a resumed run has the same tools without asking again, and
     connects only when one of them is called.
     """
-    wanted = _wanted(catalog, settings)
+    catalog = policy.catalog
+    wanted = _wanted(catalog, policy.settings)
     servers = [
         server_of(name, entry, catalog.tool_policy, repo=repo, environment=environment)
         for name, entry in catalog.mcp.servers.items()
@@ -104,7 +105,7 @@ def _wanted(catalog: Catalog, settings: Settings) -> frozenset[str]:
     offline = settings.provider == OFFLINE
     return frozenset(
         tool
-        for agent in crew(catalog, settings)
+        for agent in participants(catalog, settings)
         for tool in (_in_playbooks(agent) if offline else agent.tools)
     )
 

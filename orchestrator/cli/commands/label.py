@@ -82,10 +82,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _runs(repo: Path | None) -> list[Item]:
     """Finished runs of the repository as items."""
-    from orchestrator import app
+    from orchestrator.app.run_listing import runs, show
     from orchestrator.tuning.items import of_verdict
 
-    shown = (app.show(repo, info.run_id) for info in app.runs(repo) if info.verdict)
+    shown = (show(repo, info.run_id) for info in runs(repo) if info.verdict)
     return [of_verdict(to_builtins(s.verdict)) for s in shown if s.verdict]
 
 

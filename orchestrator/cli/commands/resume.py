@@ -38,12 +38,12 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("--to names the question of an answer; add --answer TEXT")
     target = JsonTarget(args.json) if args.json is not None else None
 
-    from orchestrator import app
+    from orchestrator.app.run_review import resume_review
     from orchestrator.app.types import Answer
 
     answer = None if args.answer is None else Answer(args.answer, args.to or "")
     return deliver(
         args,
         target,
-        lambda view, pool: app.resume(args.repo, args.run_id, view, answer=answer, pool=pool),
+        lambda view, pool: resume_review(args.repo, args.run_id, view, answer=answer, pool=pool),
     )

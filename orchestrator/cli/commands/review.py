@@ -18,6 +18,22 @@ if TYPE_CHECKING:
     from orchestrator.review.cost_estimate import Estimate
 
 
+GIVEN = (
+    "repo",
+    "base",
+    "head",
+    "worktree",
+    "provider",
+    "pattern",
+    "max_iterations",
+    "max_tool_calls",
+    "max_minutes",
+    "max_usd",
+    "no_cache",
+)
+"""Options of the command that are fields of ``ReviewOptions`` as they are."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
     parser.description = (
@@ -70,28 +86,19 @@ def run(args: argparse.Namespace) -> int:
     target = JsonTarget(args.json) if args.json is not None else None
     diff = None if args.diff is None else _read(args.diff)
 
-    from orchestrator import app
+    from orchestrator.app.cost_estimate import estimate_cost
+    from orchestrator.app.run_review import run_review
     from orchestrator.app.types import ReviewOptions
 
     options = ReviewOptions(
-        repo=args.repo,
-        base=args.base,
-        head=args.head,
-        worktree=args.worktree,
         diff=diff,
         diff_name="" if args.diff is None else _diff_name(args.diff),
-        provider=args.provider,
-        pattern=args.pattern,
-        max_iterations=args.max_iterations,
-        max_tool_calls=args.max_tool_calls,
-        max_minutes=args.max_minutes,
-        max_usd=args.max_usd,
-        no_cache=args.no_cache,
         coverage=[os.path.abspath(name) for name in args.coverage],
+        **{name: getattr(args, name) for name in GIVEN},
     )
     if args.estimate:
-        return _estimate(args, target, app.estimated(options))
-    return deliver(args, target, lambda view, pool: app.review(options, view, pool=pool))
+        return _estimate(args, target, estimate_cost(options))
+    return deliver(args, target, lambda view, pool: run_review(options, view, pool=pool))
 
 
 def _estimate(args: argparse.Namespace, target: JsonTarget | None, found: Estimate) -> int:

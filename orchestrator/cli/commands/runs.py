@@ -69,10 +69,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from orchestrator import app
+    from orchestrator.app.run_listing import newest
 
     most = LISTED if args.limit is None and not args.json else args.limit
-    found, left = app.newest(args.repo, most)
+    found, left = newest(args.repo, most)
     _print(found, args.json)
     if left and not args.json:
         emit(f"and {left:,} older; --limit {len(found) + left} lists them all\n", sys.stdout)

@@ -22,7 +22,7 @@ from orchestrator.review.review_state import ReviewState
 SHOWN_FINDINGS = 60
 
 
-def wanted(settings: Settings, rubric: Rubric) -> bool:
+def needs_judge(settings: Settings, rubric: Rubric) -> bool:
     """Whether a model judges: offline there is none that could."""
     return settings.judge and settings.provider != OFFLINE and bool(judged_of(rubric))
 

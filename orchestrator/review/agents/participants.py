@@ -1,4 +1,4 @@
-"""Who takes part in a review."""
+"""The agents that take part in a review."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from orchestrator.catalog.fields import OFFLINE
 from orchestrator.catalog.reference_checks import JUDGE
 from orchestrator.catalog.settings import Settings
 from orchestrator.engine.types import AgentSpec
-from orchestrator.review.agents.judging import wanted
+from orchestrator.review.agents.judging import needs_judge
 
 
-def crew(catalog: Catalog, settings: Settings) -> list[AgentSpec]:
-    """Every agent that may be asked, in the order in which they begin."""
+def participants(catalog: Catalog, settings: Settings) -> list[AgentSpec]:
+    """Every agent that may be called, in the order in which they begin."""
     team = [settings.lead, *settings.specialists]
     names = team if settings.pattern == "team" else [settings.single]
-    if wanted(settings, catalog.rubrics[settings.rubric]):
+    if needs_judge(settings, catalog.rubrics[settings.rubric]):
         names = [*names, JUDGE]
     return [catalog.agents[name] for name in names]
 
 
-def led(settings: Settings) -> bool:
-    """Whether a model leads, and can say at the end what the review came to."""
+def has_model_lead(settings: Settings) -> bool:
+    """Whether a model leads the review, and so can write its summary."""
     return settings.pattern == "team" and settings.provider != OFFLINE

@@ -71,7 +71,7 @@ def task(state: ReviewState, verdict: Verdict | None = None) -> Task:
     return Task(spec, text, f"{state.round.number}/summary")
 
 
-async def written(state: ReviewState, verdict: Verdict) -> tuple[str, str]:
+async def write_summary(state: ReviewState, verdict: Verdict) -> tuple[str, str]:
     """The lead's summary of a review; or nothing, and why there is none."""
     asked = task(state, verdict)
     result = await run_task(asked, state.runtime, state.budget)

@@ -8,15 +8,28 @@ from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
-from msgspec import to_builtins
+from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from orchestrator.review.analyzers.comparison_checks import CompareCheck
 from orchestrator.review.change.git.commands import OID, Git
 from orchestrator.review.change.types import Change
-from orchestrator.review.coverage_reports import CoverageReport
 from orchestrator.review.session import Session
 from orchestrator.sandbox.worker_pool import WorkerPool
+
+
+class CoverageReport(Struct, frozen=True):
+    """A coverage report, copied for the run, since a resumed run reads it again.
+
+    Attributes:
+        name: what messages call it.
+        path: where the copy is.
+        made: when the file was written, in seconds since 1970.
+    """
+
+    name: str
+    path: str
+    made: float
 
 
 class UncoveredLines(CompareCheck):

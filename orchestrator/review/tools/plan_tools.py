@@ -1,7 +1,7 @@
-"""The lead's tools: facts about the change, and the scopes that follow from them.
+"""The lead's tools: facts about the change, and a plan proposed from its file names.
 
-The proposed plan is plain code over file names. A lead that reasons may plan otherwise; what it
-leaves out is found out and added when the plan is read.
+The proposed plan is computed by code. A lead that is a model may plan otherwise; files that its
+plan does not mention are added when the plan is read.
 """
 
 from __future__ import annotations
@@ -10,13 +10,11 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from msgspec import Struct, field
-
 from orchestrator.checks.path_kinds import path_kinds
-from orchestrator.engine.escalation import StageChange
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.review.change.types import ChangedFile
+from orchestrator.review.focus import Focus
 from orchestrator.review.session import Session
 
 NOTHING: Mapping[str, Json] = {"type": "object", "properties": {}, "additionalProperties": False}
@@ -45,24 +43,6 @@ def kind_of(path: str) -> str:
     if "tests" in kinds:
         return "test"
     return "code" if "code" in kinds else "other"
-
-
-class Focus(Struct):
-    """What the present iteration is about. The flow moves it on; the lead's tools read it.
-
-    Attributes:
-        number: 1 for the first iteration, 0 before it.
-        retry: agent → paths to look at again; None in the first iteration: everything.
-        wanted: evidence that the judge found missing.
-        answers: what a person said to the lead's questions, with the question.
-        stage_changes: agent → its next stage, where the judge scored its work too low.
-    """
-
-    number: int = 0
-    retry: Mapping[str, Sequence[str]] | None = None
-    wanted: Sequence[str] = ()
-    answers: Mapping[str, str] = field(default_factory=dict)
-    stage_changes: Mapping[str, StageChange] = field(default_factory=dict)
 
 
 class ChangeSummary:

@@ -46,7 +46,7 @@ from orchestrator.review.tools.analyzer_tools import ChangeTool, SideTool
 from orchestrator.review.tools.navigation import SPECS as NAVIGATION
 from orchestrator.review.tools.navigation import Navigation
 from orchestrator.review.tools.plan_tools import ChangeSummary, ProposePlan
-from orchestrator.review.tools.tool_inputs import Ground
+from orchestrator.review.tools.tool_inputs import ToolInputs
 
 RUFF = Program("ruff", Ruff.package)  # one for both of its tools: its version is asked for once
 
@@ -55,15 +55,15 @@ class OfSide(Struct, frozen=True):
     """An analyzer that looks at each side on its own; the difference is what is new."""
 
     description: str
-    make: Callable[[Ground], SideAnalyzer]
+    make: Callable[[ToolInputs], SideAnalyzer]
 
 
 class OfChange(Struct, frozen=True):
     """An analyzer that looks at both sides at once; ``seconds`` where it may take long."""
 
     description: str
-    make: Callable[[Ground], ChangeAnalyzer]
-    seconds: Callable[[Ground], float] | None = None
+    make: Callable[[ToolInputs], ChangeAnalyzer]
+    seconds: Callable[[ToolInputs], float] | None = None
 
 
 def _check(
@@ -77,37 +77,37 @@ def _check(
 ) -> OfSide:
     return OfSide(
         about,
-        lambda ground: Check(
-            name, module, patterns, needs, pool=ground.pool, session=ground.session, tree=tree
+        lambda inputs: Check(
+            name, module, patterns, needs, pool=inputs.pool, session=inputs.session, tree=tree
         ),
     )
 
 
-def _taint(ground: Ground) -> SideAnalyzer:
+def _taint(inputs: ToolInputs) -> SideAnalyzer:
     return Check(
         "taint",
         "taint",
         PYTHON,
         "tree",
-        pool=ground.pool,
-        session=ground.session,
+        pool=inputs.pool,
+        session=inputs.session,
         tree="files",
-        extra={"knowledge": ground.knowledge},
+        extra={"knowledge": inputs.taint_models},
     )
 
 
 def _patterns(category: str, about: str) -> OfSide:
-    def make(ground: Ground) -> SideAnalyzer:
-        codes = sorted(ground.codes("patterns", category))
+    def make(inputs: ToolInputs) -> SideAnalyzer:
+        codes = sorted(inputs.codes("patterns", category))
         return Check(
             "patterns",
             "patterns",
-            (*PATTERNED, *further_names(ground.languages)),
+            (*PATTERNED, *further_names(inputs.pattern_files)),
             "file",
-            pool=ground.pool,
-            session=ground.session,
-            extra={"languages": list(ground.languages), "codes": codes},
-            depends=f"{codes} {contents_digest(ground.languages)}",
+            pool=inputs.pool,
+            session=inputs.session,
+            extra={"languages": list(inputs.pattern_files), "codes": codes},
+            depends=f"{codes} {contents_digest(inputs.pattern_files)}",
         )
 
     return OfSide(about, make)
@@ -118,8 +118,8 @@ def _compare(
 ) -> OfChange:
     return OfChange(
         about,
-        lambda ground: CompareCheck(
-            name, module, patterns, pool=ground.pool, session=ground.session, whole_tree=whole_tree
+        lambda inputs: CompareCheck(
+            name, module, patterns, pool=inputs.pool, session=inputs.session, whole_tree=whole_tree
         ),
     )
 
@@ -142,7 +142,7 @@ ANALYZERS: Mapping[str, OfSide | OfChange] = {
     ),
     "ruff_security": OfSide(
         "Security rules over Python files.",
-        lambda ground: Ruff(ground.codes("ruff", "security"), RUFF),
+        lambda inputs: Ruff(inputs.codes("ruff", "security"), RUFF),
     ),
     "taint": OfSide("Values followed from where they enter to where they do harm.", _taint),
     "patterns": _patterns(
@@ -150,14 +150,14 @@ ANALYZERS: Mapping[str, OfSide | OfChange] = {
     ),
     "zizmor": OfSide(
         "Hazards in GitHub workflows and actions.",
-        lambda ground: Zizmor(ground.codes("zizmor")),
+        lambda inputs: Zizmor(inputs.codes("zizmor")),
     ),
     "shellcheck": OfSide(
         "Defects and hazards in shell scripts.",
-        lambda ground: ShellCheck(ground.codes("shellcheck")),
+        lambda inputs: ShellCheck(inputs.codes("shellcheck")),
     ),
     "hadolint": OfSide(
-        "Hazards in Dockerfiles.", lambda ground: Hadolint(ground.codes("hadolint"))
+        "Hazards in Dockerfiles.", lambda inputs: Hadolint(inputs.codes("hadolint"))
     ),
     "dependencies": _compare(
         "dependencies",
@@ -183,10 +183,10 @@ ANALYZERS: Mapping[str, OfSide | OfChange] = {
         "conflict_markers", "conflict_markers", ANY, "lines", "Merge conflicts that were committed."
     ),
     "ruff_bugs": OfSide(
-        "Rules about bugs over Python files.", lambda ground: Ruff(ground.codes("ruff", "qa"), RUFF)
+        "Rules about bugs over Python files.", lambda inputs: Ruff(inputs.codes("ruff", "qa"), RUFF)
     ),
     "oxlint": OfSide(
-        "Likely bugs in JavaScript and TypeScript.", lambda ground: Oxlint(ground.codes("oxlint"))
+        "Likely bugs in JavaScript and TypeScript.", lambda inputs: Oxlint(inputs.codes("oxlint"))
     ),
     "pattern_bugs": _patterns("qa", "Likely bugs in Go, Java and Ruby."),
     "complexity": _compare(
@@ -200,14 +200,14 @@ ANALYZERS: Mapping[str, OfSide | OfChange] = {
     ),
     "uncovered_lines": OfChange(
         "Changed lines that no test runs, where a coverage report was given.",
-        lambda ground: UncoveredLines(
-            TESTED, ground.coverage, pool=ground.pool, session=ground.session
+        lambda inputs: UncoveredLines(
+            TESTED, inputs.coverage, pool=inputs.pool, session=inputs.session
         ),
     ),
     "run_tests": OfChange(
         "The change's tests, run in a room of their own, where base says how.",
-        lambda ground: RunTests(ANY, ground.tests, pool=ground.pool, session=ground.session),
-        lambda ground: ground.tests_seconds,
+        lambda inputs: RunTests(ANY, inputs.tests, pool=inputs.pool, session=inputs.session),
+        lambda inputs: inputs.tests_seconds,
     ),
     # docs
     "docstrings": _compare(
@@ -225,7 +225,7 @@ ANALYZERS: Mapping[str, OfSide | OfChange] = {
         tree="names",
     ),
     "typos": OfSide(
-        "Known misspellings in prose and comments.", lambda ground: Typos(ground.codes("typos"))
+        "Known misspellings in prose and comments.", lambda inputs: Typos(inputs.codes("typos"))
     ),
     "stale_references": _compare(
         "stale_references",
@@ -265,12 +265,12 @@ ANALYZERS: Mapping[str, OfSide | OfChange] = {
     ),
     "layering": OfChange(
         "Imports that a contract of the repository does not allow (import-linter).",
-        lambda ground: Layering(
+        lambda inputs: Layering(
             "layering",
             "imports.layering",
             MODULES,
-            pool=ground.pool,
-            session=ground.session,
+            pool=inputs.pool,
+            session=inputs.session,
             whole_tree=True,
         ),
     ),
@@ -287,14 +287,14 @@ TOOLS: Mapping[str, str] = {
 """Every tool: name → description."""
 
 
-def build(ground: Ground, policy: ToolPolicy) -> list[Tool]:
+def build(inputs: ToolInputs, policy: ToolPolicy) -> list[Tool]:
     """All tools over one session, with the limits that the tool policy gives them."""
-    session = ground.session
-    tools: list[Tool] = [_analyzer(name, entry, ground) for name, entry in ANALYZERS.items()]
+    session = inputs.session
+    tools: list[Tool] = [_analyzer(name, entry, inputs) for name, entry in ANALYZERS.items()]
     tools += Navigation(session).tools()
     tools += [
         ChangeSummary(session),
-        ProposePlan(session, ground.specialists, ground.focus, ground.required),
+        ProposePlan(session, inputs.specialists, inputs.focus, inputs.required_checks),
     ]
     for tool in tools:
         own = policy.tools.get(tool.spec.name)
@@ -308,12 +308,12 @@ def build(ground: Ground, policy: ToolPolicy) -> list[Tool]:
     return tools
 
 
-def _analyzer(name: str, entry: OfSide | OfChange, ground: Ground) -> Tool:
+def _analyzer(name: str, entry: OfSide | OfChange, inputs: ToolInputs) -> Tool:
     if isinstance(entry, OfSide):
-        analyzer = remembered(entry.make(ground), ground.answers)
-        return SideTool(name, entry.description, analyzer, ground.session, ground.pool)
-    made = entry.make(ground)
-    tool = ChangeTool(name, entry.description, made, ground.session, ground.pool)
+        analyzer = remembered(entry.make(inputs), inputs.cache)
+        return SideTool(name, entry.description, analyzer, inputs.session, inputs.pool)
+    made = entry.make(inputs)
+    tool = ChangeTool(name, entry.description, made, inputs.session, inputs.pool)
     if entry.seconds is not None:
-        tool.spec = replace(tool.spec, timeout=entry.seconds(ground))
+        tool.spec = replace(tool.spec, timeout=entry.seconds(inputs))
     return tool

@@ -1,4 +1,4 @@
-"""What the tools of a review are made from."""
+"""What the tools of a review are built from."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ from msgspec import Struct
 from orchestrator.catalog.settings import Tests
 from orchestrator.review.analyzers.result_cache import Answers
 from orchestrator.review.analyzers.run_tests import ORDER
-from orchestrator.review.coverage_reports import CoverageReport
+from orchestrator.review.analyzers.uncovered_lines import CoverageReport
+from orchestrator.review.focus import Focus
 from orchestrator.review.session import Session
-from orchestrator.review.tools.plan_tools import Focus
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 AROUND_TESTS = 120.0
-"""Seconds for what is not the tests themselves: writing both sides, and the check."""
+"""Seconds for what is not the tests themselves: exporting both sides, and the check."""
 
 
-class Ground(Struct, frozen=True):
-    """What tools are made from.
+class ToolInputs(Struct, frozen=True):
+    """What the tools of a review are built from.
 
     Attributes:
-        focus: which iteration this is; the flow moves it on.
-        required: names of the checks that the policy requires of this change.
-        knowledge: files of what the tracer knows.
-        languages: files of patterns in other languages.
-        coverage: reports of what the change's tests ran.
-        answers: those of earlier reviews.
-        tests: how the change's tests are run; None: they are not.
+        specialists: names of the agents that a plan gives work to.
+        required_checks: names of the checks that the policy requires of this change.
+        taint_models: paths of the files that describe libraries to the taint check.
+        pattern_files: paths of the files of patterns in other languages.
+        coverage: reports of which lines the change's tests ran.
+        cache: results of earlier reviews; None: every file is analyzed.
+        tests: how the change's tests are run; None: they are not run.
     """
 
     session: Session
     pool: WorkerPool
     specialists: Sequence[str]
     focus: Focus
-    required: Sequence[str]
-    knowledge: Sequence[str]
-    languages: Sequence[str]
+    required_checks: Sequence[str]
+    taint_models: Sequence[str]
+    pattern_files: Sequence[str]
     coverage: Sequence[CoverageReport] = ()
-    answers: Answers | None = None
+    cache: Answers | None = None
     tests: Tests | None = None
 
     @property
     def tests_seconds(self) -> float:
-        """What all runs of the tests may take, with some time around them."""
+        """Seconds that all runs of the tests may take together, with what is around them."""
         return len(ORDER) * self.tests.seconds + AROUND_TESTS if self.tests else AROUND_TESTS
 
     def codes(self, analyzer: str, category: str | None = None) -> frozenset[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from orchestrator import app
+from orchestrator.app.run_review import run_review
 from orchestrator.engine.events import ignore_event
 from orchestrator.errors import ConfigError
 from orchestrator.resources import data_root
@@ -46,7 +46,7 @@ def php() -> str:
 
 def review(tmp_path: Path, own: dict[str, str]) -> Verdict:
     policy = {f"{FOLDER}/{name}": text for name, text in own.items()}
-    return app.review(options(change(tmp_path, policy, CODE).path), ignore_event)
+    return run_review(options(change(tmp_path, policy, CODE).path), ignore_event)
 
 
 def test_what_a_repository_adds_is_found_beside_what_is_shipped(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator import app
+from orchestrator.app.run_review import run_review
 from orchestrator.catalog.data_sources import shipped
 from orchestrator.engine.events import ignore_event
 from orchestrator.review.rule_table import load_rules
@@ -25,7 +25,7 @@ RULES = load_rules([shipped()]).rules
 
 
 def found_in(path: Path, base: Files, head: Files, **said: object) -> set[tuple[str, str]]:
-    verdict = app.review(options(change(path, base, head).path, **said), ignore_event)
+    verdict = run_review(options(change(path, base, head).path, **said), ignore_event)
     return {(finding.rule, finding.path) for finding in verdict.findings}
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator import app
+from orchestrator.app.run_review import run_review
 from orchestrator.checks.tests.junit import NotJUnitError, failed
 from orchestrator.engine.events import ignore_event
 from orchestrator.errors import SandboxError
@@ -58,7 +58,7 @@ def settings(**more: object) -> dict[str, str]:
 def reviewed(path: Path, base: str, head: str, **more: object) -> Verdict:
     files = {"report.py": REPORT, "tests/test_pay.py": PAY, **settings(report="out.xml", **more)}
     repo = change(path, {**files, "check.py": base}, {"check.py": head, "pay.py": "A = 1\n"})
-    return app.review(options(repo.path), ignore_event)
+    return run_review(options(repo.path), ignore_event)
 
 
 def told(verdict: Verdict) -> list[tuple[str, str, int]]:
