@@ -21,16 +21,16 @@ import numpy as np
 from msgspec.structs import replace
 
 from orchestrator.engine.types import Criterion, Rubric
-from orchestrator.tuning import agreement, cross_validation, decision_rule
-from orchestrator.tuning.calibration import calibrate
-from orchestrator.tuning.confidence_intervals import Compared, compare
-from orchestrator.tuning.items import Item
-from orchestrator.tuning.labels import labels_in, scale_of
-from orchestrator.tuning.penalty_selection import Sample, plan_for, tune_many
-from orchestrator.tuning.training_data import build
-from orchestrator.tuning.tune import decide, tune
+from orchestrator.tuning import calibration, cross_validation, decision_rule
+from orchestrator.tuning.calibration import fit_calibration
+from orchestrator.tuning.confidence_intervals import PairedComparison, compare_decisions
+from orchestrator.tuning.labels import extract_labels, infer_scale
+from orchestrator.tuning.rule_fitting import Sample, fit_rules, plan_fit
+from orchestrator.tuning.scored_items import Item
+from orchestrator.tuning.training_data import build_training_data
+from orchestrator.tuning.tune import decide_rows, tune_rubric
 
-AIM = decision_rule.Aim()
+OBJECTIVE = decision_rule.Objective()
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 HEDGE = r"\b(should|could|would|better|consider|instead|suggest|recommend)\b"
 REASON = r"\b(because|since|so that|to avoid|otherwise|for better|to ensure|which|in case)\b"
@@ -68,8 +68,8 @@ def crscore(data: Path) -> tuple[Rubric, list[Item]]:
 
 def sample_of(rubric: Rubric, items: list[Item]) -> Sample:
     """Items as arrays, with what stands in their rows as labels."""
-    labels = labels_in(items, None)
-    return build(rubric, items, labels, scale_of(labels, 3.0)).sample
+    labels = extract_labels(items, None)
+    return build_training_data(rubric, items, labels, infer_scale(labels, 3.0)).sample
 
 
 def some(s: Sample, rows: np.ndarray) -> Sample:
@@ -82,18 +82,20 @@ def some(s: Sample, rows: np.ndarray) -> Sample:
 
 def gain(data: Path, _: int) -> None:
     s = sample_of(*crscore(data))
-    plan = plan_for(s, AIM)
+    plan = plan_fit(s, OBJECTIVE)
     rng = np.random.default_rng(1)
     tuned = cross_validation.cross_validate(s, plan, rng)
-    only = cross_validation.cross_validate(s, replace(plan, weights=False), rng)
-    old = decide(s, s.w0, 0.5)
-    c = compare(AIM, old, tuned.accept, s.accept, s.weight, s.group)
-    t = AIM.of(only.accept, s.accept, s.weight).mean()
+    only = cross_validation.cross_validate(s, replace(plan, fit_weights=False), rng)
+    old = decide_rows(s, s.w0, 0.5)
+    c = compare_decisions(OBJECTIVE, old, tuned.accept, s.accept, s.weight, s.group)
+    t = OBJECTIVE.score(only.accept, s.accept, s.weight).mean()
     print(
-        f"CRScore, {s.items:.0f} labels, held out by diff: kappa {c.after.shown(3)}; "
+        f"CRScore, {s.items:.0f} labels, held out by diff: kappa {c.after.format(3)}; "
         f"tuned threshold on equal weights {t:.3f}; threshold .5 {c.before.value:.3f}"
     )
-    error = agreement.ece(agreement.reliability(tuned.p, s.accept))
+    error = calibration.expected_calibration_error(
+        calibration.reliability_curve(tuned.probability, s.accept)
+    )
     print(f"  calibration error, out of fold: {error:.3f}")
 
 
@@ -109,24 +111,26 @@ def curve(data: Path, _: int) -> None:
         test = some(s, np.flatnonzero(~pool))
         for n in (30, 120, 250):
             train = some(s, rows[:n])
-            plan = plan_for(train, AIM)
-            reference = replace(plan, weights=False, isotonic=True)
-            rules = tune_many(train, plan, train.weight[None, :], rng)
-            simple = tune_many(train, reference, train.weight[None, :], rng)
+            plan = plan_fit(train, OBJECTIVE)
+            reference = replace(plan, fit_weights=False, use_isotonic=True)
+            rules = fit_rules(train, plan, train.weight[None, :], rng)
+            simple = fit_rules(train, reference, train.weight[None, :], rng)
             for name, r in (("tuned", rules), ("threshold", simple)):
-                value = AIM.of(r.accepts(test)[0], test.accept, test.weight)
+                value = OBJECTIVE.score(r.decide(test)[0], test.accept, test.weight)
                 found.setdefault(f"{name} {n}", []).append(float(value))
-            t = decision_rule.totals(train.x, rules.w, train.blocked)[0]
-            held_out = decision_rule.totals(test.x, rules.w, test.blocked)[0]
-            p = calibrate(t, train.accept, train.weight, plan.isotonic).probability(held_out)
-            best = calibrate(held_out, test.accept, test.weight, isotonic=False)
+            t = decision_rule.compute_totals(train.x, rules.weights, train.blocked)[0]
+            held_out = decision_rule.compute_totals(test.x, rules.weights, test.blocked)[0]
+            p = fit_calibration(t, train.accept, train.weight, plan.use_isotonic).predict(held_out)
+            best = fit_calibration(held_out, test.accept, test.weight, use_isotonic=False)
             chance = rng.random(p.size) < p
             for name, said, was in (
                 ("tuned", p, test.accept),
                 ("without error", p, chance),
-                ("best sigmoid", best.probability(held_out), test.accept),
+                ("best sigmoid", best.predict(held_out), test.accept),
             ):
-                width = agreement.ece(agreement.reliability(said, was))
+                width = calibration.expected_calibration_error(
+                    calibration.reliability_curve(said, was)
+                )
                 found.setdefault(f"{name} width {n}", []).append(width)
                 found.setdefault(f"{name} mass {n}", []).append(equal_mass(said, was))
     print(f"CRScore learning curve, {draws} draws, the other half of the diffs held out")
@@ -170,9 +174,9 @@ def draw(rng: np.random.Generator, n: int, scene: str, size: int) -> Sample:
     return Sample(x, np.ones(6), y, 2, 1, g, one, np.zeros(n, dtype=bool), np.arange(n))
 
 
-def claimed(c: Compared) -> bool:
+def claimed(c: PairedComparison) -> bool:
     """Whether held-out figures alone would have a new rubric written."""
-    return c.delta.low > 0 and c.after.low > 0
+    return c.change.low > 0 and c.after.low > 0
 
 
 def coverage(_: Path, times: int) -> None:
@@ -184,7 +188,7 @@ def coverage(_: Path, times: int) -> None:
         kept: dict[str, list[float]] = {}
         for scene in SCENES:
             big = draw(np.random.default_rng(99), 20_000, scene, 3)
-            base = AIM.of(decide(big, big.w0, 0.5), big.accept, big.weight)
+            base = OBJECTIVE.score(decide_rows(big, big.w0, 0.5), big.accept, big.weight)
             hit = np.array([_covers(n, scene, seed, big, float(base)) for seed in range(times)])
             share = hit.mean(axis=0)
             for name, value in zip(("fixed", "kappa", "delta", "claim", "ece"), share, strict=True):
@@ -204,21 +208,26 @@ def coverage(_: Path, times: int) -> None:
 def _covers(n: int, scene: str, seed: int, big: Sample, base: float) -> list[float]:
     rng = np.random.default_rng([seed, n])
     s = draw(rng, n, scene, 3)
-    plan = plan_for(s, AIM)
-    full = tune_many(s, plan, s.weight[None, :], rng)
-    truth = float(AIM.of(full.accepts(big)[0], big.accept, big.weight))
+    plan = plan_fit(s, OBJECTIVE)
+    full = fit_rules(s, plan, s.weight[None, :], rng)
+    truth = float(OBJECTIVE.score(full.decide(big)[0], big.accept, big.weight))
     apart = cross_validation.cross_validate(s, plan, rng)
-    c = compare(AIM, decide(s, s.w0, 0.5), apart.accept, s.accept, s.weight, s.group)
-    cal = calibrate(
-        decision_rule.totals(s.x, full.w, s.blocked)[0], s.accept, s.weight, plan.isotonic
+    c = compare_decisions(
+        OBJECTIVE, decide_rows(s, s.w0, 0.5), apart.accept, s.accept, s.weight, s.group
     )
-    p = cal.probability(decision_rule.totals(big.x, full.w, big.blocked)[0])
+    cal = fit_calibration(
+        decision_rule.compute_totals(s.x, full.weights, s.blocked)[0],
+        s.accept,
+        s.weight,
+        plan.use_isotonic,
+    )
+    p = cal.predict(decision_rule.compute_totals(big.x, full.weights, big.blocked)[0])
     return [
         c.before.low <= base <= c.before.high,
         c.after.low <= truth <= c.after.high,
-        c.delta.low <= truth - base <= c.delta.high,
+        c.change.low <= truth - base <= c.change.high,
         claimed(c),
-        agreement.ece(agreement.reliability(p, big.accept)),
+        calibration.expected_calibration_error(calibration.reliability_curve(p, big.accept)),
     ]
 
 
@@ -231,9 +240,11 @@ def permuted(data: Path, times: int) -> None:
             rows = rng.permutation(s.y.size)[:n]
             part = some(s, rows)
             part = replace(part, y=rng.permutation(part.y))
-            apart = cross_validation.cross_validate(part, plan_for(part, AIM), rng)
-            old = decide(part, part.w0, 0.5)
-            c = compare(AIM, old, apart.accept, part.accept, part.weight, part.group)
+            apart = cross_validation.cross_validate(part, plan_fit(part, OBJECTIVE), rng)
+            old = decide_rows(part, part.w0, 0.5)
+            c = compare_decisions(
+                OBJECTIVE, old, apart.accept, part.accept, part.weight, part.group
+            )
             claims[n] += claimed(c)
     for n, k in claims.items():
         print(
@@ -251,15 +262,15 @@ def speed(_: Path, __: int) -> None:
         for i, (row, ok) in enumerate(zip(x, y, strict=True))
     ]  # fmt: skip
     rubric = Rubric("s", 1, "d", 0.5, tuple(Criterion(f"c{j}", "measured", "d") for j in range(10)))
-    labels = labels_in(items, None)
-    data = build(rubric, items, labels, scale_of(labels, None))
-    plan = plan_for(data.sample, AIM)
+    labels = extract_labels(items, None)
+    data = build_training_data(rubric, items, labels, infer_scale(labels, None))
+    plan = plan_fit(data.sample, OBJECTIVE)
     start = time.perf_counter()
     cross_validation.cross_validate(data.sample, plan, rng)
     nested = time.perf_counter()
-    cross_validation.refit(data.sample, plan, rng)
+    cross_validation.refit_bootstrap(data.sample, plan, rng)
     refits = time.perf_counter()
-    tune(rubric, data, items, AIM)
+    tune_rubric(rubric, data, items, OBJECTIVE)
     end = time.perf_counter()
     print(
         f"500 labels x 10 criteria: 5x5 nested CV {nested - start:.2f} s, 1,000 refits "

@@ -1,64 +1,72 @@
-"""Which items would teach most if a person labeled them next."""
+"""Active learning: which items are most informative to label next (query by committee)."""
 
 import numpy as np
 
 from orchestrator.engine.types import Rubric
 from orchestrator.tuning import decision_rule
-from orchestrator.tuning.cross_validation import refit
-from orchestrator.tuning.items import Item
-from orchestrator.tuning.penalty_selection import plan_for
-from orchestrator.tuning.training_data import Labeled, free_nodes, matrix, weights_of
+from orchestrator.tuning.cross_validation import refit_bootstrap
+from orchestrator.tuning.rule_fitting import plan_fit
+from orchestrator.tuning.scored_items import Item
+from orchestrator.tuning.training_data import (
+    TrainingData,
+    find_free_nodes,
+    node_weights,
+    score_matrix,
+)
 
-COMMITTEE = 50
-_NEAR = 0.1
+COMMITTEE_SIZE = 50
+_THRESHOLD_SCALE = 0.1
 
 
-def teach_most(
-    rubric: Rubric, items: list[Item], data: Labeled | None, seed: int, count: int
+def select_items_to_label(
+    rubric: Rubric, items: list[Item], data: TrainingData | None, seed: int, count: int
 ) -> list[str]:
-    """Propose items to label.
+    """Select the most informative unlabeled items.
 
-    A committee of refits votes on every unlabeled item (query by committee): the more evenly it
-    is split, the more a label would settle. Ties and the time before there are labels go by
-    nearness to the threshold. Each group is taken once before any is taken twice, since items of
-    one pull request teach much the same.
+    A committee of bootstrap refits votes on every unlabeled item (query by committee): the more
+    evenly it is split, the more informative is a label. Ties, and items before there are any
+    labels, are ordered by distance from the threshold. Every group is selected once before any is
+    selected twice, because items of one pull request carry similar information.
 
     Args:
         data: the labels so far, None when there are none.
-        count: how many items.
+        count: number of items to select.
 
     Returns:
-        Item ids, the most instructive first.
+        Item ids, the most informative first.
     """
-    known = {i.id for i in data.items} if data else set()
-    open_ = [i for i in {i.id: i for i in items if not i.repeat}.values() if i.id not in known]
-    if not open_:
+    labeled = {i.id for i in data.items} if data else set()
+    first = {i.id: i for i in items if not i.repeat}
+    unlabeled = [item for item in first.values() if item.id not in labeled]
+    if not unlabeled:
         return []
-    free = free_nodes(rubric)
-    x = matrix(rubric, open_, free)
-    blocked = np.zeros(len(open_), dtype=bool)
-    total = decision_rule.totals(x, weights_of(rubric, free)[None, :], blocked)[0]
-    value = _NEAR * np.exp(-np.abs(total - rubric.threshold) / _NEAR)
-    if data is not None and min(data.sample.rarer, data.sample.items) > 0:
-        rules = refit(
+    free = find_free_nodes(rubric)
+    x = score_matrix(rubric, unlabeled, free)
+    blocked = np.zeros(len(unlabeled), dtype=bool)
+    total = decision_rule.compute_totals(x, node_weights(rubric, free)[None, :], blocked)[0]
+    value = _THRESHOLD_SCALE * np.exp(-np.abs(total - rubric.threshold) / _THRESHOLD_SCALE)
+    if data is not None and min(data.sample.minority_items, data.sample.items) > 0:
+        rules = refit_bootstrap(
             data.sample,
-            plan_for(data.sample, decision_rule.Aim()),
+            plan_fit(data.sample, decision_rule.Objective()),
             np.random.default_rng(seed),
-            COMMITTEE,
+            COMMITTEE_SIZE,
         )
-        votes = decision_rule.totals(x, rules.w, blocked) >= rules.threshold[:, None]
+        votes = decision_rule.compute_totals(x, rules.weights, blocked) >= rules.thresholds[:, None]
         share = votes.mean(axis=0)
         value += share * (1.0 - share)
-    return _spread(open_, value, count)
+    return _alternate_groups(unlabeled, value, count)
 
 
-def _spread(items: list[Item], value: np.typing.NDArray[np.float64], count: int) -> list[str]:
-    """Take the best of each group, then the second best of each, and so on."""
+def _alternate_groups(
+    items: list[Item], value: np.typing.NDArray[np.float64], count: int
+) -> list[str]:
+    """Ids of the best item of each group, then of the second best of each, and so on."""
     order = sorted(range(len(items)), key=lambda i: (-value[i], items[i].id))
     rank: dict[str, int] = {}
     rounds: list[tuple[int, int, str]] = []
     for i in order:
-        turn = rank.get(items[i].group, 0)
-        rank[items[i].group] = turn + 1
-        rounds.append((turn, len(rounds), items[i].id))
+        position = rank.get(items[i].group, 0)
+        rank[items[i].group] = position + 1
+        rounds.append((position, len(rounds), items[i].id))
     return [name for _, _, name in sorted(rounds)[:count]]

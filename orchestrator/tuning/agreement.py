@@ -1,22 +1,20 @@
-"""How far two or more judges agree: the field's statistics, each checked against an oracle.
+"""Agreement statistics: Cohen's kappa, Krippendorff's alpha, Gwet's AC1 and the area under the ROC.
 
-Categories are whole numbers ``0..k-1`` in order. A statistic that a sample cannot give (one class
-only, nobody rated twice) is None, never 0: "not known" and "no agreement" are different news.
+Categories are integers ``0..k-1`` in ascending order. A statistic that is undefined for a sample
+(a single class, no item rated twice) is None, never 0: "unknown" is not "no agreement".
 """
 
 from typing import Literal
 
 import numpy as np
-from msgspec import Struct
 
-from orchestrator.tuning.weight_fitting import Bools, Floats, Ints
+from orchestrator.tuning.ordinal_regression import Bools, Floats, Ints
 
 Scheme = Literal["nominal", "linear", "quadratic"]
-BINS = 10
 
 
-def confusion(a: Ints, b: Ints, levels: int, weight: Floats | None = None) -> Floats:
-    """Counts of pairs.
+def confusion_matrix(a: Ints, b: Ints, levels: int, weight: Floats | None = None) -> Floats:
+    """Count pairs of categories.
 
     Args:
         a, b: (n,) categories.
@@ -30,8 +28,8 @@ def confusion(a: Ints, b: Ints, levels: int, weight: Floats | None = None) -> Fl
     return out
 
 
-def distances(levels: int, scheme: Scheme) -> Floats:
-    """(levels, levels) disagreement between categories, 0 on the diagonal."""
+def disagreement_weights(levels: int, scheme: Scheme) -> Floats:
+    """(levels, levels) weights of disagreement between categories, 0 on the diagonal."""
     gap = np.abs(np.subtract.outer(np.arange(levels), np.arange(levels))).astype(float)
     if scheme == "nominal":
         return (gap > 0).astype(float)
@@ -39,11 +37,11 @@ def distances(levels: int, scheme: Scheme) -> Floats:
 
 
 def cohen_kappa(table: Floats, scheme: Scheme = "nominal") -> float | None:
-    """Cohen's kappa of a confusion table, weighted unless nominal; None for one class only."""
+    """Cohen's kappa of a confusion matrix, weighted unless nominal; None for a single class."""
     n = table.sum()
     if n <= 0:
         return None
-    cost = distances(table.shape[0], scheme)
+    cost = disagreement_weights(table.shape[0], scheme)
     expected = float((np.outer(table.sum(axis=1), table.sum(axis=0)) / n * cost).sum())
     return None if expected <= 0 else 1.0 - float((table * cost).sum()) / expected
 
@@ -54,13 +52,13 @@ def krippendorff_alpha(
     """Krippendorff's alpha.
 
     Args:
-        ratings: (raters, items), NaN where a rater did not rate.
-        scheme: how values differ.
+        ratings: (raters, items), NaN for a missing rating.
+        scheme: level of measurement.
 
     Returns:
-        None when no item has two ratings, or all ratings are one value.
+        None when no item has two ratings, or all ratings are equal.
     """
-    values, counts = _by_item(ratings)
+    values, counts = _count_ratings(ratings)
     m = counts.sum(axis=1)
     counts = counts[m >= 2]
     m = m[m >= 2]
@@ -69,7 +67,7 @@ def krippendorff_alpha(
     pairs = counts.T @ (counts / (m - 1)[:, None])
     pairs -= np.diag((counts / (m - 1)[:, None]).sum(axis=0))
     mass = pairs.sum(axis=0)
-    cost = _alpha_distance(values, mass, scheme)
+    cost = _alpha_distances(values, mass, scheme)
     expected = float((np.outer(mass, mass) * cost).sum()) / (mass.sum() - 1)
     return None if expected <= 0 else 1.0 - float((pairs * cost).sum()) / expected
 
@@ -78,28 +76,28 @@ def gwet_ac1(ratings: Floats, levels: int) -> float | None:
     """Gwet's AC1 for two or more raters, with missing ratings.
 
     Args:
-        ratings: (raters, items) categories, NaN where a rater did not rate.
-        levels: number of categories, also those that nobody used.
+        ratings: (raters, items) categories, NaN for a missing rating.
+        levels: number of categories, unused ones included.
 
     Returns:
-        None when no item has two ratings or there is one category only.
+        None when no item has two ratings or there is a single category.
     """
-    held = ~np.isnan(ratings)
-    rated = held.any(axis=0)
-    m = held[:, rated].sum(axis=0).astype(float)
+    present = ~np.isnan(ratings)
+    rated = present.any(axis=0)
+    m = present[:, rated].sum(axis=0).astype(float)
     counts = np.stack([(ratings[:, rated] == k).sum(axis=0) for k in range(levels)], axis=1)
     twice = m >= 2
     if levels < 2 or not twice.any():
         return None
     c, r = counts[twice], m[twice]
-    same = float(((c * (c - 1)).sum(axis=1) / (r * (r - 1))).mean())
+    observed = float(((c * (c - 1)).sum(axis=1) / (r * (r - 1))).mean())
     share = (counts / m[:, None]).mean(axis=0)
     chance = float((share * (1 - share)).sum()) / (levels - 1)
-    return (same - chance) / (1 - chance)
+    return (observed - chance) / (1 - chance)
 
 
-def _by_item(ratings: Floats) -> tuple[Floats, Floats]:
-    """The values used, and (items, values) how often each item got each."""
+def _count_ratings(ratings: Floats) -> tuple[Floats, Floats]:
+    """The distinct values, and (items, values) counts of each value per item."""
     values = np.unique(ratings[~np.isnan(ratings)])
     counts = (
         np.stack([(ratings == v).sum(axis=0) for v in values], axis=1)
@@ -109,59 +107,26 @@ def _by_item(ratings: Floats) -> tuple[Floats, Floats]:
     return values, counts.astype(float)
 
 
-def _alpha_distance(values: Floats, mass: Floats, scheme: str) -> Floats:
+def _alpha_distances(values: Floats, mass: Floats, scheme: str) -> Floats:
+    """(values, values) squared differences of Krippendorff's alpha at a level of measurement."""
     if scheme == "nominal":
         return np.not_equal.outer(values, values).astype(float)
     if scheme == "interval":
         gaps: Floats = np.subtract.outer(values, values) ** 2
         return gaps
-    # Ordinal: the mass between two values, each end by half.
+    # Ordinal: the mass between two values, half of each end included.
     rank = np.cumsum(mass) - mass / 2.0
     ranks: Floats = np.subtract.outer(rank, rank) ** 2
     return ranks
 
 
-def auc(score: Floats, y: Bools, weight: Floats | None = None) -> float | None:
-    """Area under the ROC curve, ties by half; None for one class only."""
+def roc_auc(score: Floats, y: Bools, weight: Floats | None = None) -> float | None:
+    """Area under the ROC curve, ties counted half; None for a single class."""
     w = np.ones(score.size) if weight is None else weight
     values, at = np.unique(score, return_inverse=True)
-    yes = np.bincount(at, weights=w * y, minlength=values.size)
-    no = np.bincount(at, weights=w * ~y, minlength=values.size)
-    if yes.sum() <= 0 or no.sum() <= 0:
+    positive = np.bincount(at, weights=w * y, minlength=values.size)
+    negative = np.bincount(at, weights=w * ~y, minlength=values.size)
+    if positive.sum() <= 0 or negative.sum() <= 0:
         return None
-    beaten = np.cumsum(no) - no / 2.0
-    return float((yes * beaten).sum() / (yes.sum() * no.sum()))
-
-
-class Bin(Struct, frozen=True):
-    """One step of a reliability curve.
-
-    Attributes:
-        said: mean predicted probability.
-        was: share that people accept.
-        weight: items in it.
-    """
-
-    said: float
-    was: float
-    weight: float
-
-
-def reliability(p: Floats, y: Bools, weight: Floats | None = None, bins: int = BINS) -> list[Bin]:
-    """The reliability curve over equally wide bins of probability; empty bins are left out."""
-    w = np.ones(p.size) if weight is None else weight
-    at = np.minimum((p * bins).astype(np.int64), bins - 1)
-    mass = np.bincount(at, weights=w, minlength=bins)
-    said = np.bincount(at, weights=w * p, minlength=bins)
-    was = np.bincount(at, weights=w * y, minlength=bins)
-    return [
-        Bin(float(said[i] / mass[i]), float(was[i] / mass[i]), float(mass[i]))
-        for i in range(bins)
-        if mass[i] > 0
-    ]
-
-
-def ece(curve: list[Bin]) -> float:
-    """Expected calibration error: mean distance of a reliability curve from the diagonal."""
-    total = sum(b.weight for b in curve)
-    return sum(b.weight * abs(b.said - b.was) for b in curve) / total if total else 0.0
+    below = np.cumsum(negative) - negative / 2.0
+    return float((positive * below).sum() / (positive.sum() * negative.sum()))

@@ -1,17 +1,17 @@
-"""Intervals that hold their coverage, for agreement and for its gain; whole groups are the units.
+"""Confidence intervals of agreement and of its gain, resampling whole groups.
 
-Standard errors come from leaving out one group at a time (the jackknife), quantiles from
-Student's t with one degree less than there are groups, and kappa is put on Fisher's scale first.
-For a rule that was not fitted this covers 94 to 97% where 95 is claimed, with 12 groups as with
-250.
+Standard errors come from the leave-one-group-out jackknife, quantiles from Student's t with one
+degree of freedom less than there are groups, and kappa is transformed to Fisher's z scale first.
+For a rule that was not fitted on the data, nominal 95% intervals cover 94 to 97%, with 12 groups as
+with 250.
 
-For a *fitted* rule the decisions are out of fold, so that no item is judged by a rule that saw
-its group. Averaging them over repeated splits makes the estimate steadier than what is shipped,
-which is one rule from one fit. So there are two variances: that of the averaged decisions, which
-leaves out what refitting adds and covers too little (88 to 93% in simulations of noisy labels),
-and that of one split's decisions, which counts it in full and covers too much where old and new
-rule are much alike. The truth lies between; the mean of the two covers 94 to 98% over gain, no
-gain and pure noise. The benchmark prints the coverage.
+For a *fitted* rule the decisions are held out: no item is decided by a rule that was fitted on its
+group. Averaging them over repeated splits makes the estimate more stable than the rule that is
+shipped, which comes from one fit. So there are two variances: that of the averaged decisions, which
+omits the variance of refitting and covers too little (88 to 93% in simulations of noisy labels),
+and that of the decisions of one split, which includes all of it and covers too much where the old
+and the new rule are much alike. Their mean covers 94 to 98% with a gain, without one and on pure
+noise. ``bench/tuning.py`` prints the coverage.
 """
 
 import math
@@ -21,44 +21,44 @@ from statistics import NormalDist
 import numpy as np
 from msgspec import Struct
 
-from orchestrator.tuning.decision_rule import Aim
-from orchestrator.tuning.weight_fitting import Bools, Floats, Ints
+from orchestrator.tuning.decision_rule import Objective
+from orchestrator.tuning.ordinal_regression import Bools, Floats, Ints
 
-LEVEL = 0.95
-_CLOSE = 0.999
+CONFIDENCE_LEVEL = 0.95
+_MAX_KAPPA = 0.999
 
 
 class Interval(Struct, frozen=True):
-    """An estimate with a two-sided 95% interval; the ends are NaN where none can be given."""
+    """An estimate with a two-sided 95% interval; the bounds are NaN where it is undefined."""
 
     value: float
     low: float
     high: float
 
-    def shown(self, digits: int = 2) -> str:
-        """``.41 [.33, .48]``."""
+    def format(self, digits: int = 2) -> str:
+        """The estimate and its bounds: ``.41 [.33, .48]``."""
         if math.isnan(self.low):
-            return number(self.value, digits)
-        value, low, high = (number(x, digits) for x in (self.value, self.low, self.high))
+            return format_statistic(self.value, digits)
+        value, low, high = (format_statistic(x, digits) for x in (self.value, self.low, self.high))
         return f"{value} [{low}, {high}]"
 
 
-def number(value: float | None, digits: int = 2) -> str:
-    """A statistic as the field prints it: ``.41``, ``-.05``, ``1.00``; ``n/a`` for None."""
+def format_statistic(value: float | None, digits: int = 2) -> str:
+    """A statistic without its leading zero: ``.41``, ``-.05``, ``1.00``; ``n/a`` for None."""
     if value is None or math.isnan(value):
         return "n/a"
-    text = f"{round(value, digits) + 0.0:.{digits}f}"  # adding 0 takes the sign off a zero
+    text = f"{round(value, digits) + 0.0:.{digits}f}"  # adding 0 turns -0 into 0
     return text.replace("0.", ".", 1) if abs(float(text)) < 1 else text
 
 
-def change(value: float, digits: int = 2) -> str:
-    """A difference with its sign: ``+0.05``; ``n/a`` for one that cannot be told."""
+def format_change(value: float, digits: int = 2) -> str:
+    """A signed difference: ``+0.05``; ``n/a`` for NaN."""
     if math.isnan(value):
         return "n/a"
     return f"{round(value, digits) + 0.0:+.{digits}f}"
 
 
-def t_quantile(df: float, level: float = LEVEL) -> float:
+def t_quantile(df: float, level: float = CONFIDENCE_LEVEL) -> float:
     """The two-sided quantile of Student's t, to 1e-3 from 5 degrees on (Abramowitz 26.7.5)."""
     z = NormalDist().inv_cdf(0.5 + level / 2)
     g1 = (z**3 + z) / 4
@@ -68,7 +68,7 @@ def t_quantile(df: float, level: float = LEVEL) -> float:
     return float(z + g1 / df + g2 / df**2 + g3 / df**3 + g4 / df**4)
 
 
-def without_each(group: Ints, weight: Floats) -> Floats:
+def leave_one_group_out(group: Ints, weight: Floats) -> Floats:
     """(groups, n) weights, each row without one group."""
     names, at = np.unique(group, return_inverse=True)
     out = np.repeat(weight[None, :], names.size, axis=0)
@@ -76,92 +76,93 @@ def without_each(group: Ints, weight: Floats) -> Floats:
     return out
 
 
-def jackknife(values: Floats) -> float:
+def jackknife_variance(values: Floats) -> float:
     """Variance of a statistic from its values without each group, (groups,)."""
     g = values.size
     return float((g - 1) / g * ((values - values.mean()) ** 2).sum())
 
 
 def kappa_interval(value: float, variance: float, groups: int) -> Interval:
-    """An interval for kappa, on Fisher's scale."""
+    """A confidence interval of kappa, computed on Fisher's z scale."""
     if groups < 3:
         return Interval(value, math.nan, math.nan)
-    inside = min(max(value, -_CLOSE), _CLOSE)
-    half = t_quantile(groups - 1) * math.sqrt(variance) / (1 - inside**2)
-    z = math.atanh(inside)
+    clipped = min(max(value, -_MAX_KAPPA), _MAX_KAPPA)
+    half = t_quantile(groups - 1) * math.sqrt(variance) / (1 - clipped**2)
+    z = math.atanh(clipped)
     return Interval(value, math.tanh(z - half), math.tanh(z + half))
 
 
-def plain_interval(value: float, variance: float, groups: int) -> Interval:
-    """An interval for anything else."""
+def t_interval(value: float, variance: float, groups: int) -> Interval:
+    """A confidence interval from Student's t, for a statistic that is not bounded like kappa."""
     if groups < 3:
         return Interval(value, math.nan, math.nan)
     half = t_quantile(groups - 1) * math.sqrt(variance)
     return Interval(value, value - half, value + half)
 
 
-class Compared(Struct, frozen=True):
-    """A rule against another on the same rows.
+class PairedComparison(Struct, frozen=True):
+    """Two rules compared on the same rows.
 
     Attributes:
-        before, after, delta: values of the aim; ``delta`` from paired differences.
-        se: standard error of ``delta``.
-        groups: whole units behind them.
+        before, after, change: values of the objective; ``change`` from paired differences.
+        standard_error: of ``change``.
+        groups: number of independent groups.
     """
 
     before: Interval
     after: Interval
-    delta: Interval
-    se: float
+    change: Interval
+    standard_error: float
     groups: int
 
 
-def compare(
-    aim: Aim, before: Bools, after: Bools, y: Bools, weight: Floats, group: Ints
-) -> Compared:
-    """Compare decisions on the same rows.
+def compare_decisions(
+    objective: Objective, before: Bools, after: Bools, y: Bools, weight: Floats, group: Ints
+) -> PairedComparison:
+    """Compare the decisions of two rules on the same rows.
 
     Args:
         before: (n,) decisions of a rule that was not fitted on these rows.
-        after: (s, n) decisions, one row a split (one row for a rule that was not fitted).
-        y: (n,) what people say.
+        after: (s, n) decisions, one row per split (a single row for a rule that was not fitted).
+        y: (n,) people's decisions.
         weight, group: (n,).
     """
-    less = without_each(group, weight)
-    was, now = float(aim.of(before, y, weight)), float(aim.of(after, y, weight).mean())
-    was_less = aim.of(before, y, less)
-    now_less = np.stack([aim.of(split, y, less) for split in after])
-    groups = less.shape[0]
-    shape = plain_interval if aim.by_cost else kappa_interval
-    variance = _of_splits(now_less - was_less)
-    return Compared(
-        before=shape(was, jackknife(was_less), groups),
-        after=shape(now, _of_splits(now_less), groups),
-        delta=plain_interval(now - was, variance, groups),
-        se=math.sqrt(variance),
+    omitted = leave_one_group_out(group, weight)
+    old = float(objective.score(before, y, weight))
+    new = float(objective.score(after, y, weight).mean())
+    old_omitted = objective.score(before, y, omitted)
+    new_omitted = np.stack([objective.score(split, y, omitted) for split in after])
+    groups = omitted.shape[0]
+    interval = t_interval if objective.uses_costs else kappa_interval
+    variance = _split_variance(new_omitted - old_omitted)
+    return PairedComparison(
+        before=interval(old, jackknife_variance(old_omitted), groups),
+        after=interval(new, _split_variance(new_omitted), groups),
+        change=t_interval(new - old, variance, groups),
+        standard_error=math.sqrt(variance),
         groups=groups,
     )
 
 
-def _of_splits(values: Floats) -> float:
-    """Variance of a fitted rule's value from (splits, groups) values without each group."""
-    apart = float(np.mean([jackknife(split) for split in values]))
-    return (apart + jackknife(values.mean(axis=0))) / 2.0
+def _split_variance(values: Floats) -> float:
+    """Variance of a fitted rule's value from (splits, groups) leave-one-group-out values."""
+    single = float(np.mean([jackknife_variance(split) for split in values]))
+    return (single + jackknife_variance(values.mean(axis=0))) / 2.0
 
 
-def of_statistic(
+def jackknife_interval(
     statistic: Callable[[Floats], float | None], weight: Floats, group: Ints
 ) -> Interval | None:
-    """An interval for any statistic of weighted rows; None where it cannot be had.
+    """A confidence interval of any statistic of weighted rows; None where it is undefined.
 
     Args:
-        statistic: takes (n,) weights, of which whole groups may be 0.
+        statistic: takes (n,) weights, which are 0 for groups that are left out.
     """
     value = statistic(weight)
     if value is None:
         return None
-    less = [statistic(row) for row in without_each(group, weight)]
-    known = np.array([v for v in less if v is not None])
-    if known.size < len(less) or known.size < 3:
+    omitted = [statistic(row) for row in leave_one_group_out(group, weight)]
+    defined = np.array([v for v in omitted if v is not None])
+    if defined.size < len(omitted) or defined.size < 3:
         return Interval(value, math.nan, math.nan)
-    return plain_interval(value, jackknife(known), known.size)
+    return t_interval(value, jackknife_variance(defined), defined.size)

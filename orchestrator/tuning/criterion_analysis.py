@@ -1,136 +1,141 @@
-"""What each criterion does: does it tell good from bad, is it said twice, would it be missed?"""
+"""Per-criterion statistics: discrimination (AUC), redundancy, ablation, and weight stability."""
 
 import numpy as np
 from msgspec import Struct
 
 from orchestrator.tuning import agreement, decision_rule
-from orchestrator.tuning.confidence_intervals import Interval, of_statistic
-from orchestrator.tuning.penalty_selection import Rules, Sample
-from orchestrator.tuning.weight_fitting import Bools, Floats
+from orchestrator.tuning.confidence_intervals import Interval, jackknife_interval
+from orchestrator.tuning.ordinal_regression import Bools, Floats
+from orchestrator.tuning.rule_fitting import FittedRules, Sample
 
-REDUNDANT = 0.95
-"""Correlation from which two criteria say the same."""
-STABLE = 0.9
+REDUNDANT_CORRELATION = 0.95
+STABLE_SHARE = 0.9
+"""Share of bootstrap refits with a nonzero weight from which a criterion counts as stable."""
 _ZERO = 0.01
 
 
-class Criterion(Struct, frozen=True):
-    """One criterion's part in the agreement.
+class CriterionAnalysis(Struct, frozen=True):
+    """What one criterion contributes to the agreement with people.
 
     Attributes:
-        auc: how well it alone orders what people accept above what they reject, .5 is chance; a
-            penalty's is turned around. None where it never varies.
-        twin, correlation: the criterion it is most like, and how much.
-        drop: what the total's AUC loses without it; negative: the total is better without it.
-        kept: share of refits in which its weight stays above zero; None without refits.
-        before, after: share of the total weight, ``after`` with the middle 95% of refits.
-        notes: ``dead``, ``harmful``, ``redundant with ...``, ``unstable``.
+        auc: how well it alone ranks accepted items above rejected ones, .5 is chance; a penalty's
+            scores are negated. None where it never varies.
+        most_correlated, correlation: the criterion with the highest absolute correlation.
+        auc_drop: decrease of the total's AUC without it; negative: the total is better without it.
+        selection_frequency: share of bootstrap refits that give it a nonzero weight; None without
+            refits.
+        share_before, share_after: share of the total weight, ``share_after`` with the central 95%
+            of the refits.
+        notes: ``uninformative``, ``harmful``, ``redundant with ...``, ``unstable``.
     """
 
     name: str
     auc: Interval | None
-    twin: str
+    most_correlated: str
     correlation: float
-    drop: float | None
-    kept: float | None
-    before: float
-    after: Interval | None
+    auc_drop: float | None
+    selection_frequency: float | None
+    share_before: float
+    share_after: Interval | None
     notes: tuple[str, ...]
 
 
-def examine(
+def analyze_criteria(
     sample: Sample,
     names: tuple[str, ...],
-    chosen: Floats | None = None,
-    refits: Rules | None = None,
-) -> list[Criterion]:
-    """Look at every free criterion.
+    fitted: Floats | None = None,
+    refits: FittedRules | None = None,
+) -> list[CriterionAnalysis]:
+    """Analyze every free criterion.
 
     Args:
         names: (p,) of the criteria.
-        chosen: (p,) fitted weights, None where nothing was fitted.
+        fitted: (p,) fitted weights, None where nothing was fitted.
         refits: bootstrap refits of the procedure, None where none were made.
     """
-    like = _likeness(sample)
-    whole = _auc_of(sample, sample.w0)
+    correlations = _correlate_criteria(sample)
+    total_auc = _total_auc(sample, sample.w0)
     out = []
     for j, name in enumerate(names):
-        alone = _alone(sample, j)
-        twin = int(np.abs(like[j]).argmax()) if len(names) > 1 else j
-        less = np.delete(sample.w0, j)
-        drop = None
-        if (less > 0).any() and whole is not None:
-            rest = _auc_of(sample, np.where(np.arange(len(names)) == j, 0.0, sample.w0))
-            drop = None if rest is None else whole - rest
-        kept, after = _over_refits(j, chosen, refits)
+        auc = _criterion_auc(sample, j)
+        nearest = int(np.abs(correlations[j]).argmax()) if len(names) > 1 else j
+        correlation = float(correlations[j, nearest])
+        auc_drop = None
+        if (np.delete(sample.w0, j) > 0).any() and total_auc is not None:
+            rest = _total_auc(sample, np.where(np.arange(len(names)) == j, 0.0, sample.w0))
+            auc_drop = None if rest is None else total_auc - rest
+        frequency, share_after = _summarize_refits(j, fitted, refits)
         out.append(
-            Criterion(
+            CriterionAnalysis(
                 name=name,
-                auc=alone,
-                twin=names[twin] if twin != j else "",
-                correlation=float(like[j, twin]) if twin != j else 0.0,
-                drop=drop,
-                kept=kept,
-                before=float(abs(sample.w0[j]) / np.abs(sample.w0).sum()),
-                after=after,
-                notes=_notes(alone, float(like[j, twin]), names[twin], kept),
+                auc=auc,
+                most_correlated=names[nearest] if nearest != j else "",
+                correlation=correlation if nearest != j else 0.0,
+                auc_drop=auc_drop,
+                selection_frequency=frequency,
+                share_before=float(abs(sample.w0[j]) / np.abs(sample.w0).sum()),
+                share_after=share_after,
+                notes=_describe_problems(auc, correlation, names[nearest], frequency),
             )
         )
     return out
 
 
-def _auc_of(sample: Sample, w: Floats) -> float | None:
-    t = decision_rule.totals(sample.x, w[None, :], sample.blocked)[0]
-    return agreement.auc(t, sample.accept, sample.weight)
+def _total_auc(sample: Sample, w: Floats) -> float | None:
+    t = decision_rule.compute_totals(sample.x, w[None, :], sample.blocked)[0]
+    return agreement.roc_auc(t, sample.accept, sample.weight)
 
 
-def _alone(sample: Sample, j: int) -> Interval | None:
-    """AUC of one criterion where it counts."""
-    there = ~np.isnan(sample.x[:, j])
-    if not there.any() or np.ptp(sample.x[there, j]) < 1e-12:
+def _criterion_auc(sample: Sample, j: int) -> Interval | None:
+    """AUC of one criterion over the items on which it counts."""
+    present = ~np.isnan(sample.x[:, j])
+    if not present.any() or np.ptp(sample.x[present, j]) < 1e-12:
         return None
-    score = np.where(there, sample.x[:, j], 0.0) * np.sign(sample.w0[j])
+    score = np.where(present, sample.x[:, j], 0.0) * np.sign(sample.w0[j])
     y: Bools = sample.accept
-    return of_statistic(
-        lambda w: agreement.auc(score[there], y[there], w[there]), sample.weight, sample.group
+    return jackknife_interval(
+        lambda w: agreement.roc_auc(score[present], y[present], w[present]),
+        sample.weight,
+        sample.group,
     )
 
 
-def _likeness(sample: Sample) -> Floats:
-    """(p, p) correlations over the items on which both count, 0 on the diagonal."""
-    there = ~np.isnan(sample.x)
-    # A criterion that counts nowhere has no mean; it is the same everywhere, so like no other.
-    mean = np.where(there, sample.x, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
-    z = np.where(there, sample.x, mean)
+def _correlate_criteria(sample: Sample) -> Floats:
+    """(p, p) correlations between criteria, missing scores at their mean, 0 on the diagonal."""
+    present = ~np.isnan(sample.x)
+    # A criterion that counts nowhere has no mean; constant 0 correlates with nothing.
+    mean = np.where(present, sample.x, 0.0).sum(axis=0) / np.maximum(present.sum(axis=0), 1)
+    z = np.where(present, sample.x, mean)
     z = (z - z.mean(axis=0)) / np.maximum(z.std(axis=0), 1e-12)
-    like: Floats = z.T @ z / z.shape[0]
-    np.fill_diagonal(like, 0.0)
-    return like
+    correlations: Floats = z.T @ z / z.shape[0]
+    np.fill_diagonal(correlations, 0.0)
+    return correlations
 
 
-def _over_refits(
-    j: int, chosen: Floats | None, refits: Rules | None
+def _summarize_refits(
+    j: int, fitted: Floats | None, refits: FittedRules | None
 ) -> tuple[float | None, Interval | None]:
-    if chosen is None or refits is None:
+    """How often refits select a criterion, and its share of the weight with their 95% range."""
+    if fitted is None or refits is None:
         return None, None
-    share = np.abs(refits.w) / np.abs(refits.w).sum(axis=1, keepdims=True)
-    mine = float(abs(chosen[j]) / np.abs(chosen).sum())
+    share = np.abs(refits.weights) / np.abs(refits.weights).sum(axis=1, keepdims=True)
+    own = float(abs(fitted[j]) / np.abs(fitted).sum())
     low, high = np.quantile(share[:, j], [0.025, 0.975])
-    return float((share[:, j] > _ZERO).mean()), Interval(mine, float(low), float(high))
+    return float((share[:, j] > _ZERO).mean()), Interval(own, float(low), float(high))
 
 
-def _notes(
-    alone: Interval | None, correlation: float, twin: str, kept: float | None
+def _describe_problems(
+    auc: Interval | None, correlation: float, nearest: str, frequency: float | None
 ) -> tuple[str, ...]:
     notes = []
-    if alone is None:
-        return ("dead: the same score everywhere",)
-    if alone.high < 0.5:
-        notes.append("harmful: people accept where it scores low")
-    elif kept is not None and kept < 1 - STABLE:
-        notes.append("dead: refits give it no weight")
-    elif kept is not None and kept < STABLE:
-        notes.append(f"unstable: {1 - kept:.0%} of refits drop it")
-    if abs(correlation) >= REDUNDANT:
-        notes.append(f"redundant with {twin}")
+    if auc is None:
+        return ("uninformative: its score never varies",)
+    if auc.high < 0.5:
+        notes.append("harmful: it scores lower on items that people accept")
+    elif frequency is not None and frequency < 1 - STABLE_SHARE:
+        notes.append("uninformative: bootstrap refits give it no weight")
+    elif frequency is not None and frequency < STABLE_SHARE:
+        notes.append(f"unstable: no weight in {1 - frequency:.0%} of bootstrap refits")
+    if abs(correlation) >= REDUNDANT_CORRELATION:
+        notes.append(f"redundant with {nearest} (correlation {correlation:+.2f})")
     return tuple(notes)

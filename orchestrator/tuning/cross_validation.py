@@ -1,57 +1,79 @@
-"""Nested, grouped cross-validation of the procedure, its learning curve, and its refits."""
+"""Nested cross-validation over groups, across raters and time; learning curve; bootstrap refits."""
 
 import numpy as np
 from msgspec import Struct
 
-from orchestrator.tuning import decision_rule
-from orchestrator.tuning.calibration import calibrate
-from orchestrator.tuning.penalty_selection import Plan, Rules, Sample, group_folds, tune_many
-from orchestrator.tuning.weight_fitting import Bools, Floats, Ints
+from orchestrator.tuning.calibration import fit_calibration
+from orchestrator.tuning.confidence_intervals import (
+    PairedComparison,
+    compare_decisions,
+    format_statistic,
+)
+from orchestrator.tuning.decision_rule import compute_totals
+from orchestrator.tuning.ordinal_regression import Bools, Floats, Ints
+from orchestrator.tuning.rule_fitting import (
+    FitPlan,
+    FittedRules,
+    Sample,
+    assign_group_folds,
+    fit_rules,
+)
+from orchestrator.tuning.training_data import TrainingData
 
 FOLDS, REPEATS = 5, 5
-REFITS = 1_000
-CURVE = (0.25, 0.4, 0.6, 0.8)
+BOOTSTRAP_REFITS = 1_000
+CURVE_FRACTIONS = (0.25, 0.4, 0.6, 0.8)
+MIN_TRAIN_ITEMS, MIN_TEST_ITEMS, MIN_MINORITY_ITEMS = 60, 30, 8
+EARLY_FRACTION = 0.6
 _CURVE_SPLITS = 20
 
 
-class OutOfFold(Struct, frozen=True):
-    """What rules say of items whose group they never saw.
+class HeldOutPredictions(Struct, frozen=True):
+    """Decisions and probabilities of items by rules that were not fitted on their group.
 
     Attributes:
         accept: (repeats, n) decisions.
-        p: (n,) calibrated probability of accept, of the first repeat.
-        rules: (repeats*folds) rules behind them.
+        probability: (n,) calibrated probability of acceptance, from the first repeat.
+        rules: (repeats*folds) fitted rules.
     """
 
     accept: Bools
-    p: Floats
-    rules: Rules
+    probability: Floats
+    rules: FittedRules
 
 
 def cross_validate(
-    sample: Sample, plan: Plan, rng: np.random.Generator, folds: int = FOLDS, repeats: int = REPEATS
-) -> OutOfFold:
-    """Run the whole procedure, its own choice of penalty included, on each training part."""
-    split = np.stack([group_folds(sample.group, folds, rng) for _ in range(repeats)])
-    held = (split[:, None, :] == np.arange(folds)[None, :, None]).reshape(-1, sample.y.size)
-    rules = tune_many(sample, plan, sample.weight * ~held, rng)
-    said = rules.accepts(sample) & held
-    accept = said.reshape(repeats, folds, -1).any(axis=1)
-    return OutOfFold(accept, _probabilities(sample, plan, rules, held[:folds]), rules)
+    sample: Sample,
+    plan: FitPlan,
+    rng: np.random.Generator,
+    folds: int = FOLDS,
+    repeats: int = REPEATS,
+) -> HeldOutPredictions:
+    """Nested cross-validation: every training part runs the whole procedure, penalty included."""
+    fold = np.stack([assign_group_folds(sample.group, folds, rng) for _ in range(repeats)])
+    held_out = (fold[:, None, :] == np.arange(folds)[None, :, None]).reshape(-1, sample.y.size)
+    rules = fit_rules(sample, plan, sample.weight * ~held_out, rng)
+    accept = (rules.decide(sample) & held_out).reshape(repeats, folds, -1).any(axis=1)
+    probability = _predict_held_out(sample, plan, rules, held_out[:folds])
+    return HeldOutPredictions(accept, probability, rules)
 
 
-def _probabilities(sample: Sample, plan: Plan, rules: Rules, held: Bools) -> Floats:
-    """(n,) each fold's totals through a calibration fitted on its own training part."""
-    t = decision_rule.totals(sample.x, rules.w[: held.shape[0]], sample.blocked)
+def _predict_held_out(sample: Sample, plan: FitPlan, rules: FittedRules, held_out: Bools) -> Floats:
+    """(n,) probabilities of each fold's items, calibrated on that fold's training part."""
+    t = compute_totals(sample.x, rules.weights[: held_out.shape[0]], sample.blocked)
     out = np.zeros(sample.y.size)
-    for total, test in zip(t, held, strict=True):
+    for total, test in zip(t, held_out, strict=True):
         train = ~test
-        fitted = calibrate(total[train], sample.accept[train], sample.weight[train], plan.isotonic)
-        out[test] = fitted.probability(total[test])
+        fitted = fit_calibration(
+            total[train], sample.accept[train], sample.weight[train], plan.use_isotonic
+        )
+        out[test] = fitted.predict(total[test])
     return out
 
 
-def resamples(group: Ints, weight: Floats, times: int, rng: np.random.Generator) -> Floats:
+def draw_bootstrap_weights(
+    group: Ints, weight: Floats, times: int, rng: np.random.Generator
+) -> Floats:
     """(times, n) bootstrap weights: whole groups drawn with replacement."""
     names, at = np.unique(group, return_inverse=True)
     counts = rng.multinomial(names.size, np.full(names.size, 1.0 / names.size), times)
@@ -59,23 +81,25 @@ def resamples(group: Ints, weight: Floats, times: int, rng: np.random.Generator)
     return out
 
 
-def refit(sample: Sample, plan: Plan, rng: np.random.Generator, times: int = REFITS) -> Rules:
+def refit_bootstrap(
+    sample: Sample, plan: FitPlan, rng: np.random.Generator, times: int = BOOTSTRAP_REFITS
+) -> FittedRules:
     """Run the whole procedure on bootstrap samples of groups."""
-    weights = resamples(sample.group, sample.weight, times, rng)
+    weights = draw_bootstrap_weights(sample.group, sample.weight, times, rng)
     y = sample.accept
-    # A resample of one class teaches nothing; the sample itself stands in for it.
-    bad = ((weights * y).sum(axis=1) <= 0) | ((weights * ~y).sum(axis=1) <= 0)
-    weights[bad] = sample.weight
-    return tune_many(sample, plan, weights, rng)
+    # Nothing can be fitted on a single class; the original sample takes such a resample's place.
+    degenerate = ((weights * y).sum(axis=1) <= 0) | ((weights * ~y).sum(axis=1) <= 0)
+    weights[degenerate] = sample.weight
+    return fit_rules(sample, plan, weights, rng)
 
 
-class Point(Struct, frozen=True):
+class LearningCurvePoint(Struct, frozen=True):
     """One point of a learning curve.
 
     Attributes:
-        labels: mean number of labeled items trained on.
-        value: mean held-out value of the aim.
-        low: the worst 5% of splits begin below this.
+        labels: mean number of labeled items in training.
+        value: mean held-out value of the objective.
+        low: 5th percentile of that value over the splits.
     """
 
     labels: int
@@ -83,40 +107,42 @@ class Point(Struct, frozen=True):
     low: float
 
 
-def learning_curve(sample: Sample, plan: Plan, rng: np.random.Generator) -> list[Point]:
-    """Held-out value by number of labels; a fifth of the groups is held out of every split."""
+def compute_learning_curve(
+    sample: Sample, plan: FitPlan, rng: np.random.Generator
+) -> list[LearningCurvePoint]:
+    """Held-out value by number of labels; every split holds out a fifth of the groups."""
     names, at = np.unique(sample.group, return_inverse=True)
     y = sample.accept
-    weights, held, share = [], [], []
+    weights, held_out, fractions = [], [], []
     for _ in range(_CURVE_SPLITS):
         order = rng.permutation(names.size)
         test = np.isin(at, order[: max(1, names.size // 5)])
-        for part in CURVE:
-            use = np.isin(at, order[names.size - max(2, round(part * names.size)) :])
-            weights.append(sample.weight * use)
-            held.append(sample.weight * test)
-            share.append(part)
-    w, h = np.stack(weights), np.stack(held)
+        for fraction in CURVE_FRACTIONS:
+            used = np.isin(at, order[names.size - max(2, round(fraction * names.size)) :])
+            weights.append(sample.weight * used)
+            held_out.append(sample.weight * test)
+            fractions.append(fraction)
+    w, h = np.stack(weights), np.stack(held_out)
     both = ((w * y).sum(axis=1) > 0) & ((w * ~y).sum(axis=1) > 0)
-    rules = tune_many(sample, plan, w[both], rng)
-    value = plan.aim.of(rules.accepts(sample), y, h[both])
-    used, shares = w[both].sum(axis=1), np.array(share)[both]
+    rules = fit_rules(sample, plan, w[both], rng)
+    value = plan.objective.score(rules.decide(sample), y, h[both])
+    labels, at_fraction = w[both].sum(axis=1), np.array(fractions)[both]
     return [
-        Point(
-            round(float(used[shares == part].mean())),
-            float(value[shares == part].mean()),
-            float(np.quantile(value[shares == part], 0.05)),
+        LearningCurvePoint(
+            round(float(labels[at_fraction == fraction].mean())),
+            float(value[at_fraction == fraction].mean()),
+            float(np.quantile(value[at_fraction == fraction], 0.05)),
         )
-        for part in CURVE
-        if (shares == part).any()
+        for fraction in CURVE_FRACTIONS
+        if (at_fraction == fraction).any()
     ]
 
 
-def expected_at(curve: list[Point], labels: int) -> float | None:
-    """The curve, read off or carried on to another number of labels, as ``a - b / labels``.
+def extrapolate_learning_curve(curve: list[LearningCurvePoint], labels: int) -> float | None:
+    """The expected value at another number of labels, by a fit of ``a - b / labels``.
 
     Returns:
-        None when there are too few points or they do not rise.
+        None when there are fewer than three points or they do not rise.
     """
     if len(curve) < 3:
         return None
@@ -124,3 +150,77 @@ def expected_at(curve: list[Point], labels: int) -> float | None:
     value = np.array([p.value for p in curve])
     slope, ceiling = np.polyfit(inverse, value, 1)
     return float(ceiling + slope / labels) if slope < 0 else None
+
+
+def find_generalization_failures(
+    data: TrainingData,
+    plan: FitPlan,
+    threshold: float,
+    held_out_accept: Bools,
+    rng: np.random.Generator,
+) -> list[str]:
+    """Raters and periods to which the gain does not generalize, one sentence each.
+
+    Three tests. On each rater's own labels, held out, the new rule must not be significantly worse.
+    On each rater's labels, a rule fitted on the other raters and on other groups must keep a gain
+    (leave-one-rater-out). On the later items (in the order of their files), a rule fitted on the
+    earlier ones must keep a gain (temporal validation).
+
+    Args:
+        threshold: the present rubric's.
+        held_out_accept: (splits, n) held-out decisions of the new rule.
+    """
+    s = data.sample
+    before: Bools = compute_totals(s.x, s.w0[None, :], s.blocked)[0] >= threshold
+    out = []
+    for k, name in enumerate(data.raters if len(data.raters) > 1 else ()):
+        own = data.rater == k
+        others = ~own & ~np.isin(s.group, s.group[own])
+        found = _compare_rows(s, plan, before, held_out_accept, own)
+        if found is not None and found.change.high < 0.0:
+            out.append(_describe_failure(found, f"it is worse for rater {name!r}", plan))
+            continue
+        found = _compare_fitted(s, plan, before, others, own, rng)
+        if found is not None and found.change.value <= 0.0:
+            what = f"fitted on the other raters, it does not improve agreement with rater {name!r}"
+            out.append(_describe_failure(found, what, plan))
+    early = s.group < np.unique(s.group).size * EARLY_FRACTION
+    found = _compare_fitted(s, plan, before, early, ~early, rng)
+    if found is not None and found.change.value <= 0.0:
+        what = "fitted on the earlier items, it does not improve agreement on the later ones"
+        out.append(_describe_failure(found, what, plan))
+    return out
+
+
+def _describe_failure(found: PairedComparison, what: str, plan: FitPlan) -> str:
+    sign = -1 if plan.objective.uses_costs else 1
+    unit = "cost" if plan.objective.uses_costs else "kappa"
+    before = format_statistic(sign * found.before.value)
+    after = format_statistic(sign * found.after.value)
+    return f"the gain does not generalize: {what} ({unit} {before} before, {after} after)"
+
+
+def _compare_fitted(
+    s: Sample, plan: FitPlan, before: Bools, train: Bools, test: Bools, rng: np.random.Generator
+) -> PairedComparison | None:
+    """Compare a rule fitted on some rows with the old one on others; None where either is small."""
+    if not _has_enough(s, train, MIN_TRAIN_ITEMS):
+        return None
+    rules = fit_rules(s, plan, (s.weight * train)[None, :], rng)
+    return _compare_rows(s, plan, before, rules.decide(s), test)
+
+
+def _compare_rows(
+    s: Sample, plan: FitPlan, before: Bools, after: Bools, rows: Bools
+) -> PairedComparison | None:
+    if not _has_enough(s, rows, MIN_TEST_ITEMS):
+        return None
+    return compare_decisions(
+        plan.objective, before[rows], after[:, rows], s.accept[rows], s.weight[rows], s.group[rows]
+    )
+
+
+def _has_enough(s: Sample, rows: Bools, least: float) -> bool:
+    positive = float(s.weight[rows & s.accept].sum())
+    mass = float(s.weight[rows].sum())
+    return mass >= least and min(positive, mass - positive) >= MIN_MINORITY_ITEMS

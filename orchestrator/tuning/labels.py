@@ -10,16 +10,16 @@ from msgspec import Struct, field
 
 from orchestrator.catalog.fields import OUTCOMES
 from orchestrator.errors import InputError
-from orchestrator.tuning.items import Item
-from orchestrator.tuning.text_files import read_text, replace_text
+from orchestrator.tuning.scored_items import Item
+from orchestrator.tuning.text_files import read_text, write_text_atomically
 
 Value = float | str
-WORDS: dict[str, int] = {
+LABEL_WORDS: dict[str, int] = {
     "reject": 0, "accept": 1, "no": 0, "yes": 1, "false": 0, "true": 1, "fail": 0, "pass": 1,
 }  # fmt: skip
-RANKS: dict[str, int] = {word: rank for rank, word in enumerate(OUTCOMES[::-1])}
+VERDICT_RANKS: dict[str, int] = {word: rank for rank, word in enumerate(OUTCOMES[::-1])}
 """Verdicts as ordered categories, the gravest lowest."""
-KEYS = {"item", "rater", "label", "criteria", "note", "at"}
+LABEL_KEYS = {"item", "rater", "label", "criteria", "note", "at"}
 _MOST_LEVELS = 12
 
 
@@ -58,7 +58,7 @@ def read_labels(paths: Iterable[Path]) -> list[Label]:
     for path in paths:
         lines = read_text(path).splitlines()
         out += [_label(line, f"{path}:{n}") for n, line in enumerate(lines, 1) if line.strip()]
-    one_word_each(out)
+    require_one_label_per_rater(out)
     return out
 
 
@@ -69,24 +69,26 @@ def _label(line: str, place: str) -> Label:
         raise InputError(f"{place}: is not JSON: {error}") from None
     if not isinstance(row, dict) or not {"item", "rater", "label"} <= set(row):
         raise InputError(f"{place}: a label needs 'item', 'rater' and 'label'")
-    unknown = sorted(set(row) - KEYS)
+    unknown = sorted(set(row) - LABEL_KEYS)
     if unknown:
-        raise InputError(f"{place}: unknown key {unknown[0]!r}; allowed: {', '.join(sorted(KEYS))}")
+        raise InputError(
+            f"{place}: unknown key {unknown[0]!r}; allowed: {', '.join(sorted(LABEL_KEYS))}"
+        )
     criteria = row.get("criteria", {})
     if not isinstance(criteria, dict):
         raise InputError(f"{place}: 'criteria' must map criterion ids to values")
     return Label(
         item=str(row["item"]),
         rater=str(row["rater"]),
-        label=value_of(row["label"], place),
-        criteria={str(k): value_of(v, place) for k, v in criteria.items()},
+        label=parse_label(row["label"], place),
+        criteria={str(k): parse_label(v, place) for k, v in criteria.items()},
         note=str(row.get("note", "")),
         at=str(row.get("at", "")),
         place=place,
     )
 
 
-def value_of(raw: Any, place: str) -> Value:
+def parse_label(raw: Any, place: str) -> Value:
     """A label as written → a word in lower case or a number.
 
     Raises:
@@ -96,16 +98,16 @@ def value_of(raw: Any, place: str) -> Value:
         return "accept" if raw else "reject"
     if isinstance(raw, (int, float)) and math.isfinite(raw):
         return float(raw)
-    if isinstance(raw, str) and raw.strip().lower() in WORDS | RANKS:
+    if isinstance(raw, str) and raw.strip().lower() in LABEL_WORDS | VERDICT_RANKS:
         word = raw.strip().lower()
-        return word if word in RANKS else ("accept" if WORDS[word] else "reject")
+        return word if word in VERDICT_RANKS else ("accept" if LABEL_WORDS[word] else "reject")
     raise InputError(
         f"{place}: the label is {raw!r}; allowed: accept, reject, merge, needs_changes, block, "
         "or a number"
     )
 
 
-def labels_in(items: Iterable[Item], name: str | None) -> list[Label]:
+def extract_labels(items: Iterable[Item], name: str | None) -> list[Label]:
     """The labels that stand in the items' own rows.
 
     Args:
@@ -124,13 +126,13 @@ def labels_in(items: Iterable[Item], name: str | None) -> list[Label]:
         key = name or next(iter(item.human))
         if item.human.get(key) in {None, ""}:
             continue
-        value = value_of(item.human[key], item.place)
+        value = parse_label(item.human[key], item.place)
         out.append(Label(item.id, item.rater or "-", value, place=item.place))
-    one_word_each(out)
+    require_one_label_per_rater(out)
     return out
 
 
-def one_word_each(labels: Iterable[Label]) -> None:
+def require_one_label_per_rater(labels: Iterable[Label]) -> None:
     """Refuse a second word of one rater on one item.
 
     Raises:
@@ -151,7 +153,7 @@ def one_word_each(labels: Iterable[Label]) -> None:
 def write_labels(path: Path, labels: Iterable[Label]) -> None:
     """Write a label file whole; the old one stays until the new one is complete."""
     rows = (json.dumps(x.row(), ensure_ascii=False) + "\n" for x in labels)
-    replace_text(path, "".join(rows))
+    write_text_atomically(path, "".join(rows))
 
 
 class Scale(Struct, frozen=True):
@@ -170,7 +172,7 @@ class Scale(Struct, frozen=True):
         return self.values.index(value)
 
 
-def scale_of(labels: list[Label], accept_at: float | None) -> Scale:
+def infer_scale(labels: list[Label], accept_at: float | None) -> Scale:
     """Find the scale of a label set.
 
     Args:
@@ -183,10 +185,10 @@ def scale_of(labels: list[Label], accept_at: float | None) -> Scale:
     words = {x for x in said if isinstance(x, str)}
     if words and len(words) < len(said):
         raise InputError("labels mix words and numbers; use one scale in a label set")
-    if words & set(RANKS) and words & {"accept", "reject"}:
+    if words & set(VERDICT_RANKS) and words & {"accept", "reject"}:
         raise InputError("labels mix accept/reject with merge/needs_changes/block; use one scale")
-    if words & set(RANKS):
-        return Scale(tuple(RANKS), 2)
+    if words & set(VERDICT_RANKS):
+        return Scale(tuple(VERDICT_RANKS), 2)
     if words:
         return Scale(("reject", "accept"), 1)
     return _numeric({x for x in said if not isinstance(x, str)}, accept_at)

@@ -6,7 +6,14 @@ from typing import Any
 from orchestrator.engine.rubric_scoring import node_scores
 from orchestrator.engine.types import Criterion, Group, Json, Rubric
 from orchestrator.errors import InputError
-from orchestrator.tuning.rubric_formats import MET, Exported, Imported, is_id, need, number
+from orchestrator.tuning.rubric_conversion import (
+    MET_LEVELS,
+    Exported,
+    Imported,
+    as_written,
+    is_id,
+    require_key,
+)
 
 OWN = {"id", "requirements", "weight", "sub_tasks"}
 GRADE = {"score", "valid_score", "explanation", "judge_metadata"}
@@ -39,7 +46,7 @@ def from_paperbench(doc: Any, name: str, threshold: float) -> Imported:
             text = node["requirements"] or "(no text)"
             category = node.get("task_category")
             tags = (str(category),) if category else ()
-            criteria.append(Criterion(ident, "judged", text, weight, MET, above, tags=tags))
+            criteria.append(Criterion(ident, "judged", text, weight, MET_LEVELS, above, tags=tags))
     kept = _kept(nodes, ids)
     title = root["requirements"] or name
     rubric = Rubric(
@@ -52,7 +59,7 @@ def from_paperbench(doc: Any, name: str, threshold: float) -> Imported:
 def _walk(node: Any, parent: str | None, depth: int) -> Iterator[tuple[dict[str, Any], str | None]]:
     where = f"the node {node.get('id', '?')!r}" if isinstance(node, dict) else "a PaperBench node"
     for key in ("id", "requirements", "weight", "sub_tasks"):
-        need(node, key, where)
+        require_key(node, key, where)
     if depth > _DEEPEST:
         raise InputError(f"{where} lies more than {_DEEPEST} levels deep")
     yield node, parent
@@ -147,7 +154,7 @@ def to_paperbench(rubric: Rubric, item: Mapping[str, Any] | None = None) -> Expo
         out: dict[str, Json] = {
             "id": old.get(name, name),
             "requirements": text if node else root["requirements"],
-            "weight": number(node.weight) if node else root["weight"],
+            "weight": as_written(node.weight) if node else root["weight"],
             "sub_tasks": [build(child) for child in inner],
         }
         absent = kept.get("absent", {}).get(name, [])

@@ -1,4 +1,4 @@
-"""A frozen set that CI holds the judge to: agreement may not drop by more than its noise."""
+"""Regression gate for CI: agreement with a baseline's labels must not drop significantly."""
 
 import json
 from collections.abc import Mapping
@@ -10,49 +10,59 @@ from msgspec import Struct
 from orchestrator.engine.types import Json, Rubric
 from orchestrator.errors import InputError
 from orchestrator.tuning import decision_rule
-from orchestrator.tuning.confidence_intervals import Compared, change, compare, number
-from orchestrator.tuning.decision_flips import accepts
+from orchestrator.tuning.confidence_intervals import (
+    PairedComparison,
+    compare_decisions,
+    format_change,
+    format_statistic,
+)
+from orchestrator.tuning.decision_rule import decide_item
 from orchestrator.tuning.labels import Label
-from orchestrator.tuning.rubric_file import rule_digest
-from orchestrator.tuning.training_data import Labeled
-from orchestrator.tuning.tuning_provenance import labels_digest, seen_groups
+from orchestrator.tuning.provenance import count_seen_groups, digest_labels
+from orchestrator.tuning.rubric_file import digest_rule
+from orchestrator.tuning.training_data import TrainingData
 
 FORMAT = 1
 
 
-class Gate(Struct, frozen=True):
-    """The answer of a gate.
+class GateResult(Struct, frozen=True):
+    """Outcome of a regression gate.
 
     Attributes:
-        passed: agreement did not drop by more than its noise.
-        compared: frozen decisions against present ones, by kappa.
-        changed: items decided otherwise than when the set was frozen.
-        seen: groups of the frozen set that the rubric was tuned on.
+        passed: agreement did not drop significantly.
+        comparison: decisions of the baseline and present ones, by kappa.
+        changed: ids of items that are decided differently than in the baseline.
+        tuned_groups: number of the baseline's groups that the rubric was tuned on.
     """
 
     passed: bool
-    compared: Compared
+    comparison: PairedComparison
     changed: tuple[str, ...]
-    seen: int
+    tuned_groups: int
 
-    def line(self) -> str:
-        """The outcome in a sentence."""
-        c = self.compared
-        how = "passed" if self.passed else "failed"
+    def summary(self) -> str:
+        """The outcome in one line."""
+        outcome = "passed" if self.passed else "failed"
+        before, after, change = (
+            self.comparison.before,
+            self.comparison.after,
+            self.comparison.change,
+        )
         return (
-            f"gate {how}: kappa {number(c.before.value)} when frozen, {number(c.after.value)} now, "
-            f"change {change(c.delta.value)} [{change(c.delta.low)}, {change(c.delta.high)}], "
+            f"gate {outcome}: kappa {format_statistic(before.value)} at baseline, "
+            f"{format_statistic(after.value)} now, change {format_change(change.value)} "
+            f"[{format_change(change.low)}, {format_change(change.high)}], "
             f"{len(self.changed)} decisions changed"
         )
 
 
-def freeze(rubric: Rubric, data: Labeled, labels: list[Label]) -> dict[str, Json]:
-    """A baseline document: what the rubric decides now on each labeled item."""
+def freeze_decisions(rubric: Rubric, data: TrainingData, labels: list[Label]) -> dict[str, Json]:
+    """A baseline document: the rubric's present decision on each labeled item."""
     return {
         "format": FORMAT,
-        "rubric": {"name": rubric.name, "version": rubric.version, "rule": rule_digest(rubric)},
-        "labels": labels_digest(labels),
-        "decisions": {i.id: accepts(rubric, i.scores)[0] for i in data.items},
+        "rubric": {"name": rubric.name, "version": rubric.version, "rule": digest_rule(rubric)},
+        "labels": digest_labels(labels),
+        "decisions": {i.id: decide_item(rubric, i.scores)[0] for i in data.items},
     }
 
 
@@ -60,42 +70,50 @@ def read_baseline(path: Path) -> Mapping[str, Json]:
     """Read a baseline document.
 
     Raises:
-        InputError: it cannot be read, or is none.
+        InputError: it cannot be read, or is not a baseline.
     """
     try:
         doc = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(
-            f"{path}: cannot be read: {error.strerror}; make it with rubric gate --freeze"
+            f"{path}: cannot be read: {error.strerror}; create it with --freeze"
         ) from None
     except ValueError as error:
         raise InputError(f"{path}: is not a baseline: {error}") from None
     if not isinstance(doc, dict) or doc.get("format") != FORMAT:
-        raise InputError(f"{path}: is not a baseline of format {FORMAT}; make a new one")
+        raise InputError(
+            f"{path}: is not a baseline of format {FORMAT}; create a new one with --freeze"
+        )
     return doc
 
 
-def check(rubric: Rubric, data: Labeled, labels: list[Label], baseline: Mapping[str, Json]) -> Gate:
-    """Hold the present rubric and scores against a baseline.
+def check_against_baseline(
+    rubric: Rubric, data: TrainingData, labels: list[Label], baseline: Mapping[str, Json]
+) -> GateResult:
+    """Compare the present rubric and scores with a baseline.
 
-    Agreement has dropped by more than its noise when the whole 95% interval of the paired change in
-    kappa lies below 0. Where there are too few groups to tell, any changed decision fails.
+    Agreement has dropped significantly when the whole 95% confidence interval of the paired change
+    in kappa is below 0. With too few groups for an interval, any changed decision fails the gate.
 
     Raises:
         InputError: the labels are not those of the baseline.
     """
-    if baseline.get("labels") != labels_digest(labels):
-        raise InputError("the frozen set's labels have changed; freeze it again and say why")
+    if baseline.get("labels") != digest_labels(labels):
+        raise InputError(
+            "the labels differ from the baseline's; create a new baseline with --freeze"
+        )
     decisions: Mapping[str, bool] = baseline["decisions"]
     s = data.sample
     before = np.array([decisions[i.id] for i in data.items])[s.item]
-    now = {i.id: accepts(rubric, i.scores)[0] for i in data.items}
+    now = {i.id: decide_item(rubric, i.scores)[0] for i in data.items}
     after = np.array([now[i.id] for i in data.items])[s.item]
-    compared = compare(decision_rule.Aim(), before, after[None, :], s.accept, s.weight, s.group)
+    comparison = compare_decisions(
+        decision_rule.Objective(), before, after[None, :], s.accept, s.weight, s.group
+    )
     changed = tuple(i.id for i in data.items if now[i.id] != decisions[i.id])
-    return Gate(
-        passed=not changed or compared.delta.high >= 0.0,
-        compared=compared,
+    return GateResult(
+        passed=not changed or comparison.change.high >= 0.0,
+        comparison=comparison,
         changed=changed,
-        seen=seen_groups(rubric, data.items),
+        tuned_groups=count_seen_groups(rubric, data.items),
     )

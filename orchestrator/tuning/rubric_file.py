@@ -11,7 +11,7 @@ from orchestrator.catalog.rubrics import load_rubric
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.types import Criterion, Group, Json, Rubric
 from orchestrator.errors import ConfigError, InputError
-from orchestrator.tuning.text_files import replace_text
+from orchestrator.tuning.text_files import write_text_atomically
 
 PLAIN = Criterion("", "measured", "")
 _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
@@ -24,7 +24,7 @@ def read_rubric(path: Path) -> Rubric:
         ConfigError: its first fault, with file and line.
         InputError: it cannot be read.
     """
-    faults = faults_in(path)
+    faults = find_errors(path)
     if faults:
         raise faults[0]
     found = load_rubric(_file(path), [])
@@ -32,7 +32,7 @@ def read_rubric(path: Path) -> Rubric:
     return found
 
 
-def faults_in(path: Path) -> list[ConfigError]:
+def find_errors(path: Path) -> list[ConfigError]:
     """Every fault of a rubric file.
 
     Raises:
@@ -50,7 +50,7 @@ def _file(path: Path) -> File:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def document(rubric: Rubric) -> dict[str, Json]:
+def to_document(rubric: Rubric) -> dict[str, Json]:
     """A rubric as its file has it: keys in reading order, defaults left out."""
     doc: dict[str, Json] = {
         "name": rubric.name,
@@ -108,7 +108,7 @@ _Dumper.add_representer(str, _text)
 def to_yaml(rubric: Rubric) -> str:
     """The rubric's file, ending in a newline."""
     text: str = yaml.dump(
-        document(rubric), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=96
+        to_document(rubric), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=96
     )
     return text
 
@@ -121,10 +121,10 @@ def write_rubric(path: Path, rubric: Rubric) -> None:
     """
     if rubric.name != path.stem:
         raise InputError(f"{path}: a rubric's name is its file's name; this one is {rubric.name!r}")
-    replace_text(path, to_yaml(rubric))
+    write_text_atomically(path, to_yaml(rubric))
 
 
-def text_digest(rubric: Rubric) -> str:
+def digest_criteria(rubric: Rubric) -> str:
     """SHA-256 of what a judge reads: criteria, descriptions and levels, without weights."""
     return digest(
         [
@@ -134,12 +134,12 @@ def text_digest(rubric: Rubric) -> str:
     )
 
 
-def judge_digest(rubric: Rubric) -> str:
+def digest_judge(rubric: Rubric) -> str:
     """SHA-256 of the judge's identity: model and prompt."""
     return digest(dict(rubric.judge))
 
 
-def stale(rubric: Rubric, labels: str | None = None) -> list[str]:
+def find_stale_inputs(rubric: Rubric, labels: str | None = None) -> list[str]:
     """What a tuned rubric was fitted on and is no longer so; empty for one written by hand.
 
     Args:
@@ -149,18 +149,18 @@ def stale(rubric: Rubric, labels: str | None = None) -> list[str]:
     if not isinstance(tuned, dict):
         return []
     out = []
-    if tuned.get("criteria") != text_digest(rubric):
+    if tuned.get("criteria") != digest_criteria(rubric):
         out.append("the criteria's text has changed since the weights were fitted")
-    if tuned.get("judge") != judge_digest(rubric):
+    if tuned.get("judge") != digest_judge(rubric):
         out.append("the judge's model or prompt has changed since the weights were fitted")
-    if tuned.get("rule") != rule_digest(rubric):
+    if tuned.get("rule") != digest_rule(rubric):
         out.append("the weights or the threshold were edited after they were fitted")
     if labels is not None and tuned.get("labels") != labels:
         out.append("the labels differ from those that the weights were fitted on")
     return out
 
 
-def rule_digest(rubric: Rubric) -> str:
+def digest_rule(rubric: Rubric) -> str:
     """SHA-256 of weights and threshold."""
     return digest(
         [
@@ -171,7 +171,7 @@ def rule_digest(rubric: Rubric) -> str:
     )
 
 
-def difference(old: Rubric, new: Rubric) -> list[str]:
+def describe_differences(old: Rubric, new: Rubric) -> list[str]:
     """What differs, one line each: threshold, weights, criteria that came, went or changed."""
     out = []
     for name in ("name", "version", "description", "threshold"):

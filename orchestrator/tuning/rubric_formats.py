@@ -1,68 +1,27 @@
-"""Rubrics of other tools: what maps is carried over, what does not is listed."""
+"""Import and export of rubrics in the formats of HealthBench, autorubric, promptfoo and deepeval.
 
-import re
-from collections.abc import Callable, Iterable, Mapping
-from itertools import pairwise
+What maps to a rubric is converted; what does not is listed in ``unmapped``.
+"""
+
+from collections.abc import Mapping
 from typing import Any
 
-from msgspec import Struct
-
-from orchestrator.engine.types import Criterion, Json, Rubric, ScoreLevel
+from orchestrator.engine.types import Criterion, Group, Json, Rubric, ScoreLevel
 from orchestrator.errors import InputError
+from orchestrator.tuning.paperbench import from_paperbench, to_paperbench
+from orchestrator.tuning.rubric_conversion import (
+    MET_LEVELS,
+    Exported,
+    Imported,
+    Importer,
+    as_written,
+    make_id,
+    merge_equal_levels,
+    require_key,
+)
 
-MET = (ScoreLevel(0.0, "not met"), ScoreLevel(1.0, "met"))
-_ID = re.compile(r"[a-z0-9]+([-_.][a-z0-9]+)*")
-_LONGEST = 64
-
-
-class Imported(Struct, frozen=True):
-    """What came of an import.
-
-    Attributes:
-        items: rows for an items file, where the source held scores.
-        unmapped: what the source says and a rubric cannot, one line each.
-    """
-
-    rubric: Rubric
-    items: tuple[dict[str, Json], ...] = ()
-    unmapped: tuple[str, ...] = ()
-
-
-class Exported(Struct, frozen=True):
-    """What came of an export: the document, and what it could not hold."""
-
-    document: Json
-    unmapped: tuple[str, ...] = ()
-
-
-def slug(text: str, taken: Iterable[str], fallback: str) -> str:
-    """An id that a rubric allows, as near to a text as can be, and not taken."""
-    base = "-".join(re.findall(r"[a-z0-9]+", text.lower()))[:40].strip("-") or fallback
-    name, n, used = base, 2, set(taken)
-    while name in used:
-        name, n = f"{base}-{n}", n + 1
-    return name
-
-
-def is_id(text: str) -> bool:
-    """Whether a rubric allows this id as it is."""
-    return bool(_ID.fullmatch(text)) and len(text) <= _LONGEST
-
-
-def number(value: float) -> float | int:
-    """A whole number as an int, so that it is written as it was read."""
-    return int(value) if float(value).is_integer() else value
-
-
-def need(row: Any, key: str, where: str) -> Any:
-    """A key of an object.
-
-    Raises:
-        InputError: it is no object, or has no such key.
-    """
-    if not isinstance(row, Mapping) or key not in row:
-        raise InputError(f"{where} needs {key!r}")
-    return row[key]
+JUDGED = {"llm-rubric", "g-eval", "model-graded-closedqa"}
+_TOP = 10.0  # deepeval's score ranges run from 0 to 10
 
 
 def from_healthbench(doc: Any, name: str, threshold: float) -> Imported:
@@ -72,11 +31,14 @@ def from_healthbench(doc: Any, name: str, threshold: float) -> Imported:
     which is what a rubric's total is.
     """
     criteria = []
-    for at, row in enumerate(need(doc, "rubrics", "a HealthBench example"), 1):
+    for at, row in enumerate(require_key(doc, "rubrics", "a HealthBench example"), 1):
         where = f"rubrics[{at - 1}]"
-        text, points = str(need(row, "criterion", where)), float(need(row, "points", where))
+        text, points = (
+            str(require_key(row, "criterion", where)),
+            float(require_key(row, "points", where)),
+        )
         tags = tuple(str(t) for t in row.get("tags", []))
-        criteria.append(Criterion(f"c{at}", "judged", text, points, MET, tags=tags))
+        criteria.append(Criterion(f"c{at}", "judged", text, points, MET_LEVELS, tags=tags))
     lost = [f"{key}: not part of a rubric" for key in doc if key != "rubrics"]
     rubric = Rubric(name, 1, f"Imported from HealthBench: {name}", threshold, tuple(criteria))
     return Imported(rubric, unmapped=tuple(lost))
@@ -85,7 +47,7 @@ def from_healthbench(doc: Any, name: str, threshold: float) -> Imported:
 def to_healthbench(rubric: Rubric) -> Exported:
     """Criteria as HealthBench rubric items."""
     rows = [
-        {"criterion": c.description, "points": number(c.weight), "tags": list(c.tags)}
+        {"criterion": c.description, "points": as_written(c.weight), "tags": list(c.tags)}
         for c in rubric.criteria
     ]
     return Exported({"rubrics": rows}, (*_tree_lost(rubric), *_policies_lost(rubric)))
@@ -97,8 +59,8 @@ def from_autorubric(doc: Any, name: str, threshold: float) -> Imported:
     lost: list[str] = []
     for at, (section, row) in enumerate(_sections(doc), 1):
         where = f"criterion {at}"
-        text = str(need(row, "requirement", where))
-        ident = slug(str(row.get("name") or f"c{at}"), (c.id for c in criteria), f"c{at}")
+        text = str(require_key(row, "requirement", where))
+        ident = make_id(str(row.get("name") or f"c{at}"), (c.id for c in criteria), f"c{at}")
         levels = _options(row.get("options"), ident, lost)
         weight = float(row.get("weight", 10.0))
         tags = (section,) if section else ()
@@ -132,24 +94,12 @@ def _sections(doc: Any) -> list[tuple[str, Any]]:
 
 def _options(raw: Any, ident: str, lost: list[str]) -> tuple[ScoreLevel, ...]:
     if not raw:
-        return MET
+        return MET_LEVELS
     scored = [o for o in raw if not o.get("na")]
     lost += [f'{ident}: option {o["label"]!r}: write "na" as the score' for o in raw if o.get("na")]
     levels = [ScoreLevel(float(o["value"]), str(o["label"])) for o in scored]
     levels.sort(key=lambda x: x.score)
-    return merged(levels, ident, lost)
-
-
-def merged(levels: list[ScoreLevel], ident: str, lost: list[str]) -> tuple[ScoreLevel, ...]:
-    """Levels in rising order, those of one score joined; fewer than two are met and not met."""
-    out: list[ScoreLevel] = levels[:1]
-    for low, high in pairwise(levels):
-        if high.score > low.score:
-            out.append(high)
-        else:
-            out[-1] = ScoreLevel(out[-1].score, f"{out[-1].description}; {high.description}")
-            lost.append(f"{ident}: two options score {high.score:g}; they are one level now")
-    return tuple(out) if len(out) > 1 else MET
+    return merge_equal_levels(levels, ident, lost)
 
 
 def to_autorubric(rubric: Rubric) -> Exported:
@@ -158,10 +108,10 @@ def to_autorubric(rubric: Rubric) -> Exported:
     for c in rubric.criteria:
         row: dict[str, Json] = {
             "name": c.id,
-            "weight": number(c.weight),
+            "weight": as_written(c.weight),
             "requirement": c.description,
         }
-        if c.levels and c.levels != MET:
+        if c.levels and c.levels != MET_LEVELS:
             row["options"] = [{"label": x.description, "value": x.score} for x in c.levels]
         rows.append(row)
     return Exported(rows, (*_tree_lost(rubric), *_policies_lost(rubric)))
@@ -183,4 +133,176 @@ def _policies_lost(rubric: Rubric) -> list[str]:
     return out
 
 
-Importer = Callable[[Any, str, float], Imported]
+def from_promptfoo(doc: Any, name: str, threshold: float) -> Imported:
+    """A promptfoo test (or a file with exactly one): judged assertions become criteria.
+
+    An ``assert-set`` becomes a group. The total is promptfoo's weighted mean.
+    """
+    test = _one_test(doc)
+    criteria: list[Criterion] = []
+    groups: list[Group] = []
+    lost: list[str] = []
+    _assertions(test.get("assert"), None, criteria, groups, lost)
+    if not criteria:
+        raise InputError(f"no assertion maps; those that do: {', '.join(sorted(JUDGED))}")
+    lost += [f"{k}: not part of a rubric" for k in test if k not in {"assert", "threshold"}]
+    rubric = Rubric(
+        name,
+        1,
+        str(test.get("description") or f"Imported from promptfoo: {name}"),
+        float(test.get("threshold", threshold)),
+        tuple(criteria),
+        tuple(groups),
+    )
+    return Imported(rubric, unmapped=tuple(lost))
+
+
+def _one_test(doc: Any) -> Mapping[str, Any]:
+    tests = doc.get("tests") if isinstance(doc, Mapping) and "tests" in doc else [doc]
+    if isinstance(doc, Mapping) and "defaultTest" in doc and not tests:
+        tests = [doc["defaultTest"]]
+    if not isinstance(tests, list) or len(tests) != 1 or not isinstance(tests[0], Mapping):
+        raise InputError("a promptfoo import takes one test; leave one in 'tests'")
+    require_key(tests[0], "assert", "a promptfoo test")
+    return tests[0]
+
+
+def _assertions(
+    rows: Any,
+    parent: str | None,
+    criteria: list[Criterion],
+    groups: list[Group],
+    lost: list[str],
+) -> None:
+    for at, row in enumerate(rows or [], 1):
+        kind = str(require_key(row, "type", f"assertion {at}"))
+        taken = [c.id for c in criteria] + [g.id for g in groups]
+        weight = float(row.get("weight", 1.0))
+        if kind == "assert-set":
+            ident = make_id(str(row.get("metric") or "set"), taken, "set")
+            before = len(criteria)
+            groups.append(Group(ident, str(row.get("metric") or ""), weight, parent))
+            _assertions(row.get("assert"), ident, criteria, groups, lost)
+            if len(criteria) == before:
+                groups.pop()
+                lost.append(f"{ident}: nothing in this assert-set maps")
+        elif kind not in JUDGED:
+            lost.append(f"assertion {at} ({kind}): computed by promptfoo, not judged")
+            continue
+        else:
+            value = row.get("value")
+            text = "; ".join(map(str, value)) if isinstance(value, list) else str(value or kind)
+            ident = make_id(str(row.get("metric") or f"c{len(criteria) + 1}"), taken, "c")
+            criteria.append(
+                Criterion(ident, "judged", text, weight, MET_LEVELS, parent, tags=(kind,))
+            )
+        lost += [f"{ident}: {k}" for k in ("threshold", "provider", "rubricPrompt") if k in row]
+
+
+def to_promptfoo(rubric: Rubric) -> Exported:
+    """One promptfoo test with an ``llm-rubric`` assertion a criterion."""
+    lost: list[str] = []
+
+    def rows(parent: str | None) -> list[Json]:
+        out: list[Json] = []
+        for c in rubric.criteria:
+            if c.parent != parent:
+                continue
+            if c.weight < 0 or c.kind == "measured" or c.blocker:
+                why = "a penalty" if c.weight < 0 else ("measured" if c.kind == "measured" else "")
+                lost.append(f"{c.id}: is {why or 'a blocker'}; the target has no such thing")
+            if c.weight >= 0 and c.kind == "judged":
+                kind = next((t for t in c.tags if t in JUDGED), "llm-rubric")
+                out.append(
+                    {"type": kind, "value": _with_levels(c), "weight": as_written(c.weight),
+                     "metric": c.id}
+                )  # fmt: skip
+        for g in rubric.groups:
+            if g.parent == parent:
+                inner = rows(g.id)
+                weight = as_written(g.weight)
+                out.append(
+                    {"type": "assert-set", "metric": g.id, "weight": weight, "assert": inner}
+                )
+        return out
+
+    test = {"description": rubric.description, "threshold": rubric.threshold, "assert": rows(None)}
+    return Exported({"tests": [test]}, tuple(lost))
+
+
+def _with_levels(c: Criterion) -> str:
+    if not c.levels or c.levels == MET_LEVELS:
+        return c.description
+    lines = [f"Score {x.score:g}: {x.description}" for x in c.levels]
+    return "\n".join([c.description, *lines])
+
+
+def from_deepeval(doc: Any, name: str, threshold: float) -> Imported:
+    """A list of G-Eval metrics: each becomes a criterion of weight 1, its score ranges levels."""
+    rows = doc.get("metrics") if isinstance(doc, Mapping) else doc
+    if not isinstance(rows, list) or not rows:
+        raise InputError("a deepeval import takes a list of G-Eval metrics")
+    criteria: list[Criterion] = []
+    lost: list[str] = []
+    for at, row in enumerate(rows, 1):
+        label = str(require_key(row, "name", f"metric {at}"))
+        ident = make_id(label, (c.id for c in criteria), f"c{at}")
+        steps = row.get("evaluation_steps")
+        text = str(row.get("criteria") or "; ".join(map(str, steps or [])) or label)
+        levels = _ranges(row.get("rubric"), ident, lost)
+        criteria.append(Criterion(ident, "judged", text, 1.0, levels))
+        known = {"name", "criteria", "rubric", "evaluation_steps"}
+        if row.get("criteria") and steps:
+            lost.append(f"{ident}: evaluation_steps")
+        lost += [f"{ident}: {key}" for key in row if key not in known]
+    rubric = Rubric(name, 1, f"Imported from deepeval: {name}", threshold, tuple(criteria))
+    return Imported(rubric, unmapped=tuple(lost))
+
+
+def _ranges(raw: Any, ident: str, lost: list[str]) -> tuple[ScoreLevel, ...]:
+    if not raw:
+        return MET_LEVELS
+    levels = []
+    for row in raw:
+        low, high = require_key(row, "score_range", f"{ident}: a rubric range")
+        text = str(require_key(row, "expected_outcome", f"{ident}: a rubric range"))
+        levels.append(ScoreLevel((low + high) / 2 / _TOP, text))
+        if low != high:
+            lost.append(f"{ident}: the range {low}-{high} is one level at its middle")
+    return merge_equal_levels(sorted(levels, key=lambda x: x.score), ident, lost)
+
+
+def to_deepeval(rubric: Rubric) -> Exported:
+    """Criteria as G-Eval metrics; deepeval has no total, so weights are lost unless equal."""
+    rows: list[Json] = []
+    lost = [f"threshold {rubric.threshold:g}: each metric has its own, there is no total"]
+    for c in rubric.criteria:
+        row: dict[str, Json] = {"name": c.id, "criteria": c.description}
+        if c.levels and c.levels != MET_LEVELS:
+            row["rubric"] = [
+                {"score_range": [round(x.score * _TOP)] * 2, "expected_outcome": x.description}
+                for x in c.levels
+            ]
+        rows.append(row)
+        if c.weight != 1.0:
+            lost.append(f"{c.id}: weight {c.weight:g}")
+        if c.blocker:
+            lost.append(f"{c.id}: is a blocker")
+    lost += [f"group {g.id}" for g in rubric.groups]
+    return Exported(rows, tuple(lost))
+
+
+IMPORTERS: dict[str, Importer] = {
+    "paperbench": from_paperbench,
+    "healthbench": from_healthbench,
+    "autorubric": from_autorubric,
+    "promptfoo": from_promptfoo,
+    "deepeval": from_deepeval,
+}
+EXPORTERS = {
+    "paperbench": to_paperbench,
+    "healthbench": to_healthbench,
+    "autorubric": to_autorubric,
+    "promptfoo": to_promptfoo,
+    "deepeval": to_deepeval,
+}

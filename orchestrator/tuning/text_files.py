@@ -19,7 +19,7 @@ def read_text(path: Path) -> str:
         raise InputError(f"{path}: is not UTF-8; save it as UTF-8") from None
 
 
-def replace_text(path: Path, text: str) -> None:
+def write_text_atomically(path: Path, text: str) -> None:
     """Write a file; what stood there stays until the new one is complete.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Rubric, items and labels → arrays; what cannot be tuned on is refused here, by name."""
+"""Training data of a tuning: rubric, items and labels joined into arrays, and validated."""
 
 import numpy as np
 from msgspec import Struct
@@ -6,29 +6,31 @@ from msgspec import Struct
 from orchestrator.engine.rubric_scoring import blocked_by, node_scores
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import InputError
-from orchestrator.tuning.items import Item
 from orchestrator.tuning.labels import Label, Scale
-from orchestrator.tuning.penalty_selection import Sample
-from orchestrator.tuning.weight_fitting import Floats, Ints
+from orchestrator.tuning.ordinal_regression import Floats, Ints
+from orchestrator.tuning.rule_fitting import Sample
+from orchestrator.tuning.scored_items import Item
 
 MIN_LABELS = 30
 """Labeled items below which not even a threshold is fitted."""
-MIN_EACH = 5
-"""Labeled items of the rarer class below which nothing is fitted."""
+MIN_CLASS_ITEMS = 5
+"""Items in the minority class below which nothing is fitted."""
+MIN_GROUPS = 10
+"""Groups of labeled items below which nothing is fitted: cross-validation splits by group."""
 
 
-class Labeled(Struct, frozen=True):
-    """A sample with the names that arrays lack.
+class TrainingData(Struct, frozen=True):
+    """A sample with the names that its arrays lack.
 
     Attributes:
-        free: ids of the nodes whose weights can move: the root's children.
+        free_nodes: ids of the nodes whose weights are tuned: the root's children.
         items: labeled items, in the order of their files.
-        raters: names; ``rater`` (n,) points into it.
-        ratings: (raters, items) categories on the full scale, NaN where a rater did not rate.
+        raters: names; ``rater`` (n,) holds indices into it.
+        ratings: (raters, items) categories on the full scale, NaN for a missing rating.
     """
 
     sample: Sample
-    free: tuple[str, ...]
+    free_nodes: tuple[str, ...]
     items: tuple[Item, ...]
     raters: tuple[str, ...]
     rater: Ints
@@ -36,21 +38,21 @@ class Labeled(Struct, frozen=True):
     scale: Scale
 
 
-def free_nodes(rubric: Rubric) -> tuple[str, ...]:
-    """The nodes whose weights a tuning moves.
+def find_free_nodes(rubric: Rubric) -> tuple[str, ...]:
+    """Ids of the nodes whose weights are tuned.
 
-    These are the children of the root (of the only group, when the root has a single child) that
-    have a weight: the total is linear in exactly those, and what lies below keeps its proportions.
+    These are the root's children (the only group's, when the root has a single child) with a
+    nonzero weight: the total is linear in exactly those. Weights below them keep their proportions.
     """
     parent: str | None = None
     while True:
         groups = [g.id for g in rubric.groups if g.parent == parent]
-        lines = [c.id for c in rubric.criteria if c.parent == parent]
-        if lines or len(groups) != 1:
+        criteria = [c.id for c in rubric.criteria if c.parent == parent]
+        if criteria or len(groups) != 1:
             break
         parent = groups[0]
     weight = _weights(rubric)
-    return tuple(n for n in (*lines, *groups) if weight[n] != 0.0)
+    return tuple(n for n in (*criteria, *groups) if weight[n] != 0.0)
 
 
 def _weights(rubric: Rubric) -> dict[str, float]:
@@ -58,17 +60,17 @@ def _weights(rubric: Rubric) -> dict[str, float]:
     return groups | {c.id: c.weight for c in rubric.criteria}
 
 
-def weights_of(rubric: Rubric, nodes: tuple[str, ...]) -> Floats:
+def node_weights(rubric: Rubric, nodes: tuple[str, ...]) -> Floats:
     """(p,) weights of nodes, in their order."""
     weight = _weights(rubric)
     return np.array([weight[n] for n in nodes], dtype=np.float64)
 
 
-def check_scored(rubric: Rubric, items: list[Item]) -> None:
-    """See that every criterion that counts has a score in every item.
+def require_scores(rubric: Rubric, items: list[Item]) -> None:
+    """Require a score of every weighted criterion in every item.
 
     Raises:
-        InputError: the first score that is missing.
+        InputError: names the first missing score.
     """
     for item in items:
         for criterion in rubric.criteria:
@@ -79,7 +81,7 @@ def check_scored(rubric: Rubric, items: list[Item]) -> None:
                 )
 
 
-def matrix(rubric: Rubric, items: list[Item], nodes: tuple[str, ...]) -> Floats:
+def score_matrix(rubric: Rubric, items: list[Item], nodes: tuple[str, ...]) -> Floats:
     """(n, p) scores of nodes, NaN where one does not count."""
     out = np.full((len(items), len(nodes)), np.nan)
     for i, item in enumerate(items):
@@ -88,25 +90,27 @@ def matrix(rubric: Rubric, items: list[Item], nodes: tuple[str, ...]) -> Floats:
     return out
 
 
-def build(rubric: Rubric, items: list[Item], labels: list[Label], scale: Scale) -> Labeled:
-    """Join items and labels.
+def build_training_data(
+    rubric: Rubric, items: list[Item], labels: list[Label], scale: Scale
+) -> TrainingData:
+    """Join items and labels into arrays.
 
     Raises:
-        InputError: no label, a label of an unknown item, a missing score, a rubric with no weight.
+        InputError: no labels, a label of an unknown item, a missing score, no positive weight.
     """
     first = {item.id: item for item in items if not item.repeat}
     for label in labels:
         if label.item not in first:
-            raise InputError(f"{label.place}: there is no item {label.item!r} in the items given")
+            raise InputError(f"{label.place}: the labeled item {label.item!r} is not in the items")
     if not labels:
-        raise InputError("there are no labels; label some items first: diffcourt label ITEMS")
+        raise InputError("no labels; label some items first: diffcourt label ITEMS")
     rated = {x.item for x in labels}
     used = [item for item in first.values() if item.id in rated]
-    check_scored(rubric, used)
-    free = free_nodes(rubric)
-    w0 = weights_of(rubric, free)
+    require_scores(rubric, used)
+    free = find_free_nodes(rubric)
+    w0 = node_weights(rubric, free)
     if not (w0 > 0.0).any():
-        raise InputError(f"the rubric {rubric.name!r} has no weight that could be moved")
+        raise InputError(f"the rubric {rubric.name!r} has no positive weight to tune")
     raters = tuple(sorted({x.rater for x in labels}))
     at = {item.id: i for i, item in enumerate(used)}
     item = np.array([at[x.item] for x in labels], dtype=np.int64)
@@ -114,12 +118,12 @@ def build(rubric: Rubric, items: list[Item], labels: list[Label], scale: Scale) 
     rater = np.array([raters.index(x.rater) for x in labels], dtype=np.int64)
     ratings = np.full((len(raters), len(used)), np.nan)
     ratings[rater, item] = level
-    x = matrix(rubric, used, free)
-    _counted(used, x, w0)
+    x = score_matrix(rubric, used, free)
+    _require_usable_scores(used, x, w0)
     names = {g: i for i, g in enumerate(dict.fromkeys(i.group for i in used))}
     group = np.array([names[i.group] for i in used], dtype=np.int64)
     weight = 1.0 / np.bincount(item)[item]
-    y, levels, cut = merge_levels(level, weight, len(scale.values), scale.cut)
+    y, levels, cut = merge_rare_levels(level, weight, len(scale.values), scale.cut)
     blocked = np.array([bool(blocked_by(rubric, i.scores)) for i in used])
     sample = Sample(
         x=x[item],
@@ -132,9 +136,9 @@ def build(rubric: Rubric, items: list[Item], labels: list[Label], scale: Scale) 
         blocked=blocked[item],
         item=item,
     )
-    return Labeled(
+    return TrainingData(
         sample=sample,
-        free=free,
+        free_nodes=free,
         items=tuple(used),
         raters=raters,
         rater=rater,
@@ -143,20 +147,21 @@ def build(rubric: Rubric, items: list[Item], labels: list[Label], scale: Scale) 
     )
 
 
-def _counted(used: list[Item], x: Floats, w0: Floats) -> None:
+def _require_usable_scores(used: list[Item], x: Floats, w0: Floats) -> None:
+    """Require at least one score that counts towards the total in every item."""
     empty = np.flatnonzero(~(~np.isnan(x) & (w0 > 0.0)).any(axis=1))
     if empty.size:
         item = used[int(empty[0])]
-        raise InputError(f"{item.place}: nothing counts in {item.id!r}: every score is left out")
+        raise InputError(f'{item.place}: {item.id!r} has no usable score: all are null or "na"')
 
 
-def merge_levels(y: Ints, weight: Floats, levels: int, cut: int) -> tuple[Ints, int, int]:
-    """Merge rare categories into a neighbor on the same side of the cut.
+def merge_rare_levels(y: Ints, weight: Floats, levels: int, cut: int) -> tuple[Ints, int, int]:
+    """Merge rare categories into an adjacent one on the same side of the cut.
 
-    A cut between categories that hardly occur cannot be placed by resamples that miss them.
+    Resamples that miss a rare category cannot estimate its cut points.
 
     Returns:
-        New categories, how many, and the new cut.
+        New categories, their number, and the new cut.
     """
     mass = np.bincount(y, weights=weight, minlength=levels)
     least = max(5.0, 0.04 * float(weight.sum()))
@@ -177,34 +182,37 @@ def merge_levels(y: Ints, weight: Floats, levels: int, cut: int) -> tuple[Ints, 
     return new[y], len(kept), len(sides[0])
 
 
-def refuse_unfit(data: Labeled, rubric: Rubric) -> None:
-    """Refuse what no procedure could tune on.
+def require_trainable(data: TrainingData, rubric: Rubric) -> None:
+    """Require labels and scores that a rule can be fitted to.
 
     Raises:
-        InputError: one class only, too few labels, a criterion that never varies, no free weight.
+        InputError: a single class, too few labels or groups, a constant criterion, no free weight.
     """
     s = data.sample
     n = len(data.items)
-    yes = float(s.weight[s.accept].sum())
-    if min(yes, n - yes) <= 0.0:
-        side = "accept" if yes else "reject"
-        raise InputError(f"all {n} labels {side}; label some that people would not {side}")
+    accepted = float(s.weight[s.accept].sum())
+    if min(accepted, n - accepted) <= 0.0:
+        side = "accept" if accepted else "reject"
+        raise InputError(f"all {n} labels are {side!r}; label items of both classes")
     if n < MIN_LABELS:
         raise InputError(f"{n} labeled items are too few; label at least {MIN_LABELS}")
-    if s.rarer < MIN_EACH:
+    if s.minority_items < MIN_CLASS_ITEMS:
         raise InputError(
-            f"only {s.rarer:g} of {n} items are of the rarer class; label at least {MIN_EACH}"
+            f"only {s.minority_items:g} of {n} items are in the minority class; "
+            f"label at least {MIN_CLASS_ITEMS}"
         )
-    if len(data.free) < 2:
+    if len(data.free_nodes) < 2:
         raise InputError(
-            f"the rubric {rubric.name!r} has no free weight: only {data.free[0]!r} counts, so "
-            "there is nothing to weigh it against"
+            f"the rubric {rubric.name!r} has no free weight: {data.free_nodes[0]!r} is the only "
+            "criterion with a weight, and tuning needs at least two"
         )
-    if np.unique(s.group).size < 10:
+    groups = np.unique(s.group).size
+    if groups < MIN_GROUPS:
         raise InputError(
-            f"the labels come from {np.unique(s.group).size} groups; label items of at least 10"
+            f"too few groups: the labeled items come from {groups}; label items of at least "
+            f"{MIN_GROUPS}"
         )
-    for j, name in enumerate(data.free):
+    for j, name in enumerate(data.free_nodes):
         values = s.x[:, j][~np.isnan(s.x[:, j])]
         if values.size == 0 or float(np.ptp(values)) < 1e-12:
             what = f"the same score ({values[0]:g})" if values.size else "no score"

@@ -1,4 +1,4 @@
-"""The tuning itself: advise, fit, prove or say why not, and name every decision that would flip."""
+"""Tune a rubric: assess the labels, fit, cross-validate, and list the decisions that change."""
 
 import math
 from collections.abc import Mapping
@@ -8,30 +8,41 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator.engine.types import Rubric
-from orchestrator.tuning import agreement, cross_validation, decision_rule, generalization
-from orchestrator.tuning.calibration import Calibration, calibrate
-from orchestrator.tuning.confidence_intervals import Compared, change, compare, number, t_quantile
-from orchestrator.tuning.criterion_analysis import Criterion, examine
-from orchestrator.tuning.decision_flips import Flip, flips
-from orchestrator.tuning.feasibility import Advice, advise
-from orchestrator.tuning.items import Item
-from orchestrator.tuning.penalty_selection import Plan, Rules, Sample, plan_for, tune_many
-from orchestrator.tuning.training_data import Labeled, refuse_unfit
-from orchestrator.tuning.weight_fitting import Bools, Floats
+from orchestrator.tuning import cross_validation
+from orchestrator.tuning.calibration import (
+    Calibration,
+    ReliabilityBin,
+    expected_calibration_error,
+    fit_calibration,
+    reliability_curve,
+)
+from orchestrator.tuning.confidence_intervals import (
+    PairedComparison,
+    compare_decisions,
+    format_change,
+    format_statistic,
+    t_quantile,
+)
+from orchestrator.tuning.criterion_analysis import CriterionAnalysis, analyze_criteria
+from orchestrator.tuning.decision_rule import Flip, Objective, compute_totals, find_flips
+from orchestrator.tuning.label_assessment import LabelAssessment, assess_labels
+from orchestrator.tuning.ordinal_regression import Bools, Floats
+from orchestrator.tuning.rule_fitting import FitPlan, FittedRules, Sample, fit_rules, plan_fit
+from orchestrator.tuning.scored_items import Item
+from orchestrator.tuning.training_data import TrainingData, require_trainable
 
 SEED = 20260101
-STEPS = 20
-_FARTHEST = 20  # times the labels at hand: beyond this a guess is no plan
+HISTOGRAM_BINS = 20
+_MAX_EXTRAPOLATION = 20  # times the present labels; a sample size beyond this is not reported
+
+ConfusionMatrix = tuple[tuple[float, float], tuple[float, float]]
 
 
-Table = tuple[tuple[float, float], tuple[float, float]]
-
-
-class Spread(Struct, frozen=True):
-    """Labeled items by total, in equal steps from 0 to 1.
+class TotalHistogram(Struct, frozen=True):
+    """Histogram of totals over equal bins from 0 to 1, by label.
 
     Attributes:
-        accepted, rejected: items in each step, by what people say.
+        accepted, rejected: labeled items per bin.
     """
 
     name: str
@@ -40,242 +51,256 @@ class Spread(Struct, frozen=True):
     rejected: tuple[float, ...]
 
 
-class Outcome(Struct, frozen=True):
-    """All that a tuning found.
+class TuningResult(Struct, frozen=True):
+    """Everything a tuning found. All agreement is held out unless stated otherwise.
 
     Attributes:
-        proven: the new rubric is better on labels it has not seen, and may be written.
-        why: one sentence each: the reasons against, or what proves it.
-        rubric: the candidate; None when nothing was fitted.
-        compared: held out, None when nothing was fitted; ``kappa`` the same by kappa when the aim
-            is cost.
-        trivial: held-out value of trivial policies, by name.
-        reliability: calibration curve of held-out probabilities, and its error.
-        needed: labeled items at which the gain, if it is what it looks like, would be proven.
-        flips: of all items, labeled or not.
-        spread: totals by label, before and after.
-        tables: confusion before and after, held out; rows what people say, reject first.
+        proven: the gain is significant and generalizes, so the new rubric may be written.
+        reasons: one sentence each: what speaks against the new rubric, or what proves it.
+        rubric: the fitted rubric; None when nothing was fitted.
+        thresholds: before and after.
+        comparison: present and tuned rubric by the objective; None when nothing was fitted.
+        kappa_comparison: the same by kappa, when the objective is cost.
+        trivial_policies: the objective's value of trivial policies, by name.
+        calibration_error: expected calibration error of the held-out probabilities.
+        labels_needed: labeled items that would make the gain significant if it is as estimated.
+        flips: decisions that change, over all items, labeled or not.
+        histograms: totals by label, before and after.
+        confusion: before and after; rows are people's decisions, columns the rubric's, reject
+            first.
     """
 
     proven: bool
-    why: tuple[str, ...]
-    advice: Advice
-    plan: Plan
+    reasons: tuple[str, ...]
+    assessment: LabelAssessment
+    plan: FitPlan
     seed: int
     rubric: Rubric | None = None
     penalty: float = math.inf
-    threshold: tuple[float, float] | None = None
-    compared: Compared | None = None
-    kappa: Compared | None = None
-    trivial: Mapping[str, float] | None = None
+    thresholds: tuple[float, float] | None = None
+    comparison: PairedComparison | None = None
+    kappa_comparison: PairedComparison | None = None
+    trivial_policies: Mapping[str, float] | None = None
     calibration: Calibration | None = None
-    reliability: tuple[agreement.Bin, ...] = ()
-    ece: float = math.nan
-    criteria: tuple[Criterion, ...] = ()
-    curve: tuple[cross_validation.Point, ...] = ()
-    needed: int | None = None
+    reliability: tuple[ReliabilityBin, ...] = ()
+    calibration_error: float = math.nan
+    criteria: tuple[CriterionAnalysis, ...] = ()
+    learning_curve: tuple[cross_validation.LearningCurvePoint, ...] = ()
+    labels_needed: int | None = None
     flips: tuple[Flip, ...] = ()
     items: int = 0
-    spread: tuple[Spread, ...] = ()
-    tables: tuple[Table, Table] | None = None
+    histograms: tuple[TotalHistogram, ...] = ()
+    confusion: tuple[ConfusionMatrix, ConfusionMatrix] | None = None
 
 
-def tune(
+def tune_rubric(
     rubric: Rubric,
-    data: Labeled,
+    data: TrainingData,
     items: list[Item],
-    aim: decision_rule.Aim,
+    objective: Objective,
     seed: int = SEED,
-    refits: int = cross_validation.REFITS,
-) -> Outcome:
+    refits: int = cross_validation.BOOTSTRAP_REFITS,
+) -> TuningResult:
     """Tune a rubric.
 
     Args:
         data: labeled items, built for this rubric.
-        items: all items, for the flips.
-        refits: bootstrap refits behind the weights' intervals.
+        items: all items, to find the decisions that change.
+        refits: number of bootstrap refits behind the weights' intervals.
 
     Raises:
-        InputError: labels that nothing can be fitted on.
+        InputError: nothing can be fitted on these labels.
     """
-    refuse_unfit(data, rubric)
-    advice = advise(data)
-    sample = data.sample
-    plan, rng = plan_for(sample, aim), np.random.default_rng(seed)
-    if advice.refusals:
-        return Outcome(False, advice.refusals, advice, plan, seed)
-    chosen = tune_many(sample, plan, sample.weight[None, :], rng)
-    apart = cross_validation.cross_validate(sample, plan, rng)
-    was = decide(sample, sample.w0, rubric.threshold)
-    compared = compare(aim, was, apart.accept, sample.accept, sample.weight, sample.group)
-    trivial = _trivial(sample, plan, rng)
-    again = cross_validation.refit(sample, plan, rng, refits)
-    new, cal = _candidate(rubric, data, plan, chosen)
-    curve = tuple(agreement.reliability(apart.p, sample.accept, sample.weight))
-    why = _against(sample, aim, compared, trivial)
-    if not why:
-        why = generalization.does_not_carry(data, plan, rubric.threshold, apart.accept, rng)
-    return Outcome(
-        proven=not why,
-        why=tuple(why) or (_for(aim, compared),),
-        advice=advice,
-        plan=plan,
-        seed=seed,
-        rubric=new,
-        penalty=float(chosen.lam[0]),
-        threshold=(rubric.threshold, new.threshold),
-        compared=compared,
-        kappa=_by_kappa(sample, was, apart.accept) if aim.by_cost else None,
-        trivial=trivial,
-        calibration=cal,
-        reliability=curve,
-        ece=agreement.ece(list(curve)),
-        criteria=tuple(examine(sample, data.free, chosen.w[0], again)),
-        curve=tuple(cross_validation.learning_curve(sample, plan, rng)),
-        needed=_needed(sample, compared),
-        flips=tuple(flips(rubric, new, items, labels_by_item(data))),
+    require_trainable(data, rubric)
+    assessment = assess_labels(data)
+    plan = plan_fit(data.sample, objective)
+    result = TuningResult(
+        proven=False, reasons=assessment.refusals, assessment=assessment, plan=plan, seed=seed
+    )
+    if assessment.refusals:
+        return result
+    return _fit_and_validate(rubric, data, items, result, refits)
+
+
+def _fit_and_validate(
+    rubric: Rubric, data: TrainingData, items: list[Item], result: TuningResult, refits: int
+) -> TuningResult:
+    """The result completed by the fit and everything that was measured of it."""
+    sample, plan, objective = data.sample, result.plan, result.plan.objective
+    rng = np.random.default_rng(result.seed)
+    rules = fit_rules(sample, plan, sample.weight[None, :], rng)
+    held_out = cross_validation.cross_validate(sample, plan, rng)
+    before = decide_rows(sample, sample.w0, rubric.threshold)
+    comparison = _compare(sample, objective, before, held_out.accept)
+    by_kappa = _compare(sample, Objective(), before, held_out.accept)
+    trivial_policies = _score_trivial_policies(sample, plan, rng)
+    bootstrap = cross_validation.refit_bootstrap(sample, plan, rng, refits)
+    tuned = _apply_rule(rubric, data, rules)
+    totals = compute_totals(sample.x, rules.weights, sample.blocked)[0]
+    curve = reliability_curve(held_out.probability, sample.accept, sample.weight)
+    reasons = _find_objections(sample, objective, comparison, trivial_policies)
+    if not reasons:
+        reasons = cross_validation.find_generalization_failures(
+            data, plan, rubric.threshold, held_out.accept, rng
+        )
+    return replace(
+        result,
+        proven=not reasons,
+        reasons=tuple(reasons) or (_describe_gain(objective, comparison),),
+        rubric=tuned,
+        penalty=float(rules.penalties[0]),
+        thresholds=(rubric.threshold, tuned.threshold),
+        comparison=comparison,
+        kappa_comparison=by_kappa if objective.uses_costs else None,
+        trivial_policies=trivial_policies,
+        calibration=fit_calibration(totals, sample.accept, sample.weight, plan.use_isotonic),
+        reliability=tuple(curve),
+        calibration_error=expected_calibration_error(curve),
+        criteria=tuple(analyze_criteria(sample, data.free_nodes, rules.weights[0], bootstrap)),
+        learning_curve=tuple(cross_validation.compute_learning_curve(sample, plan, rng)),
+        labels_needed=_estimate_labels_needed(sample, comparison),
+        flips=tuple(find_flips(rubric, tuned, items, summarize_labels(data))),
         items=len({i.id for i in items}),
-        spread=_spreads(sample, rubric.threshold, chosen.w[0], new.threshold),
-        tables=(_table(sample, was[None, :]), _table(sample, apart.accept)),
+        histograms=(
+            _compute_histogram("before", sample, sample.w0, rubric.threshold),
+            _compute_histogram("after", sample, rules.weights[0], tuned.threshold),
+        ),
+        confusion=(_confusion(sample, before[None, :]), _confusion(sample, held_out.accept)),
     )
 
 
-def _spreads(
-    sample: Sample, threshold: float, weights: Floats, tuned: float
-) -> tuple[Spread, Spread]:
-    """How the totals spread before and after."""
-    return (
-        _spread("before", sample, sample.w0, threshold),
-        _spread("after", sample, weights, tuned),
-    )
-
-
-def _spread(name: str, sample: Sample, w: Floats, threshold: float) -> Spread:
-    t = np.clip(decision_rule.totals(sample.x, w[None, :], sample.blocked)[0], 0.0, 1.0)
-    step = np.minimum((t * STEPS).astype(np.int64), STEPS - 1)
-    yes, no = (
-        np.bincount(step[side], weights=sample.weight[side], minlength=STEPS)
+def _compute_histogram(name: str, sample: Sample, w: Floats, threshold: float) -> TotalHistogram:
+    t = np.clip(compute_totals(sample.x, w[None, :], sample.blocked)[0], 0.0, 1.0)
+    at = np.minimum((t * HISTOGRAM_BINS).astype(np.int64), HISTOGRAM_BINS - 1)
+    accepted, rejected = (
+        np.bincount(at[side], weights=sample.weight[side], minlength=HISTOGRAM_BINS)
         for side in (sample.accept, ~sample.accept)
     )
-    return Spread(name, threshold, tuple(yes.tolist()), tuple(no.tolist()))
+    return TotalHistogram(name, threshold, tuple(accepted.tolist()), tuple(rejected.tolist()))
 
 
-def _table(sample: Sample, said: Bools) -> Table:
-    """Confusion counts, mean over splits."""
+def _confusion(sample: Sample, accept: Bools) -> ConfusionMatrix:
+    """Confusion counts of (splits, n) decisions, mean over splits."""
     y, w = sample.accept, sample.weight
     cell = [
-        [float((w * ((y == a) & (said == b))).sum(axis=1).mean()) for b in (False, True)]
+        [float((w * ((y == a) & (accept == b))).sum(axis=1).mean()) for b in (False, True)]
         for a in (False, True)
     ]
     return (cell[0][0], cell[0][1]), (cell[1][0], cell[1][1])
 
 
-def decide(sample: Sample, w: Floats, threshold: float) -> Bools:
-    """(n,) decisions of one rule."""
-    out: Bools = decision_rule.totals(sample.x, w[None, :], sample.blocked)[0] >= threshold
+def decide_rows(sample: Sample, w: Floats, threshold: float) -> Bools:
+    """(n,) decisions of one rule on a sample's rows."""
+    out: Bools = compute_totals(sample.x, w[None, :], sample.blocked)[0] >= threshold
     return out
 
 
-def _trivial(sample: Sample, plan: Plan, rng: np.random.Generator) -> dict[str, float]:
+def _score_trivial_policies(
+    sample: Sample, plan: FitPlan, rng: np.random.Generator
+) -> dict[str, float]:
     """Held-out value of policies that need no tuning of weights."""
     y, w = sample.accept, sample.weight
     equal = replace(sample, w0=np.sign(sample.w0))
-    tuned = cross_validation.cross_validate(equal, replace(plan, weights=False), rng)
+    tuned = cross_validation.cross_validate(equal, replace(plan, fit_weights=False), rng)
     everything = np.ones(y.size, dtype=bool)
+    score = plan.objective.score
     return {
-        "accept all": float(plan.aim.of(everything, y, w)),
-        "reject all": float(plan.aim.of(~everything, y, w)),
-        "equal weights, tuned threshold": float(plan.aim.of(tuned.accept, y, w).mean()),
+        "accept all": float(score(everything, y, w)),
+        "reject all": float(score(~everything, y, w)),
+        "equal weights, tuned threshold": float(score(tuned.accept, y, w).mean()),
     }
 
 
-def _by_kappa(sample: Sample, was: Bools, now: Bools) -> Compared:
-    return compare(decision_rule.Aim(), was, now, sample.accept, sample.weight, sample.group)
+def _compare(sample: Sample, objective: Objective, before: Bools, after: Bools) -> PairedComparison:
+    return compare_decisions(objective, before, after, sample.accept, sample.weight, sample.group)
 
 
-def _against(
-    sample: Sample, aim: decision_rule.Aim, compared: Compared, trivial: Mapping[str, float]
+def _find_objections(
+    sample: Sample,
+    objective: Objective,
+    comparison: PairedComparison,
+    trivial_policies: Mapping[str, float],
 ) -> list[str]:
-    """Why the new rule may not be written, as far as its held-out value tells."""
-    why = []
-    if aim.by_cost:
-        name, best = max(
-            ((n, trivial[n]) for n in ("accept all", "reject all")), key=lambda pair: pair[1]
-        )
-        if best >= compared.after.value:
+    """Why the held-out value does not justify the new rule; empty when it does."""
+    if objective.uses_costs:
+        name = max("accept all", "reject all", key=lambda policy: trivial_policies[policy])
+        if trivial_policies[name] >= comparison.after.value:
             verb = "accepting" if name == "accept all" else "rejecting"
-            return [
-                (
-                    f"at these costs {verb} everything is cheaper: {-best:.3f} a decision where "
-                    f"the tuned rubric costs {-compared.after.value:.3f}; nothing is written"
-                )
-            ]
-    if compared.delta.low <= 0.0:
-        what = "expected cost" if aim.by_cost else "kappa"
-        sign = -1 if aim.by_cost else 1
-        ends = sorted((sign * compared.delta.low, sign * compared.delta.high))
-        why.append(
-            f"no gain is proven: held out, {what} goes from {number(sign * compared.before.value)} "
-            f"to {number(sign * compared.after.value)}, a change of "
-            f"{change(sign * compared.delta.value)}, between {change(ends[0])} and "
-            f"{change(ends[1])}"
+            reason = (
+                f"at these costs {verb} everything is cheaper: {-trivial_policies[name]:.3f} per "
+                f"decision, tuned rubric {-comparison.after.value:.3f}"
+            )
+            return [reason]
+    if comparison.change.low <= 0.0:
+        what = "cost per decision" if objective.uses_costs else "kappa"
+        sign = -1 if objective.uses_costs else 1
+        low, high = sorted((sign * comparison.change.low, sign * comparison.change.high))
+        before = format_statistic(sign * comparison.before.value)
+        after = format_statistic(sign * comparison.after.value)
+        reason = (
+            f"no significant gain: held-out {what} changes by "
+            f"{format_change(sign * comparison.change.value)}, from {before} to {after} "
+            f"(95% CI of the change {format_change(low)} to {format_change(high)})"
         )
-        needed = _needed(sample, compared)
+        reasons = [reason]
+        needed = _estimate_labels_needed(sample, comparison)
         if needed is not None:
-            why.append(f"if the gain is what it looks like, about {needed:,} labels would prove it")
-    elif not aim.by_cost and compared.after.low <= 0.0:
-        why.append("even tuned, the rubric agrees with people no better than chance would")
-    return why
+            reasons.append(
+                f"if the true gain equals this estimate, about {needed:,} labels would make it "
+                "significant"
+            )
+        return reasons
+    if not objective.uses_costs and comparison.after.low <= 0.0:
+        return ["even the tuned rubric's agreement with people is not significantly above chance"]
+    return []
 
 
-def _for(aim: decision_rule.Aim, compared: Compared) -> str:
-    if aim.by_cost:
+def _describe_gain(objective: Objective, comparison: PairedComparison) -> str:
+    change = comparison.change
+    if objective.uses_costs:
         return (
-            f"held out, a decision costs {-compared.after.value:.3f} where it cost "
-            f"{-compared.before.value:.3f}; the saving lies between {compared.delta.low:.3f} and "
-            f"{compared.delta.high:.3f}"
+            f"held-out cost per decision falls from {-comparison.before.value:.3f} to "
+            f"{-comparison.after.value:.3f} (95% CI of the saving {change.low:.3f} to "
+            f"{change.high:.3f})"
         )
     return (
-        f"held out, kappa rises from {number(compared.before.value)} to "
-        f"{number(compared.after.value)}; the gain lies between {compared.delta.low:+.2f} and "
-        f"{compared.delta.high:+.2f}"
+        f"held-out kappa rises from {format_statistic(comparison.before.value)} to "
+        f"{format_statistic(comparison.after.value)} (95% CI of the gain {change.low:+.2f} to "
+        f"{change.high:+.2f})"
     )
 
 
-def _needed(sample: Sample, compared: Compared) -> int | None:
-    """Labeled items at which a gain of this size would stand clear of its noise."""
-    gain = compared.delta.value
-    if gain <= 0.0 or compared.delta.low > 0.0:
+def _estimate_labels_needed(sample: Sample, comparison: PairedComparison) -> int | None:
+    """Labeled items that would make a gain of the estimated size significant."""
+    gain = comparison.change.value
+    if gain <= 0.0 or comparison.change.low > 0.0:
         return None
-    half = t_quantile(compared.groups - 1) * compared.se
+    half = t_quantile(comparison.groups - 1) * comparison.standard_error
     items = sample.items * (half / gain) ** 2
-    return math.ceil(items / 10) * 10 if items <= _FARTHEST * sample.items else None
+    return math.ceil(items / 10) * 10 if items <= _MAX_EXTRAPOLATION * sample.items else None
 
 
-def _candidate(
-    rubric: Rubric, data: Labeled, plan: Plan, chosen: Rules
-) -> tuple[Rubric, Calibration]:
-    """The rubric with fitted weights and threshold, and its calibration."""
-    fitted = {n: float(f"{w:.6g}") for n, w in zip(data.free, chosen.w[0], strict=True)}
-    if math.isinf(chosen.lam[0]):
-        fitted = {}
-    threshold = round(min(max(float(chosen.threshold[0]), 0.0), 1.0), 6)
-    new = replace(
+def _apply_rule(rubric: Rubric, data: TrainingData, rules: FittedRules) -> Rubric:
+    """The rubric with the fitted weights and threshold."""
+    weights = {
+        node: float(f"{w:.6g}")
+        for node, w in zip(data.free_nodes, rules.weights[0], strict=True)
+        if not math.isinf(rules.penalties[0])
+    }
+    threshold = round(min(max(float(rules.thresholds[0]), 0.0), 1.0), 6)
+    return replace(
         rubric,
         threshold=threshold,
-        criteria=tuple(replace(c, weight=fitted.get(c.id, c.weight)) for c in rubric.criteria),
-        groups=tuple(replace(g, weight=fitted.get(g.id, g.weight)) for g in rubric.groups),
+        criteria=tuple(replace(c, weight=weights.get(c.id, c.weight)) for c in rubric.criteria),
+        groups=tuple(replace(g, weight=weights.get(g.id, g.weight)) for g in rubric.groups),
     )
-    s = data.sample
-    t = decision_rule.totals(s.x, chosen.w, s.blocked)[0]
-    return new, calibrate(t, s.accept, s.weight, plan.isotonic)
 
 
-def labels_by_item(data: Labeled) -> dict[str, str]:
-    """What people said of each labeled item, as accept or reject, or both."""
+def summarize_labels(data: TrainingData) -> dict[str, str]:
+    """Item id → ``accept``, ``reject``, or ``disputed`` where raters disagree."""
     out: dict[str, str] = {}
-    words = np.where(np.isnan(data.ratings), -1, data.ratings >= data.scale.cut)
+    accept = np.where(np.isnan(data.ratings), -1, data.ratings >= data.scale.cut)
     for i, item in enumerate(data.items):
-        said = {int(v) for v in words[:, i] if v >= 0}
-        out[item.id] = "disputed" if len(said) > 1 else ("accept" if 1 in said else "reject")
+        labels = {int(v) for v in accept[:, i] if v >= 0}
+        out[item.id] = "disputed" if len(labels) > 1 else ("accept" if 1 in labels else "reject")
     return out

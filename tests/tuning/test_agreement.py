@@ -6,6 +6,7 @@ import pytest
 from sklearn.metrics import cohen_kappa_score, confusion_matrix, roc_auc_score
 
 from orchestrator.tuning import agreement as ag
+from orchestrator.tuning import calibration
 
 RNG = np.random.default_rng(11)
 NAN = float("nan")
@@ -26,7 +27,7 @@ def test_kappa_and_weighted_kappa(levels: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     a = rng.integers(0, levels, 80)
     b = np.where(rng.random(80) < 0.6, a, rng.integers(0, levels, 80))
-    table = ag.confusion(a, b, levels)
+    table = ag.confusion_matrix(a, b, levels)
     assert np.array_equal(table, confusion_matrix(a, b, labels=range(levels)))
     for scheme, weights in (("nominal", None), ("linear", "linear"), ("quadratic", "quadratic")):
         oracle = cohen_kappa_score(a, b, weights=weights, labels=list(range(levels)))
@@ -60,14 +61,16 @@ def test_ac1_of_two_raters_from_its_definition() -> None:
 def test_auc_with_ties_and_weights(seed: int) -> None:
     rng = np.random.default_rng(seed)
     score, y, w = rng.integers(0, 6, 70) / 5, rng.random(70) < 0.4, rng.random(70)
-    assert ag.auc(score, y) == pytest.approx(roc_auc_score(y, score), abs=1e-9)
-    assert ag.auc(score, y, w) == pytest.approx(roc_auc_score(y, score, sample_weight=w), abs=1e-9)
+    assert ag.roc_auc(score, y) == pytest.approx(roc_auc_score(y, score), abs=1e-9)
+    assert ag.roc_auc(score, y, w) == pytest.approx(
+        roc_auc_score(y, score, sample_weight=w), abs=1e-9
+    )
 
 
 def test_what_cannot_be_known_is_none() -> None:
     one = np.array([1, 1, 1])
-    assert ag.cohen_kappa(ag.confusion(one, one, 2)) is None
-    assert ag.auc(np.array([0.1, 0.2]), np.array([True, True])) is None
+    assert ag.cohen_kappa(ag.confusion_matrix(one, one, 2)) is None
+    assert ag.roc_auc(np.array([0.1, 0.2]), np.array([True, True])) is None
     alone = np.array([[1.0, NAN], [NAN, 2.0]])
     assert ag.krippendorff_alpha(alone, "nominal") is None
     assert ag.gwet_ac1(alone, 3) is None
@@ -77,6 +80,9 @@ def test_what_cannot_be_known_is_none() -> None:
 def test_calibration_error_by_hand() -> None:
     p = np.array([0.05, 0.05, 0.95, 0.95])
     y = np.array([False, True, True, True])
-    curve = ag.reliability(p, y)
-    assert [(b.said, b.was, b.weight) for b in curve] == [(0.05, 0.5, 2), (0.95, 1.0, 2)]
-    assert ag.ece(curve) == pytest.approx(0.5 * 0.45 + 0.5 * 0.05)
+    curve = calibration.reliability_curve(p, y)
+    assert [(b.mean_predicted, b.fraction_accepted, b.weight) for b in curve] == [
+        (0.05, 0.5, 2),
+        (0.95, 1.0, 2),
+    ]
+    assert calibration.expected_calibration_error(curve) == pytest.approx(0.5 * 0.45 + 0.5 * 0.05)

@@ -8,10 +8,10 @@ from sklearn.linear_model import LogisticRegression
 
 from orchestrator.engine.rubric_scoring import total
 from orchestrator.engine.types import Criterion, Rubric
-from orchestrator.tuning import decision_rule, weight_fitting
-from orchestrator.tuning.calibration import pool_adjacent
-from orchestrator.tuning.penalty_selection import Sample, group_folds, plan_for, tune_many
-from orchestrator.tuning.training_data import merge_levels
+from orchestrator.tuning import decision_rule, ordinal_regression
+from orchestrator.tuning.calibration import fit_isotonic
+from orchestrator.tuning.rule_fitting import Sample, assign_group_folds, fit_rules, plan_fit
+from orchestrator.tuning.training_data import merge_rare_levels
 
 
 def ordinal(levels: int, seed: int = 0, n: int = 200, p: int = 4) -> tuple[np.ndarray, np.ndarray]:
@@ -35,30 +35,32 @@ def loss(b: np.ndarray, z: np.ndarray, y: np.ndarray, levels: int, lam: float) -
 @pytest.mark.parametrize("lam", [0.03, 1.0])
 def test_the_batched_solver_finds_the_constrained_optimum(levels: int, lam: float) -> None:
     z, y = ordinal(levels)
-    d = weight_fitting.design(z, y, levels)
+    d = ordinal_regression.build_design(z, y, levels)
     w = np.ones((1, y.size))
-    b = weight_fitting.solve(d, w, np.array([lam]), weight_fitting.start(d, w))[0]
+    b = ordinal_regression.solve(
+        d, w, np.array([lam]), ordinal_regression.initial_parameters(d, w)
+    )[0]
     bounds = [(None, None)] * (levels - 1) + [(0, None)] * z.shape[1]
     oracle = minimize(
         loss, b + 0.01, (z, y, levels, lam), "L-BFGS-B", bounds=bounds,
         options={"ftol": 1e-15, "gtol": 1e-9, "maxiter": 3000},
     )  # fmt: skip
     assert loss(b, z, y, levels, lam) <= oracle.fun + 1e-9
-    assert weight_fitting.losses(d, b[None], y.size).mean() == pytest.approx(
+    assert ordinal_regression.negative_log_likelihoods(d, b[None], y.size).mean() == pytest.approx(
         loss(b, z, y, levels, 0.0), abs=1e-9
     )
 
 
 def test_a_batch_is_what_each_fit_would_be_alone() -> None:
     z, y = ordinal(2)
-    d = weight_fitting.design(z, y, 2)
+    d = ordinal_regression.build_design(z, y, 2)
     rng = np.random.default_rng(2)
     w = rng.multinomial(y.size, np.full(y.size, 1 / y.size), 7).astype(float)
     lam = np.array([0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
-    whole = weight_fitting.solve(d, w, lam, weight_fitting.start(d, w))
+    whole = ordinal_regression.solve(d, w, lam, ordinal_regression.initial_parameters(d, w))
     for i in range(7):
-        alone = weight_fitting.solve(
-            d, w[i : i + 1], lam[i : i + 1], weight_fitting.start(d, w[i : i + 1])
+        alone = ordinal_regression.solve(
+            d, w[i : i + 1], lam[i : i + 1], ordinal_regression.initial_parameters(d, w[i : i + 1])
         )
         assert np.allclose(whole[i], alone[0], atol=1e-6)
 
@@ -67,9 +69,11 @@ def test_unpenalized_and_unbound_it_is_logistic_regression() -> None:
     rng = np.random.default_rng(4)
     z = rng.random((300, 3))
     y = (rng.random(300) < 1 / (1 + np.exp(-(z @ np.array([1.0, 2.0, 3.0]) - 3)))).astype(int)
-    d = weight_fitting.design(z, y, 2)
+    d = ordinal_regression.build_design(z, y, 2)
     w = np.ones((1, 300))
-    b = weight_fitting.solve(d, w, np.array([0.0]), weight_fitting.start(d, w))[0]
+    b = ordinal_regression.solve(
+        d, w, np.array([0.0]), ordinal_regression.initial_parameters(d, w)
+    )[0]
     oracle = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(z, y)
     assert -b[0] == pytest.approx(oracle.intercept_[0], abs=1e-3)
     assert b[1:] == pytest.approx(oracle.coef_[0], abs=1e-3)
@@ -81,7 +85,9 @@ def test_a_weight_never_changes_its_sign() -> None:
     y = (rng.random(200) < 1 / (1 + np.exp(-4 * (x[:, 0] - x[:, 1] + x[:, 2] - 0.5)))).astype(int)
     one = np.ones(200)
     s = Sample(x, np.array([1.0, 1.0, -1.0]), y, 2, 1, np.arange(200), one, one < 0, np.arange(200))
-    w = tune_many(s, plan_for(s, decision_rule.Aim()), one[None, :], np.random.default_rng(1)).w[0]
+    w = fit_rules(
+        s, plan_fit(s, decision_rule.Objective()), one[None, :], np.random.default_rng(1)
+    ).weights[0]
     assert w[0] > 0.5
     assert w[1] == pytest.approx(0.0, abs=1e-6)
     assert w[2] <= 0.0
@@ -92,11 +98,13 @@ def test_few_or_weak_labels_leave_the_weights_alone() -> None:
     x, one = rng.random((150, 4)), np.ones(150)
     y = (rng.random(150) < 1 / (1 + np.exp(-6 * (x.mean(axis=1) - 0.5)))).astype(int)
     s = Sample(x, np.ones(4), y, 2, 1, np.arange(150), one, one < 0, np.arange(150))
-    found = tune_many(s, plan_for(s, decision_rule.Aim()), one[None, :], np.random.default_rng(1))
-    assert found.lam[0] == np.inf
-    assert found.w[0] == pytest.approx(np.ones(4))
-    assert plan_for(_first(s, 59), decision_rule.Aim()).weights is False
-    assert plan_for(s, decision_rule.Aim()).weights is True
+    found = fit_rules(
+        s, plan_fit(s, decision_rule.Objective()), one[None, :], np.random.default_rng(1)
+    )
+    assert found.penalties[0] == np.inf
+    assert found.weights[0] == pytest.approx(np.ones(4))
+    assert plan_fit(_first(s, 59), decision_rule.Objective()).fit_weights is False
+    assert plan_fit(s, decision_rule.Objective()).fit_weights is True
 
 
 def _first(s: Sample, n: int) -> Sample:
@@ -115,40 +123,40 @@ def test_totals_of_arrays_are_those_of_the_engine() -> None:
         "r", 1, "d", 0.5, tuple(Criterion(f"c{j}", "measured", "d", w[j]) for j in range(4))
     )
     blocked = np.zeros(40, dtype=bool)
-    for row, found in zip(x, decision_rule.totals(x, w[None, :], blocked)[0], strict=True):
+    for row, found in zip(x, decision_rule.compute_totals(x, w[None, :], blocked)[0], strict=True):
         given = {f"c{j}": None if np.isnan(v) else float(v) for j, v in enumerate(row)}
         assert found == pytest.approx(total(rubric, given) or 0.0)
 
 
 def test_the_best_threshold_is_the_best_of_all() -> None:
     rng = np.random.default_rng(8)
-    for aim in (decision_rule.Aim(), decision_rule.Aim(5.0, 1.0)):
+    for objective in (decision_rule.Objective(), decision_rule.Objective(5.0, 1.0)):
         for _ in range(20):
             t = np.round(rng.random((1, 30)), 1)
             y = rng.random(30) < t[0]
             w = rng.random((1, 30))
-            best = decision_rule.best_threshold(t, y.astype(float), w, aim)[0]
-            tried = [aim.of(t[0] >= c, y, w[0]) for c in np.arange(-0.05, 1.2, 0.05)]
-            assert aim.of(t[0] >= best, y, w[0]) == pytest.approx(max(tried))
+            best = decision_rule.choose_threshold(t, y.astype(float), w, objective)[0]
+            tried = [objective.score(t[0] >= c, y, w[0]) for c in np.arange(-0.05, 1.2, 0.05)]
+            assert objective.score(t[0] >= best, y, w[0]) == pytest.approx(max(tried))
 
 
 def test_isotonic_regression_as_scikit_learn_has_it() -> None:
     rng = np.random.default_rng(9)
     x, y, w = np.round(rng.random(200), 2), rng.random(200), rng.random(200) + 0.1
-    values, level = pool_adjacent(x, y, w)
+    values, level = fit_isotonic(x, y, w)
     oracle = IsotonicRegression().fit(x, y, sample_weight=w)
     assert level == pytest.approx(oracle.predict(values), abs=1e-9)
 
 
 def test_folds_keep_groups_whole_and_even() -> None:
     group = np.repeat(np.arange(23), 3)
-    fold = group_folds(group, 5, np.random.default_rng(1))
+    fold = assign_group_folds(group, 5, np.random.default_rng(1))
     assert all(np.unique(fold[group == g]).size == 1 for g in range(23))
     assert np.ptp(np.bincount(fold[::3])) <= 1
 
 
 def test_rare_levels_join_their_neighbor_and_never_cross_the_cut() -> None:
     y = np.array([0] * 40 + [1] * 2 + [2] * 30 + [3] * 1)
-    new, levels, cut = merge_levels(y, np.ones(y.size), 4, 2)
+    new, levels, cut = merge_rare_levels(y, np.ones(y.size), 4, 2)
     assert (levels, cut) == (2, 1)
     assert np.array_equal(new >= cut, y >= 2)

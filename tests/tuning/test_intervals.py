@@ -5,11 +5,16 @@ import pytest
 from scipy.stats import t
 
 from orchestrator.tuning import cross_validation, decision_rule
-from orchestrator.tuning.confidence_intervals import Interval, compare, number, t_quantile
-from orchestrator.tuning.penalty_selection import Sample, plan_for, tune_many
-from orchestrator.tuning.tune import decide
+from orchestrator.tuning.confidence_intervals import (
+    Interval,
+    compare_decisions,
+    format_statistic,
+    t_quantile,
+)
+from orchestrator.tuning.rule_fitting import Sample, fit_rules, plan_fit
+from orchestrator.tuning.tune import decide_rows
 
-AIM = decision_rule.Aim()
+OBJECTIVE = decision_rule.Objective()
 
 
 @pytest.mark.parametrize("df", [5, 9, 20, 100])
@@ -18,10 +23,10 @@ def test_quantiles_of_t(df: int) -> None:
 
 
 def test_numbers_are_printed_as_the_field_prints_them() -> None:
-    assert [number(x) for x in (0.414, -0.05, 1.0, 0.999, None)] == [
+    assert [format_statistic(x) for x in (0.414, -0.05, 1.0, 0.999, None)] == [
         ".41", "-.05", "1.00", "1.00", "n/a",
     ]  # fmt: skip
-    assert Interval(0.4, 0.3, float("nan")).shown() == ".40 [.30, n/a]"
+    assert Interval(0.4, 0.3, float("nan")).format() == ".40 [.30, n/a]"
 
 
 def draw(seed: int, n: int, slope: float) -> Sample:
@@ -40,23 +45,25 @@ def draw(seed: int, n: int, slope: float) -> Sample:
 def test_intervals_of_kappa_and_of_its_change_cover_after_refitting(slope: float) -> None:
     times, n = 40, 90
     big = draw(1_000, 15_000, slope)
-    base = float(AIM.of(decide(big, big.w0, 0.5), big.accept, big.weight))
+    base = float(OBJECTIVE.score(decide_rows(big, big.w0, 0.5), big.accept, big.weight))
     hit = np.zeros(3)
     claims = 0
     for seed in range(times):
         rng = np.random.default_rng(seed)
         s = draw(seed, n, slope)
-        plan = plan_for(s, AIM)
-        shipped = tune_many(s, plan, s.weight[None, :], rng)
-        truth = float(AIM.of(shipped.accepts(big)[0], big.accept, big.weight))
+        plan = plan_fit(s, OBJECTIVE)
+        shipped = fit_rules(s, plan, s.weight[None, :], rng)
+        truth = float(OBJECTIVE.score(shipped.decide(big)[0], big.accept, big.weight))
         apart = cross_validation.cross_validate(s, plan, rng)
-        c = compare(AIM, decide(s, s.w0, 0.5), apart.accept, s.accept, s.weight, s.group)
+        c = compare_decisions(
+            OBJECTIVE, decide_rows(s, s.w0, 0.5), apart.accept, s.accept, s.weight, s.group
+        )
         hit += [
             c.before.low <= base <= c.before.high,
             c.after.low <= truth <= c.after.high,
-            c.delta.low <= truth - base <= c.delta.high,
+            c.change.low <= truth - base <= c.change.high,
         ]
-        claims += c.delta.low > 0 and c.after.low > 0
+        claims += c.change.low > 0 and c.after.low > 0
     # 95% of 40 is 38; fewer than 34 would come up once in 70 such tests by chance (seeds are fixed).
     assert (hit >= 34).all(), hit
     if slope == 0.0:
@@ -65,6 +72,6 @@ def test_intervals_of_kappa_and_of_its_change_cover_after_refitting(slope: float
 
 def test_a_rule_that_changes_nothing_has_a_change_of_exactly_none() -> None:
     s = draw(3, 90, 3.0)
-    old = decide(s, s.w0, 0.5)
-    c = compare(AIM, old, np.stack([old, old]), s.accept, s.weight, s.group)
-    assert (c.delta.low, c.delta.value, c.delta.high) == (0.0, 0.0, 0.0)
+    old = decide_rows(s, s.w0, 0.5)
+    c = compare_decisions(OBJECTIVE, old, np.stack([old, old]), s.accept, s.weight, s.group)
+    assert (c.change.low, c.change.value, c.change.high) == (0.0, 0.0, 0.0)

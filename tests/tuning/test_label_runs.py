@@ -33,7 +33,7 @@ class Desk:
         return main(["label", "--runs", *where, "--rater", rater, *more])
 
     @property
-    def kept(self) -> list[Label]:
+    def selection_frequency(self) -> list[Label]:
         return read_labels([self.labels])
 
 
@@ -51,14 +51,14 @@ def test_runs_are_asked_blind_skipped_taken_back_and_gone_on_with(
     assert desk.sit("s\nr\n<\n#too lax\na\nq\n") == 0
     said = capsys.readouterr().out
     assert f"1 of 3: {names[0]}" in said
-    assert [(x.item, x.rater, x.label, x.note) for x in desk.kept] == [
+    assert [(x.item, x.rater, x.label, x.note) for x in desk.selection_frequency] == [
         (names[1], "ana", "accept", "too lax")
     ]
     assert desk.sit("a\nr\n") == 0
     again = capsys.readouterr().out
     assert f"1 of 2: {names[0]}" in again
     assert names[1] not in again
-    assert {(x.item, x.label) for x in desk.kept} == {
+    assert {(x.item, x.label) for x in desk.selection_frequency} == {
         (names[0], "accept"), (names[1], "accept"), (names[2], "reject")
     }  # fmt: skip
     assert desk.sit("") == 0
@@ -84,7 +84,7 @@ def test_a_second_rater_is_asked_everything(desk: Desk, capsys: pytest.CaptureFi
     capsys.readouterr()
     assert desk.sit("r\nr\nr\n", rater="bo") == 0
     assert "1 of 3" in capsys.readouterr().out
-    assert sorted((x.rater, x.label) for x in desk.kept) == [
+    assert sorted((x.rater, x.label) for x in desk.selection_frequency) == [
         *[("ana", "accept")] * 3, *[("bo", "reject")] * 3
     ]  # fmt: skip
 

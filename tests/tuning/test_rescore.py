@@ -217,7 +217,7 @@ def test_a_steady_judge_is_called_stable(
     assert len(server.seen) == 5
     out = " ".join(capsys.readouterr().out.split())
     assert "Stable on these runs" in out
-    assert "100.0% the same risk-focus" in out
+    assert "100.0% identical risk-focus" in out
 
 
 def test_a_judge_that_is_swayed_by_length_is_not_called_stable(
@@ -236,7 +236,7 @@ def test_a_judge_that_is_swayed_by_length_is_not_called_stable(
     assert "Evidence padded, 1 run: 0.0% of decisions flip, 20.0%" in out
     assert "100.0% changed actionability" in out
     assert "Evidence reversed, 1 run: 0.0% of decisions flip, 0.0%" in out
-    assert "Not called stable: padded, 20.0% of its scores change" in out
+    assert "Not stable: padded evidence changes 20.0% of scores" in out
     assert "Stable on" not in out
 
 
@@ -256,8 +256,8 @@ def test_a_judge_that_contradicts_itself_is_measured(
     assert [row["repeat"] for row in rows] == [0, 1, 2, 3]
     assert [row["scores"]["risk-focus"] for row in rows] == [0.5, 0.0, 0.0, 1.0]
     said = " ".join(printed.err.split())
-    assert "33.3% the same risk-focus" in said
-    assert "it was not asked the same twice, or not probed" in said
+    assert "33.3% identical risk-focus" in said
+    assert "repetition or perturbation was not tested" in said
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ from orchestrator.cli.commands import label
 from orchestrator.cli.commands.label import Session
 from orchestrator.cli.commands.rubric import command
 from orchestrator.errors import DiffcourtError, InputError
-from orchestrator.tuning.items import read_items
 from orchestrator.tuning.labels import read_labels
 from orchestrator.tuning.rubric_file import read_rubric, write_rubric
+from orchestrator.tuning.scored_items import read_items
 from tests.tuning.labelsets import rows, rubric_of
 
 Save = Callable[..., Path]
@@ -72,7 +72,7 @@ def test_noise_proves_nothing_and_writes_nothing(
 ) -> None:
     code = run("tune", house, save(rows(200, (0.0,) * 4)), "--refits", 30)
     assert code == 1
-    assert "no gain is proven" in " ".join(capsys.readouterr().out.split())
+    assert "no significant gain" in " ".join(capsys.readouterr().out.split())
     assert [p.name for p in tmp_path.glob("*.yaml")] == ["house.yaml"]
 
 
@@ -104,7 +104,7 @@ def test_costs_move_the_threshold(save: Save, house: Path, tmp_path: Path) -> No
             "--out",
             out,
         )
-        found.append(json.loads((tmp_path / "o.json").read_text())["threshold"][1])
+        found.append(json.loads((tmp_path / "o.json").read_text())["thresholds"][1])
     assert found[0] > found[1]
 
 
@@ -118,7 +118,7 @@ def test_raters_who_contradict_each_other(
         for i, r in enumerate(items)
     ]
     assert run("tune", house, save(items + other), "--refits", 30) == 1
-    assert "disagree with each other" in capsys.readouterr().out
+    assert "the raters disagree: Krippendorff's alpha" in " ".join(capsys.readouterr().out.split())
 
 
 def test_raters_who_share_no_item_but_pull_in_opposite_directions(
@@ -141,11 +141,11 @@ def test_a_gain_that_does_not_carry_over_to_later_items(
     for r in late:
         r |= {"id": f"l{r['id']}", "group": f"l{r['group']}"}
     assert run("tune", house, save(early + late), "--refits", 30) == 1
-    assert "does not carry over" in " ".join(capsys.readouterr().out.split())
+    assert "does not generalize" in " ".join(capsys.readouterr().out.split())
 
 
 BAD: list[tuple[str, Callable[[list[dict]], object], str]] = [
-    ("one class", lambda r: [x.update(label="accept") for x in r], "all 80 labels accept"),
+    ("one class", lambda r: [x.update(label="accept") for x in r], "all 80 labels are 'accept'"),
     ("constant", lambda r: [x["scores"].update(b=0.5) for x in r], "'b' has the same score"),
     ("missing", lambda r: r[7]["scores"].pop("c"), "has no score for 'c'"),
     ("duplicate", lambda r: r.append(dict(r[3])), "'i3' by rater 'ana' stands twice"),
@@ -155,7 +155,7 @@ BAD: list[tuple[str, Callable[[list[dict]], object], str]] = [
     ("ten", lambda r: r.__delitem__(slice(10, None)), "10 labeled items are too few"),
     ("label", lambda r: r[2].update(label="fine"), "the label is 'fine'"),
     ("no id", lambda r: r[2].pop("id"), "needs an 'id'"),
-    ("one group", lambda r: [x.update(group="g") for x in r], "1 groups"),
+    ("one group", lambda r: [x.update(group="g") for x in r], "the labeled items come from 1;"),
 ]
 
 
@@ -213,8 +213,8 @@ def test_eval_names_the_ceiling_and_what_is_stale(
     capsys.readouterr()
     assert run("eval", tmp_path / "house-v2.yaml", path) == 0
     out = capsys.readouterr().out
-    assert "rater against rater on 40 items: kappa 1.00" in " ".join(out.split())
-    assert "flatters" in out
+    assert "inter-rater agreement on 40 items: kappa 1.00" in " ".join(out.split())
+    assert "optimistic" in out
     text = (tmp_path / "house-v2.yaml").read_text().replace("what a means", "something else")
     (tmp_path / "house-v2.yaml").write_text(text)
     assert run("check", tmp_path / "house-v2.yaml") == 0
@@ -224,13 +224,13 @@ def test_eval_names_the_ceiling_and_what_is_stale(
 def _renamed(tmp_path: Path, house: Path, items: Path):  # type: ignore[no-untyped-def]
     """A tuned rubric, whether or not this sample happens to prove it."""
     from orchestrator.cli.commands.rubric.arguments import load
-    from orchestrator.tuning.decision_rule import Aim
-    from orchestrator.tuning.tune import tune
-    from orchestrator.tuning.tuning_provenance import stamp
+    from orchestrator.tuning.decision_rule import Objective
+    from orchestrator.tuning.provenance import add_provenance
+    from orchestrator.tuning.tune import tune_rubric
 
     read = load(parse(command, "eval", house, items))
-    found = tune(read.rubric, read.data, read.items, Aim(), refits=20)
-    return stamp("house-v2", read.rubric, read.data, read.labels, found)
+    found = tune_rubric(read.rubric, read.data, read.items, Objective(), refits=20)
+    return add_provenance("house-v2", read.rubric, read.data, read.labels, found)
 
 
 def test_a_gate_fails_on_a_worse_rubric_and_passes_on_the_same(
@@ -245,7 +245,7 @@ def test_a_gate_fails_on_a_worse_rubric_and_passes_on_the_same(
     assert "gate failed: kappa" in capsys.readouterr().out
     changed = rows(200, (3.0, 3.0, 3.0, 3.0))
     changed[0]["label"] = "reject" if changed[0]["label"] == "accept" else "accept"
-    with pytest.raises(InputError, match="labels have changed"):
+    with pytest.raises(InputError, match="labels differ"):
         run("gate", house, save(changed, "changed.jsonl"), "--baseline", base)
 
 
@@ -406,7 +406,7 @@ def test_repeated_scorings_measure_the_judges_noise(
     ]  # fmt: skip
     assert run("eval", house, save(items + again)) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert re.search(r"Scored again, 20 items: \d+\.\d% of pairs decide differently", out)
+    assert re.search(r"Repeated scoring of 20 items: \d+\.\d% of pairs decide differently", out)
 
 
 def test_verdicts_on_three_levels_are_ordered(

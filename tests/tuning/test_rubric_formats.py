@@ -9,9 +9,9 @@ import pytest
 from orchestrator.engine.rubric_scoring import total
 from orchestrator.engine.types import Criterion, Rubric
 from orchestrator.errors import InputError
-from orchestrator.tuning.assertion_formats import EXPORTERS, IMPORTERS
 from orchestrator.tuning.paperbench import from_paperbench, to_paperbench
-from orchestrator.tuning.rubric_file import document, read_rubric, write_rubric
+from orchestrator.tuning.rubric_file import read_rubric, to_document, write_rubric
+from orchestrator.tuning.rubric_formats import EXPORTERS, IMPORTERS
 
 SHARED = Path(__file__).parents[3] / "shared" / "data" / "rubrics" / "paperbench"
 
@@ -220,7 +220,7 @@ def test_what_is_no_such_file_is_refused(name: str, doc: Any, message: str) -> N
 def test_a_rubric_file_holds_everything(tmp_path: Path) -> None:
     rubric = from_paperbench(TREE, "tree", 0.5).rubric
     back = through_a_file(rubric, tmp_path)
-    assert document(back) == document(rubric)
+    assert to_document(back) == to_document(rubric)
 
 
 def test_text_that_looks_like_a_number_stays_text(tmp_path: Path) -> None:

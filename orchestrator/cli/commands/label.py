@@ -17,8 +17,8 @@ from orchestrator.errors import EXIT_OK, InputError
 
 if TYPE_CHECKING:
     from orchestrator.engine.types import Rubric
-    from orchestrator.tuning.items import Item
     from orchestrator.tuning.labels import Label, Value
+    from orchestrator.tuning.scored_items import Item
 
 ANSWERS: dict[str, dict[str, Value]] = {
     "accept": {"a": "accept", "r": "reject"},
@@ -56,8 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ask, and write each answer at once."""
-    from orchestrator.tuning.items import read_items
     from orchestrator.tuning.labels import read_labels
+    from orchestrator.tuning.scored_items import read_items
 
     if (args.next or args.criteria or args.show_score) and not args.rubric:
         raise InputError("--next, --criteria and --show-score need --rubric RUBRIC")
@@ -83,10 +83,10 @@ def run(args: argparse.Namespace) -> int:
 def _runs(repo: Path | None) -> list[Item]:
     """Finished runs of the repository as items."""
     from orchestrator.app.run_listing import runs, show
-    from orchestrator.tuning.items import of_verdict
+    from orchestrator.tuning.scored_items import item_from_verdict
 
     shown = (show(repo, info.run_id) for info in runs(repo) if info.verdict)
-    return [of_verdict(to_builtins(s.verdict)) for s in shown if s.verdict]
+    return [item_from_verdict(to_builtins(s.verdict)) for s in shown if s.verdict]
 
 
 def _order(args: argparse.Namespace, items: list[Item], labels: list[Label]) -> list[str]:
@@ -97,16 +97,16 @@ def _order(args: argparse.Namespace, items: list[Item], labels: list[Label]) -> 
     from orchestrator.cli.commands.rubric.arguments import need_numpy
 
     need_numpy()
-    from orchestrator.tuning.active_learning import teach_most
-    from orchestrator.tuning.labels import scale_of
+    from orchestrator.tuning.active_learning import select_items_to_label
+    from orchestrator.tuning.labels import infer_scale
     from orchestrator.tuning.rubric_file import read_rubric
-    from orchestrator.tuning.training_data import build
+    from orchestrator.tuning.training_data import build_training_data
     from orchestrator.tuning.tune import SEED
 
     rubric = read_rubric(rubric_path(args.rubric))
     known = [x for x in labels if x.item in set(names)]
-    data = build(rubric, items, known, scale_of(known, None)) if known else None
-    return teach_most(rubric, items, data, SEED, args.next)
+    data = build_training_data(rubric, items, known, infer_scale(known, None)) if known else None
+    return select_items_to_label(rubric, items, data, SEED, args.next)
 
 
 class Session(Struct):

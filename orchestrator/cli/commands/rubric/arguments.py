@@ -13,9 +13,9 @@ from orchestrator.errors import InputError
 
 if TYPE_CHECKING:
     from orchestrator.engine.types import Rubric
-    from orchestrator.tuning.items import Item
     from orchestrator.tuning.labels import Label
-    from orchestrator.tuning.training_data import Labeled
+    from orchestrator.tuning.scored_items import Item
+    from orchestrator.tuning.training_data import TrainingData
 
 
 def scale(text: str) -> tuple[float, float]:
@@ -77,7 +77,7 @@ class Loaded(Struct, frozen=True):
     rubric: Rubric
     items: list[Item]
     labels: list[Label]
-    data: Labeled
+    data: TrainingData
 
 
 def rubric_path(text: str) -> Path:
@@ -96,18 +96,21 @@ def load(args: argparse.Namespace) -> Loaded:
         InputError: something cannot be used, or numpy is missing.
     """
     need_numpy()
-    from orchestrator.tuning.items import read_items
-    from orchestrator.tuning.labels import labels_in, read_labels, scale_of
+    from orchestrator.tuning.labels import extract_labels, infer_scale, read_labels
     from orchestrator.tuning.rubric_file import read_rubric
-    from orchestrator.tuning.training_data import build
+    from orchestrator.tuning.scored_items import read_items
+    from orchestrator.tuning.training_data import build_training_data
 
     rubric = read_rubric(rubric_path(args.rubric))
     items = read_items(args.items, args.scale)
-    labels = read_labels(args.labels) if args.labels else labels_in(items, args.label)
+    labels = read_labels(args.labels) if args.labels else extract_labels(items, args.label)
     if not labels:
         raise InputError("there are no labels; give --labels FILE, or make one: diffcourt label")
     return Loaded(
-        rubric, items, labels, build(rubric, items, labels, scale_of(labels, args.accept_at))
+        rubric,
+        items,
+        labels,
+        build_training_data(rubric, items, labels, infer_scale(labels, args.accept_at)),
     )
 
 

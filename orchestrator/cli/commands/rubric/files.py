@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 def check(args: argparse.Namespace, out: TextIO) -> int:
     """Check files; faults go to stderr, and what is stale is said."""
     from orchestrator.report.terminal_escaping import visible
-    from orchestrator.tuning.rubric_file import faults_in, read_rubric, stale
+    from orchestrator.tuning.rubric_file import find_errors, find_stale_inputs, read_rubric
 
     bad = False
     for name in args.rubrics:
         path = rubric_path(name)
-        faults = faults_in(path)
+        faults = find_errors(path)
         bad = bad or bool(faults)
         for fault in faults:
             emit(f"{visible(str(fault))}\n", sys.stderr)
         if not faults:
             rubric = read_rubric(path)
             emit(f"{visible(str(path))}: {len(rubric.criteria)} criteria, sound\n", out)
-            for line in stale(rubric):
+            for line in find_stale_inputs(rubric):
                 emit(f"{visible(str(path))}: stale: {line}\n", out)
     return EXIT_USAGE if bad else EXIT_OK
 
@@ -39,7 +39,7 @@ def check(args: argparse.Namespace, out: TextIO) -> int:
 def show(args: argparse.Namespace, out: TextIO) -> int:
     """Print a rubric's tree."""
     from orchestrator.report.terminal_escaping import sentence
-    from orchestrator.tuning.rubric_file import read_rubric, stale
+    from orchestrator.tuning.rubric_file import find_stale_inputs, read_rubric
 
     rubric = read_rubric(rubric_path(args.rubric))
     lines = [
@@ -58,7 +58,7 @@ def show(args: argparse.Namespace, out: TextIO) -> int:
             f"seed {tuned['seed']}, penalty {tuned['penalty']}"
         )
         lines.append(f"held out: before {held['before']}, after {held['after']}")
-        lines += [f"stale: {line}" for line in stale(rubric)]
+        lines += [f"stale: {line}" for line in find_stale_inputs(rubric)]
     emit("\n".join(sentence(x) if not x.startswith(" ") else x for x in lines) + "\n", out)
     return EXIT_OK
 
@@ -83,10 +83,10 @@ def _tree(rubric: Rubric, parent: str | None, depth: int) -> list[str]:
 def diff(args: argparse.Namespace, out: TextIO) -> int:
     """Print what differs; exit 1 if anything does."""
     from orchestrator.report.terminal_escaping import sentence
-    from orchestrator.tuning.rubric_file import difference, read_rubric
+    from orchestrator.tuning.rubric_file import describe_differences, read_rubric
 
     old, new = (read_rubric(rubric_path(name)) for name in (args.old, args.new))
-    lines = difference(old, new)
+    lines = describe_differences(old, new)
     emit("".join(f"{sentence(line)}\n" for line in lines), out)
     return EXIT_GATED if lines else EXIT_OK
 
@@ -94,15 +94,15 @@ def diff(args: argparse.Namespace, out: TextIO) -> int:
 def new(args: argparse.Namespace, out: TextIO) -> int:
     """Write a rubric of equal weights."""
     from orchestrator.engine.types import Criterion, Rubric
-    from orchestrator.tuning.items import read_items
+    from orchestrator.tuning.rubric_conversion import MET_LEVELS
     from orchestrator.tuning.rubric_file import write_rubric
-    from orchestrator.tuning.rubric_formats import MET
+    from orchestrator.tuning.scored_items import read_items
 
     items = read_items(args.items, args.scale)
     names = list(dict.fromkeys(name for item in items for name in item.scores))
     if not names:
         raise InputError("the items have no scores, so there are no criteria")
-    criteria = tuple(Criterion(n, "judged", n, levels=MET) for n in names)
+    criteria = tuple(Criterion(n, "judged", n, levels=MET_LEVELS) for n in names)
     if args.out.exists():
         raise InputError(f"{args.out}: is there already; name a new file")
     write_rubric(args.out, Rubric(args.out.stem, 1, "Equal weights, to begin with.", 0.5, criteria))
@@ -113,8 +113,8 @@ def new(args: argparse.Namespace, out: TextIO) -> int:
 def import_(args: argparse.Namespace, out: TextIO) -> int:
     """Import, and list what does not map."""
     from orchestrator.report.terminal_escaping import sentence
-    from orchestrator.tuning.assertion_formats import IMPORTERS
     from orchestrator.tuning.rubric_file import write_rubric
+    from orchestrator.tuning.rubric_formats import IMPORTERS
 
     if not 0.0 <= args.threshold <= 1.0:
         raise InputError(f"--threshold must lie between 0 and 1, not {args.threshold:g}")
@@ -132,9 +132,9 @@ def import_(args: argparse.Namespace, out: TextIO) -> int:
 def export(args: argparse.Namespace, out: TextIO) -> int:
     """Export to stdout, and list what the target cannot hold."""
     from orchestrator.report.terminal_escaping import sentence
-    from orchestrator.tuning.assertion_formats import EXPORTERS
     from orchestrator.tuning.paperbench import to_paperbench
     from orchestrator.tuning.rubric_file import read_rubric
+    from orchestrator.tuning.rubric_formats import EXPORTERS
 
     rubric = read_rubric(rubric_path(args.rubric))
     if args.items and args.format == "paperbench":

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from orchestrator.app.judge_probes import Scores
     from orchestrator.app.rescore import Rescored
     from orchestrator.engine.types import Rubric
-    from orchestrator.tuning.items import Item
+    from orchestrator.tuning.scored_items import Item
 
 PROBED_TWICE = 2
 
@@ -37,13 +37,13 @@ def score(args: argparse.Namespace, out: TextIO) -> int:
 
 def _score_items(args: argparse.Namespace, out: TextIO) -> int:
     need_numpy()
-    from orchestrator.tuning.items import read_items
     from orchestrator.tuning.rubric_file import read_rubric
-    from orchestrator.tuning.training_data import check_scored
+    from orchestrator.tuning.scored_items import read_items
+    from orchestrator.tuning.training_data import require_scores
 
     rubric = read_rubric(rubric_path(args.rubric))
     items = read_items(args.items, args.scale)
-    check_scored(rubric, items)
+    require_scores(rubric, items)
     for item in items:
         _print(rubric, item, {}, "", args, out)
     return EXIT_OK
@@ -58,9 +58,9 @@ def _print(
     out: TextIO,
 ) -> None:
     from orchestrator.report.terminal_escaping import visible
-    from orchestrator.tuning.decision_flips import accepts
+    from orchestrator.tuning.decision_rule import decide_item
 
-    ok, total = accepts(rubric, item.scores)
+    ok, total = decide_item(rubric, item.scores)
     row = {"id": item.id, "repeat": item.repeat, "accept": ok, "total": total, **more}
     shown = "  n/a " if total is None else f"{total:.4f}"
     word = "accept" if ok else "reject"
@@ -91,7 +91,9 @@ def _score_runs(args: argparse.Namespace, out: TextIO) -> int:
         emit("there is no finished run here\n", sys.stderr)
     if repeat and done:
         # The JSON lines are items for other commands; what is said of the judge goes beside them.
-        emit(_steadiness(rubric, done, width_of(out)), sys.stderr if args.json else out)
+        emit(
+            _report_judge_reliability(rubric, done, width_of(out)), sys.stderr if args.json else out
+        )
     return EXIT_OK if len(done) == len(found) else EXIT_INCOMPLETE
 
 
@@ -118,7 +120,7 @@ def _row(item: Item) -> dict[str, Any]:
 
 
 def _item(run: Rescored, marks: Scores, repeat: int) -> Item:
-    from orchestrator.tuning.items import Item
+    from orchestrator.tuning.scored_items import Item
 
     verdict, scores = run.verdict, {name: mark.given for name, mark in marks.items()}
     return Item(
@@ -140,18 +142,17 @@ def _repeats(runs: Iterable[Rescored]) -> list[Item]:
     ]
 
 
-def _steadiness(rubric: Rubric, runs: list[Rescored], width: int) -> str:
+def _report_judge_reliability(rubric: Rubric, runs: list[Rescored], width: int) -> str:
     """How the judge agrees with itself, and whether order or length moves it."""
-    from orchestrator.report.tuning.text import render_steadiness
-    from orchestrator.tuning.judge_noise import repeat_noise
-    from orchestrator.tuning.judge_robustness import probe_effect
+    from orchestrator.report.tuning.text_report import render_judge_reliability
+    from orchestrator.tuning.judge_reliability import measure_perturbation, measure_repeated_scoring
 
     judged = [run for run in runs if run.repeats]
     if not judged:
         return "the rubric has no judged criterion, so nobody was asked\n"
     first = [_item(run, {**run.card.marks, **run.repeats[0]}, 1) for run in judged]
     probed = {
-        name: probe_effect(
+        name: measure_perturbation(
             rubric,
             name,
             first,
@@ -159,4 +160,6 @@ def _steadiness(rubric: Rubric, runs: list[Rescored], width: int) -> str:
         )
         for name in judged[0].probes
     }
-    return render_steadiness(repeat_noise(rubric, _repeats(judged)), probed, width)
+    return render_judge_reliability(
+        measure_repeated_scoring(rubric, _repeats(judged)), probed, width
+    )

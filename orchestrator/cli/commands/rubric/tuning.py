@@ -11,18 +11,18 @@ from orchestrator.cli.output import JsonTarget, as_json, emit, in_color, width_o
 from orchestrator.errors import EXIT_GATED, EXIT_OK, InputError
 
 if TYPE_CHECKING:
-    from orchestrator.tuning.decision_rule import Aim
+    from orchestrator.tuning.decision_rule import Objective
 
 
 def evaluate(args: argparse.Namespace, out: TextIO) -> int:
     """Print agreement with people."""
     target = JsonTarget(args.json) if args.json else None
     read = load(args)
-    from orchestrator.report.tuning.text import render_evaluation
-    from orchestrator.tuning.evaluation import evaluate as measure
-    from orchestrator.tuning.tuning_provenance import labels_digest
+    from orchestrator.report.tuning.text_report import render_evaluation
+    from orchestrator.tuning.evaluation import evaluate_rubric as measure
+    from orchestrator.tuning.provenance import digest_labels
 
-    found = measure(read.rubric, read.data, read.items, labels_digest(read.labels))
+    found = measure(read.rubric, read.data, read.items, digest_labels(read.labels))
     if target is None or not target.to_stdout:
         emit(render_evaluation(found, width_of(out), in_color(out)), out)
     if target is not None:
@@ -30,25 +30,25 @@ def evaluate(args: argparse.Namespace, out: TextIO) -> int:
     return EXIT_OK
 
 
-def _aim(args: argparse.Namespace) -> Aim:
-    from orchestrator.tuning.decision_rule import Aim
+def _aim(args: argparse.Namespace) -> Objective:
+    from orchestrator.tuning.decision_rule import Objective
 
     merge, block = args.cost_false_merge, args.cost_false_block
     if merge is None and block is None:
-        return Aim()
+        return Objective()
     if merge is None or block is None:
         raise InputError("give both --cost-false-merge and --cost-false-block, or neither")
-    return Aim(merge, block)
+    return Objective(merge, block)
 
 
 def tune(args: argparse.Namespace, out: TextIO) -> int:
     """Tune; write a new rubric only when the gain is proven."""
     target = JsonTarget(args.json) if args.json else None
     read = load(args)
-    from orchestrator.report.tuning.text import render_outcome
+    from orchestrator.report.tuning.text_report import render_tuning
     from orchestrator.tuning import tune as tuning
+    from orchestrator.tuning.provenance import add_provenance
     from orchestrator.tuning.rubric_file import write_rubric
-    from orchestrator.tuning.tuning_provenance import stamp
 
     path = args.out or _next(rubric_path(args.rubric), read.rubric.version + 1)
     if not args.out and path.exists():
@@ -56,18 +56,18 @@ def tune(args: argparse.Namespace, out: TextIO) -> int:
     seed = tuning.SEED if args.seed is None else args.seed
     if seed < 0:
         raise InputError(f"--seed must not be negative, and is {seed}")
-    found = tuning.tune(read.rubric, read.data, read.items, _aim(args), seed, args.refits)
+    found = tuning.tune_rubric(read.rubric, read.data, read.items, _aim(args), seed, args.refits)
     if target is None or not target.to_stdout:
-        emit(render_outcome(found, width_of(out), in_color(out)), out)
+        emit(render_tuning(found, width_of(out), in_color(out)), out)
     if args.report:
-        from orchestrator.report.tuning.html_page import render_page
+        from orchestrator.report.tuning.html_report import render_tuning_page
 
-        write_text(args.report, render_page(found, f"Tuning of {read.rubric.name}"))
+        write_text(args.report, render_tuning_page(found, f"Tuning of {read.rubric.name}"))
     if target is not None:
         target.write(plain(found))
     if not found.proven:
         return EXIT_GATED
-    write_rubric(path, stamp(path.stem, read.rubric, read.data, read.labels, found))
+    write_rubric(path, add_provenance(path.stem, read.rubric, read.data, read.labels, found))
     if target is None or not target.to_stdout:
         emit(f"\nwrote {path}\n", out)
     return EXIT_OK
@@ -86,13 +86,13 @@ def gate(args: argparse.Namespace, out: TextIO) -> int:
     from orchestrator.tuning import regression_gate as gating
 
     if args.freeze:
-        doc = gating.freeze(read.rubric, read.data, read.labels)
+        doc = gating.freeze_decisions(read.rubric, read.data, read.labels)
         write_text(args.baseline, as_json(doc))
         emit(f"wrote {args.baseline}: {len(read.data.items)} decisions\n", out)
         return EXIT_OK
     baseline = gating.read_baseline(args.baseline)
-    found = gating.check(read.rubric, read.data, read.labels, baseline)
-    emit(found.line() + "\n", out)
-    if found.seen:
-        emit(f"{found.seen} groups of the frozen set were used to tune this rubric\n", out)
+    found = gating.check_against_baseline(read.rubric, read.data, read.labels, baseline)
+    emit(found.summary() + "\n", out)
+    if found.tuned_groups:
+        emit(f"warning: the rubric was tuned on {found.tuned_groups} groups of the baseline\n", out)
     return EXIT_OK if found.passed else EXIT_GATED

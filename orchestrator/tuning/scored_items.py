@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from orchestrator.engine.rubric_scoring import Given
 from orchestrator.errors import InputError
-from orchestrator.tuning.rubric_formats import is_id, slug
+from orchestrator.tuning.rubric_conversion import is_id, make_id
 from orchestrator.tuning.text_files import read_text
 
 _TEXTS = ("text", "review", "summary")
@@ -70,7 +70,7 @@ def read_items(paths: Iterable[Path], scale: tuple[float, float] = (0.0, 1.0)) -
     return items
 
 
-def of_verdict(doc: dict[str, Any]) -> Item:
+def item_from_verdict(doc: dict[str, Any]) -> Item:
     """A run's verdict document as an item, grouped by the head that was reviewed.
 
     Raises:
@@ -207,7 +207,7 @@ def _scores(raw: Mapping[Any, Any], place: str, scale: tuple[float, float]) -> d
     """Scores by criterion id; a name that no rubric allows (``Q1``) stands for the nearest id."""
     out: dict[str, Given] = {}
     for key, value in raw.items():
-        name = str(key) if is_id(str(key)) else slug(str(key), (), "")
+        name = str(key) if is_id(str(key)) else make_id(str(key), (), "")
         if not name or name in out:
             raise InputError(f"{place}: the scores' name {key!r} is no criterion id of its own")
         out[name] = _score(value, str(key), place, scale)

@@ -1,19 +1,19 @@
-"""Weights from labels: sign-constrained logistic and cumulative-logit fits, many at a time.
+"""Sign-constrained ridge regression for binary and ordinal labels (cumulative logits), batched.
 
 The model. An item's criteria, each multiplied by the weight it has now, make a row ``z``. A
 person's label is an ordered category ``0..k-1`` with ``P(label <= j) = sigmoid(cut_j -
-z·theta)``; two categories make it plain logistic regression. ``theta`` says how much each present
-weight is stretched:
+z·theta)``; with two categories this is logistic regression. ``theta`` multiplies the present
+weights:
 
-* ``theta >= 0``: a weight never changes its sign, so a penalty stays one;
-* the penalty is ``lam/2 · sum((theta - mean(theta))**2)``: at ``lam = inf`` all weights keep the
-  proportions they have, and only the scale and the cut points are fitted.
+* ``theta >= 0``: a weight never changes its sign, so a penalty remains a penalty;
+* the ridge penalty is ``lam/2 · sum((theta - mean(theta))**2)``: at ``lam = inf`` all weights keep
+  their proportions, and only the scale and the cut points are fitted.
 
-A likelihood of cumulative logits (McCullagh 1980) is that of a logistic regression on two rows an
-item (one for the cut above its category, one for the cut below) plus a term of the gaps between
-cuts. That makes one solver enough for both. It runs a projected Newton method on a whole batch of
-weightings of the same items at once, because resampling needs thousands of fits and a loop in
-Python would take minutes.
+The likelihood of cumulative logits (McCullagh 1980) is that of a logistic regression with two rows
+per item (one for the cut above its category, one for the cut below) plus a term of the gaps between
+cuts, so one solver serves both. It runs a projected Newton method on a whole batch of weightings of
+the same items at once, because resampling takes thousands of fits and a Python loop would take
+minutes.
 """
 
 import numpy as np
@@ -25,11 +25,11 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-LAMBDAS: tuple[float, ...] = (float("inf"), 1.0, 0.3, 0.1, 0.03, 0.01)
-"""Penalties from "keep the proportions" to "nearly free", for rows on a common scale."""
+PENALTIES: tuple[float, ...] = (float("inf"), 1.0, 0.3, 0.1, 0.03, 0.01)
+"""Penalties from "proportions fixed" to "nearly unpenalized", for standardized rows."""
 
 _RIDGE = 1e-8  # keeps a separable sample's solution finite
-_LIMIT = 30.0  # |logit| beyond this is certainty in double precision
+_LIMIT = 30.0  # |logit| beyond this saturates in double precision
 
 
 class Design(Struct, frozen=True):
@@ -53,8 +53,8 @@ class Design(Struct, frozen=True):
     width: int
 
 
-def design(z: Floats, y: Ints, levels: int) -> Design:
-    """Lay out a sample.
+def build_design(z: Floats, y: Ints, levels: int) -> Design:
+    """Build the logistic rows of a sample.
 
     Args:
         z: (n, p) criteria times present weights.
@@ -75,8 +75,8 @@ def design(z: Floats, y: Ints, levels: int) -> Design:
     return Design(rows, sign, item, rows[:, upper] * rows[:, lower], middle, k, p)
 
 
-def start(d: Design, weights: Floats) -> Floats:
-    """Parameters from which to begin: cuts at the observed shares, ``theta`` zero.
+def initial_parameters(d: Design, weights: Floats) -> Floats:
+    """Initial parameters: cuts at the observed shares, ``theta`` zero.
 
     Args:
         weights: (r, n) weight of each item in each replicate.
@@ -98,47 +98,47 @@ def start(d: Design, weights: Floats) -> Floats:
 
 
 def solve(
-    d: Design, weights: Floats, lam: Floats, begin: Floats, steps: int = 40, tol: float = 1e-7
+    d: Design, weights: Floats, lam: Floats, initial: Floats, steps: int = 40, tol: float = 1e-7
 ) -> Floats:
     """Fit every replicate at its own penalty.
 
     Args:
         weights: (r, n), not negative, each row with a positive sum.
         lam: (r,), finite.
-        begin: (r, k-1+p), feasible (cuts rise, ``theta >= 0``).
-        steps: the most Newton steps.
-        tol: the largest change of a parameter that counts as arrived.
+        initial: (r, k-1+p), feasible (cuts rise, ``theta >= 0``).
+        steps: maximum number of Newton steps.
+        tol: convergence tolerance: largest change of a parameter in a step.
 
     Returns:
         (r, k-1+p) parameters.
     """
-    b = begin.copy()
-    live = np.arange(b.shape[0])
+    b = initial.copy()
+    active = np.arange(b.shape[0])
     share = weights / weights.sum(axis=1, keepdims=True)
     for _ in range(steps):
-        step = _newton(d, share[live], lam[live], b[live])
-        new = _feasible(d, b[live], step)
-        moved = np.abs(new - b[live]).max(axis=1)
-        b[live] = new
-        live = live[moved > tol]
-        if live.size == 0:
+        step = _newton(d, share[active], lam[active], b[active])
+        new = _take_step(d, b[active], step)
+        change = np.abs(new - b[active]).max(axis=1)
+        b[active] = new
+        active = active[change > tol]
+        if active.size == 0:
             break
     return b
 
 
 def _newton(d: Design, share: Floats, lam: Floats, b: Floats) -> Floats:
-    """One projected Newton step for each replicate, (r, q)."""
+    """The projected Newton step of every replicate, (r, q)."""
     r, q = b.shape
     w = share[:, d.item]
-    miss = 1.0 / (1.0 + np.exp(np.clip((b @ d.rows.T) * d.sign, -_LIMIT, _LIMIT)))
-    grad: Floats = -((w * miss) * d.sign) @ d.rows
-    flat = (w * miss * (1.0 - miss)) @ d.pairs
+    residual = 1.0 / (1.0 + np.exp(np.clip((b @ d.rows.T) * d.sign, -_LIMIT, _LIMIT)))
+    grad: Floats = -((w * residual) * d.sign) @ d.rows
+    flat = (w * residual * (1.0 - residual)) @ d.pairs
     upper, lower = np.triu_indices(q)
     hess: Floats = np.empty((r, q, q))
     hess[:, upper, lower] = flat
     hess[:, lower, upper] = flat
     if d.cuts > 1:
-        _gaps(d, share, b, grad, hess)
+        _add_gap_terms(d, share, b, grad, hess)
     theta = b[:, d.cuts :]
     grad[:, d.cuts :] += lam[:, None] * (theta - theta.mean(axis=1, keepdims=True))
     pull = np.eye(d.width) - 1.0 / d.width
@@ -153,7 +153,7 @@ def _newton(d: Design, share: Floats, lam: Floats, b: Floats) -> Floats:
     return np.asarray(np.linalg.solve(hess, -(grad * free)[..., None])[..., 0], dtype=np.float64)
 
 
-def _gaps(d: Design, share: Floats, b: Floats, grad: Floats, hess: Floats) -> None:
+def _add_gap_terms(d: Design, share: Floats, b: Floats, grad: Floats, hess: Floats) -> None:
     """Add the term ``-log(1 - exp(-(cut_j - cut_{j-1})))`` of the inner categories, in place."""
     mass = share @ d.middle
     for j in range(1, d.cuts):
@@ -169,8 +169,8 @@ def _gaps(d: Design, share: Floats, b: Floats, grad: Floats, hess: Floats) -> No
         hess[:, j - 1, j] -= bend
 
 
-def _feasible(d: Design, b: Floats, step: Floats) -> Floats:
-    """Take the step, shortened so that logits stay sane and cuts keep their order."""
+def _take_step(d: Design, b: Floats, step: Floats) -> Floats:
+    """Parameters after the step, shortened so that logits stay bounded and cuts stay ordered."""
     size = np.ones(b.shape[0])
     longest = np.abs(step).max(axis=1)
     size = np.minimum(size, 10.0 / np.maximum(longest, 1e-300))
@@ -184,14 +184,14 @@ def _feasible(d: Design, b: Floats, step: Floats) -> Floats:
     return new
 
 
-def rows_of(d: Design, items: Bools) -> Design:
-    """The rows of some items, (n,) true; what has no weight need not be computed."""
+def select_items(d: Design, items: Bools) -> Design:
+    """The design of the items selected by an (n,) mask, without the rows of the others."""
     keep = items[d.item]
     return replace(d, rows=d.rows[keep], sign=d.sign[keep], item=d.item[keep], pairs=d.pairs[keep])
 
 
-def tied(d: Design) -> Design:
-    """The same sample with one column, the sum: what is fitted at ``lam = inf``."""
+def tie_weights(d: Design) -> Design:
+    """The design with the sum of all columns as its only column: the model at ``lam = inf``."""
     rows = np.concatenate(
         [d.rows[:, : d.cuts], d.rows[:, d.cuts :].sum(axis=1, keepdims=True)], axis=1
     )
@@ -199,27 +199,29 @@ def tied(d: Design) -> Design:
     return Design(rows, d.sign, d.item, rows[:, upper] * rows[:, lower], d.middle, d.cuts, 1)
 
 
-def path(d: Design, weights: Floats, lambdas: tuple[float, ...], tol: float = 1e-7) -> Floats:
-    """Fit every replicate along a falling path of penalties, each from where the last arrived.
+def fit_path(d: Design, weights: Floats, penalties: tuple[float, ...], tol: float = 1e-7) -> Floats:
+    """Fit every replicate along a descending path of penalties with warm starts.
 
     Args:
         weights: (r, n).
-        lambdas: falling; the first is ``inf``.
+        penalties: descending; the first is ``inf``.
 
     Returns:
-        (len(lambdas), r, k-1+p).
+        (len(penalties), r, k-1+p).
     """
-    one = tied(d)
-    root = solve(one, weights, np.zeros(weights.shape[0]), start(one, weights), tol=tol)
+    one = tie_weights(d)
+    root = solve(
+        one, weights, np.zeros(weights.shape[0]), initial_parameters(one, weights), tol=tol
+    )
     now = np.concatenate([root[:, : d.cuts], np.repeat(root[:, d.cuts :], d.width, axis=1)], axis=1)
     out = [now]
-    for lam in lambdas[1:]:
+    for lam in penalties[1:]:
         now = solve(d, weights, np.full(weights.shape[0], lam), now, tol=tol)
         out.append(now)
     return np.stack(out)
 
 
-def losses(d: Design, b: Floats, items: int) -> Floats:
+def negative_log_likelihoods(d: Design, b: Floats, items: int) -> Floats:
     """Negative log-likelihood of each item under each replicate's parameters.
 
     Args:
@@ -227,7 +229,7 @@ def losses(d: Design, b: Floats, items: int) -> Floats:
         items: n.
 
     Returns:
-        (r, n), nats; 0 for items that the design has no rows of.
+        (r, n) in nats; 0 for items without rows in the design.
     """
     logit = np.clip((b @ d.rows.T) * d.sign, -_LIMIT, _LIMIT)
     rows = np.log1p(np.exp(-logit))

@@ -1,0 +1,206 @@
+"""The result of a tuning as one self-contained HTML page, for light, dark and narrow screens."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from html import escape
+from urllib.parse import urlsplit
+
+from orchestrator.report.terminal_escaping import visible
+from orchestrator.report.tuning import charts
+from orchestrator.report.tuning.text_report import (
+    apply_sign,
+    count_labels,
+    describe_flip_count,
+    describe_more_labels,
+    list_comparisons,
+)
+from orchestrator.tuning.confidence_intervals import PairedComparison, format_statistic
+from orchestrator.tuning.decision_rule import Flip
+from orchestrator.tuning.tune import ConfusionMatrix, TuningResult
+
+STYLE = """
+:root{color-scheme:light dark;--ink:#1d2330;--dim:#5b6475;--line:#d5dae3;--bg:#fff;--card:#f5f7fa;
+--a:#2563c9;--b:#b4501a;--good:#19713d;--warn:#8a5a00}
+@media(prefers-color-scheme:dark){:root{--ink:#e6e9ef;--dim:#a2abbb;--line:#3a4250;--bg:#14171d;
+--card:#1d222b;--a:#7fb0ff;--b:#f0a070;--good:#6fd19a;--warn:#e8bd63}}
+*{box-sizing:border-box}
+body{font:16px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--bg);margin:0 auto;
+max-width:60rem;padding:1rem;overflow-wrap:anywhere}
+h1{font-size:1.4rem;margin:.2rem 0}h2{font-size:1.1rem;margin:1.6rem 0 .4rem}
+.verdict{border-left:.4rem solid var(--warn);background:var(--card);padding:.6rem 1rem}
+.verdict.proven{border-color:var(--good)}
+.charts{display:grid;gap:1rem;grid-template-columns:repeat(auto-fit,minmax(min(100%,20rem),1fr))}
+figure{margin:0;background:var(--card);padding:.8rem;border-radius:.4rem}
+figcaption{font-weight:600;margin-bottom:.4rem}figcaption small{display:block;font-weight:400;
+color:var(--dim)}
+svg{width:100%;max-width:100%;height:auto;display:block}
+svg text{fill:var(--dim);font:11px system-ui,sans-serif}
+.scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
+th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid var(--line);vertical-align:top;
+overflow-wrap:normal}td:first-child{overflow-wrap:anywhere;min-width:7rem}
+th{color:var(--dim);font-weight:600}a{color:var(--a)}.dim{color:var(--dim)}
+"""
+
+
+def render_tuning_page(result: TuningResult, title: str) -> str:
+    """The page, ending in a newline.
+
+    Args:
+        title: what was tuned; escaped here, as all external text is.
+    """
+    body = [
+        f"<h1>{_escape(title)}</h1>",
+        _render_conclusion(result),
+        _render_labels(result),
+        *(_render_fit(result, result.comparison) if result.comparison is not None else ()),
+    ]
+    head = (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        # Nothing may be fetched or executed, whatever an item's text contains.
+        '<meta http-equiv="Content-Security-Policy" '
+        "content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+        f"<title>{_escape(title)}</title><style>{STYLE}</style></head>"
+    )
+    return f"{head}\n<body><main>\n" + "\n".join(body) + "\n</main></body></html>\n"
+
+
+def _escape(raw: str) -> str:
+    """External text as HTML."""
+    return escape(visible(raw))
+
+
+def _render_conclusion(result: TuningResult) -> str:
+    heading = "Gain proven" if result.proven else "No new rubric"
+    kind = " proven" if result.proven else ""
+    reasons = "".join(f"<p>{_escape(line)}.</p>" for line in result.reasons)
+    return f'<section class="verdict{kind}"><strong>{heading}</strong>{reasons}</section>'
+
+
+def _render_labels(result: TuningResult) -> str:
+    facts = f"{', '.join(count_labels(result.assessment))}."
+    people, agreement = result.assessment.inter_rater, ""
+    if people.shared_items and people.kappa and people.alpha:
+        agreement = (
+            f" Inter-rater agreement on {people.shared_items:,} items: kappa "
+            f"{people.kappa.format()}, alpha {people.alpha.format()}."
+        )
+    notes = "".join(f"<li>{_escape(note)}</li>" for note in result.assessment.notes)
+    return f"<h2>Labels</h2><p>{facts}{agreement}</p><ul>{notes}</ul>"
+
+
+def _render_fit(result: TuningResult, comparison: PairedComparison) -> Iterable[str]:
+    yield "<h2>Held-out agreement, cross-validated by group</h2>"
+    yield _render_comparison(result, comparison)
+    yield '<div class="charts">'
+    error = format_statistic(result.calibration_error, 3)
+    yield _render_figure(
+        "Reliability diagram",
+        f"share accepted by predicted probability; expected calibration error {error}",
+        charts.draw_reliability_diagram(result.reliability),
+    )
+    for histogram in result.histograms:
+        yield _render_figure(
+            f"Totals by label, {histogram.name}",
+            f"accepted above the axis, rejected below; threshold {histogram.threshold:.3g}",
+            charts.draw_histogram(histogram),
+        )
+    yield _render_figure(
+        "Weights",
+        "share of the total weight: present (bar), fitted with 95% range of refits (dot)",
+        charts.draw_weights(result),
+    )
+    value, sign = (
+        ("cost per decision", -1.0) if result.plan.objective.uses_costs else ("kappa", 1.0)
+    )
+    yield _render_figure(
+        "Learning curve",
+        f"held-out {value} by number of labels, and its worst 5% (gray). "
+        f"{describe_more_labels(result)}",
+        charts.draw_learning_curve(result.learning_curve, sign),
+    )
+    yield "</div>"
+    if result.confusion:
+        yield "<h2>Confusion matrix</h2>" + _render_confusion(result.confusion)
+    yield "<h2>Criteria</h2>" + _render_criteria(result)
+    yield f"<h2>{describe_flip_count(result)}</h2>"
+    yield _render_flips(result.flips)
+
+
+def _render_figure(caption: str, note: str, svg: str) -> str:
+    return (
+        f"<figure><figcaption>{_escape(caption)}<small>{_escape(note)}</small></figcaption>"
+        f"{svg}</figure>"
+    )
+
+
+def _render_table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A table of cells that are HTML already."""
+    top = "".join(f"<th>{h}</th>" for h in head)
+    body = "".join("<tr>" + "".join(f"<td>{c}</td>" for c in row) + "</tr>" for row in rows)
+    return (
+        f'<div class="scroll"><table><thead><tr>{top}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _render_comparison(result: TuningResult, comparison: PairedComparison) -> str:
+    uses_costs = result.plan.objective.uses_costs
+    rows = [
+        [name, *(apply_sign(v, sign).format() for v in (c.before, c.after, c.change))]
+        for name, c, sign in list_comparisons(result, comparison)
+    ]
+    rows += [
+        [_escape(policy), "", format_statistic(-value if uses_costs else value), ""]
+        for policy, value in (result.trivial_policies or {}).items()
+    ]
+    penalty = "infinite" if math.isinf(result.penalty) else f"{result.penalty:g}"
+    before, after = result.thresholds or (math.nan, math.nan)
+    foot = (
+        f'<p class="dim">Threshold {before:.4g} → {after:.4g}, penalty {penalty}, '
+        f"seed {result.seed}.</p>"
+    )
+    return _render_table(["", "before", "after", "change"], rows) + foot
+
+
+def _render_confusion(matrices: tuple[ConfusionMatrix, ConfusionMatrix]) -> str:
+    rows = [
+        [name, *(f"{m[i][j]:.4g}" for m in matrices for j in (0, 1))]
+        for i, name in enumerate(("people reject", "people accept"))
+    ]
+    head = ["", "before: reject", "before: accept", "after: reject", "after: accept"]
+    return _render_table(head, rows)
+
+
+def _render_criteria(result: TuningResult) -> str:
+    rows = [
+        [
+            _escape(c.name),
+            "n/a" if c.auc is None else c.auc.format(),
+            format_statistic(c.share_before),
+            "" if c.share_after is None else c.share_after.format(),
+            "n/a" if c.auc_drop is None else f"{c.auc_drop:+.3f}",
+            "" if c.selection_frequency is None else f"{c.selection_frequency:.0%}",
+            _escape("; ".join(c.notes)),
+        ]
+        for c in result.criteria
+    ]
+    head = ["", "AUC", "weight", "fitted", "AUC drop when removed", "selected in refits", "notes"]
+    return _render_table(head, rows)
+
+
+def _render_flips(flips: Iterable[Flip]) -> str:
+    rows = []
+    for flip in flips:
+        before, after = ("accept", "reject") if flip.accepted_before else ("reject", "accept")
+        totals = f"{format_statistic(flip.before)} → {format_statistic(flip.after)}"
+        rows.append([_render_link(flip), f"{before} → {after}", totals, _escape(flip.label)])
+    return _render_table(["item", "decision", "total", "label"], rows) if rows else "<p>None.</p>"
+
+
+def _render_link(flip: Flip) -> str:
+    if urlsplit(flip.url).scheme not in {"http", "https"}:
+        return _escape(flip.id)
+    return f'<a rel="noreferrer" href="{escape(flip.url)}">{_escape(flip.id)}</a>'

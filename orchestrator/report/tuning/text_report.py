@@ -1,0 +1,272 @@
+"""Tuning results, evaluations and judge reliability as plain text, the conclusion first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from orchestrator.report.terminal_escaping import visible
+from orchestrator.report.text_layout import Page, pad, plural
+from orchestrator.tuning.confidence_intervals import (
+    Interval,
+    PairedComparison,
+    format_change,
+    format_statistic,
+)
+from orchestrator.tuning.criterion_analysis import CriterionAnalysis
+from orchestrator.tuning.cross_validation import extrapolate_learning_curve
+from orchestrator.tuning.decision_rule import Flip
+from orchestrator.tuning.evaluation import Evaluation
+from orchestrator.tuning.judge_reliability import (
+    STRONG_LENGTH_BIAS,
+    PerturbationEffect,
+    RepeatedScoring,
+    find_instability,
+)
+from orchestrator.tuning.label_assessment import InterRaterAgreement, LabelAssessment
+from orchestrator.tuning.tune import TuningResult
+
+MAX_FLIPS = 20
+
+
+def render_tuning(result: TuningResult, width: int = 80, color: bool = False) -> str:
+    """The result of a tuning, ending in a newline."""
+    page = Page(width, color)
+    head = "GAIN PROVEN" if result.proven else "NO NEW RUBRIC"
+    lines = [page.paint(head, "green" if result.proven else "yellow")]
+    for reason in result.reasons:
+        lines += page.wrap(f"{visible(reason)}.", first="  ")
+    lines += ["", *_render_labels(page, result.assessment)]
+    if result.comparison is not None:
+        lines += ["", *_render_comparison(page, result, result.comparison)]
+        lines += ["", *_render_criteria(page, result.criteria)]
+        lines += ["", *_render_learning_curve(page, result)]
+        lines += ["", *_render_flips(page, result)]
+    return "\n".join(lines) + "\n"
+
+
+def render_evaluation(found: Evaluation, width: int = 80, color: bool = False) -> str:
+    """The agreement of a rubric with people, ending in a newline."""
+    page = Page(width, color)
+    lines = [page.heading(f"{visible(found.name)} version {found.version}")]
+    counts = ((found.items, "item"), (found.labels, "label"), (found.groups, "group"))
+    lines += page.facts([plural(n, noun) for n, noun in counts], first="  ")
+    for line in found.stale_inputs:
+        lines += page.wrap(f"stale: {line}", first="  ")
+    if found.tuned_on_these:
+        warning = "the rubric was tuned on items of these groups, so these figures are optimistic"
+        lines += page.wrap(f"{warning}; for held-out figures: diffcourt rubric show", first="  ")
+    people = found.inter_rater
+    lines += ["", page.heading("Agreement                     rubric vs. people    inter-rater")]
+    for name, rubric_value, people_value in (
+        ("Cohen's kappa", found.kappa, people.kappa),
+        ("Krippendorff's alpha", found.alpha, people.alpha),
+        ("Gwet's AC1", found.ac1, people.ac1),
+        ("weighted kappa", found.weighted_kappa, people.weighted_kappa),
+        ("AUC", found.auc, None),
+    ):
+        lines.append(f"  {name:<28}{_format(rubric_value):<21}{_format(people_value)}")
+    lines += [
+        f"  {name + ': kappa':<28}{format_statistic(v)}"
+        for name, v in found.trivial_policies.items()
+    ]
+    lines += _render_inter_rater(page, people)
+    (rr, ra), (ar, aa) = found.confusion
+    lines += ["", page.heading("Confusion matrix    rubric rejects    rubric accepts")]
+    lines += [f"  people reject     {rr:>14.4g}    {ra:>14.4g}"]
+    lines += [f"  people accept     {ar:>14.4g}    {aa:>14.4g}"]
+    source = "calibrated probabilities" if found.calibrated else "uncalibrated: the total itself"
+    error = format_statistic(found.calibration_error, 3)
+    lines += ["", f"Expected calibration error {error} ({source})"]
+    lines += ["", *_render_criteria(page, found.criteria), *_render_judge_noise(page, found)]
+    return "\n".join(lines) + "\n"
+
+
+def _format(value: Interval | None) -> str:
+    return "n/a" if value is None else value.format()
+
+
+def count_labels(assessment: LabelAssessment) -> tuple[str, ...]:
+    """Numbers of items, labels, groups, raters and accepted items, in words."""
+    counts = {
+        "item": assessment.items,
+        "label": assessment.labels,
+        "group": assessment.groups,
+        "rater": assessment.raters,
+    }
+    words = (plural(count, noun) for noun, count in counts.items())
+    return *words, f"{assessment.accepted:g} accepted"
+
+
+def _render_labels(page: Page, assessment: LabelAssessment) -> list[str]:
+    lines = [page.heading("Labels")]
+    lines += page.facts(count_labels(assessment), first="  ")
+    lines += _render_inter_rater(page, assessment.inter_rater)
+    for note in assessment.notes:
+        lines += page.wrap(visible(note), first="  - ")
+    return lines
+
+
+def _render_inter_rater(page: Page, people: InterRaterAgreement) -> list[str]:
+    if people.shared_items == 0:
+        return []
+    text = (
+        f"inter-rater agreement on {plural(people.shared_items, 'item')}: "
+        f"kappa {_format(people.kappa)}, alpha {_format(people.alpha)}, "
+        f"AC1 {_format(people.ac1)}, ordinal alpha {_format(people.ordinal_alpha)}"
+    )
+    return page.wrap(text, first="  ")
+
+
+def _render_comparison(page: Page, result: TuningResult, comparison: PairedComparison) -> list[str]:
+    uses_costs = result.plan.objective.uses_costs
+    fitted = "weights and threshold" if result.plan.fit_weights else "threshold only"
+    lines = [page.heading(f"Held-out agreement, cross-validated by group ({fitted})")]
+    for name, c, sign in list_comparisons(result, comparison):
+        for row, value in (("before", c.before), ("after", c.after), ("change", c.change)):
+            lines.append(f"  {name + ' ' + row:<26}{apply_sign(value, sign).format()}")
+    for policy, score in (result.trivial_policies or {}).items():
+        lines.append(f"  {policy:<34}{format_statistic(-score if uses_costs else score)}")
+    penalty = "infinite" if math.isinf(result.penalty) else f"{result.penalty:g}"
+    before, after = result.thresholds or (math.nan, math.nan)
+    lines.append(f"  threshold {before:.4g} → {after:.4g}, penalty {penalty}, seed {result.seed}")
+    lines.append(f"  expected calibration error {format_statistic(result.calibration_error, 3)}")
+    return lines
+
+
+def list_comparisons(
+    result: TuningResult, comparison: PairedComparison
+) -> list[tuple[str, PairedComparison, float]]:
+    """(name, comparison, sign for display) of the objective, and of kappa when that is cost."""
+    if not result.plan.objective.uses_costs:
+        return [("kappa", comparison, 1.0)]
+    rows = [("cost per decision", comparison, -1.0)]
+    if result.kappa_comparison is not None:
+        rows.append(("kappa", result.kappa_comparison, 1.0))
+    return rows
+
+
+def apply_sign(value: Interval, sign: float) -> Interval:
+    """A value of the objective for display: the objective is minus the cost."""
+    if sign > 0:
+        return value
+    return Interval(-value.value, -value.high, -value.low)
+
+
+def _render_criteria(page: Page, criteria: Sequence[CriterionAnalysis]) -> list[str]:
+    head = f"{'Criteria':<20} {'AUC':<17} {'weight':<7}{'fitted':<18}AUC drop"
+    lines = [page.heading(head)]
+    for c in criteria:
+        drop = "n/a" if c.auc_drop is None else f"{c.auc_drop:+.3f}"
+        fitted = "" if c.share_after is None else c.share_after.format()
+        name, share = pad(visible(c.name), 18), format_statistic(c.share_before)
+        lines.append(f"  {name} {_format(c.auc):<17} {share:<6} {fitted:<17} {drop}")
+        for note in c.notes:
+            lines += page.wrap(visible(note), first="      ")
+    return lines
+
+
+def _render_learning_curve(page: Page, result: TuningResult) -> list[str]:
+    uses_costs = result.plan.objective.uses_costs
+    lines = [page.heading("Learning curve (held out)")]
+    for p in result.learning_curve:
+        value = -p.value if uses_costs else p.value
+        lines.append(f"  {p.labels:>6} labels  {format_statistic(value)}")
+    return lines + page.wrap(describe_more_labels(result), first="  ")
+
+
+def describe_more_labels(result: TuningResult) -> str:
+    """What more labels are expected to bring, in one or two sentences."""
+    now = result.assessment.items
+    curve = list(result.learning_curve)
+    here, twice = (extrapolate_learning_curve(curve, n) for n in (now, 2 * now))
+    if here is None or twice is None:
+        text = "The curve does not rise; more labels would mainly narrow the intervals."
+    else:
+        text = f"Expected with twice the labels ({2 * now:,}): {format_change(twice - here)}."
+    if result.labels_needed is not None:
+        text += (
+            f" About {result.labels_needed:,} labels would make the gain significant if it is as "
+            "estimated."
+        )
+    return text
+
+
+def describe_flip(flip: Flip) -> str:
+    """A changed decision in one line."""
+    before, after = ("accept", "reject") if flip.accepted_before else ("reject", "accept")
+    totals = f"{format_statistic(flip.before)} → {format_statistic(flip.after)}"
+    label = f", label: {flip.label}" if flip.label else ""
+    link = f"  {visible(flip.url)}" if flip.url else ""
+    return f"{visible(flip.id)}  {before} → {after} ({totals}{label}){link}"
+
+
+def describe_flip_count(result: TuningResult) -> str:
+    """How many decisions change, or would change."""
+    verb = "change" if result.proven else "would change"
+    return f"{len(result.flips):,} of {plural(result.items, 'decision')} {verb}"
+
+
+def _render_flips(page: Page, result: TuningResult) -> list[str]:
+    lines = [page.heading(describe_flip_count(result))]
+    for flip in result.flips[:MAX_FLIPS]:
+        lines += page.wrap(describe_flip(flip), first="  ", rest="      ")
+    omitted = len(result.flips) - MAX_FLIPS
+    if omitted > 0:
+        lines.append(f"  and {omitted:,} more (all of them with --json or --report)")
+    return lines
+
+
+def _render_judge_noise(page: Page, found: Evaluation) -> list[str]:
+    lines: list[str] = []
+    if found.repeated_scoring is not None:
+        lines += ["", *_render_repeats(page, found.repeated_scoring, "item")]
+    if found.length_correlation is not None:
+        strong = abs(found.length_correlation) >= STRONG_LENGTH_BIAS
+        text = (
+            f"Length bias: {'strong' if strong else 'weak'} (rank correlation of total and text "
+            f"length within a label {found.length_correlation:+.2f})"
+        )
+        lines += ["", *page.wrap(text)]
+    return lines
+
+
+def _render_repeats(page: Page, repeats: RepeatedScoring, noun: str) -> list[str]:
+    text = (
+        f"Repeated scoring of {plural(repeats.items, noun)}: {repeats.flip_rate:.1%} of pairs "
+        f"decide differently; standard deviation of the total {repeats.total_sd:.3f}"
+    )
+    return page.wrap(text)
+
+
+def render_judge_reliability(
+    repeats: RepeatedScoring | None, effects: Mapping[str, PerturbationEffect], width: int
+) -> str:
+    """How a judge responds to repetition and perturbation, ending in a newline."""
+    page = Page(width)
+    lines = [""]
+    if repeats is not None:
+        lines += _render_repeats(page, repeats, "run")
+        lines += [
+            f"  {rate:>6.1%} identical  {visible(name)}"
+            for name, rate in sorted(repeats.criteria_agreement.items(), key=lambda x: x[1])
+        ]
+    for found in effects.values():
+        text = (
+            f"Evidence {found.name}, {plural(found.items, 'run')}: {found.flip_rate:.1%} of "
+            f"decisions flip, {found.score_change_rate:.1%} of scores change"
+        )
+        lines += page.wrap(text)
+        lines += [
+            f"  {rate:>6.1%} changed  {visible(name)}"
+            for name, rate in found.criteria.items()
+            if rate
+        ]
+    reasons = find_instability(repeats, effects)
+    for reason in reasons:
+        lines += page.wrap(f"Not stable: {reason}", rest="  ")
+    if not reasons:
+        lines += page.wrap(
+            "Stable on these runs: repetition, evidence order and length change nothing", rest="  "
+        )
+    return "\n".join(lines) + "\n"

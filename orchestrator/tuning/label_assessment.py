@@ -1,0 +1,200 @@
+"""Assess labels before anything is fitted: inter-rater agreement, sample size, missing scores."""
+
+from itertools import combinations
+
+import numpy as np
+from msgspec import Struct
+
+from orchestrator.tuning import agreement, decision_rule
+from orchestrator.tuning.confidence_intervals import (
+    Interval,
+    format_statistic,
+    jackknife_interval,
+)
+from orchestrator.tuning.ordinal_regression import Bools, Floats
+from orchestrator.tuning.rule_fitting import MIN_ITEMS, MIN_MINORITY, Sample
+from orchestrator.tuning.training_data import TrainingData
+
+MIN_ALPHA = 0.4
+"""Krippendorff's alpha on accept or reject below which raters do not agree enough to tune on."""
+MIN_SHARED_ITEMS = 20
+"""Items with two or more raters from which inter-rater agreement is estimated well enough."""
+_CLEARLY_LOW_ALPHA = 0.6
+_MIN_ALPHA_ITEMS = 5
+_MIN_RATER_LABELS = 15
+
+
+class InterRaterAgreement(Struct, frozen=True):
+    """Agreement between raters, the ceiling for any judge; a statistic is None where undefined.
+
+    Attributes:
+        shared_items: number of items with two or more raters.
+        kappa, alpha, ac1: of accept or reject; kappa is the mean over pairs of raters.
+        weighted_kappa: quadratically weighted kappa on the full scale.
+        ordinal_alpha: Krippendorff's alpha on the full scale.
+    """
+
+    shared_items: int
+    kappa: Interval | None
+    alpha: Interval | None
+    ac1: Interval | None
+    weighted_kappa: Interval | None
+    ordinal_alpha: Interval | None
+
+
+class LabelAssessment(Struct, frozen=True):
+    """Whether a set of labels can be tuned on.
+
+    Attributes:
+        accepted: number of accepted items.
+        refusals: why nothing may be fitted; empty when something may.
+        notes: limitations that a person should know.
+    """
+
+    items: int
+    labels: int
+    groups: int
+    raters: int
+    accepted: float
+    inter_rater: InterRaterAgreement
+    refusals: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def measure_inter_rater_agreement(data: TrainingData) -> InterRaterAgreement:
+    """Agreement of raters on the items that several of them labeled."""
+    ratings, cut = data.ratings, data.scale.cut
+    shared = (~np.isnan(ratings)).sum(axis=0) >= 2
+    binary = np.where(np.isnan(ratings), np.nan, ratings >= cut)
+    at = np.zeros(len(data.items), dtype=np.int64)
+    at[data.sample.item] = data.sample.group
+    group, accept, full = at[shared], binary[:, shared], ratings[:, shared]
+    one = np.ones(int(shared.sum()))
+    levels = len(data.scale.values)
+    if not shared.any():
+        return InterRaterAgreement(0, None, None, None, None, None)
+    return InterRaterAgreement(
+        shared_items=int(shared.sum()),
+        kappa=jackknife_interval(
+            lambda w: _mean_pairwise_kappa(accept[:, w > 0], 2, "nominal"), one, group
+        ),
+        alpha=jackknife_interval(
+            lambda w: agreement.krippendorff_alpha(accept[:, w > 0], "nominal"), one, group
+        ),
+        ac1=jackknife_interval(lambda w: agreement.gwet_ac1(accept[:, w > 0], 2), one, group),
+        weighted_kappa=jackknife_interval(
+            lambda w: _mean_pairwise_kappa(full[:, w > 0], levels, "quadratic"), one, group
+        ),
+        ordinal_alpha=jackknife_interval(
+            lambda w: agreement.krippendorff_alpha(full[:, w > 0], "ordinal"), one, group
+        ),
+    )
+
+
+def _mean_pairwise_kappa(ratings: Floats, levels: int, scheme: agreement.Scheme) -> float | None:
+    """Mean kappa over pairs of raters, weighted by the number of items they share."""
+    total, mass = 0.0, 0.0
+    for a, b in combinations(ratings, 2):
+        both = ~np.isnan(a) & ~np.isnan(b)
+        if not both.any():
+            continue
+        table = agreement.confusion_matrix(a[both].astype(int), b[both].astype(int), levels)
+        value = agreement.cohen_kappa(table, scheme)
+        if value is not None:
+            total += value * both.sum()
+            mass += both.sum()
+    return total / mass if mass else None
+
+
+def assess_labels(data: TrainingData) -> LabelAssessment:
+    """Assess the labels, not the rubric."""
+    s, inter_rater = data.sample, measure_inter_rater_agreement(data)
+    refusals = [*_find_low_agreement(inter_rater), *_find_opposed_raters(data)]
+    return LabelAssessment(
+        items=len(data.items),
+        labels=int(s.y.size),
+        groups=int(np.unique(s.group).size),
+        raters=len(data.raters),
+        accepted=float(s.weight[s.accept].sum()),
+        inter_rater=inter_rater,
+        refusals=tuple(refusals),
+        notes=tuple(_find_limitations(data, inter_rater)),
+    )
+
+
+def _find_low_agreement(inter_rater: InterRaterAgreement) -> list[str]:
+    alpha = inter_rater.alpha
+    if alpha is None or inter_rater.shared_items < _MIN_ALPHA_ITEMS:
+        return []
+    certain = inter_rater.shared_items >= MIN_SHARED_ITEMS or alpha.high < _CLEARLY_LOW_ALPHA
+    if alpha.value >= MIN_ALPHA or not certain:
+        return []
+    reason = (
+        f"the raters disagree: Krippendorff's alpha is {alpha.format()} on the "
+        f"{inter_rater.shared_items} items with two or more raters, below the minimum of "
+        f"{format_statistic(MIN_ALPHA)}; agree on what accept means and label again"
+    )
+    return [reason]
+
+
+def _find_opposed_raters(data: TrainingData) -> list[str]:
+    """Raters whose labels the total ranks in opposite directions, even if they share no item."""
+    s = data.sample
+    t = decision_rule.compute_totals(s.x, s.w0[None, :], s.blocked)[0]
+    above: list[tuple[str, Interval]] = []
+    below: list[tuple[str, Interval]] = []
+    for k, name in enumerate(data.raters):
+        own = data.rater == k
+        found = _rater_auc(s, t, own) if int(own.sum()) >= _MIN_RATER_LABELS else None
+        if found is not None and found.low > 0.5:
+            above.append((name, found))
+        if found is not None and found.high < 0.5:
+            below.append((name, found))
+    if not (above and below):
+        return []
+    (a, auc_a), (b, auc_b) = above[0], below[0]
+    reason = (
+        f"the raters contradict each other: the present total predicts the labels of {a!r} with an "
+        f"AUC of {auc_a.format()}, and those of {b!r} in reverse, with {auc_b.format()}"
+    )
+    return [reason]
+
+
+def _rater_auc(s: Sample, t: Floats, own: Bools) -> Interval | None:
+    y: Bools = s.accept[own]
+    return jackknife_interval(
+        lambda w: agreement.roc_auc(t[own], y, w), s.weight[own], s.group[own]
+    )
+
+
+def _find_limitations(data: TrainingData, inter_rater: InterRaterAgreement) -> list[str]:
+    s, notes = data.sample, []
+    shared = inter_rater.shared_items
+    if shared == 0:
+        notes.append(
+            "no item has two raters, so inter-rater agreement is unknown; let two people label "
+            f"the same {MIN_SHARED_ITEMS} or more items"
+        )
+    elif shared < MIN_SHARED_ITEMS:
+        notes.append(
+            f"only {shared} items have two or more raters, so inter-rater agreement is uncertain "
+            f"(alpha {inter_rater.alpha.format() if inter_rater.alpha else 'n/a'})"
+        )
+    if s.items < MIN_ITEMS or s.minority_items < MIN_MINORITY:
+        notes.append(
+            f"{s.items:g} items, {s.minority_items:g} in the minority class: with fewer than "
+            f"{MIN_ITEMS} or {MIN_MINORITY} only the threshold is fitted, and the weights are kept"
+        )
+    missing = np.isnan(s.x).mean(axis=0)
+    notes += [
+        f"{name!r} has no score on {share:.0%} of the labeled items"
+        for name, share in zip(data.free_nodes, missing, strict=True)
+        if share > 0.2
+    ]
+    # In simulations the standard error of a gain in kappa is about .6 over the root of n.
+    least = format_statistic(1.96 * 0.6 / np.sqrt(s.items))
+    notes.append(
+        f"with {s.items:g} items a gain in kappa below about {least} is not distinguishable from "
+        "noise"
+    )
+    return notes

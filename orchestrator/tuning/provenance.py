@@ -1,0 +1,98 @@
+"""Provenance of a tuned rubric: digests of its inputs, settings and held-out agreement."""
+
+import hashlib
+import math
+from collections.abc import Iterable
+
+import numpy as np
+from msgspec.structs import replace
+
+from orchestrator.engine.canonical_json import digest
+from orchestrator.engine.types import Json, Rubric
+from orchestrator.tuning.confidence_intervals import Interval
+from orchestrator.tuning.labels import Label
+from orchestrator.tuning.rubric_file import digest_criteria, digest_judge, digest_rule
+from orchestrator.tuning.scored_items import Item
+from orchestrator.tuning.training_data import TrainingData
+from orchestrator.tuning.tune import TuningResult
+
+METHOD = "sign-constrained logistic regression, ridge towards present weights, 1-SE rule"
+METHOD_THRESHOLD = "threshold only"
+
+
+def digest_labels(labels: Iterable[Label]) -> str:
+    """SHA-256 of item, rater and label, regardless of order, notes and times."""
+    return digest(sorted([x.item, x.rater, x.label] for x in labels))
+
+
+def digest_scores(items: Iterable[Item]) -> str:
+    """SHA-256 of the items' scores, regardless of order."""
+    return digest(sorted([i.id, i.repeat, sorted(i.scores.items())] for i in items))
+
+
+def hash_groups(items: Iterable[Item]) -> list[str]:
+    """Short digests of the group names, to detect later that items were used for tuning."""
+    names = {i.group for i in items}
+    return sorted(hashlib.sha256(name.encode()).hexdigest()[:10] for name in names)
+
+
+def count_seen_groups(rubric: Rubric, items: Iterable[Item]) -> int:
+    """Number of the items' groups that the rubric was tuned on."""
+    tuned = rubric.provenance.get("tuned")
+    hashes = tuned.get("groups", []) if isinstance(tuned, dict) else []
+    return len(set(hashes) & set(hash_groups(items)))
+
+
+def add_provenance(
+    name: str, old: Rubric, data: TrainingData, labels: list[Label], result: TuningResult
+) -> Rubric:
+    """The tuned rubric with its name, next version and provenance.
+
+    Args:
+        name: the new rubric's name, which is its file's stem.
+        labels: the labels it was fitted on.
+
+    Raises:
+        ValueError: nothing was fitted.
+    """
+    new, comparison, fitted = result.rubric, result.comparison, result.calibration
+    if new is None or comparison is None or fitted is None:
+        raise ValueError("nothing was fitted")
+    s, objective = data.sample, result.plan.objective
+    held_out = {
+        "before": comparison.before, "after": comparison.after, "change": comparison.change
+    }  # fmt: skip
+    costs: dict[str, Json] = {
+        "cost_false_merge": objective.false_merge_cost,
+        "cost_false_block": objective.false_block_cost,
+    }
+    tuned: dict[str, Json] = {
+        "method": METHOD if result.plan.fit_weights else METHOD_THRESHOLD,
+        "objective": costs if objective.uses_costs else "kappa",
+        "seed": result.seed,
+        "penalty": "inf" if math.isinf(result.penalty) else result.penalty,
+        "from": {"name": old.name, "version": old.version, "rule": digest_rule(old)},
+        "labels": digest_labels(labels),
+        "scores": digest_scores(data.items),
+        "criteria": digest_criteria(new),
+        "judge": digest_judge(new),
+        "rule": digest_rule(new),
+        "counts": {
+            "items": len(data.items),
+            "labels": int(s.y.size),
+            "groups": int(np.unique(s.group).size),
+            "raters": len(data.raters),
+        },
+        "scale": {"values": list(data.scale.values), "accept_from": data.scale.cut},
+        "held_out": {k: _interval(v) for k, v in held_out.items()},
+        "calibration_error": round(result.calibration_error, 6),
+        "calibration": fitted.to_document(),
+        "groups": hash_groups(data.items),
+    }
+    kept = {k: v for k, v in old.provenance.items() if k != "tuned"}
+    return replace(new, name=name, version=old.version + 1, provenance={**kept, "tuned": tuned})
+
+
+def _interval(x: Interval) -> list[Json]:
+    """Value, low and high; null for NaN, which JSON lacks."""
+    return [None if math.isnan(v) else round(v, 6) for v in (x.value, x.low, x.high)]

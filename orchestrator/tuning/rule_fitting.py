@@ -1,0 +1,231 @@
+"""Fit decision rules to labels: penalty selection, weights and threshold, many resamples at once.
+
+The procedure is one function, :func:`fit_rules`; the shipped rule, the folds of the
+cross-validation and the bootstrap refits all come from it, so that what is evaluated is what is
+shipped.
+"""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from msgspec import Struct, field
+
+from orchestrator.tuning import calibration, decision_rule, ordinal_regression
+from orchestrator.tuning.ordinal_regression import Bools, Floats, Ints
+
+MIN_ITEMS, MIN_MINORITY = 60, 20
+"""Items, and items in the minority class, below which only the threshold is fitted."""
+ISOTONIC_FROM = 500
+"""Items from which calibration is isotonic and the threshold is chosen on the labels themselves."""
+INNER_FOLDS = 5
+_CHUNK = 128
+
+
+class Sample(Struct, frozen=True):
+    """Labeled items as arrays; one row is one person's label of one item.
+
+    Attributes:
+        x: (n, p) scores of the free criteria, NaN where one does not count.
+        w0: (p,) their present weights, none of them 0.
+        y: (n,) ordered categories 0..levels-1; those from ``cut`` up are accepted.
+        group: (n,) group indices; resampling keeps a group together.
+        weight: (n,) row weights; an item's rows sum to 1.
+        blocked: (n,) whether the item fails a blocker, whatever its total.
+        item: (n,) item indices.
+    """
+
+    x: Floats
+    w0: Floats
+    y: Ints
+    levels: int
+    cut: int
+    group: Ints
+    weight: Floats
+    blocked: Bools
+    item: Ints
+
+    @property
+    def accept(self) -> Bools:
+        """(n,) whether the person accepts."""
+        out: Bools = self.y >= self.cut
+        return out
+
+    @property
+    def items(self) -> float:
+        """Number of labeled items."""
+        return float(self.weight.sum())
+
+    @property
+    def minority_items(self) -> float:
+        """Number of items in the minority class."""
+        accepted = float(self.weight[self.accept].sum())
+        return min(accepted, self.items - accepted)
+
+    def standardized_rows(self) -> Floats:
+        """(n, p) criteria times present weights, imputed, scaled to unit spread of the total.
+
+        A missing score is imputed with the mean of the item's other scores, which is what leaving
+        the criterion out amounts to (0 for a penalty).
+        """
+        present = ~np.isnan(self.x)
+        base = np.where(present, self.x, 0.0)
+        bottom = present @ np.maximum(self.w0, 0.0)
+        mean = (base @ self.w0) / np.where(bottom > 0.0, bottom, 1.0)
+        imputed = np.where(present, self.x, np.where(self.w0 > 0.0, mean[:, None], 0.0))
+        z = imputed * self.w0
+        spread = z.sum(axis=1).std()
+        return z / spread if spread > 1e-9 else z
+
+
+class FitPlan(Struct, frozen=True):
+    """Settings of the fitting procedure, chosen from the number of labels alone.
+
+    Attributes:
+        fit_weights: False fits the threshold only.
+        use_isotonic: isotonic calibration, and a threshold chosen on the labels; else Platt
+            scaling, and a threshold chosen on its probabilities.
+        penalties: candidates in descending order, beginning with infinity.
+    """
+
+    objective: decision_rule.Objective = field(default_factory=decision_rule.Objective)
+    fit_weights: bool = True
+    use_isotonic: bool = False
+    penalties: tuple[float, ...] = ordinal_regression.PENALTIES
+    inner_folds: int = INNER_FOLDS
+
+
+def plan_fit(sample: Sample, objective: decision_rule.Objective) -> FitPlan:
+    """The settings that the number of labels allows."""
+    enough = sample.items >= MIN_ITEMS and sample.minority_items >= MIN_MINORITY
+    return FitPlan(
+        objective,
+        fit_weights=enough and sample.w0.size > 1,
+        use_isotonic=sample.items >= ISOTONIC_FROM,
+    )
+
+
+class FittedRules(Struct, frozen=True):
+    """Fitted decision rules, one per replicate.
+
+    Attributes:
+        weights: (r, p), with the present signs and the present sum of absolute values.
+        thresholds: (r,).
+        penalties: (r,) selected penalties.
+    """
+
+    weights: Floats
+    thresholds: Floats
+    penalties: Floats
+
+    def decide(self, sample: Sample) -> Bools:
+        """(r, n) decisions on a sample's rows."""
+        t = decision_rule.compute_totals(sample.x, self.weights, sample.blocked)
+        out: Bools = t >= self.thresholds[:, None]
+        return out
+
+
+def assign_group_folds(group: Ints, folds: int, rng: np.random.Generator) -> Ints:
+    """Assign whole groups to folds at random, evenly by number of groups.
+
+    Returns:
+        (n,) fold of each row.
+    """
+    names, at = np.unique(group, return_inverse=True)
+    fold_of = np.empty(names.size, dtype=np.int64)
+    fold_of[rng.permutation(names.size)] = np.arange(names.size) % folds
+    out: Ints = fold_of[at]
+    return out
+
+
+def fit_rules(
+    sample: Sample, plan: FitPlan, weights: Floats, rng: np.random.Generator
+) -> FittedRules:
+    """Run the fitting procedure on every weighting of the sample.
+
+    Args:
+        weights: (r, n), zero for rows that are left out.
+    """
+    d = ordinal_regression.build_design(sample.standardized_rows(), sample.y, sample.levels)
+    chunks = [weights[i : i + _CHUNK] for i in range(0, weights.shape[0], _CHUNK)]
+    # Every chunk has its own random stream, so the result does not depend on the order of threads.
+    streams = rng.spawn(len(chunks))
+    with ThreadPoolExecutor(max_workers=min(len(chunks), os.cpu_count() or 1)) as pool:
+        parts = list(pool.map(lambda c, g: _fit_chunk(sample, plan, d, c, g), chunks, streams))
+    return FittedRules(*(np.concatenate(p) for p in zip(*parts, strict=True)))
+
+
+def _fit_chunk(
+    sample: Sample,
+    plan: FitPlan,
+    d: ordinal_regression.Design,
+    weights: Floats,
+    rng: np.random.Generator,
+) -> tuple[Floats, Floats, Floats]:
+    """Weights, thresholds and penalties of some replicates."""
+    r = weights.shape[0]
+    penalty = np.full(r, np.inf)
+    theta = np.ones((r, sample.w0.size))
+    if plan.fit_weights:
+        at = select_penalties(sample, plan, d, weights, rng)
+        path = ordinal_regression.fit_path(d, weights, plan.penalties, tol=1e-5)
+        theta = path[at, np.arange(r), d.cuts :]
+        penalty = np.asarray(plan.penalties)[at]
+    w = theta * sample.w0
+    size = np.abs(w).sum(axis=1, keepdims=True)
+    w = np.where(size > 1e-9, w / np.maximum(size, 1e-300), sample.w0 / np.abs(sample.w0).sum())
+    w = w * np.abs(sample.w0).sum()
+    # A rule without a positive weight has no total; the present weights take its place.
+    degenerate = (w > 0.0).sum(axis=1) == 0
+    w[degenerate] = sample.w0
+    penalty[degenerate] = np.inf
+    t = decision_rule.compute_totals(sample.x, w, sample.blocked)
+    y = sample.accept
+    unblocked = weights * ~sample.blocked
+    platt = None if plan.use_isotonic else calibration.fit_platt(t, y, unblocked)
+    q = y if platt is None else calibration.predict_platt(t, platt)
+    q = np.where(sample.blocked, y, q)
+    threshold = decision_rule.choose_threshold(t, q.astype(float), weights, plan.objective)
+    return w, threshold, penalty
+
+
+def select_penalties(
+    sample: Sample,
+    plan: FitPlan,
+    d: ordinal_regression.Design,
+    weights: Floats,
+    rng: np.random.Generator,
+) -> Ints:
+    """Select each replicate's penalty by grouped cross-validation and the one-standard-error rule.
+
+    The standard error is that of the *difference* from the best penalty, with whole groups as
+    units: the largest penalty is selected that is at most one standard error worse than the best.
+
+    Returns:
+        (r,) indices into ``plan.penalties``.
+    """
+    r, n = weights.shape
+    fold = assign_group_folds(sample.group, plan.inner_folds, rng)
+    loss = np.zeros((len(plan.penalties), r, n))
+    for k in range(plan.inner_folds):
+        held_out = fold == k
+        train = weights * ~held_out
+        # A resample with all its groups in this fold has no training part; even weights replace it.
+        train[train.sum(axis=1) <= 0.0] = sample.weight * ~held_out
+        train_design = ordinal_regression.select_items(d, ~held_out)
+        fits = ordinal_regression.fit_path(train_design, train, plan.penalties, tol=1e-3)
+        test = ordinal_regression.select_items(d, held_out)
+        for j, parameters in enumerate(fits):
+            loss[j] += ordinal_regression.negative_log_likelihoods(test, parameters, n)
+    names, at = np.unique(sample.group, return_inverse=True)
+    membership = np.zeros((n, names.size))
+    membership[np.arange(n), at] = 1.0
+    group_loss = (loss * weights) @ membership
+    mass = weights @ membership
+    mean = group_loss.sum(axis=2) / weights.sum(axis=1)
+    best = mean.argmin(axis=0)
+    gap = group_loss - group_loss[best, np.arange(r)]
+    excess = gap.sum(axis=2) / weights.sum(axis=1)
+    se = np.sqrt(((gap - excess[..., None] * mass) ** 2).sum(axis=2)) / weights.sum(axis=1)
+    selected: Ints = (excess <= se).argmax(axis=0).astype(np.int64)
+    return selected
