@@ -29,7 +29,7 @@ MAY_OPEN_PATHS = {
     "cli/commands/review.py": "the patch that a person names",
     "cli/commands/rubric/arguments.py": "rubrics and labels that a person names",
     "cli/output.py": "where a person wants the verdict",
-    "library/harness.py": "the directory of the journal that a program names",
+    "library/runtime.py": "the directory of the journal that a program names",
     "review/analyzers/check_data.py": "a directory of our own, with plain names",
     "review/analyzers/executables.py": "the size and date of the programs that we start",
     "review/analyzers/external_programs.py": "copies under our own names",

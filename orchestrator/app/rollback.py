@@ -8,6 +8,7 @@ import anyio
 
 from orchestrator.app import state_directory
 from orchestrator.app.current_user import this_person
+from orchestrator.engine.journal import Journal
 from orchestrator.engine.ports import RunMeta
 from orchestrator.errors import InputError
 from orchestrator.sandbox.file_rollback import FileRollback
@@ -19,6 +20,27 @@ NOTE = "rollback/"
 def scopes(repo: Path | None, folder: Path, run_id: str) -> FileRollback:
     """Where a run's writing tools may change files, and where those are kept as they were."""
     return FileRollback(state_directory.top(repo or Path()), folder / "runs" / run_id / "rollback")
+
+
+async def restore_calls(
+    files: FileRollback, journal: Journal, call: str | None, *, who: str, force: bool
+) -> dict[str, list[str]]:
+    """Put back what a call changed, or what all calls did, and record who asked for it.
+
+    Raises:
+        InputError: no such call changed files, or they have been changed since.
+    """
+    committed = [one.ref for one in files.snapshots() if one.state == "committed"]
+    chosen = committed[::-1] if call is None else [call]
+    if not chosen:
+        raise InputError("no call of this run changed files that could be put back")
+    restored: dict[str, list[str]] = {}
+    for ref in chosen:
+        restored[ref] = files.restore(ref, force=force)
+        number = 1 + len(journal.notes(NOTE))
+        journal.note(f"{NOTE}{number}/{ref}", {"who": who, "paths": list(restored[ref])})
+    await journal.flush()
+    return restored
 
 
 def take_back(
@@ -41,19 +63,8 @@ def take_back(
     async def work(store: RunStore, run: RunMeta) -> dict[str, list[str]]:
         given = run.meta["options"]["repo"]
         files = scopes(Path(given) if given else None, folder, run.run_id)
-        kept = [one.ref for one in files.snapshots() if one.state == "committed"]
-        chosen = kept[::-1] if call is None else [call]
-        if not chosen:
-            raise InputError("no call of this run changed files that could be put back")
-        done: dict[str, list[str]] = {}
         async with state_directory.open_writing(store, run.run_id) as journal:
-            for ref in chosen:
-                done[ref] = files.restore(ref, force=force)
-                who = this_person()
-                number = 1 + len(journal.notes(NOTE))
-                journal.note(f"{NOTE}{number}/{ref}", {"who": who, "paths": list(done[ref])})
-            await journal.flush()
-        return done
+            return await restore_calls(files, journal, call, who=this_person(), force=force)
 
     with state_directory.open_run(folder, run_id) as (store, run):
         return anyio.run(work, store, run)

@@ -1,23 +1,24 @@
-"""The executor as a library: other people's agents get the same guarantees for their actions.
+"""Tools and agents of a program behind one guarded executor and one journal.
 
-    async with Harness.open(Path("journal.db"), "run-1") as harness:
-        harness.register("deploy", deploy, schema=SCHEMA, level=Level.IRREVERSIBLE)
-        await harness.execute("deploy", {"to": "production"})       # raises ApprovalPending
-        await harness.approve_and_execute("deploy", {"to": "production"}, who="someone")
-
-Actions are numbered in the order in which they are asked for. A program that is started again over
-the same journal gets what is recorded, and nothing is done twice.
+async with Harness.open("runs.db", "run-1", tools=[deploy]) as harness:
+    result = await harness.run(agent, "what is wrong with ticket 7?")
+    await harness.execute("deploy", {"to": "production"})       # raises ApprovalPending
+    await harness.approve_and_execute("deploy", {"to": "production"}, who="release manager")
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
+import anyio
 from msgspec import Struct
 
+from orchestrator.app.rollback import restore_calls
+from orchestrator.engine import state_machine
 from orchestrator.engine.approvals import (
     RecordedApprovals,
     pending_approvals,
@@ -25,11 +26,13 @@ from orchestrator.engine.approvals import (
     request_digest,
 )
 from orchestrator.engine.budget import Account
-from orchestrator.engine.events import ignore_event
+from orchestrator.engine.events import Observer, ignore_event
 from orchestrator.engine.executor import Executor
-from orchestrator.engine.journal import Journal, open_journal
-from orchestrator.engine.ports import CallContext, Clock, Guard, SystemClock, Tool
+from orchestrator.engine.journal_verification import VerificationResult, verify_journal
+from orchestrator.engine.ports import CallContext, Clock, Guard, Model, SystemClock, Tool
 from orchestrator.engine.redaction import Redactor
+from orchestrator.engine.state_machine import Flow
+from orchestrator.engine.task_group import task_group
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import (
     AgentSpec,
@@ -41,12 +44,12 @@ from orchestrator.engine.types import (
     ToolSpec,
 )
 from orchestrator.engine.untrusted_text import run_nonce, unframe
-from orchestrator.errors import ActionFailed, ApprovalPending, Refused
-from orchestrator.sandbox.file_rollback import FileRollback
-from orchestrator.stores.lease_holder import this_process
-from orchestrator.stores.memory import MemoryStore
-from orchestrator.stores.sqlite import SqliteStore
+from orchestrator.errors import ActionFailed, ApprovalPending, InputError, Refused
+from orchestrator.library.agents import Agent, AgentResult
+from orchestrator.library.models import Models
+from orchestrator.library.runtime import RunLocation, RunParts, WorkNumbers, run_agent_task
 
+Context = TypeVar("Context")
 Handler = Callable[[Mapping[str, Json]], Awaitable[Json]]
 ANYTHING: Mapping[str, Json] = {"type": "object"}
 APPROVED_SECONDS = 60.0
@@ -63,18 +66,25 @@ class _Action(Struct):
 
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
         """Run the handler; what it returns is the action's result."""
-        return Observation("", await self.handler(arguments))
+        value = await self.handler(arguments)
+        return Observation(value if isinstance(value, str) else json.dumps(value), value)
 
 
 class Harness:
-    """Registered actions behind one executor and one journal. Use ``Harness.open``."""
+    """Tools and agents behind one executor and one journal. Use ``Harness.open``.
 
-    def __init__(
-        self, journal: Journal, executor: Executor, account: Account, clock: Clock, world: str
-    ) -> None:
-        self.journal = journal
-        self._executor, self._account, self._clock, self._world = executor, account, clock, world
-        self._asked = 0
+    Calls and agents are numbered in the order in which they are asked for. A program that is
+    started again over the same journal asks for the same in the same order, gets what is recorded,
+    and nothing is done or paid for twice.
+    """
+
+    def __init__(self, parts: RunParts) -> None:
+        self.journal = parts.journal
+        self._parts = parts
+        self._executor, self._account = parts.executor, parts.account
+        self._clock, self._world = parts.clock, parts.world
+        self._asked, self._numbers = 0, WorkNumbers()
+        self._latest: dict[str, str] = {}
 
     @classmethod
     @asynccontextmanager
@@ -84,60 +94,58 @@ class Harness:
         run_id: str,
         *,
         tools: Iterable[Tool] = (),
+        model: str | Model | None = None,
         bounds: Bounds = UNBOUNDED,
         policy: ToolPolicy = EVERY_LEVEL,
         guards: Sequence[Guard] = (),
-        root: Path | None = None,
+        root: str | Path | None = None,
         world: str = "",
         secrets: Iterable[str] = (),
         clock: Clock = CLOCK,
+        observer: Observer = ignore_event,
     ) -> AsyncIterator[Self]:
         """Open a run, new or begun before, and be its one writer until the end.
 
         Args:
             path: the SQLite journal, made with its directory where there is none; None keeps the
                 run in memory.
-            tools: registered at once, as by ``register``.
-            bounds: the most that all actions together may use.
-            policy: the most that an action may do, and who is denied what.
-            root: files below it may be changed by actions of level WRITE, and are put back when one
-                fails; None refuses such actions.
-            world: what an approval is bound to besides the action, such as a commit's id.
-            secrets: values that are never recorded, however they are written; what an action
-                returns is free of them too. One under 8 characters is passed over.
+            tools: registered at once.
+            model: answers agents that name none, see ``Agent.model``.
+            bounds: the most that all tools and agents of the run may use together.
+            policy: the most that a tool may do, and who is denied what.
+            root: files below it may be changed by tools of level WRITE, and are put back when one
+                fails; None refuses such tools.
+            world: what an approval is bound to besides the call, such as a commit's id.
+            secrets: values that are never recorded, however they are written; what a tool returns
+                is free of them too. Values under 8 characters are ignored.
+            observer: told of every event of the run.
 
         Raises:
             StoreError: another process writes this run, or the journal cannot be used.
         """
-        file = None if path is None else Path(path)
-        if file is not None:
-            file.parent.mkdir(parents=True, exist_ok=True)
-        store = SqliteStore(file) if file else MemoryStore(clock)
-        try:
-            if run_id not in {run.run_id for run in await store.runs()}:
-                await store.create(run_id, clock.now(), {"options": {}})
-            async with open_journal(
-                run_id, store, clock, holder=this_process(), redact=Redactor(secrets)
-            ) as journal:
-                vault = (file.parent if file else root or Path()) / "rollback" / run_id
 
-                async def where() -> str:
-                    return world
+        async def current_world() -> str:
+            return world
 
-                executor = Executor(
-                    Registry(tools),
-                    policy,
-                    journal,
-                    guards=guards,
-                    approver=RecordedApprovals(journal, clock, where),
-                    rollback=FileRollback(root, vault) if root else None,
-                    nonce=await run_nonce(journal),
-                    observer=ignore_event,
-                )
-                account = Account("the run", bounds, used=journal.spent(), elapsed=journal.elapsed)
-                yield cls(journal, executor, account, clock, world)
-        finally:
-            store.close()
+        async with AsyncExitStack() as closing:
+            run = RunLocation.of(path, root, run_id)
+            store, journal = await closing.enter_async_context(
+                run.open_journal(run_id, clock, Redactor(secrets))
+            )
+            executor = Executor(
+                Registry(tools),
+                policy,
+                journal,
+                guards=guards,
+                approver=RecordedApprovals(journal, clock, current_world),
+                rollback=run.files,
+                nonce=await run_nonce(journal),
+                observer=observer,
+            )
+            account = Account("the run", bounds, used=journal.spent(), elapsed=journal.elapsed)
+            models = Models(journal, observer, closing, default=model)
+            parts = (journal, executor, account, clock, world, models, observer, store, run.files)
+            yield cls(RunParts(*parts))
 
     def register(
         self,
@@ -189,7 +197,9 @@ class Harness:
             Denied: a person has said no.
             ActionFailed: the handler failed; what it wrote is put back.
         """
-        return await self._run(self._key(name, call), name, arguments or {}, agent)
+        return await self._execute(
+            self._key(name, call, arguments or {}), name, arguments or {}, agent
+        )
 
     async def approve_and_execute(
         self,
@@ -204,12 +214,16 @@ class Harness:
 
         Args:
             who: recorded as the one who approved.
-            call: as for ``execute``; without it an equal action that waits is the one approved.
+            call: as for ``execute``. Without it, the call of the same tool and arguments that
+                waits, or that ``execute`` asked for last.
 
         Raises:
-            as ``execute``, but for ApprovalPending.
+            InputError: no such call was asked for, and it cannot be undone: name it.
+            Others as ``execute``, except ApprovalPending.
         """
-        return await self._answered(name, arguments or {}, who, call, agent, approved=True)
+        return await self._decide_and_execute(
+            name, arguments or {}, who, call, agent, approved=True
+        )
 
     async def deny(
         self,
@@ -225,31 +239,136 @@ class Harness:
         Raises:
             Denied: always, unless it had happened before.
         """
-        await self._answered(name, arguments or {}, who, call, agent, approved=False)
+        await self._decide_and_execute(name, arguments or {}, who, call, agent, approved=False)
 
-    async def _answered(
-        self,
-        name: str,
-        arguments: Mapping[str, Json],
-        who: str,
-        call: str,
-        agent: str,
-        *,
-        approved: bool,
-    ) -> Json:
-        key = "" if call else self._waiting(name, arguments)
-        key = key or self._key(name, call)
+    async def run(self, agent: Agent, prompt: str, *, call: str = "") -> AgentResult:
+        """Let an agent work on a prompt until it answers, fails, or its bounds end it.
+
+        An agent whose work is on record is not run again: its result comes from the journal. One
+        that was interrupted goes on after its last recorded reply.
+
+        Args:
+            prompt: its task, the first user message.
+            call: names this work. Without a name an agent's works are numbered, so two that run
+                side by side under one name need names.
+
+        Raises:
+            ApprovalPending: a tool waits for a person. With the decision on record
+                (``approve``, ``reject``) the same call of ``run`` goes on.
+            InputError, ConfigError: the agent's name, its model or a key is missing or wrong.
+            ReplayMismatch: another prompt, or another agent, is on record under this name.
+        """
+        number = 0 if call else self._numbers.begin(agent.name)
         try:
-            return await self._run(key, name, arguments, agent)
-        except ApprovalPending:
-            now = self._clock.now()
-            record_decision(
-                self.journal, key, approved=approved, who=who, now=now, seconds=APPROVED_SECONDS
-            )
-        return await self._run(key, name, arguments, agent)
+            return await run_agent_task(self._parts, agent, prompt, call or str(number))
+        except BaseException:
+            self._numbers.interrupt(agent.name, number)
+            raise
+
+    async def run_team(
+        self, tasks: Sequence[tuple[Agent, str]], *, concurrency: int = 4, call: str = "team"
+    ) -> list[AgentResult]:
+        """Run several agents side by side.
+
+        Args:
+            tasks: agents and their prompts.
+            concurrency: how many at once.
+            call: names this team in the run.
+
+        Returns:
+            Results in the order of the tasks; one that failed says so, the others go on.
+
+        Raises:
+            ApprovalPending: one of them waits for a person; the others were let finish.
+        """
+        results: dict[int, AgentResult] = {}
+        pending: list[ApprovalPending] = []
+        limiter = anyio.CapacityLimiter(concurrency)
+
+        async def work(position: int, agent: Agent, prompt: str) -> None:
+            async with limiter:
+                try:
+                    results[position] = await run_agent_task(
+                        self._parts, agent, prompt, f"{call}-{position}"
+                    )
+                except ApprovalPending as waits:
+                    pending.append(waits)
+
+        async with task_group() as group:
+            for position, (agent, prompt) in enumerate(tasks, 1):
+                group.start_soon(work, position, agent, prompt)
+        if pending:
+            raise pending[0]
+        return [results[position] for position in sorted(results)]
+
+    async def run_flow(self, flow: Flow[Context], context: Context) -> str:
+        """Run a flow of states to a final state, and return its name.
+
+        Each step is journaled before it is taken. A handler that calls ``run`` or ``execute`` gets
+        what is recorded when the program is started again.
+
+        Raises:
+            FlowError: a handler returned a state that the table does not allow.
+        """
+        state_machine.check(flow)
+        return await state_machine.run(flow, context, self.journal, self._parts.observer)
+
+    def approve(self, call: str, *, who: str, seconds: float = APPROVED_SECONDS) -> None:
+        """Record that a person has approved a call that waits: ``ApprovalPending.call``.
+
+        Args:
+            who: recorded as the one who approved.
+            seconds: how long the approval holds.
+
+        Raises:
+            InputError: no such call waits.
+        """
+        self._decide(call, True, who, seconds)
+
+    def reject(self, call: str, *, who: str) -> None:
+        """Record that a person has rejected a call that waits.
+
+        Raises:
+            InputError: no such call waits.
+        """
+        self._decide(call, False, who, APPROVED_SECONDS)
+
+    def left(self) -> Bounds:
+        """What is left of the run's budget; ``inf`` where nothing bounds."""
+        account = self._account
+        names = [name for name in Bounds.__struct_fields__ if name not in {"seconds", "iterations"}]
+        return Bounds(
+            **{name: account.left(name) for name in names}, seconds=account.seconds_left()
+        )
+
+    async def rollback(
+        self, call: str | None = None, *, who: str = "", force: bool = False
+    ) -> dict[str, list[str]]:
+        """Put back what a call changed, or what all calls of the run did, the newest first.
+
+        Args:
+            call: a call's key; None: all that have not been put back.
+            who: recorded as the one who asked for it.
+            force: also files that were changed again since.
+
+        Returns:
+            Call → the paths that were put back.
+
+        Raises:
+            InputError: nothing was changed, or files have been changed since.
+        """
+        if self._parts.files is None:
+            raise InputError("this run was opened without root=, so no call changed files")
+        return await restore_calls(self._parts.files, self.journal, call, who=who, force=force)
+
+    async def verify(self) -> VerificationResult:
+        """Check the journal's hash chain, from the first row to the last."""
+        await self.journal.flush()
+        rows = await self._parts.store.rows(self.journal.run_id)
+        return verify_journal(self.journal.run_id, rows, None, {})
 
     def level(self, name: str) -> Level:
-        """What an action can do to the world.
+        """What a tool can do to the world.
 
         Raises:
             NotRegistered: there is none of that name.
@@ -260,20 +379,66 @@ class Harness:
         """What is registered, in order."""
         return list(self._executor.registry.specs().values())
 
-    def _key(self, name: str, call: str) -> str:
+    def _decide(self, call: str, approved: bool, who: str, seconds: float) -> None:
+        now = self._clock.now()
+        record_decision(self.journal, call, approved=approved, who=who, now=now, seconds=seconds)
+
+    async def _decide_and_execute(
+        self,
+        name: str,
+        arguments: Mapping[str, Json],
+        who: str,
+        call: str,
+        agent: str,
+        *,
+        approved: bool,
+    ) -> Json:
+        key = self._key_to_decide(name, arguments, call)
+        try:
+            return await self._execute(key, name, arguments, agent)
+        except ApprovalPending:
+            self._decide(key, approved, who, APPROVED_SECONDS)
+        return await self._execute(key, name, arguments, agent)
+
+    def _key(self, name: str, call: str, arguments: Mapping[str, Json]) -> str:
         if call:
             return f"execute/{call}/{name}"
         self._asked += 1
-        return f"execute/{self._asked}/{name}"
+        key = f"execute/{self._asked}/{name}"
+        self._latest[self._digest(name, arguments)] = key
+        return key
 
-    def _waiting(self, name: str, arguments: Mapping[str, Json]) -> str:
-        request = request_digest(name, arguments, self._world)
-        for call, asked in pending_approvals(self.journal).items():
+    def _key_to_decide(self, name: str, arguments: Mapping[str, Json], call: str) -> str:
+        """The call that a person decides: the named one, or an equal one that was asked for.
+
+        One that waits, or the last one of this program: started again, it meets its own record.
+
+        Raises:
+            InputError: none was asked for, and what cannot be undone must be recognized when the
+                program is started again.
+        """
+        if call:
+            return self._key(name, call, arguments)
+        request = self._digest(name, arguments)
+        latest = self._latest.pop(request, "")
+        for key, asked in pending_approvals(self.journal).items():
             if asked["request"] == request:
-                return call
-        return ""
+                return key
+        if latest:
+            return latest
+        if self.level(name) > Level.WRITE:
+            raise InputError(
+                f"no call of {name} with these arguments waits; ask for it with execute first, or "
+                "name it with call=, so that it is not done again when the program is started again"
+            )
+        return self._key(name, call, arguments)
 
-    async def _run(self, key: str, name: str, arguments: Mapping[str, Json], agent: str) -> Json:
+    def _digest(self, name: str, arguments: Mapping[str, Json]) -> str:
+        return request_digest(name, arguments, self._world)
+
+    async def _execute(
+        self, key: str, name: str, arguments: Mapping[str, Json], agent: str
+    ) -> Json:
         known = tuple(self._executor.registry.specs())
         spec = AgentSpec(agent, "", "", known)
         call = ToolCall(key, name, arguments)

@@ -15,6 +15,7 @@ from orchestrator import (
     BudgetExhausted,
     GuardRefused,
     Harness,
+    InputError,
     InvalidArguments,
     Level,
     NotPermitted,
@@ -96,8 +97,17 @@ async def test_a_person_approves_and_it_happens_once(harness: Harness, world: Wo
 
 
 async def test_the_human_path_needs_no_refusal_before_it(harness: Harness, world: World) -> None:
-    await harness.approve_and_execute("deploy", {"text": "v1"}, who="x")
+    for _ in range(2):
+        await harness.approve_and_execute("deploy", {"text": "v1"}, who="x", call="first")
     assert world.done == ["v1"]
+
+
+async def test_what_cannot_be_undone_needs_a_name_or_a_call_that_waits(
+    harness: Harness, world: World
+) -> None:
+    with pytest.raises(InputError, match="name it with call="):
+        await harness.approve_and_execute("deploy", {"text": "v1"}, who="x")
+    assert world.done == []
 
 
 async def test_the_budget_ends_it(harness: Harness, world: World) -> None:
@@ -110,9 +120,9 @@ async def test_the_budget_ends_it(harness: Harness, world: World) -> None:
 
 async def test_money_is_part_of_the_budget(harness: Harness, world: World) -> None:
     for text in ("a", "b"):
-        await harness.approve_and_execute("deploy", {"text": text}, who="x")
+        await harness.approve_and_execute("deploy", {"text": text}, who="x", call=text)
     with pytest.raises(BudgetExhausted):
-        await harness.approve_and_execute("deploy", {"text": "c"}, who="x")
+        await harness.approve_and_execute("deploy", {"text": "c"}, who="x", call="c")
     assert world.done == ["a", "b"]
 
 
@@ -156,7 +166,7 @@ async def test_a_program_that_starts_again_does_nothing_twice(world: World, tmp_
             harness.register("read", world.act, schema=TEXT)
             harness.register("deploy", world.act, schema=TEXT, level=Level.IRREVERSIBLE)
             assert await harness.execute("read", {"text": "a"}) == {"did": "a"}
-            await harness.approve_and_execute("deploy", {"text": "v1"}, who="x")
+            await harness.approve_and_execute("deploy", {"text": "v1"}, who="x", call="v1")
     assert world.done == ["a", "v1"]
 
 
@@ -181,7 +191,7 @@ def test_the_audit_reads_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     async def use() -> None:
         async with Harness.open(state / "journal.db", "r1") as harness:
             harness.register("deploy", World().act, schema=TEXT, level=Level.IRREVERSIBLE)
-            await harness.approve_and_execute("deploy", {"text": "v1"}, who="somebody")
+            await harness.approve_and_execute("deploy", {"text": "v1"}, who="somebody", call="1")
 
     anyio.run(use)
     assert main(["audit", "verify", "r1", "--repo", str(tmp_path)]) == 0

@@ -17,18 +17,33 @@ def schema_of(model: type[Struct]) -> dict[str, Any]:
 
 def inlined(model: type[Struct]) -> dict[str, Any]:
     """A class's JSON Schema without ``$ref``, as every provider takes it."""
-    schema = schema_of(model)
-    parts = schema.pop("$defs")
+    return inline_references(schema_of(model))
+
+
+def inline_references(schema: dict[str, Any]) -> dict[str, Any]:
+    """A JSON Schema with each local ``$ref`` replaced by what it refers to, and without titles.
+
+    Raises:
+        ValueError: a part refers to itself.
+    """
+    parts = schema.get("$defs", {})
+    open_parts: list[str] = []
 
     def resolve(node: Any) -> Any:
         if isinstance(node, dict) and "$ref" in node:
-            return resolve(parts[node["$ref"].rsplit("/", 1)[1]])
+            name = node["$ref"].rsplit("/", 1)[1]
+            if name in open_parts:
+                raise ValueError(f"{name} refers to itself; a report's schema must be finite")
+            open_parts.append(name)
+            resolved = resolve(parts[name])
+            open_parts.pop()
+            return resolved
         if isinstance(node, dict):
             # Every class is labeled; a label is a string, a property named "title" is a map.
             return {
                 key: resolve(value)
                 for key, value in node.items()
-                if key != "title" or not isinstance(value, str)
+                if key != "$defs" and (key != "title" or not isinstance(value, str))
             }
         return [resolve(item) for item in node] if isinstance(node, list) else node
 

@@ -1,0 +1,91 @@
+"""Agents of a program: a prompt, tools, a model and bounds."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from orchestrator.engine.ports import Model, Tool
+from orchestrator.engine.types import AgentSpec, Bounds
+from orchestrator.errors import InputError
+from orchestrator.review.verdict.json_schemas import inline_references
+
+Status = Literal["ok", "failed", "timeout", "budget"]
+TURNS = 20
+"""Model calls of an agent whose bounds do not say."""
+
+
+@dataclass(frozen=True)
+class Agent:
+    """What an agent may see, do and spend.
+
+    Attributes:
+        name: unique among the agents of a run; a part of the journal's keys.
+        instructions: the system prompt.
+        tools: what it may call: tools, or names of registered ones.
+        model: ``provider:model``, where the model is a model's name or an escalation stage
+            (``anthropic:strong``); or an object with the methods of ``Model``. None takes the
+            harness's.
+        output: a pydantic model that the final answer must fit; None for free text.
+        bounds: its share of the run's budget. Twenty turns where they name no turns.
+    """
+
+    name: str
+    instructions: str = ""
+    tools: Sequence[Tool | str] = ()
+    model: str | Model | None = None
+    output: type[BaseModel] | None = None
+    bounds: Bounds = field(default_factory=lambda: Bounds(turns=TURNS))
+
+    def spec(self, model: str) -> AgentSpec:
+        """The agent as the engine has it.
+
+        Args:
+            model: the model's name at its provider.
+
+        Raises:
+            InputError: the name cannot be a part of a key.
+        """
+        if not self.name or not all(part.isalnum() or part in "-_" for part in self.name):
+            raise InputError(
+                f"an agent's name has letters, digits, - and _ only, not {self.name!r}"
+            )
+        tools = tuple(one if isinstance(one, str) else one.spec.name for one in self.tools)
+        contract = inline_references(self.output.model_json_schema()) if self.output else None
+        identity = repr((self.name, self.instructions, tools, model, contract))
+        return AgentSpec(
+            self.name,
+            "",
+            self.instructions,
+            tools,
+            model=model,
+            bounds=self.bounds,
+            contract=contract,
+            digest=hashlib.sha256(identity.encode()).hexdigest(),
+        )
+
+
+@dataclass(frozen=True)
+class AgentResult:
+    """What came of an agent's work.
+
+    Attributes:
+        status: ``ok``; ``failed``, ``timeout`` or ``budget`` where there is no answer.
+        output: an instance of the agent's ``output`` model, or text; None unless ``ok``.
+        detail: why it is not ok.
+        turns, tool_calls: how many it took.
+        tokens, usd: what its model and tool calls used, at most.
+    """
+
+    agent: str
+    status: Status
+    output: Any = None
+    detail: str = ""
+    turns: int = 0
+    tool_calls: int = 0
+    tokens: int = 0
+    usd: float = 0.0

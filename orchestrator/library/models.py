@@ -1,0 +1,80 @@
+"""Models by name for programs: opened when an agent first needs one, closed with the harness."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from functools import partial
+
+from msgspec import Struct
+
+from orchestrator.catalog.data_sources import shipped
+from orchestrator.catalog.models import load_models
+from orchestrator.catalog.prices import load_prices
+from orchestrator.engine.events import Observer
+from orchestrator.engine.journal import Journal
+from orchestrator.engine.model_call_log import EventForwarder
+from orchestrator.engine.model_routing import ModelChoice, choose_model, choose_named_model
+from orchestrator.engine.ports import Model
+from orchestrator.engine.types import AgentSpec
+from orchestrator.errors import InputError
+from orchestrator.providers.factory import make_model
+
+
+class OpenModel(Struct, frozen=True):
+    """A model, the name that an agent's spec has for it, and how its settings are chosen."""
+
+    model: Model
+    name: str
+    choose: Callable[[AgentSpec], ModelChoice]
+
+
+class Models:
+    """The models of one run, one client for each provider.
+
+    Args:
+        closing: closes the clients.
+        default: answers agents that name none.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        observer: Observer,
+        closing: AsyncExitStack,
+        *,
+        default: str | Model | None,
+    ) -> None:
+        self._journal, self._observer, self._closing = journal, observer, closing
+        self._default = default
+        self._open: dict[str, Model] = {}
+
+    async def open(self, wanted: str | Model | None, agent: str) -> OpenModel:
+        """The model that an agent names.
+
+        Raises:
+            InputError: it names none, or the provider's key is missing.
+            ConfigError: there is no such provider, or it has no such model.
+        """
+        wanted = self._default if wanted is None else wanted
+        if wanted is None:
+            raise InputError(f"agent {agent} has no model; name one, such as 'anthropic:strong'")
+        if not isinstance(wanted, str):
+            return OpenModel(wanted, wanted.name, choose_named_model)
+        provider, _, name = wanted.partition(":")
+        if not name:
+            raise InputError(f"agent {agent}: a model is named provider:model, not {wanted!r}")
+        sources = [shipped()]
+        config = load_models(sources)
+        config.resolve(provider, name, os.environ)
+        if provider not in self._open:
+            events = EventForwarder()
+            opening = make_model(
+                provider, config, load_prices(sources), env=os.environ, on_event=events
+            )
+            self._open[provider] = await self._closing.enter_async_context(opening)
+            events.listen(self._journal, self._observer)
+        return OpenModel(
+            self._open[provider], name, partial(choose_model, config, provider, os.environ)
+        )

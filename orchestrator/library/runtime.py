@@ -1,0 +1,152 @@
+"""One agent's work in a program's run: opens its model, makes its tools known, runs it once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from orchestrator.engine.agent import AgentRuntime
+from orchestrator.engine.budget import Account
+from orchestrator.engine.escalation import Task
+from orchestrator.engine.events import Observer
+from orchestrator.engine.executor import Executor
+from orchestrator.engine.journal import Journal, open_journal
+from orchestrator.engine.ports import Clock
+from orchestrator.engine.redaction import Redactor
+from orchestrator.engine.team import run_task
+from orchestrator.engine.types import Json
+from orchestrator.library.agents import Agent, AgentResult
+from orchestrator.library.models import Models
+from orchestrator.sandbox.file_rollback import FileRollback
+from orchestrator.stores.base import RunStore
+from orchestrator.stores.lease_holder import this_process
+from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.sqlite import SqliteStore
+
+KIND = "library"
+"""What the index of runs calls a program's run."""
+
+
+@dataclass(frozen=True)
+class RunLocation:
+    """Where a program's run is kept, and which files its tools may change.
+
+    Attributes:
+        file: the SQLite journal; None keeps the run in memory.
+        files: remembers files before a tool writes them; None where no tool may write.
+        meta: what the index of runs says of it.
+    """
+
+    file: Path | None
+    files: FileRollback | None
+    meta: Json
+
+    @classmethod
+    def of(cls, path: str | Path | None, root: str | Path | None, run_id: str) -> RunLocation:
+        """Locate a run; makes the journal's directory where there is none."""
+        file = None if path is None else Path(path)
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        if root is None:
+            return cls(file, None, {"kind": KIND, "root": None})
+        saved = (file.parent if file else Path(root)) / "runs" / run_id / "rollback"
+        meta = {"kind": KIND, "root": str(Path(root).absolute())}
+        return cls(file, FileRollback(Path(root), saved), meta)
+
+    @asynccontextmanager
+    async def open_journal(
+        self, run_id: str, clock: Clock, redact: Redactor
+    ) -> AsyncIterator[tuple[RunStore, Journal]]:
+        """Open the run's store and journal; a new run is entered first.
+
+        Raises:
+            StoreError: another process writes this run, or the journal cannot be used.
+        """
+        store: RunStore = SqliteStore(self.file) if self.file else MemoryStore(clock)
+        try:
+            if run_id not in {known.run_id for known in await store.runs()}:
+                await store.create(run_id, clock.now(), self.meta)
+            holder = this_process()
+            async with open_journal(run_id, store, clock, holder=holder, redact=redact) as journal:
+                yield store, journal
+        finally:
+            store.close()
+
+
+@dataclass(frozen=True)
+class RunParts:
+    """What the harness of a program's run is made of.
+
+    Attributes:
+        files: remembers files before a tool writes them; None where no tool may write.
+    """
+
+    journal: Journal
+    executor: Executor
+    account: Account
+    clock: Clock
+    world: str
+    models: Models
+    observer: Observer
+    store: RunStore
+    files: FileRollback | None
+
+
+class WorkNumbers:
+    """Numbers an agent's works: 1, 2, 3, ...; one that was interrupted keeps its number."""
+
+    def __init__(self) -> None:
+        self._taken: defaultdict[str, set[int]] = defaultdict(set)
+
+    def begin(self, name: str) -> int:
+        """The lowest number that is free."""
+        number = 1
+        while number in self._taken[name]:
+            number += 1
+        self._taken[name].add(number)
+        return number
+
+    def interrupt(self, name: str, number: int) -> None:
+        """Free a number: whoever asks again goes on with that work."""
+        self._taken[name].discard(number)
+
+
+async def run_agent_task(parts: RunParts, agent: Agent, prompt: str, number: str) -> AgentResult:
+    """Run one agent on one prompt; see ``Harness.run``."""
+    opened = await parts.models.open(agent.model, agent.name)
+    spec, registry = agent.spec(opened.name), parts.executor.registry
+    for tool in agent.tools:
+        if not isinstance(tool, str) and registry.specs().get(tool.spec.name) is not tool.spec:
+            registry.add(tool)
+    runtime = AgentRuntime(
+        model=opened.model,
+        executor=parts.executor,
+        journal=parts.journal,
+        observer=parts.observer,
+        choose_model=opened.choose,
+    )
+    key = f"agents/{number}/{agent.name}"
+    done = await run_task(Task(spec, prompt, key), runtime, parts.account)
+    spent = parts.journal.spent(f"{key}/")
+    status, output, detail = done.status, done.report, done.detail
+    if status == "ok" and agent.output is not None:
+        try:
+            output = agent.output.model_validate(output)
+        except ValidationError as error:
+            status, output, detail = "failed", None, f"its answer does not validate: {error}"
+    assert status != "waiting"  # only an escalation to a person waits, and there is none
+    return AgentResult(
+        agent.name,
+        status,
+        output,
+        detail,
+        done.turns,
+        done.tool_calls,
+        int(spent.tokens),
+        spent.usd,
+    )
