@@ -17,7 +17,6 @@ from orchestrator.checks.python import newer_syntax
 from orchestrator.checks.python.source_encoding import HiddenTextError
 from orchestrator.checks.python.syntax_trees import parse
 from orchestrator.checks.python.unreachable_code import unreachable
-from orchestrator.checks.yaml_versions import versions_as_numbers
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _COMMENTED = re.compile(r"(?:^|/)(?:tsconfig|jsconfig)[^/]*\.json$|\.jsonc$|(?:^|/)\.[^/]+(?:/|$)")
@@ -175,3 +174,29 @@ def _toml(source: Source) -> Iterator[RawFinding]:
 def run(job: dict[str, Any]) -> CheckReply:
     """Check the files of a job (see ``text``)."""
     return reply_of(job, looks)
+
+
+# What runs jobs by these files fetches the version that the number says.
+_JOBS = re.compile(
+    r"(?:^|/)(?:\.github/.*|\.circleci/.*|action|\.travis|\.gitlab-ci|azure-pipelines)\.ya?ml$"
+)
+_KEY = re.compile(r"\s*(?:-\s+)?[\"']?(?P<key>[\w-]+)[\"']?\s*:(?:\s+(?P<value>.*))?$")
+_NAMED = re.compile(
+    r"(?i)(?:python|go|ruby|node|php|java|dotnet|perl|elixir|otp|terraform)(?:[-_]?versions?)?"
+)
+_LOSES = re.compile(r"(?<![^\s\[,])\d+\.\d*[1-9]0+(?![^\s\],])")
+_YAML_COMMENT = re.compile(r"(?:^|\s)#.*")
+
+
+def versions_as_numbers(source: Source) -> Iterator[RawFinding]:
+    """Unquoted versions that end in a zero, in files that say what a job runs with."""
+    if not _JOBS.search(source.path):
+        return
+    named = False
+    for number, line in enumerate(source.lines, 1):
+        bare = _YAML_COMMENT.sub("", line)
+        if key := _KEY.fullmatch(bare):
+            named, bare = bool(_NAMED.fullmatch(key["key"])), key["value"] or ""
+        if named and (found := _LOSES.search(bare)):
+            says = f"YAML reads {found[0]} as the number {found[0].rstrip('0')}"
+            yield RawFinding("version-number", source.path, number, says)

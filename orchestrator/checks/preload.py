@@ -9,22 +9,22 @@ import markdown_it
 
 from orchestrator.checks import (
     conflict_markers,
+    dependencies,
     enclosing_scopes,
     invisible_characters,
     parse_errors,
     redacted_quotes,
+    removed_protections,
     taint,
 )
 from orchestrator.checks.api import api_breakage
 from orchestrator.checks.check_protocol import Source
-from orchestrator.checks.dependencies import dependencies
-from orchestrator.checks.docs import changelog, docstrings, markdown_links, stale_references
+from orchestrator.checks.doc_quality import changelog, docstrings, markdown_links, stale_references
 from orchestrator.checks.imports import import_graph, layering
-from orchestrator.checks.protections import protections
 from orchestrator.checks.python import complexity, duplicated_blocks
 from orchestrator.checks.secrets import secret_scan
 from orchestrator.checks.taint.library_models import load
-from orchestrator.checks.tests import tests_touched
+from orchestrator.checks.test_quality import weakened_tests
 from orchestrator.resources import data_root
 
 __all__ = [
@@ -43,12 +43,12 @@ __all__ = [
     "markdown_it",
     "markdown_links",
     "parse_errors",
-    "protections",
     "redacted_quotes",
+    "removed_protections",
     "secret_scan",
     "stale_references",
     "taint",
-    "tests_touched",
+    "weakened_tests",
 ]
 
 list(secret_scan.secrets(Source("a.txt", b"")))

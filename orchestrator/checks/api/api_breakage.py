@@ -6,14 +6,16 @@ old path, members that may be inherited, and functions that decorators may alter
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Iterator
+from typing import Any
 
 import griffe
+from griffe import BreakageKind as Kind
+from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.checks.api.api_changes import Change, changes, in_short
-from orchestrator.checks.api.public_api import Surface
-from orchestrator.checks.api.source_tree import Tree
+from orchestrator.checks.api.public_api import PLAIN_BASES, Surface, Tree
 from orchestrator.checks.check_protocol import CheckReply, RawFinding
 from orchestrator.checks.path_kinds import is_product, is_public_module
 from orchestrator.checks.python.source import (
@@ -141,3 +143,188 @@ def _module_removed(
             yield RawFinding("module-removed", near, line, message, key=dotted, confidence=DECLARED)
             return
         files.discard(near or "")
+
+
+NAMES_SHOWN = 5
+
+# The worst first: a function is reported once, under the first that fits.
+_PARAMETER_CODES = {
+    Kind.PARAMETER_REMOVED: ("parameter-removed", "no longer takes {}"),
+    Kind.PARAMETER_ADDED_REQUIRED: ("parameter-required", "now requires {}"),
+    Kind.PARAMETER_CHANGED_REQUIRED: ("parameter-required", "now requires {}"),
+    Kind.PARAMETER_CHANGED_KIND: ("parameter-kind", "takes {} by position only or by name only"),
+    Kind.PARAMETER_MOVED: ("parameter-moved", "takes {} at another position"),
+}
+_RECEIVERS = frozenset({"self", "cls", "mcs", "mcls", "klass"})
+_CALLED = frozenset({"__init__", "__new__", "__call__"})
+_RELIED_ON = {"__call__", "__enter__", "__exit__", "__aenter__", "__aexit__", "__iter__"}
+_POSITIONAL = {
+    griffe.ParameterKind.positional_only,
+    griffe.ParameterKind.positional_or_keyword,
+}
+_VARIADIC = {griffe.ParameterKind.var_positional, griffe.ParameterKind.var_keyword}
+
+
+class Change(Struct, frozen=True):
+    """One thing that broke.
+
+    Attributes:
+        code: the kind of breakage in kebab case.
+        symbol: what broke, below its module.
+        says: the rest of a sentence that begins with the symbol's name.
+        parameters: whose they are, when the code is about parameters.
+    """
+
+    code: str
+    symbol: str
+    says: str
+    parameters: tuple[str, ...] = ()
+
+
+def in_short(names: list[str]) -> str:
+    """A list for a sentence, cut where nobody would read on."""
+    more = len(names) - NAMES_SHOWN
+    return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def changes(was: Surface, now: Surface, tree: Tree) -> list[Change]:
+    """Everything that breaks; one entry for each symbol.
+
+    Args:
+        tree: of head, to look up what classes inherit.
+    """
+    found: dict[str, Change] = {}
+    functions: dict[str, list[griffe.Breakage]] = {}
+    for one in griffe.find_breaking_changes(was.module, now.module):
+        symbol = was.inner(one.obj.path)
+        if one.kind in _PARAMETER_CODES:
+            functions.setdefault(symbol, []).append(one)
+        elif change := _object_change(one, symbol, was, now, tree):
+            found.setdefault(symbol, change)
+    for symbol, several in functions.items():
+        if change := _signature_change(symbol, several, was, now):
+            found[symbol] = change
+    return list(found.values())
+
+
+def _object_change(
+    one: griffe.Breakage, symbol: str, was: Surface, now: Surface, tree: Tree
+) -> Change | None:
+    if was.deprecated(symbol):
+        return None
+    if one.kind is Kind.OBJECT_REMOVED and _is_gone(one.obj, symbol, was, now, tree):
+        return Change("object-removed", symbol, "is gone")
+    if one.kind is Kind.OBJECT_CHANGED_KIND:
+        return _property_change(symbol, was, now)
+    if one.kind is Kind.CLASS_REMOVED_BASE and (lost := _lost_bases(one)):
+        return Change("base-removed", symbol, f"is no longer a {' or a '.join(lost)}")
+    return None
+
+
+def _is_gone(
+    obj: griffe.Object | griffe.Alias, symbol: str, was: Surface, now: Surface, tree: Tree
+) -> bool:
+    owner, _, name = symbol.rpartition(".")
+    if now.overloads(symbol):
+        return False
+    if not owner:
+        # What a private module loses shows where a public package took it from.
+        return (
+            was.exposed is None
+            and not now.serves_unknown_names
+            and not tree.has_submodule(now.source.path, name)
+        )
+    if name.startswith("__") and name not in _RELIED_ON:
+        return False
+    if obj.is_alias and obj.inherited and _definer_is_public(obj):
+        return False  # said of the class that defines it
+    if obj.is_attribute and name in was.parameters(f"{owner}.__init__"):
+        # Else said of the constructor.
+        kept = name in now.parameters(f"{owner}.__init__")
+        return kept and not tree.may_have(now.source, owner, name)
+    return not tree.may_have(now.source, owner, name)
+
+
+def _definer_is_public(inherited: griffe.Object | griffe.Alias) -> bool:
+    definer = getattr(inherited, "final_target", inherited).parent
+    return definer is not None and definer.is_public
+
+
+def _property_change(symbol: str, was: Surface, now: Surface) -> Change | None:
+    """A property that must now be called, or a method that cannot be any more."""
+    old, new = was.member(symbol), now.member(symbol)
+    if old is None or new is None:
+        return None
+    if old.has_labels("property") and new.is_function and now.is_plain_method(symbol):
+        return Change("object-kind", symbol, "was a property and is a method now")
+    if new.has_labels("property") and old.is_function and was.is_plain_method(symbol):
+        return Change("object-kind", symbol, "was a method and is a property now")
+    return None
+
+
+def _lost_bases(one: griffe.Breakage) -> list[str]:
+    """Bases that are gone for sure: none of those left can bring them back."""
+    old, new = [str(base) for base in one.old_value], [str(base) for base in one.new_value]
+    if not all(hasattr(builtins, base) or base.partition("[")[0] in PLAIN_BASES for base in new):
+        return []
+    plain = PLAIN_BASES | {"object"}
+    return [base for base in old if base not in new and base.partition("[")[0] not in plain]
+
+
+def _signature_change(
+    symbol: str, several: list[griffe.Breakage], was: Surface, now: Surface
+) -> Change | None:
+    name = symbol.rpartition(".")[2]
+    if name.startswith("__") and name not in _CALLED:
+        return None
+    old, new = was.member(symbol), now.member(symbol)
+    plain = was.fixed_signature(symbol) and now.fixed_signature(symbol)
+    if old is None or new is None or not plain or was.deprecated(symbol):
+        return None
+    if str(getattr(new, "returns", "")).rpartition(".")[2] in {"NoReturn", "Never"}:
+        return None  # there is to refuse every call
+    renamed = _renamed(list(old.parameters), list(new.parameters))
+    named: dict[Kind, list[str]] = {}
+    for one in several:
+        told = (name for name in _named(one) if name not in {*renamed, *renamed.values()})
+        named.setdefault(one.kind, []).extend(told)
+    for kind, (code, says) in _PARAMETER_CODES.items():
+        if names := named.get(kind):
+            listed = in_short([repr(each) for each in names])
+            return Change(code, symbol, says.format(listed), tuple(names))
+    return _rename(symbol, renamed, new)
+
+
+def _rename(symbol: str, renamed: dict[str, str], new: Any) -> Change | None:
+    """A new name only matters to those who pass it by name, and can."""
+    if any(one.kind is griffe.ParameterKind.var_keyword for one in new.parameters):
+        return None
+    told = {one: other for one, other in renamed.items() if one[0] != "_"}
+    if not told:
+        return None
+    says = "takes " + ", ".join(f"{other!r} where it took {one!r}" for one, other in told.items())
+    return Change("parameter-renamed", symbol, says, tuple(told))
+
+
+def _named(one: griffe.Breakage) -> Iterator[str]:
+    """The parameter's name, unless it is the receiver, private, or taken up by ``*args``."""
+    parameter = one.old_value or one.new_value
+    taken_up = one.new_value is not None and one.new_value.kind in _VARIADIC
+    variadic = one.old_value is not None and one.old_value.kind in _VARIADIC
+    if not (taken_up or variadic or parameter.name in _RECEIVERS or parameter.name[0] == "_"):
+        yield parameter.name
+
+
+def _renamed(old: list[griffe.Parameter], new: list[griffe.Parameter]) -> dict[str, str]:
+    """Parameters that only have another name at the same position."""
+    before, after = {one.name for one in old}, {one.name for one in new}
+    return {
+        one.name: other.name
+        for one, other in zip(old, new, strict=False)
+        if one.name not in after
+        and other.name not in before
+        and one.kind in _POSITIONAL
+        and other.kind in _POSITIONAL
+        and (one.required or not other.required)
+        and one.name not in _RECEIVERS
+    }

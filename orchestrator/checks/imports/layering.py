@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from orchestrator.checks.check_protocol import CheckReply, RawFinding
-from orchestrator.checks.imports.layering_config import Declared, candidates, in_order, read
 from orchestrator.checks.imports.layering_contracts import (
+    Declared,
     NotCheckedError,
     Outcome,
+    candidates,
     contract_of,
     edges,
     graph_of,
+    in_order,
     outcome,
+    read,
 )
 from orchestrator.checks.python.source import Job, NotParsedError, read_text
 

@@ -20,9 +20,8 @@ from orchestrator.checks.check_protocol import (
     Source,
     reply_of,
 )
-from orchestrator.checks.patterns.component_scripts import is_component, scripts
-from orchestrator.checks.patterns.erb_templates import ruby_of
-from orchestrator.checks.patterns.language import Language, Pattern, load
+from orchestrator.checks.patterns.embedded_code import is_component, ruby_of, scripts
+from orchestrator.checks.patterns.pattern_definitions import Language, Pattern, load
 from orchestrator.checks.patterns.value_origin import Values
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 
 from orchestrator.checks.check_protocol import Gap, Source
 from orchestrator.checks.patterns import matches
-from orchestrator.checks.patterns.language import EXTENDS, Language, Pattern, language_of
+from orchestrator.checks.patterns.pattern_definitions import EXTENDS, Language, Pattern, language_of
 from orchestrator.errors import ConfigError
 
 

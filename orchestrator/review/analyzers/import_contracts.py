@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orchestrator import __version__
-from orchestrator.checks.imports.layering_config import MARK, candidates
+from orchestrator.checks.imports.layering_contracts import MARK, candidates
 from orchestrator.review.analysis import Report, Side
 from orchestrator.review.analyzers.comparison_checks import CompareCheck
 from orchestrator.review.change.types import Change, ChangedFile

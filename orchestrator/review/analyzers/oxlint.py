@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from orchestrator.checks.patterns.component_scripts import Script, is_component, scripts
+from orchestrator.checks.patterns.embedded_code import Script, is_component, scripts
 from orchestrator.review.analysis import Raw
 from orchestrator.review.analyzers.executables import one_line
 from orchestrator.review.analyzers.external_programs import Copies, ProgramAnalyzer, Seen

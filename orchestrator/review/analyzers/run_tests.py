@@ -39,7 +39,9 @@ class RunTests(CompareCheck):
         self, patterns: Sequence[str], tests: Tests | None, *, pool: Any, session: Session
     ) -> None:
         named = patterns if tests else ()
-        super().__init__("run_tests", "tests.run_tests", named, pool=pool, session=session)
+        super().__init__(
+            "run_tests", "test_quality.failed_tests", named, pool=pool, session=session
+        )
         self._tests = tests
         self._known: Mapping[str, Any] | None = None
 

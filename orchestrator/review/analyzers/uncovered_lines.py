@@ -49,7 +49,7 @@ class UncoveredLines(CompareCheck):
     ) -> None:
         named = patterns if reports else ()
         super().__init__(
-            "uncovered_lines", "tests.uncovered_lines", named, pool=pool, session=session
+            "uncovered_lines", "test_quality.uncovered_lines", named, pool=pool, session=session
         )
         self._reports = tuple(reports)
 

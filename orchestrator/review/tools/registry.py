@@ -161,13 +161,13 @@ ANALYZERS: Mapping[str, OfSide | OfChange] = {
     ),
     "dependencies": _compare(
         "dependencies",
-        "dependencies.dependencies",
+        "dependencies",
         MANIFESTS,
         "Dependencies added, loosened, or taken from elsewhere.",
     ),
     "protections": _compare(
         "protections",
-        "protections.protections",
+        "removed_protections",
         WRITTEN,
         "Escaping, constant time and secure randomness taken away.",
     ),
@@ -194,7 +194,7 @@ ANALYZERS: Mapping[str, OfSide | OfChange] = {
     ),
     "tests_touched": _compare(
         "tests_touched",
-        "tests.tests_touched",
+        "test_quality.weakened_tests",
         ANY,
         "Tests removed or weakened, and source changed with no test.",
     ),
@@ -212,13 +212,13 @@ ANALYZERS: Mapping[str, OfSide | OfChange] = {
     # docs
     "docstrings": _compare(
         "docstrings",
-        "docs.docstrings",
+        "doc_quality.docstrings",
         MODULES,
         "Missing docstrings, and ones that name parameters that are gone.",
     ),
     "links": _check(
         "links",
-        "docs.markdown_links",
+        "doc_quality.markdown_links",
         PROSE,
         "tree",
         "Relative links and anchors of Markdown that lead nowhere.",
@@ -229,14 +229,14 @@ ANALYZERS: Mapping[str, OfSide | OfChange] = {
     ),
     "stale_references": _compare(
         "stale_references",
-        "docs.stale_references",
+        "doc_quality.stale_references",
         PAGES,
         "Documentation that speaks of a public name which is gone.",
         whole_tree=True,
     ),
     "changelog": _compare(
         "changelog",
-        "docs.changelog",
+        "doc_quality.changelog",
         LOGGED,
         "Source that changed with no word in the changelog.",
         whole_tree=True,

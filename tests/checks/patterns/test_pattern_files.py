@@ -9,7 +9,7 @@ import pytest
 from orchestrator.catalog.data_sources import shipped
 from orchestrator.checks import patterns
 from orchestrator.checks.check_protocol import CheckReply
-from orchestrator.checks.patterns.language import load
+from orchestrator.checks.patterns.pattern_definitions import load
 from orchestrator.resources import data_root
 from orchestrator.review.rule_table import load_rules
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from orchestrator.checks.check_protocol import CheckReply
-from orchestrator.checks.docs import docstrings
+from orchestrator.checks.doc_quality import docstrings
 
 Codes = Callable[..., list[str]]
 Compare = Callable[..., CheckReply]

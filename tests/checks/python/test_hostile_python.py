@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from orchestrator.checks.api import api_breakage
-from orchestrator.checks.docs import docstrings
+from orchestrator.checks.doc_quality import docstrings
 from orchestrator.checks.imports import import_graph
 from orchestrator.checks.python import complexity
-from orchestrator.checks.tests import tests_touched
+from orchestrator.checks.test_quality import weakened_tests
 
-CHECKS = (api_breakage, complexity, docstrings, import_graph, tests_touched)
+CHECKS = (api_breakage, complexity, docstrings, import_graph, weakened_tests)
 DEEP = 2000
 
 HOSTILE = {

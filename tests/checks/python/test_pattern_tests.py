@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.checks.tests import tests_touched as check
+from orchestrator.checks.test_quality import weakened_tests as check
 
 Codes = Callable[..., list[str]]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.checks.protections import protections as check
+from orchestrator.checks import removed_protections as check
 
 Codes = Callable[..., list[str]]
 

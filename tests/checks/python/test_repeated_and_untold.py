@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.checks.docs import changelog, stale_references
+from orchestrator.checks.doc_quality import changelog, stale_references
 from orchestrator.checks.python import duplicated_blocks
 from tests.review.copied_block import NAMES, block
 

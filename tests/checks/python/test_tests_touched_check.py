@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from orchestrator.checks.check_protocol import CheckReply
-from orchestrator.checks.tests import tests_touched as check
+from orchestrator.checks.test_quality import weakened_tests as check
 
 Codes = Callable[..., list[str]]
 Compare = Callable[..., CheckReply]

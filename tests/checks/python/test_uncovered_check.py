@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from orchestrator.checks.check_protocol import CheckReply
-from orchestrator.checks.tests import uncovered_lines
-from orchestrator.checks.tests.coverage_reports import NotAReportError, located, parse
+from orchestrator.checks.test_quality import uncovered_lines
+from orchestrator.checks.test_quality.coverage_reports import NotAReportError, located, parse
 from tests.checks.check_kit import as_received
 
 PAY = """\

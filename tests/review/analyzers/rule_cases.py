@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-from orchestrator.checks.patterns.language import load
+from orchestrator.checks.patterns.pattern_definitions import load
 from orchestrator.resources import data_root
 from orchestrator.review.rule_table import Rule
 from tests.checks.taint.taint_pairs import pairs

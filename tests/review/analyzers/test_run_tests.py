@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from orchestrator.app.run_review import run_review
-from orchestrator.checks.tests.junit import NotJUnitError, failed
+from orchestrator.checks.test_quality.failed_tests import NotJUnitError, failed
 from orchestrator.engine.events import ignore_event
 from orchestrator.errors import SandboxError
 from orchestrator.review.verdict.model import Verdict

@@ -9,11 +9,13 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from xml.parsers import expat
+
+from msgspec import Struct
 
 from orchestrator.checks.check_protocol import CheckReply, Gap, RawFinding, Source, read
 from orchestrator.checks.path_kinds import is_product
 from orchestrator.checks.python.source import Job
-from orchestrator.checks.tests.junit import NotJUnitError, Test, failed
 
 SHOWN = 20  # tests in one review
 BEFORE = "the tests failed before this change too, so they say little of it"
@@ -113,3 +115,63 @@ def _changed_line(job: Job) -> Place | None:
                 if number <= len(lines) and lines[number - 1].strip():
                     return file["path"], number
     return None
+
+
+LONGEST_NAME = 200
+
+
+class NotJUnitError(Exception):
+    """A file that is no JUnit report; ``str()`` says why."""
+
+
+class Test(Struct, frozen=True):
+    """One test that failed.
+
+    Attributes:
+        group: what the report calls its class, in Python the dotted module.
+        file: as the report names it, often empty.
+    """
+
+    group: str
+    name: str
+    file: str
+
+    @property
+    def shown(self) -> str:
+        """A name for people, on one line and not too long."""
+        text = f"{self.group}.{self.name}".strip(".")
+        return "".join(c if c.isprintable() else "?" for c in text[:LONGEST_NAME])
+
+
+def failed(data: bytes) -> list[Test]:
+    """The tests that failed or could not be run, each once, in the order of the report.
+
+    Raises:
+        NotJUnitError: it is none.
+    """
+    found: dict[Test, None] = {}
+    inside: list[Test] = []
+    cases = 0
+
+    def begin(tag: str, given: dict[str, str]) -> None:
+        nonlocal cases
+        if tag == "testcase":
+            cases += 1
+            test = Test(given.get("classname", ""), given.get("name", ""), given.get("file", ""))
+            inside[:] = [test]
+        elif tag in {"failure", "error"} and inside:
+            found[inside[0]] = None
+
+    def doctype(*_: object) -> None:
+        raise NotJUnitError("holds a DTD, which no report needs")
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = begin
+    parser.StartDoctypeDeclHandler = doctype
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as fault:
+        raise NotJUnitError(f"is no well-formed XML: {fault}") from None
+    if not cases:
+        raise NotJUnitError("names no test")
+    return list(found)

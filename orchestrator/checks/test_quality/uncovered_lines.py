@@ -22,7 +22,7 @@ from orchestrator.checks.python.source import (
     first_line,
     parse_text,
 )
-from orchestrator.checks.tests.coverage_reports import Lines, NotAReportError, located, parse
+from orchestrator.checks.test_quality.coverage_reports import Lines, NotAReportError, located, parse
 
 # Executable lines that make a function that no test runs worth a rule of its own.
 FUNCTION_LINES = 5

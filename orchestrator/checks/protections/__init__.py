@@ -1,1 +1,0 @@
-"""Checks for protection that a change takes away."""
