@@ -120,6 +120,12 @@ def test_the_engine_rests_on_itself_and_little_else() -> None:
                 assert module.split(".")[1:2] in ([], ["engine"], ["errors"], ["resources"]), name
 
 
+def test_the_engine_names_no_config_file() -> None:
+    """Which data files there are is for the catalog."""
+    engine = [path for path in FILES if name_of(path).startswith("engine/")]
+    assert not [name_of(path) for path in engine if "config/" in path.read_text()]
+
+
 def attributes() -> set[str]:
     """Every attribute name that the code above the settings reads."""
     return {

@@ -9,20 +9,16 @@ from functools import partial
 
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.fields import OFFLINE
+from orchestrator.catalog.prices import PRICES_FILE, price_of
 from orchestrator.catalog.settings import Settings
 from orchestrator.engine.events import Observer, ignore_event
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.model_call_log import EventForwarder
-from orchestrator.engine.model_config import PRICES_FILE, price_of
-from orchestrator.engine.model_routing import (
-    ModelChoice,
-    candidate_models,
-    choose_model,
-    choose_named_model,
-)
+from orchestrator.engine.model_routing import ModelChoice, candidate_models, choose_named_model
 from orchestrator.engine.types import AgentSpec
 from orchestrator.errors import InputError
 from orchestrator.providers.factory import make_model
+from orchestrator.providers.model_selection import choose_model
 from orchestrator.providers.offline import OfflineModel
 from orchestrator.review.agents.participants import participants
 from orchestrator.review.setup import OpenModel

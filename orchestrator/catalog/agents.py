@@ -10,7 +10,7 @@ from orchestrator.catalog.data_sources import File
 from orchestrator.catalog.yaml_validation import Markdown, check, split, unknown
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.field_types import NonEmptyStr, PositiveFloat, PositiveInt, Strict
-from orchestrator.engine.model_config import HUMAN
+from orchestrator.engine.model_routing import HUMAN
 from orchestrator.engine.playbook_steps import named
 from orchestrator.engine.types import AgentSpec, Bounds, Json, Skill
 from orchestrator.errors import ConfigError

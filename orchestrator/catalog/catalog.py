@@ -13,8 +13,8 @@ from orchestrator.catalog.data_sources import Source, latest, unread
 from orchestrator.catalog.guard_policy import GuardsFile
 from orchestrator.catalog.layered_files import layered
 from orchestrator.catalog.mcp_servers import McpFile
-from orchestrator.catalog.models import read_models
-from orchestrator.catalog.prices import PricesFile
+from orchestrator.catalog.models import MODELS_FILE, ModelsConfig, read_models
+from orchestrator.catalog.prices import PRICES_FILE, Prices, PricesFile
 from orchestrator.catalog.reference_checks import (
     guard_faults,
     policy_faults,
@@ -27,7 +27,6 @@ from orchestrator.catalog.settings import Settings, ToolPolicy
 from orchestrator.catalog.skills import load_skill
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.engine.canonical_json import digest
-from orchestrator.engine.model_config import MODELS_FILE, PRICES_FILE, ModelsConfig, Prices
 from orchestrator.engine.types import AgentSpec, Json, Rubric, Skill, ToolSpec
 from orchestrator.errors import ConfigError
 
@@ -103,7 +102,7 @@ def _load(
     skills = {file.folder: load_skill(file, tools, faults) for file in skill_files.values()}
     of_models: list[ConfigError] = []
     models = read_models(sources, of_models)
-    known = Known(tools, skills, contracts, models.stages if models else None)
+    known = Known(tools, skills, contracts, models.stage_names if models else None)
     agents = {file.stem: load_agent(file, known, faults) for file in agent_files.values()}
     rubrics = {file.stem: load_rubric(file, faults) for file in rubric_files.values()}
     settings = layered(sources, SETTINGS, Settings, faults)
@@ -136,8 +135,8 @@ def _load(
         tool_policy=policy[1],
         verdict_policy=verdict[1],
         guards=guards[1],
-        models=models.config,
-        prices=prices[1].table,
+        models=models,
+        prices=prices[1].prices,
         mcp=mcp[1],
         digests=_digests(whole_agents, whole_skills, whole_rubrics, files),
     )

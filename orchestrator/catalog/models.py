@@ -1,10 +1,10 @@
 """Models (``config/models.yaml``): escalation stages, providers, context windows, and retries."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
-from msgspec import Meta, to_builtins
+from msgspec import Meta, field
 
 from orchestrator.catalog.data_sources import Source, versions
 from orchestrator.catalog.layered_files import layered
@@ -17,27 +17,30 @@ from orchestrator.engine.field_types import (
     Strict,
     UnitFloat,
 )
-from orchestrator.engine.model_config import (
-    HUMAN,
-    MODELS_FILE,
-    CallPolicy,
-    Capabilities,
-    ModelsConfig,
-    Provider,
-    Stage,
-)
+from orchestrator.engine.model_routing import HUMAN
 from orchestrator.errors import ConfigError
 
-Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-Variable = Annotated[str, Meta(pattern="^[A-Z][A-Z0-9_]*$")]
+MODELS_FILE = "config/models.yaml"
 
-Tokens = Annotated[int, Meta(ge=2_000)]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+EnvName = Annotated[str, Meta(pattern="^[A-Z][A-Z0-9_]*$")]
+WindowTokens = Annotated[int, Meta(ge=2_000)]
+T = TypeVar("T")
 
 _SECRET_BOUND = ("key", "base_url", "base_url_env", "api")
+_SNAPSHOT = re.compile(r"-\d{4}-?\d{2}-?\d{2}$")
 
 
-class StageEntry(Strict, frozen=True):
-    """One escalation stage; each key is explained in ``config/models.yaml``."""
+class Stage(Strict, frozen=True):
+    """One escalation stage: the model and settings that a task is tried with.
+
+    Attributes:
+        model: the stage whose models it uses; None: its own.
+        strategy: an instruction that is added to the agent's prompt, empty for none.
+        effort: the reasoning effort (``low``, ``medium``, ...), None for the model's default.
+        max_tokens: the most tokens of one answer, reasoning included.
+        min_score: a judge's score below it escalates to the next stage, 0 to 1.
+    """
 
     name: NonEmptyStr
     model: NonEmptyStr | None = None
@@ -46,21 +49,25 @@ class StageEntry(Strict, frozen=True):
     max_tokens: Annotated[int, Meta(ge=1, le=128_000)] = 16_000
     min_score: UnitFloat = 0.0
 
-    @property
-    def stage(self) -> Stage:
-        """As the engine has it."""
-        return Stage(
-            self.name,
-            self.model or self.name,
-            self.strategy,
-            self.effort,
-            self.max_tokens,
-            self.min_score,
-        )
 
+class Capabilities(Strict, frozen=True):
+    """What a provider's server supports.
 
-class CapabilityFlags(Strict, frozen=True):
-    """What a server can do."""
+    Attributes:
+        schemas: how it treats a report's JSON Schema: it enforces the schema (``strict``), uses it
+            as guidance (``loose``), only knows JSON mode (``json``), or none of these (``none``).
+            Unless ``strict``, the prompt states the schema too.
+        schemas_with_tools: a request may have both a schema and tools.
+        tool_calls: ``native``, or as marked ``text``.
+        parallel_calls: one answer may hold several calls.
+        forced_calls: a request may require a tool call.
+        effort: a request may set the reasoning effort.
+        max_tokens_field: the name of that parameter (Chat Completions only).
+        think_tags: a leading ``<think>`` element holds reasoning and is no part of the answer.
+        returns_reasoning: the reasoning of an answer must be in the next request.
+        asides: a request may have an instruction for one turn (``types.Aside``).
+        streams: answers are requested as a stream.
+    """
 
     schemas: Literal["strict", "loose", "json", "none"]
     schemas_with_tools: bool
@@ -75,90 +82,141 @@ class CapabilityFlags(Strict, frozen=True):
     streams: bool = True
 
 
-class ProviderEntry(Strict, frozen=True, kw_only=True):
-    """One provider."""
+class Provider(Strict, frozen=True, kw_only=True):
+    """A service that answers requests.
+
+    Attributes:
+        api: its HTTP API: Anthropic Messages, OpenAI Responses, or OpenAI Chat Completions.
+        key_env: the environment variable that holds the API key (``key`` in the file).
+        key_required: False for a server that works without a key.
+        base_url: its address; empty when only ``base_url_env`` says it.
+        base_url_env: the environment variable that overrides the address.
+        model_env: the environment variable that names the model of every stage without one.
+        models: stage → model.
+    """
 
     api: Literal["messages", "responses", "chat"]
-    key: Variable
+    key_env: EnvName = field(name="key")
     key_required: bool = True
     base_url: str = ""
-    base_url_env: Variable
-    model_env: Variable | None = None
+    base_url_env: EnvName
+    model_env: EnvName | None = None
     models: dict[str, NonEmptyStr]
-    can: CapabilityFlags
+    can: Capabilities
+
+
+class BreakerPolicy(Strict, frozen=True):
+    """When the circuit breaker of a model opens.
+
+    Attributes:
+        failures: consecutive failures that open it.
+        cooldown: seconds until the next attempt.
+    """
+
+    failures: PositiveInt = 5
+    cooldown: PositiveFloat = 20.0
+
+
+class CallPolicy(Strict, frozen=True):
+    """Timeouts and retries of a call. Times in seconds.
+
+    Attributes:
+        attempts: attempts of one call, the first included.
+        timeout: of one attempt; for a streamed answer, the longest silence in it.
+        deadline: of all attempts of one call and the waits between them.
+        first_wait, longest_wait: waits grow from one to the other; jitter is added.
+    """
+
+    attempts: PositiveInt = 5
+    timeout: PositiveFloat = 180.0
+    deadline: PositiveFloat = 300.0
+    first_wait: PositiveFloat = 1.0
+    longest_wait: PositiveFloat = 30.0
+    breaker: BreakerPolicy = BreakerPolicy()
+
+
+class ContextWindows(Strict, frozen=True):
+    """Tokens of a request and its answer together.
+
+    Attributes:
+        default: of a model that is not in ``models``.
+    """
+
+    default: WindowTokens = 128_000
+    models: dict[str, WindowTokens] = field(default_factory=dict)
+
+
+class ModelsConfig(Strict, frozen=True):
+    """``config/models.yaml``: stages, cheapest first, providers, context windows, and retries."""
+
+    stages: Annotated[tuple[Stage, ...], Meta(min_length=1)] = field(name="escalation")
+    providers: dict[str, Provider]
+    windows: ContextWindows = ContextWindows()
+    calls: CallPolicy = CallPolicy()
+
+    @property
+    def stage_names(self) -> tuple[str, ...]:
+        """The names of the escalation stages, cheapest first."""
+        return tuple(stage.name for stage in self.stages)
+
+    def stage(self, name: str) -> Stage:
+        """A stage by name.
+
+        Raises:
+            ConfigError: there is no stage of that name.
+        """
+        for stage in self.stages:
+            if stage.name == name:
+                return stage
+        names = ", ".join(self.stage_names)
+        raise ConfigError(f"there is no stage {name!r}; there is {names}", MODELS_FILE)
+
+    def is_stage(self, name: str) -> bool:
+        """Whether a name is a stage, and not a model's own name."""
+        return name in self.stage_names
+
+    def resolve(self, provider: str, name: str, env: Mapping[str, str]) -> str:
+        """The model of a stage; any other name is a model's own name and is returned unchanged.
+
+        Raises:
+            ConfigError: the provider has no model for the stage; says where to name one.
+        """
+        model = self.find_model(provider, name, env)
+        if not model:
+            where = f"name one under providers.{provider}.models"
+            model_env = self.provider(provider).model_env
+            also = f", or set {model_env}" if model_env else ""
+            raise ConfigError(f"{provider} has no model for {name!r}; {where}{also}", MODELS_FILE)
+        return model
+
+    def find_model(self, provider: str, name: str, env: Mapping[str, str]) -> str:
+        """The model of a stage as of ``resolve``, empty when the provider has none for it."""
+        if not self.is_stage(name):
+            return name
+        if name == HUMAN:
+            return ""
+        service, model = self.provider(provider), self.stage(name).model or name
+        return service.models.get(model) or env.get(service.model_env or "", "").strip()
 
     def provider(self, name: str) -> Provider:
-        """As the engine has it."""
-        return Provider(
-            name=name,
-            api=self.api,
-            key_env=self.key,
-            key_required=self.key_required,
-            base_url=self.base_url,
-            base_url_env=self.base_url_env,
-            model_env=self.model_env or "",
-            models=MappingProxyType(dict(self.models)),
-            can=Capabilities(**to_builtins(self.can)),
-        )
+        """A provider by name.
+
+        Raises:
+            ConfigError: there is no provider of that name.
+        """
+        if name not in self.providers:
+            known = ", ".join(self.providers)
+            raise ConfigError(f"there is no provider {name!r}; there is {known}", MODELS_FILE)
+        return self.providers[name]
+
+    def window(self, model: str) -> int:
+        """Tokens of a request of this model and its answer together."""
+        return find_by_model(self.windows.models, model) or self.windows.default
 
 
-class BreakerEntry(Strict, frozen=True):
-    """When nobody calls for a while; ``cooldown`` in seconds."""
-
-    failures: PositiveInt
-    cooldown: PositiveFloat
-
-
-class CallsEntry(Strict, frozen=True):
-    """How patient a call is; times in seconds."""
-
-    attempts: PositiveInt
-    timeout: PositiveFloat
-    deadline: PositiveFloat
-    first_wait: PositiveFloat
-    longest_wait: PositiveFloat
-    breaker: BreakerEntry
-
-    @property
-    def policy(self) -> CallPolicy:
-        """As the engine has it."""
-        own = to_builtins(self)
-        breaker = own.pop("breaker")
-        return CallPolicy(
-            **own, breaker_failures=breaker["failures"], breaker_cooldown=breaker["cooldown"]
-        )
-
-
-class WindowsEntry(Strict, frozen=True):
-    """Tokens of a request and its answer together."""
-
-    default: Tokens
-    models: dict[str, Tokens]
-
-
-class ModelsFile(Strict, frozen=True):
-    """The whole of ``config/models.yaml``."""
-
-    escalation: Annotated[tuple[StageEntry, ...], Meta(min_length=1)]
-    providers: dict[str, ProviderEntry]
-    windows: WindowsEntry
-    calls: CallsEntry
-
-    @property
-    def stages(self) -> tuple[str, ...]:
-        """The names of the escalation stages, cheapest first."""
-        return tuple(entry.name for entry in self.escalation)
-
-    @property
-    def config(self) -> ModelsConfig:
-        """As the engine has it."""
-        return ModelsConfig(
-            tuple(entry.stage for entry in self.escalation),
-            MappingProxyType({name: own.provider(name) for name, own in self.providers.items()}),
-            self.calls.policy,
-            MappingProxyType(dict(self.windows.models)),
-            self.windows.default,
-        )
+def find_by_model(entries: Mapping[str, T], model: str) -> T | None:
+    """The entry of a model; a dated snapshot (``name-2026-09-29``) has that of its name."""
+    return entries.get(model) or entries.get(_SNAPSHOT.sub("", model))
 
 
 def load_models(sources: Sequence[Source]) -> ModelsConfig:
@@ -171,27 +229,27 @@ def load_models(sources: Sequence[Source]) -> ModelsConfig:
     found = read_models(sources, faults)
     if found is None:
         raise faults[0]
-    return found.config
+    return found
 
 
-def read_models(sources: Sequence[Source], faults: list[ConfigError]) -> ModelsFile | None:
+def read_models(sources: Sequence[Source], faults: list[ConfigError]) -> ModelsConfig | None:
     """``config/models.yaml`` of all layers; None when it has a fault.
 
     Args:
         faults: every fault is added here.
     """
     own = [fault for source in sources[1:] for fault in _redirections(source)]
-    found = layered(sources, MODELS_FILE, ModelsFile, own)
+    found = layered(sources, MODELS_FILE, ModelsConfig, own)
     if found is not None:
         own += _stages_faults(*found)
     faults += own
     return found[1] if found and not own else None
 
 
-def _stages_faults(node: Node, file: ModelsFile) -> Iterator[ConfigError]:
+def _stages_faults(node: Node, file: ModelsConfig) -> Iterator[ConfigError]:
     """Stages that stand twice or out of place, and names of stages that are none."""
-    names = [entry.name for entry in file.escalation]
-    for at, entry in enumerate(file.escalation):
+    names = file.stage_names
+    for at, entry in enumerate(file.stages):
         if entry.name in names[:at]:
             yield node.fault(
                 f"the stage {entry.name!r} stands twice; name it once", "escalation", at

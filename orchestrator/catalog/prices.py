@@ -1,77 +1,73 @@
 """What models cost (``config/prices.yaml``)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
-from types import MappingProxyType
 from typing import Annotated
 
 from msgspec import Meta
 
 from orchestrator.catalog.data_sources import Source
 from orchestrator.catalog.layered_files import merged
+from orchestrator.catalog.models import find_by_model
 from orchestrator.engine.field_types import NonEmptyStr, PositiveInt, Strict
-from orchestrator.engine.model_config import PRICES_FILE, Price, Prices, Rates
+
+PRICES_FILE = "config/prices.yaml"
 
 Dollars = Annotated[float, Meta(ge=0)]
 
 
-class RatesEntry(Strict, frozen=True):
-    """US dollars per million tokens."""
+class Rates(Strict, frozen=True):
+    """US dollars per million tokens.
+
+    Attributes:
+        cached: input that was read from the provider's cache.
+        cache_write: input that was written to it.
+    """
 
     input: Dollars
     output: Dollars
     cached: Dollars
     cache_write: Dollars
 
-    @property
-    def rates(self) -> Rates:
-        """As the engine has it."""
-        return Rates(self.input, self.output, self.cached, self.cache_write)
 
-
-class LongEntry(RatesEntry, frozen=True):
+class LongRates(Rates, frozen=True):
     """The rates of a request with more than ``above`` input tokens, for all of its tokens."""
 
     above: PositiveInt
 
 
-class PriceEntry(RatesEntry, frozen=True, kw_only=True):
-    """What one model costs, where that was read, and when."""
+class Price(Rates, frozen=True, kw_only=True):
+    """What a model costs.
 
-    long: LongEntry | None = None
+    Attributes:
+        long: the rates of long requests, None when all cost the same.
+        source, date: where and when the figures were read.
+    """
+
+    long: LongRates | None = None
     source: NonEmptyStr
     date: date
 
-    @property
-    def price(self) -> Price:
-        """As the engine has it."""
-        long = self.long
-        return Price(
-            self.rates,
-            self.source,
-            self.date.isoformat(),
-            long.above if long else None,
-            long.rates if long else None,
-        )
+    def at(self, input_tokens: int) -> Rates:
+        """The rates of a request with that many input tokens."""
+        return self.long if self.long and input_tokens > self.long.above else self
 
     def __post_init__(self) -> None:
         # A worst case is priced by an estimate that may be too high: dearer must mean "more".
         if self.long and any(
-            getattr(self.long, name) < getattr(self, name)
-            for name in ("input", "output", "cached", "cache_write")
+            getattr(self.long, name) < getattr(self, name) for name in Rates.__struct_fields__
         ):
             raise ValueError("a rate under long may not be lower than the same rate above it")
+
+
+Prices = Mapping[str, Price]
+"""Model → price."""
 
 
 class PricesFile(Strict, frozen=True):
     """The whole of ``config/prices.yaml``."""
 
-    prices: dict[str, PriceEntry]
-
-    @property
-    def table(self) -> Prices:
-        """As the engine has it."""
-        return MappingProxyType({name: entry.price for name, entry in self.prices.items()})
+    prices: dict[str, Price]
 
 
 def load_prices(sources: Sequence[Source]) -> Prices:
@@ -80,4 +76,9 @@ def load_prices(sources: Sequence[Source]) -> Prices:
     Raises:
         ConfigError: the first fault.
     """
-    return merged(sources, PRICES_FILE, PricesFile).table
+    return merged(sources, PRICES_FILE, PricesFile).prices
+
+
+def price_of(prices: Prices, model: str) -> Price | None:
+    """A model's price; a dated snapshot costs what its name costs."""
+    return find_by_model(prices, model)

@@ -15,7 +15,7 @@ from orchestrator.engine.agent import AgentResult, AgentRuntime, run_agent
 from orchestrator.engine.budget import Account
 from orchestrator.engine.events import Event
 from orchestrator.engine.human_questions import ask_person
-from orchestrator.engine.model_config import HUMAN
+from orchestrator.engine.model_routing import HUMAN
 from orchestrator.engine.types import AgentSpec
 
 

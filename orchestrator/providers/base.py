@@ -12,8 +12,9 @@ from typing import Any
 import anyio
 from msgspec.structs import replace
 
+from orchestrator.catalog.models import Provider
+from orchestrator.catalog.prices import Prices, price_of
 from orchestrator.engine.model_call_log import CallEvent, CallListener
-from orchestrator.engine.model_config import Prices, Provider, price_of
 from orchestrator.engine.ports import MayRetry, always_retry
 from orchestrator.engine.types import Json, Request, Response, Usage
 from orchestrator.errors import ModelError
@@ -43,11 +44,9 @@ class ApiModel(ABC):
     Args:
         client: the SDK's client; whoever made it closes it.
         sdk: the vendor's module, for its exceptions.
+        name: the provider's name.
         secret: the key, so that it can be kept out of messages.
         on_event: told of tries that failed and of the breaker's changes.
-
-    Attributes:
-        name: the provider's name.
     """
 
     def __init__(
@@ -55,6 +54,7 @@ class ApiModel(ABC):
         provider: Provider,
         client: Any,
         *,
+        name: str,
         sdk: ModuleType,
         prices: Prices,
         retrier: Retrier,
@@ -62,7 +62,7 @@ class ApiModel(ABC):
         on_event: CallListener = ignore,
     ) -> None:
         self.client = client
-        self.name, self.provider = provider.name, provider
+        self.name, self.provider = name, provider
         self._prices, self._retrier, self._on_event = prices, retrier, on_event
         self._sdk: Any = sdk
         self._secret = secret
@@ -180,7 +180,7 @@ class ApiModel(ABC):
             status, headers = fault.status_code, fault.response.headers
             said = fault.body
             raise classify_status(
-                self.provider, model, status, headers, said, self._secret
+                self.name, self.provider, model, status, headers, said, secret=self._secret
             ) from None
         except sdk.APIConnectionError as fault:
             kind = type(fault.__cause__).__name__
@@ -203,9 +203,9 @@ class ApiModel(ABC):
                 detail = f"{before} -> {after}: {why}"
                 self._on_event(CallEvent("breaker", self.name, model, "", detail))
 
-            policy = self._retrier.policy
+            policy = self._retrier.policy.breaker
             self._breakers[model] = CircuitBreaker(
-                policy.breaker_failures, policy.breaker_cooldown, self._retrier.clock, changed
+                policy.failures, policy.cooldown, self._retrier.clock, changed
             )
         return self._breakers[model]
 

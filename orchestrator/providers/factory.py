@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from orchestrator.engine.model_config import CallPolicy, ModelsConfig, Prices, Provider
+from orchestrator.catalog.models import CallPolicy, ModelsConfig, Provider
+from orchestrator.catalog.prices import Prices
 from orchestrator.errors import InputError
 
 if TYPE_CHECKING:
@@ -83,12 +84,13 @@ def make_model(
         raise InputError(
             f"{provider.base_url_env} must be a URL such as https://host/v1, not {url[:60]!r}"
         )
-    connection = _Connection(provider, key, url, env, config.calls.timeout)
+    connection = _Connection(name, provider, key, url, env, config.calls.timeout)
     return _open_model(connection, prices, retrier or config.calls, on_event)
 
 
 @dataclass(frozen=True)
 class _Connection:
+    name: str
     provider: Provider
     key: str = field(repr=False)
     url: str
@@ -110,6 +112,7 @@ async def _open_model(
     settings: dict[str, Any] = {
         "prices": prices,
         "retrier": system_retrier(retrier) if isinstance(retrier, CallPolicy) else retrier,
+        "name": connection.name,
         "secret": connection.key,
         "on_event": on_event or ignore,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchestrator.engine.model_config import Price
+from orchestrator.catalog.prices import Price
 from orchestrator.engine.types import Usage
 from orchestrator.providers.reply_parsing import Counts
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from orchestrator.engine.model_config import MODELS_FILE, Provider
+from orchestrator.catalog.models import MODELS_FILE, Provider
 from orchestrator.errors import ModelError, ProviderRefused
 from orchestrator.providers.reply_parsing import members
 
@@ -47,11 +47,13 @@ class TransientError(Exception):
 
 
 def classify_status(
+    name: str,
     provider: Provider,
     model: str,
     status: int,
     headers: Mapping[str, str],
     body: Any,
+    *,
     secret: str,
 ) -> TransientError | ModelError | ProviderRefused:
     """Turn an error status into the exception to raise."""
@@ -62,13 +64,13 @@ def classify_status(
             retry_after=parse_retry_after(headers),
             server_down=status not in RATE_LIMIT_STATUSES,
         )
-    line = _describe_status(provider, model, status, quote)
+    line = _describe_status(name, provider, model, status, quote)
     # Neither another attempt nor another model of this provider would succeed.
     return ProviderRefused(line) if status in FATAL_STATUSES else ModelError(line, billed=False)
 
 
-def _describe_status(provider: Provider, model: str, status: int, quote: str) -> str:
-    name, models = provider.name, f"providers.{provider.name}.models in {MODELS_FILE}"
+def _describe_status(name: str, provider: Provider, model: str, status: int, quote: str) -> str:
+    models = f"providers.{name}.models in {MODELS_FILE}"
     quoted = f": {quote}" if quote else ""
     lines = {
         400: f"{name} refused the request for {model} (400){quoted}; "

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from orchestrator.engine.model_config import PRICES_FILE, Price
+from orchestrator.catalog.prices import PRICES_FILE, Price
 from orchestrator.report.terminal_escaping import sentence
 from orchestrator.report.text_layout import MIN_WIDTH, Page, pad, plural
 from orchestrator.review.cost_estimate import BASIS, Bill, Estimate
@@ -101,13 +101,12 @@ def _prices(page: Page, estimate: Estimate) -> list[str]:
 def _rates(price: Price | None) -> str:
     if price is None:
         return "no price is known"
-    rates = price.rates
-    said = (
-        f"{rates.input:g} in, {rates.cached:g} from the cache, {rates.cache_write:g} written to "
-        f"it, {rates.output:g} out"
+    rates = (
+        f"{price.input:g} in, {price.cached:g} from the cache, {price.cache_write:g} written to "
+        f"it, {price.output:g} out"
     )
-    more = f"; more above {price.long_from:,} tokens of input" if price.long_from else ""
-    return f"{said}{more} ({price.source}, {price.date})"
+    more = f"; more above {price.long.above:,} tokens of input" if price.long else ""
+    return f"{rates}{more} ({price.source}, {price.date})"
 
 
 def _basis(page: Page) -> list[str]:

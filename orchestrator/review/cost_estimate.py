@@ -13,9 +13,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator.catalog.fields import OFFLINE
+from orchestrator.catalog.prices import Price, price_of
 from orchestrator.engine.agent import AgentResult, first_request
 from orchestrator.engine.escalation import Task
-from orchestrator.engine.model_config import Price, price_of
 from orchestrator.engine.model_routing import candidate_models
 from orchestrator.engine.types import Bounds, Usage
 from orchestrator.providers import pricing

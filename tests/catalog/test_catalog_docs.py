@@ -48,7 +48,7 @@ def test_examples_do_what_the_pages_say(with_files):
     assert "performance" in agents.settings.specialists
     assert [skill.name for skill in agents.agents["performance"].skills] == ["hot-paths"]
     assert with_files(examples("rubrics")[0]).settings.rubric == "careful"
-    assert with_files(examples("money")[0]).prices["gpt-6-luna"].rates.output == 0.5
+    assert with_files(examples("money")[0]).prices["gpt-6-luna"].output == 0.5
     config = with_files(examples("config")[0])
     assert (config.settings.bounds.minutes, config.settings.bounds.iterations) == (5, 3)
     assert len(config.verdict_policy.required_checks) == 1

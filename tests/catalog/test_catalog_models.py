@@ -34,7 +34,7 @@ def test_an_override_shows_in_the_digests(with_files):
     shipped, other = with_files({}), with_files({"config/prices.yaml": CHEAPER})
     differ = {name for name in shipped.digests if shipped.digests[name] != other.digests[name]}
     assert differ == {"config/prices.yaml"}
-    assert other.prices["gpt-6-luna"].rates.input == 0.05
+    assert other.prices["gpt-6-luna"].input == 0.05
     assert other.models == shipped.models
 
 

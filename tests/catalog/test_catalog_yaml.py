@@ -11,7 +11,7 @@ from orchestrator.catalog import yaml_events
 from orchestrator.catalog.data_sources import latest, shipped
 from orchestrator.catalog.guard_policy import GuardsFile
 from orchestrator.catalog.mcp_servers import McpFile
-from orchestrator.catalog.models import ModelsFile
+from orchestrator.catalog.models import ModelsConfig
 from orchestrator.catalog.prices import PricesFile
 from orchestrator.catalog.settings import Settings, ToolPolicy
 from orchestrator.catalog.verdict_policy import VerdictPolicy
@@ -26,7 +26,7 @@ MODELS = [
     ("config/tools.yaml", ToolPolicy),
     ("config/verdict.yaml", VerdictPolicy),
     ("config/guards.yaml", GuardsFile),
-    ("config/models.yaml", ModelsFile),
+    ("config/models.yaml", ModelsConfig),
     ("config/prices.yaml", PricesFile),
     ("config/mcp.yaml", McpFile),
     ("config/rules/*.yaml", RuleFile),

@@ -5,15 +5,16 @@ from functools import partial
 import pytest
 from msgspec.structs import replace
 
+from orchestrator.catalog.models import Capabilities, ModelsConfig, Provider, Stage
 from orchestrator.engine.agent import AgentResult, AgentRuntime
 from orchestrator.engine.escalation import StageChange, Task
 from orchestrator.engine.human_questions import record_answer, recorded_questions
 from orchestrator.engine.journal import Journal
-from orchestrator.engine.model_config import HUMAN, ModelsConfig, Provider, Stage
-from orchestrator.engine.model_routing import choose_model
+from orchestrator.engine.model_routing import HUMAN
 from orchestrator.engine.team import run_task, run_team
 from orchestrator.engine.types import AgentSpec, Bounds, Request, Response
 from orchestrator.errors import AnswerPending, InputError, ModelError
+from orchestrator.providers.model_selection import choose_model
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.testing.scripted_model import ScriptedModel, calls, says
 from tests.engine.engine_kit import (
@@ -28,14 +29,16 @@ from tests.engine.engine_kit import (
 pytestmark = pytest.mark.anyio
 
 STAGES = (
-    Stage("fast", "fast", min_score=0.5),
+    Stage("fast", min_score=0.5),
     Stage("fast-retry", "fast", "Go about it in small steps.", min_score=0.5),
-    Stage("strong", "strong", min_score=0.4),
-    Stage("strongest", "strongest", effort="high", min_score=0.3),
-    Stage(HUMAN, HUMAN),
+    Stage("strong", min_score=0.4),
+    Stage("strongest", effort="high", min_score=0.3),
+    Stage(HUMAN),
 )
 MODELS = {"fast": "small", "strong": "large", "strongest": "largest"}
-CONFIG = ModelsConfig(STAGES, {"cloud": Provider("cloud", "chat", "K", "U", models=MODELS)})
+FULL = Capabilities("strict", True, "native", True, True, True)
+CLOUD = Provider(api="chat", key_env="K", base_url_env="U", models=MODELS, can=FULL)
+CONFIG = ModelsConfig(STAGES, {"cloud": CLOUD})
 ALL = ("fast", "fast-retry", "strong", "strongest", HUMAN)
 DEAD = ModelError("the line went dead")
 GOOD, BAD = says('{"answer": 42}'), says('{"answer": "many"}')

@@ -8,15 +8,14 @@ from functools import cache
 from msgspec.structs import replace
 
 from orchestrator.catalog.data_sources import shipped
-from orchestrator.catalog.models import load_models
-from orchestrator.catalog.prices import load_prices
+from orchestrator.catalog.models import CallPolicy, Capabilities, ModelsConfig, load_models
+from orchestrator.catalog.prices import Prices, load_prices
 from orchestrator.engine.agent import AgentResult, AgentRuntime, run_agent
 from orchestrator.engine.budget import Account
 from orchestrator.engine.events import ignore_event
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.model_call_log import CallEvent
-from orchestrator.engine.model_config import CallPolicy, Capabilities, ModelsConfig, Prices
 from orchestrator.engine.ports import CallContext, SystemClock, Tool
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import (
@@ -48,7 +47,7 @@ MODELS = {
 NONCE = "n0nce"
 QUICK = CallPolicy(attempts=3, timeout=20.0, deadline=40.0, first_wait=0.01, longest_wait=0.02)
 """Quick to try again. On a machine that is busy a try itself may take seconds."""
-FULL = Capabilities()
+FULL = Capabilities("strict", True, "native", True, True, True)
 
 SEARCH = ToolSpec(
     "search",

@@ -1,6 +1,7 @@
 """Answers short enough for the budget, and what a conversation will cost."""
 
 import re
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,9 @@ from msgspec.structs import replace
 
 from orchestrator.app.provider_selection import route_agents
 from orchestrator.catalog.data_sources import overlay, shipped
-from orchestrator.catalog.models import load_models
+from orchestrator.catalog.models import ContextWindows, load_models
+from orchestrator.catalog.prices import Price
 from orchestrator.engine.budget import max_output_that_fits
-from orchestrator.engine.model_config import Price, Rates
 from orchestrator.providers.base import ApiModel
 from orchestrator.providers.openai import OpenAIModel
 from orchestrator.providers.pricing import estimate_conversation, max_call_cost
@@ -29,6 +30,7 @@ def a_model(prices=None) -> ApiModel:
     return OpenAIModel(
         config.provider("openai"),
         None,
+        name="openai",
         sdk=re,
         prices=shipped_models()[1] if prices is None else prices,
         retrier=system_retrier(QUICK),
@@ -61,7 +63,7 @@ def test_without_a_price_only_tokens_bound():
 
 
 def test_a_conversation_pays_for_each_part_once_and_then_the_caches_rate():
-    price = Price(Rates(1, 5, 0.1, 1), "s", "2026-01-01")
+    price = Price(1, 5, 0.1, 1, source="s", date=date(2026, 1, 1))
     one = estimate_conversation(price, prompt=1000, per_turn=0, output=100, turns=1).usd
     assert one == pytest.approx((1000 + 500) / 1e6)
     whole = estimate_conversation(price, prompt=1000, per_turn=400, output=100, turns=2)
@@ -97,12 +99,14 @@ def test_a_model_has_its_window_a_snapshot_its_names_and_any_other_the_default()
     config, _ = shipped_models()
     known = config.window("claude-haiku-5-5")
     assert config.window("claude-haiku-5-5-20261007") == known > config.window("local-model")
-    assert config.window("local-model") == config.default_window == 128_000
+    assert config.window("local-model") == config.windows.default == 128_000
 
 
 def test_an_answer_gets_at_most_half_of_a_small_window():
     catalog = read_catalog([shipped()])
-    catalog = replace(catalog, models=replace(catalog.models, windows={"small": 8_000}))
+    catalog = replace(
+        catalog, models=replace(catalog.models, windows=ContextWindows(models={"small": 8_000}))
+    )
     chosen = replace(catalog.settings, provider="openai-compatible")
     choose, _ = route_agents(chosen, catalog, {"OPENAI_COMPATIBLE_MODEL": "small"})
     choice = choose(catalog.agents["qa"])

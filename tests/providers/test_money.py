@@ -1,13 +1,15 @@
 """Prices, bounds of tokens, schemas, and the files they come from."""
 
+from datetime import date
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.catalog.data_sources import overlay, shipped
 from orchestrator.catalog.models import load_models
-from orchestrator.catalog.prices import load_prices
-from orchestrator.engine.model_config import HUMAN, Price, Rates, price_of
+from orchestrator.catalog.prices import LongRates, Price, load_prices, price_of
+from orchestrator.engine.model_routing import HUMAN
 from orchestrator.errors import ConfigError, InputError
 from orchestrator.providers.factory import make_model, missing_variable
 from orchestrator.providers.pricing import compute_cost, compute_savings, max_call_cost
@@ -19,7 +21,9 @@ from orchestrator.testing.api_rules import check_strict
 from tests.providers.provider_kit import REPORT, request, shipped_models
 
 COUNT = st.integers(0, 2_000_000)
-PRICE = Price(Rates(1, 5, 0.1, 1.25), "s", "2026-01-01", 1000, Rates(2, 7.5, 0.2, 2.5))
+PRICE = Price(
+    1, 5, 0.1, 1.25, long=LongRates(2, 7.5, 0.2, 2.5, 1000), source="s", date=date(2026, 1, 1)
+)
 
 
 def layered(files):
@@ -150,7 +154,7 @@ def test_every_model_of_the_escalation_stages_has_a_price_with_its_source_and_da
         for stage in config.stages[:-1]:
             price = prices[config.resolve(name, stage.name, {})]
             assert price.source.startswith(("platform.claude.com", "developers.openai.com"))
-            assert price.date >= "2026-01-01"
+            assert price.date >= date(2026, 1, 1)
 
 
 def test_stages_lead_to_models_and_other_names_are_models():
@@ -175,7 +179,7 @@ def test_a_repository_overrides_models_prices_and_patience():
     assert config.resolve("openai", "fast", {}) == "my-model"
     assert config.resolve("openai", "strong", {}) == "gpt-6.1-terra"
     assert config.calls.attempts == 2
-    assert prices["my-model"].rates.output == 9
+    assert prices["my-model"].output == 9
     assert "gpt-6-luna" in prices
 
 

@@ -7,7 +7,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.engine.model_config import CallPolicy
+from orchestrator.catalog.models import BreakerPolicy, CallPolicy
 from orchestrator.errors import ModelError, ProviderRefused
 from orchestrator.providers.circuit_breaker import PROBE_POLL_SECONDS, CircuitBreaker
 from orchestrator.providers.provider_errors import TransientError, parse_retry_after, redact_key
@@ -165,8 +165,8 @@ class FakeClock:
 def make_retrier(policy: CallPolicy):
     time, changes = FakeClock(), []
     breaker = CircuitBreaker(
-        policy.breaker_failures,
-        policy.breaker_cooldown,
+        policy.breaker.failures,
+        policy.breaker.cooldown,
         time,
         lambda before, after, why: changes.append((before, after)),
     )
@@ -187,7 +187,7 @@ def failing_attempt(times: int, error: Exception | None = None):
 
 async def test_waits_grow_with_jitter_up_to_the_longest():
     policy = CallPolicy(
-        attempts=7, deadline=1000, first_wait=1, longest_wait=8, breaker_failures=99
+        attempts=7, deadline=1000, first_wait=1, longest_wait=8, breaker=BreakerPolicy(99)
     )
     time, retrier, breaker, _ = make_retrier(policy)
     attempt, _ = failing_attempt(6)
@@ -200,7 +200,9 @@ async def test_waits_grow_with_jitter_up_to_the_longest():
 
 
 async def test_the_deadline_ends_and_bounds_attempts():
-    policy = CallPolicy(attempts=99, timeout=50, deadline=60, first_wait=10, breaker_failures=99)
+    policy = CallPolicy(
+        attempts=99, timeout=50, deadline=60, first_wait=10, breaker=BreakerPolicy(99)
+    )
     time, retrier, breaker, _ = make_retrier(policy)
     attempt, attempted = failing_attempt(99)
     with pytest.raises(ModelError, match=r"calls\.deadline"):
@@ -211,9 +213,7 @@ async def test_the_deadline_ends_and_bounds_attempts():
 
 
 async def test_the_breaker_opens_probes_once_and_closes():
-    policy = CallPolicy(
-        attempts=20, deadline=1000, first_wait=1, breaker_failures=3, breaker_cooldown=100
-    )
+    policy = CallPolicy(attempts=20, deadline=1000, first_wait=1, breaker=BreakerPolicy(3, 100))
     time, retrier, breaker, changes = make_retrier(policy)
     attempt, attempted = failing_attempt(4)
     assert await retrier.run(attempt, breaker, "x", lambda *_: None) == b"done"
@@ -229,7 +229,7 @@ async def test_the_breaker_opens_probes_once_and_closes():
 
 
 async def test_an_open_breaker_beyond_the_deadline_fails_at_once():
-    policy = CallPolicy(attempts=2, deadline=30, breaker_failures=2, breaker_cooldown=100)
+    policy = CallPolicy(attempts=2, deadline=30, breaker=BreakerPolicy(2, 100))
     time, retrier, breaker, _ = make_retrier(policy)
     attempt, attempted = failing_attempt(99)
     for _ in range(2):
@@ -240,7 +240,7 @@ async def test_an_open_breaker_beyond_the_deadline_fails_at_once():
 
 
 async def test_rate_limits_and_refusals_do_not_open_the_breaker():
-    policy = CallPolicy(attempts=5, deadline=1000, breaker_failures=2)
+    policy = CallPolicy(attempts=5, deadline=1000, breaker=BreakerPolicy(2))
     _, retrier, breaker, changes = make_retrier(policy)
     attempt, _ = failing_attempt(4, TransientError("429", server_down=False))
     await retrier.run(attempt, breaker, "x", lambda *_: None)
@@ -251,7 +251,7 @@ async def test_rate_limits_and_refusals_do_not_open_the_breaker():
 
 
 def test_half_open_admits_one_call_and_a_cancelled_one_frees_its_place():
-    policy = CallPolicy(breaker_failures=1, breaker_cooldown=10)
+    policy = CallPolicy(breaker=BreakerPolicy(1, 10))
     time, _, breaker, _ = make_retrier(policy)
     assert breaker.admit() == 0
     breaker.record_failure("down")
@@ -266,7 +266,7 @@ def test_half_open_admits_one_call_and_a_cancelled_one_frees_its_place():
 
 
 async def test_agents_share_the_breaker_and_its_changes_are_reported():
-    policy = replace(QUICK, attempts=2, breaker_failures=2, breaker_cooldown=0.2)
+    policy = replace(QUICK, attempts=2, breaker=BreakerPolicy(2, 0.2))
     script = {"qa": [Refuse(503), Refuse(503), says("done")]}
     async with bench("openai", script, policy=policy) as used:
         with pytest.raises(ModelError, match="in 2 attempts"):

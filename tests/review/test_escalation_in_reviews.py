@@ -9,10 +9,10 @@ from orchestrator.catalog.data_sources import shipped
 from orchestrator.catalog.models import load_models
 from orchestrator.engine.human_questions import record_answer
 from orchestrator.engine.journal import open_journal
-from orchestrator.engine.model_routing import choose_model
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response
 from orchestrator.errors import ModelError
+from orchestrator.providers.model_selection import choose_model
 from orchestrator.review.verdict.model import Verdict
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.testing.scripted_model import ScriptedModel, calls, says

@@ -17,7 +17,8 @@ from orchestrator.cli.output import as_json, emit, width_of
 from orchestrator.errors import EXIT_OK, EXIT_USAGE, ConfigError, DiffcourtError
 
 if TYPE_CHECKING:
-    from orchestrator.engine.model_config import ModelsConfig, Price, Prices
+    from orchestrator.catalog.models import ModelsConfig
+    from orchestrator.catalog.prices import Price, Prices
     from orchestrator.sandbox.level_descriptions import Report
 
 TRY_SECONDS = 30.0
@@ -94,7 +95,8 @@ def _code(findings: list[Finding]) -> int:
 
 
 def _look(name: str, config: ModelsConfig, prices: Prices, env: Mapping[str, str]) -> Finding:
-    from orchestrator.engine.model_config import HUMAN, price_of
+    from orchestrator.catalog.prices import price_of
+    from orchestrator.engine.model_routing import HUMAN
     from orchestrator.providers.factory import missing_variable
 
     provider = config.provider(name)
@@ -194,9 +196,9 @@ def _cost(line: StageLine) -> str:
         return "no model is named"
     if line.price is None:
         return f"{line.model}: no price is known, so its budget counts tokens only"
-    rates = line.price.rates
-    cost = f"${rates.input:.2f} in, ${rates.output:.2f} out per million tokens"
-    return f"{line.model}: {cost} ({line.price.source}, {line.price.date})"
+    price = line.price
+    cost = f"${price.input:.2f} in, ${price.output:.2f} out per million tokens"
+    return f"{line.model}: {cost} ({price.source}, {price.date})"
 
 
 def _json(findings: list[Finding], sandbox: Report) -> str:
@@ -223,8 +225,8 @@ def _stage_json(line: StageLine) -> dict[str, object]:
     return {
         "stage": line.stage,
         "model": line.model or None,
-        "input": price.rates.input if price else None,
-        "output": price.rates.output if price else None,
+        "input": price.input if price else None,
+        "output": price.output if price else None,
         "source": price.source if price else None,
-        "date": price.date if price else None,
+        "date": price.date.isoformat() if price else None,
     }

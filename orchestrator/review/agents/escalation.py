@@ -11,7 +11,7 @@ from orchestrator.engine.escalation import StageChange
 from orchestrator.engine.human_questions import recorded_questions
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.judge import Scorecard
-from orchestrator.engine.model_config import HUMAN
+from orchestrator.engine.model_routing import HUMAN
 from orchestrator.engine.rubric_scoring import total
 from orchestrator.engine.types import AgentSpec
 from orchestrator.review.findings.journal_queries import latest
