@@ -15,11 +15,12 @@ from orchestrator.catalog.prices import load_prices
 from orchestrator.engine.events import Observer
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.model_call_log import EventForwarder
-from orchestrator.engine.model_routing import ModelChoice, choose_model, choose_named_model
+from orchestrator.engine.model_routing import ModelChoice, choose_named_model
 from orchestrator.engine.ports import Model
 from orchestrator.engine.types import AgentSpec
 from orchestrator.errors import InputError
 from orchestrator.providers.factory import make_model
+from orchestrator.providers.model_selection import choose_model
 
 
 class OpenModel(Struct, frozen=True):
