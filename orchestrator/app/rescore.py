@@ -36,7 +36,7 @@ from orchestrator.errors import DiffcourtError, InputError, StoreError
 from orchestrator.providers.offline import OfflineModel
 from orchestrator.review.agents import judging
 from orchestrator.review.change import serialization
-from orchestrator.review.findings.measured_criteria import measure
+from orchestrator.review.findings.measured_criteria import score_measured
 from orchestrator.review.flow import FLOW
 from orchestrator.review.review_state import ReviewState
 from orchestrator.review.setup import OpenModel, open_review
@@ -185,7 +185,7 @@ async def _score(question: Question, verdict: Verdict, rubric: Rubric) -> Rescor
     paths = [file.path for file in state.session.change.files]
     kept = await _kept(state, rubric)
     marks = {
-        **measure(state.synthesis, paths, state.checks, state.calls(), state.team()),
+        **score_measured(state.synthesis, paths, state.checks, state.calls(), state.team()),
         **kept,
     }
     criteria = judging.judged_of(rubric)

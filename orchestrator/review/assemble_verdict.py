@@ -17,7 +17,7 @@ from orchestrator.engine.types import Bounds
 from orchestrator.review.agents import escalation
 from orchestrator.review.agents.guards import rulings, without_secrets
 from orchestrator.review.agents.participants import has_model_lead
-from orchestrator.review.findings.agent_reports import fingerprint
+from orchestrator.review.findings.agent_reports import claim_fingerprint
 from orchestrator.review.next_steps import next_actions, next_human_action
 from orchestrator.review.report_contracts import SpecialistReport, as_form
 from orchestrator.review.review_state import ReviewState
@@ -178,7 +178,7 @@ def _agent(state: ReviewState, iteration: int, result: AgentResult) -> AgentRepo
     report = result.report if isinstance(result.report, dict) else {}
     said = as_form(SpecialistReport, report) if "findings" in report else SpecialistReport()
     known = state.synthesis.ids
-    ids = [known.get(one.fingerprint) or known.get(fingerprint(one)) for one in said.findings]
+    ids = [known.get(one.fingerprint) or known.get(claim_fingerprint(one)) for one in said.findings]
     gaps = [f"{gap.tool} {gap.path}: {gap.why}".strip() for gap in said.gaps]
     return AgentReport(
         agent=result.agent,
@@ -263,11 +263,7 @@ def _provenance(state: ReviewState) -> Provenance:
         policy_commit=state.session.change.policy_commit,
         digests=_sorted({**state.catalog.digests, "config/rules": state.session.rules.digest}),
         analyzers=_sorted(
-            {
-                call.data["tool"]: call.data["version"]
-                for call in state.calls()
-                if call.data.get("version")
-            }
+            {call.result.tool: call.result.version for call in state.calls() if call.result.version}
         ),
         journal_head=journal.log.head,
         journal_length=journal.log.length,

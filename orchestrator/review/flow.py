@@ -26,7 +26,7 @@ from orchestrator.errors import AnswerPending
 from orchestrator.review.agents import escalation, judging, planning
 from orchestrator.review.findings import examined, waivers
 from orchestrator.review.findings.journal_queries import Work, failures, health
-from orchestrator.review.findings.measured_criteria import measure
+from orchestrator.review.findings.measured_criteria import score_measured
 from orchestrator.review.findings.synthesis import Synthesis, build_findings
 from orchestrator.review.review_state import ReviewState, Round
 from orchestrator.review.verdict.decision import check
@@ -96,12 +96,12 @@ async def synthesize(state: ReviewState) -> str:
     """Bring together what all iterations so far have shown."""
     calls, team, policy = state.calls(), state.team(), state.catalog.verdict_policy
     found = await build_findings(state.session, calls, team, state.answers("act"), policy)
-    day = await waivers.today(policy, state.journal)
+    day = await waivers.run_day(policy, state.journal)
     state.synthesis = replace(
         found,
-        findings=waivers.waived(found.findings, policy, day),
-        checked=examined.checked(calls),
-        skipped=examined.skipped(
+        findings=waivers.apply_waivers(found.findings, policy, day),
+        checked=examined.list_checked(calls),
+        skipped=examined.list_skipped(
             state.session, calls, team, state.withheld(), planning.left_out(state)
         ),
     )
@@ -175,7 +175,7 @@ def _measured(state: ReviewState) -> dict[str, Mark]:
     tools = health(calls)
     state.checks = [check(rule, planning.due(state, rule), tools) for rule in rules]
     everything = [file.path for file in state.session.change.files]
-    return dict(measure(state.synthesis, everything, state.checks, calls, state.team()))
+    return dict(score_measured(state.synthesis, everything, state.checks, calls, state.team()))
 
 
 def _iteration(state: ReviewState, scored: Scorecard, failed: Mapping[str, str]) -> Iteration:

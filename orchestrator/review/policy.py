@@ -77,7 +77,7 @@ def check_references(catalog: Catalog, rules: RuleTable, layers: Sequence[Source
     Raises:
         ConfigError: the first name that does not exist, or entry that has no effect.
     """
-    waivers.check(catalog.verdict_policy, rules, layers)
+    waivers.check_waivers(catalog.verdict_policy, rules, layers)
     _check_rubrics(catalog.rubrics.values(), layers)
     check_data.check(layers, rules)
 

@@ -12,6 +12,7 @@ from orchestrator.catalog.fields import Severity
 from orchestrator.engine.field_types import Strict, UnitFloat
 from orchestrator.engine.types import Json
 from orchestrator.review.verdict.json_schemas import inlined
+from orchestrator.review.verdict.model import Cause
 
 F = TypeVar("F", bound=Strict)
 
@@ -64,14 +65,6 @@ class Citation(Strict, frozen=True):
     quote: Annotated[str, Meta(description="text that stands there, letter for letter")]
 
 
-class Link(Strict, frozen=True):
-    """A line of the change that makes something a defect elsewhere."""
-
-    path: str
-    line: Line
-    removed: Annotated[bool, Meta(description="the line is one of base that is taken away")] = False
-
-
 class ReportedFinding(Strict, frozen=True):
     """One defect as a specialist reports it. ``fingerprint`` names one that a tool proved."""
 
@@ -93,7 +86,7 @@ class ReportedFinding(Strict, frozen=True):
     fingerprint: Annotated[str, Meta(description="of the tool's finding, where it is one")] = ""
     fix_suggestion: str = ""
     because_of: Annotated[
-        Link | None,
+        Cause | None,
         Meta(
             description="needed where the change adds none of these lines: the changed line that "
             "makes them a defect"

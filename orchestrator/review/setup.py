@@ -25,7 +25,7 @@ from orchestrator.engine.untrusted_text import run_nonce
 from orchestrator.review.agents.guards import Guards
 from orchestrator.review.agents.planning import RULES
 from orchestrator.review.analyzers import check_data
-from orchestrator.review.analyzers.result_cache import Answers
+from orchestrator.review.analyzers.result_cache import ResultCache
 from orchestrator.review.analyzers.uncovered_lines import CoverageReport
 from orchestrator.review.change.types import Change
 from orchestrator.review.focus import Focus
@@ -64,7 +64,7 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
     approver: Approver | None = None,
     rollback: Rollback | None = None,
     coverage: Sequence[CoverageReport] = (),
-    cache: Answers | None = None,
+    cache: ResultCache | None = None,
     observer: Observer = ignore_event,
 ) -> AsyncIterator[ReviewState]:
     """Set up a review; its temporary files are removed at the end.
@@ -133,7 +133,7 @@ def _tool_inputs(
     focus: Focus,
     pool: WorkerPool,
     coverage: Sequence[CoverageReport],
-    cache: Answers | None,
+    cache: ResultCache | None,
 ) -> ToolInputs:
     """What the review's own tools are built from; writes the data files that checks read."""
     settings = policy.settings

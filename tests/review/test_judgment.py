@@ -9,7 +9,7 @@ from msgspec import convert
 
 from orchestrator.engine.types import Request, Response
 from orchestrator.report.verdict_text import render
-from orchestrator.review.findings.agent_reports import fingerprint
+from orchestrator.review.findings.agent_reports import claim_fingerprint
 from orchestrator.review.report_contracts import ReportedFinding
 from orchestrator.testing.scripted_model import ScriptedModel, calls, says
 from tests.review.review_kit import bounded, change, partial, review
@@ -112,7 +112,7 @@ async def test_an_agent_takes_back_what_it_alone_said_and_no_other_agent_can(
     cited = {"source": "file", "name": "app.py", "quote": 'NAME = "app"'}
 
     def against(said: dict[str, object]) -> list[dict[str, object]]:
-        name = fingerprint(convert(said, ReportedFinding))
+        name = claim_fingerprint(convert(said, ReportedFinding))
         return [{"fingerprint": name, "reason": "It is a name.", "evidence": [cited]}]
 
     lines = script(docs=[report(findings=[stays, goes], objections=against(goes))])

@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.fields import SEVERITIES, Severity
 from orchestrator.catalog.verdict_policy import VerdictPolicy, Waiver
-from orchestrator.review.findings.merging import Word, finding, merge
-from orchestrator.review.findings.waivers import waived
+from orchestrator.review.findings.merging import FindingReport, build_finding, merge
+from orchestrator.review.findings.types import LocatedFinding
+from orchestrator.review.findings.waivers import apply_waivers
 from orchestrator.review.verdict.decision import weight
 from orchestrator.review.verdict.model import Finding
 
@@ -25,36 +26,40 @@ POLICY = VerdictPolicy(
 )
 
 
-def item(**more: Any) -> dict[str, Any]:
-    given = {
+def located(**more: Any) -> LocatedFinding:
+    fields: dict[str, Any] = {
         "path": "app.py", "start_line": 5, "end_line": 5, "severity": "medium", "confidence": 0.8,
-        "title": "Shell command built at run time", "detail": "", "category": "security",
-        "cwe": [78], "quote": "q", "fix_suggestion": "",
+        "title": "Shell command built at run time", "category": "security", "cwe": (78,),
+        "quote": "q", **more,
     }  # fmt: skip
-    given |= more
-    return {"fingerprint": repr(sorted(given.items())), **given}
+    return LocatedFinding(fingerprint=repr(sorted(fields.items())), **fields)
 
 
-def tool(by: str = "ruff", shown_to: str = "security", **more: Any) -> Word:
-    said = item(rule="security.subprocess-shell", **more)
-    return Word(by, said, proved=True, refs=(f"1/{by}",), shown_to=frozenset({shown_to}))
+def tool(reporter: str = "ruff", called_by: str = "security", **more: Any) -> FindingReport:
+    return FindingReport(
+        reporter,
+        located(rule="security.subprocess-shell", **more),
+        from_analyzer=True,
+        call_refs=(f"1/{reporter}",),
+        called_by=frozenset({called_by}),
+    )
 
 
-def agent(by: str = "qa", names: str = "", **more: Any) -> Word:
-    said = item(**{"category": by, "rule": f"{by}.reported", **more})
-    return Word(by, said, proved=False, names=names)
+def agent(reporter: str = "qa", refers_to: str = "", **more: Any) -> FindingReport:
+    finding = located(**{"category": reporter, "rule": f"{reporter}.reported", **more})
+    return FindingReport(reporter, finding, from_analyzer=False, refers_to=refers_to)
 
 
-def merged(*words: Word, policy: VerdictPolicy = POLICY) -> list[Finding]:
-    return [finding(defect, policy) for defect in merge(words, policy)]
+def merged(*reports: FindingReport, policy: VerdictPolicy = POLICY) -> list[Finding]:
+    return [build_finding(one, policy) for one in merge(reports, policy)]
 
 
 @pytest.mark.parametrize(
     "other",
     [
         {"title": "Anything", "start_line": 4, "end_line": 9},
-        {"title": "shell command built from a name at run time", "cwe": []},
-        {"title": "Anything", "cwe": [], "rule": "security.subprocess-shell"},
+        {"title": "shell command built from a name at run time", "cwe": ()},
+        {"title": "Anything", "cwe": (), "rule": "security.subprocess-shell"},
     ],
 )
 def test_an_agent_and_an_analyzer_that_mean_the_same_report_one_finding(
@@ -74,8 +79,8 @@ def test_an_agent_and_an_analyzer_that_mean_the_same_report_one_finding(
     [
         {"start_line": 6, "end_line": 9},
         {"path": "other.py"},
-        {"cwe": [89], "title": "Query built from a name"},
-        {"cwe": [], "title": "Command without a time limit"},
+        {"cwe": (89,), "title": "Query built from a name"},
+        {"cwe": (), "title": "Command without a time limit"},
     ],
 )
 def test_other_places_and_other_meanings_stay_apart(other: dict[str, Any]) -> None:
@@ -83,19 +88,21 @@ def test_other_places_and_other_meanings_stay_apart(other: dict[str, Any]) -> No
 
 
 def test_a_name_is_not_believed_where_the_place_is_another() -> None:
-    names = tool().item["fingerprint"]
-    assert len(merged(tool(), agent(names=names, title="It", cwe=[]))) == 1
-    assert len(merged(tool(), agent(names=names, start_line=9, end_line=9, severity="high"))) == 2
-    assert len(merged(tool(), agent(names=names, path="other.py"))) == 2
+    name = tool().finding.fingerprint
+    assert len(merged(tool(), agent(refers_to=name, title="It", cwe=()))) == 1
+    assert (
+        len(merged(tool(), agent(refers_to=name, start_line=9, end_line=9, severity="high"))) == 2
+    )
+    assert len(merged(tool(), agent(refers_to=name, path="other.py"))) == 2
 
 
 def test_two_findings_of_one_agent_that_it_gives_no_rule_stay_apart() -> None:
-    words = [agent(cwe=[], title=title) for title in ("Loses the last row", "Never closes it")]
-    assert len(merged(*words)) == 2
+    reports = [agent(cwe=(), title=title) for title in ("Loses the last row", "Never closes it")]
+    assert len(merged(*reports)) == 2
 
 
 @pytest.mark.parametrize(
-    ("words", "confidence"),
+    ("reports", "confidence"),
     [
         ([tool()], 0.8),
         ([tool(), tool("taint")], 0.9),
@@ -103,7 +110,7 @@ def test_two_findings_of_one_agent_that_it_gives_no_rule_stay_apart() -> None:
         ([tool(), tool("taint"), agent("qa")], 0.95),
         # None of these is independent: it was shown the finding, or takes it up by its name.
         ([tool(), agent("security")], 0.8),
-        ([tool(), agent("qa", names=tool().item["fingerprint"])], 0.8),
+        ([tool(), agent("qa", refers_to=tool().finding.fingerprint)], 0.8),
         # Whoever finds it milder does not agree that it is as grave.
         ([tool(), agent("qa", severity="low")], 0.8),
         ([agent("qa", confidence=0.6), agent("docs", confidence=0.6)], 0.8),
@@ -111,9 +118,9 @@ def test_two_findings_of_one_agent_that_it_gives_no_rule_stay_apart() -> None:
     ],
 )
 def test_each_further_independent_reporter_halves_the_doubt(
-    words: list[Word], confidence: float
+    reports: list[FindingReport], confidence: float
 ) -> None:
-    (found,) = merged(*words)
+    (found,) = merged(*reports)
     assert found.confidence == pytest.approx(confidence)
 
 
@@ -129,7 +136,7 @@ def test_two_severities_are_kept_and_the_one_that_counts_most_stands() -> None:
     assert (found.severity, found.confidence, found.contested) == ("medium", 0.9, True)
 
 
-words = st.builds(
+any_report = st.builds(
     lambda proved, by, **more: (tool if proved else agent)(by, **more),
     st.booleans(),
     st.sampled_from(["a", "b", "c"]),
@@ -137,13 +144,13 @@ words = st.builds(
     confidence=st.floats(0, 1),
     start_line=st.integers(1, 4),
     end_line=st.just(5),
-    cwe=st.sampled_from([[78], [89], []]),
+    cwe=st.sampled_from([(78,), (89,), ()]),
     title=st.sampled_from(["Loses rows", "Runs what it is given", "Loses all rows"]),
 )
 
 
-def heaviest(*words: Word, policy: VerdictPolicy) -> int:
-    found = waived(merged(*words, policy=policy), policy, "")
+def heaviest(*reports: FindingReport, policy: VerdictPolicy) -> int:
+    found = apply_waivers(merged(*reports, policy=policy), policy, "")
     weighs = (weight(f.severity, f.confidence, policy) for f in found if f.state == "open")
     return max(weighs, default=0)
 
@@ -166,27 +173,29 @@ def heaviest(*words: Word, policy: VerdictPolicy) -> int:
 @example(
     [
         agent("a", severity="critical", confidence=0.7, start_line=3, title="Loses rows"),
-        agent("b", severity="critical", confidence=0.7, cwe=[], title="Loses rows"),
+        agent("b", severity="critical", confidence=0.7, cwe=(), title="Loses rows"),
     ],
-    agent("c", names="another", severity="critical", confidence=0.75, end_line=4, start_line=1),
+    agent("c", refers_to="another", severity="critical", confidence=0.75, end_line=4, start_line=1),
     "critical",
 )
 @example([agent("a", severity="critical", confidence=0.7, title="Loses rows"),
-          agent("b", severity="critical", confidence=0.7, cwe=[], title="Loses rows")],
+          agent("b", severity="critical", confidence=0.7, cwe=(), title="Loses rows")],
          tool("ruff", severity="low", title="Runs what it is given"), "critical")  # fmt: skip
-@given(st.lists(words, max_size=6), words, st.sampled_from(["critical", "high", "medium"]))
+@given(
+    st.lists(any_report, max_size=6), any_report, st.sampled_from(["critical", "high", "medium"])
+)
 def test_no_report_makes_anything_count_for_less_or_vanish(
-    before: list[Word], more: Word, block_at: Severity
+    before: list[FindingReport], more: FindingReport, block_at: Severity
 ) -> None:
     policy = replace(POLICY, block_at=block_at)
     found = merged(*before, more, policy=policy)
-    for word in (*before, more):
-        said = word.item
-        weighs = weight(said["severity"], said["confidence"], policy)
+    for report in (*before, more):
+        finding = report.finding
+        weighs = weight(finding.severity, finding.confidence, policy)
         assert any(
-            word.by in one.reported_by
+            report.reporter in one.reported_by
             and weight(one.severity, one.confidence, policy) >= weighs
-            and (one.title == said["title"] or said["title"] in {r.title for r in one.reports})
+            and (one.title == finding.title or finding.title in {r.title for r in one.reports})
             for one in found
         )
     assert heaviest(*before, more, policy=policy) >= heaviest(*before, policy=policy)
@@ -198,7 +207,7 @@ waivable = st.builds(
     st.sampled_from(["qa.complexity", ""]),
     severity=st.sampled_from(["critical", "low"]),
     confidence=st.sampled_from([0.5, 0.7, 0.9]),
-    cwe=st.sampled_from([[78], [89], []]),
+    cwe=st.sampled_from([(78,), (89,), ()]),
     title=st.sampled_from(["Loses rows", "Runs what it is given", "Loses all rows"]),
 )
 
@@ -209,10 +218,10 @@ waivable = st.builds(
 )
 @example([agent("a", rule="qa.complexity", severity="critical", confidence=0.9),
           agent("b", severity="low", title="Loses rows")],
-         agent("c", severity="critical", confidence=0.5, cwe=[89], title="Loses rows"))  # fmt: skip
+         agent("c", severity="critical", confidence=0.5, cwe=(89,), title="Loses rows"))  # fmt: skip
 @given(st.lists(waivable, max_size=6), waivable)
 def test_no_agent_brings_a_report_of_another_under_its_own_waiver(
-    before: list[Word], more: Word
+    before: list[FindingReport], more: FindingReport
 ) -> None:
     policy = replace(POLICY, waivers=(Waiver(rule="qa.complexity", why="generated"),))
     assert heaviest(*before, more, policy=policy) >= heaviest(*before, policy=policy)

@@ -4,10 +4,12 @@ import random
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.engine.agent import AgentResult
 from orchestrator.review.findings.journal_queries import Call, Work
 from orchestrator.review.findings.synthesis import Synthesis, build_findings
+from orchestrator.review.findings.types import AnalysisResult
 from orchestrator.review.verdict.decision import decide
 from orchestrator.review.verdict.model import Finding
 from tests.review.review_kit import change, session_of
@@ -36,7 +38,7 @@ def team(prose: list[str]) -> list[Work]:
 
     cited = {"source": "file", "name": "app.py", "quote": "run(x, shell=True)"}
     objection = {
-        "fingerprint": tool().item["fingerprint"], "reason": next(words),
+        "fingerprint": tool().finding.fingerprint, "reason": next(words),
         "evidence": [cited],
     }  # fmt: skip
     reports = {
@@ -62,9 +64,10 @@ def essence(found: Synthesis) -> object:
 
 async def test_prose_moves_nothing(tmp_path: Path) -> None:
     pick = random.Random(4)
-    item = {**tool(start_line=1, end_line=1).item, "tool": "ruff"}
-    item["fingerprint"] = tool().item["fingerprint"]
-    calls = [Call("1/act/qa/turn1/tool1/ruff", 1, "qa", "ruff", "", {"findings": [item]})]
+    name = tool().finding.fingerprint
+    finding = replace(tool(start_line=1, end_line=1).finding, fingerprint=name)
+    shown = AnalysisResult("ruff", findings=(finding,))
+    calls = [Call("1/act/qa/turn1/tool1/ruff", 1, "qa", "ruff", "", shown)]
     async with session_of(change(tmp_path, {}, {"app.py": LINES})) as session:
         told = []
         for _ in range(60):

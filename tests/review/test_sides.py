@@ -7,9 +7,10 @@ import pytest
 
 from orchestrator.checks import PREFIX
 from orchestrator.engine.ports import CallContext
-from orchestrator.review.analysis import Report, Side
+from orchestrator.review.analysis import AnalyzerReport, Side
 from orchestrator.review.analyzers.executables import Program
 from orchestrator.review.analyzers.ruff import Ruff
+from orchestrator.review.findings.types import AnalysisResult
 from orchestrator.review.tools.analyzer_tools import SideTool
 from orchestrator.sandbox.worker_pool import WorkerPool
 from tests.review.review_kit import change, session_of
@@ -26,7 +27,7 @@ class Watched(Ruff):
         super().__init__({"S307"}, Program("ruff", self.package))
         self.asked: list[str] = []
 
-    async def run(self, side: Side, paths: Sequence[str]) -> Report:
+    async def run(self, side: Side, paths: Sequence[str]) -> AnalyzerReport:
         self.asked.append(side.name)
         return await super().run(side, paths)
 
@@ -48,9 +49,10 @@ async def test_base_is_asked_when_head_has_something(
     repo, ruff = change(tmp_path, {"app.py": base}, {"app.py": head}), Watched()
     async with session_of(repo) as session, WorkerPool(1, prefix=PREFIX) as pool:
         seen = await SideTool("ruff_security", "", ruff, session, pool).run({}, CONTEXT)
-    assert (ruff.asked, len(seen.data["findings"])) == (asked, new)
-    assert seen.data["examined"] == ["app.py"]
-    assert seen.data["version"]
+    result = AnalysisResult.from_json(seen.data)
+    assert (ruff.asked, len(result.findings)) == (asked, new)
+    assert result.examined == ("app.py",)
+    assert result.version
 
 
 async def test_a_program_that_states_no_version_has_said_nothing(tmp_path: Path) -> None:
@@ -63,5 +65,6 @@ async def test_a_program_that_states_no_version_has_said_nothing(tmp_path: Path)
     async with session_of(repo) as session, WorkerPool(1, prefix=PREFIX) as pool:
         seen = await SideTool("ruff_security", "", ruff, session, pool).run({}, CONTEXT)
     assert not seen.ok
-    assert "exit code 3" in seen.data["error"]
-    assert seen.data["examined"] == []
+    result = AnalysisResult.from_json(seen.data)
+    assert "exit code 3" in result.error
+    assert result.examined == ()

@@ -11,6 +11,7 @@ from orchestrator.engine.types import Observation
 from orchestrator.review.analyzers.executables import Program
 from orchestrator.review.analyzers.ruff import Ruff
 from orchestrator.review.findings import evidence
+from orchestrator.review.findings.types import AnalysisResult, LocatedFinding
 from orchestrator.review.session import Session
 from orchestrator.review.tools.analyzer_tools import SideTool
 from orchestrator.sandbox.worker_pool import WorkerPool
@@ -29,6 +30,10 @@ async def _looked(session: Session, pool: WorkerPool) -> Observation:
     return await tool.run({}, CallContext("", "", 60))
 
 
+def _findings(seen: Observation) -> tuple[LocatedFinding, ...]:
+    return AnalysisResult.from_json(seen.data).findings
+
+
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])  # it takes its time
 async def test_a_text_that_is_searched_without_end_is_not_quoted_and_the_others_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -39,10 +44,10 @@ async def test_a_text_that_is_searched_without_end_is_not_quoted_and_the_others_
     async with session_of(repo) as session, WorkerPool(1, prefix=PREFIX, modules=[quotes]) as pool:
         with anyio.fail_after(60):
             seen = await _looked(session, pool)
-    good, bad = sorted(seen.data["findings"], key=lambda found: found["path"])
-    assert good["quote"] == EVAL.split("\n")[1].replace(SECRET, "[redacted]")
-    assert (bad["path"], bad["start_line"], bad["quote"]) == ("slow.py", 2, "[withheld]")
-    assert "quotes: ran longer than 1 s" in bad["detail"]
+    good, bad = sorted(_findings(seen), key=lambda found: found.path)
+    assert good.quote == EVAL.split("\n")[1].replace(SECRET, "[redacted]")
+    assert (bad.path, bad.start_line, bad.quote) == ("slow.py", 2, "[withheld]")
+    assert "quotes: ran longer than 1 s" in bad.detail
     assert SECRET not in repr((seen.content, seen.data))
 
 
@@ -50,9 +55,9 @@ async def test_nothing_is_quoted_when_there_is_nobody_to_search_it(tmp_path: Pat
     closed = WorkerPool(1, prefix=PREFIX)
     async with session_of(change(tmp_path, {}, {"app.py": EVAL})) as session:
         seen = await _looked(session, closed)
-    (found,) = seen.data["findings"]
-    assert found["quote"] == "[withheld]"
-    assert found["detail"].endswith("(the workers are closed)")
+    (found,) = _findings(seen)
+    assert found.quote == "[withheld]"
+    assert found.detail.endswith("(the workers are closed)")
     assert SECRET not in repr((seen.content, seen.data))
 
 
@@ -61,4 +66,4 @@ async def test_nobody_is_asked_when_there_is_nothing_to_quote(tmp_path: Path) ->
     async with session_of(repo) as session, WorkerPool(1, prefix=PREFIX) as pool:
         seen = await _looked(session, pool)
         assert not pool._places
-    assert seen.data["findings"] == []
+    assert _findings(seen) == ()

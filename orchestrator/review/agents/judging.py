@@ -15,7 +15,7 @@ from orchestrator.engine.judge import Mark
 from orchestrator.engine.team import run_task
 from orchestrator.engine.types import Criterion, Rubric
 from orchestrator.review.agents.planning import brief
-from orchestrator.review.findings.citations import Sources, shown
+from orchestrator.review.findings.citations import Sources, format_citation
 from orchestrator.review.report_contracts import JudgedCriterion, JudgeReport, as_form
 from orchestrator.review.review_state import ReviewState
 
@@ -111,9 +111,9 @@ async def _mark(criterion: Criterion, said: JudgedCriterion, known: Sources) -> 
         return Mark(None, f"the judge abstained: {said.why}", missing)
     if criterion.levels and said.score not in {level.score for level in criterion.levels}:
         return _abstained(f"{said.score:g} is no level of the rubric", said)
-    if fault := await known.faults(said.evidence):
+    if fault := await known.check(said.evidence):
         return _abstained(fault, said)
-    return Mark(said.score, said.why, missing, evidence=tuple(map(shown, said.evidence)))
+    return Mark(said.score, said.why, missing, evidence=tuple(map(format_citation, said.evidence)))
 
 
 def _abstained(fault: str, said: JudgedCriterion) -> Mark:

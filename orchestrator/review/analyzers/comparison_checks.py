@@ -1,4 +1,4 @@
-"""Checks that look at both sides at once; they run in a worker process, like all of ours."""
+"""Our own checks that compare both sides; like all of ours they run in a worker process."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from orchestrator import __version__
-from orchestrator.checks import PREFIX
+from orchestrator.checks.check_protocol import CheckReply
 from orchestrator.errors import SandboxError
-from orchestrator.review.analysis import Needs, Report, Side
-from orchestrator.review.analyzers.side_checks import named, raws
+from orchestrator.review.analysis import AnalyzerReport, Needs, Side
+from orchestrator.review.analyzers.file_patterns import matches
+from orchestrator.review.analyzers.side_checks import call_check
 from orchestrator.review.change.contents import SIDES
 from orchestrator.review.change.skipped_files import LINK
 from orchestrator.review.change.types import Change, ChangedFile
@@ -19,14 +20,14 @@ from orchestrator.sandbox.worker_pool import WorkerPool
 SECONDS = 100.0
 
 
-class CompareCheck:
+class ComparisonCheck:
     """A check module that compares two sides, as a ``ChangeAnalyzer``.
 
     Args:
-        name: the tool's name in the rule table.
+        name: the analyzer's name in the rule table.
         module: the check's module below ``orchestrator.checks``.
-        patterns: file names it wants.
-        whole_tree: every file of those names is put on disk, not only the changed ones.
+        patterns: file names that it reads.
+        whole_tree: export every file of those names, not only the changed ones.
     """
 
     needs: Needs = "tree"
@@ -45,8 +46,8 @@ class CompareCheck:
         self._pool, self._session, self._whole_tree = pool, session, whole_tree
 
     def wants(self, path: str) -> bool:
-        """By name."""
-        return named(path, self._patterns)
+        """Whether the file's name matches the check's patterns."""
+        return matches(path, self._patterns)
 
     async def more(self, change: Change) -> Mapping[str, Any]:
         """Further parts of the check's job."""
@@ -54,10 +55,10 @@ class CompareCheck:
 
     async def run(
         self, change: Change, base: Side, head: Side, files: Sequence[ChangedFile]
-    ) -> Report:
-        """Run the check; see ``ChangeAnalyzer``."""
+    ) -> AnalyzerReport:
+        """Run the check over the changed files."""
         if not files:
-            return Report(self.name, __version__)
+            return AnalyzerReport(self.name, __version__)
         trees = {side: await self._session.contents.paths(side) for side in SIDES}
         if self._whole_tree:
             for side, paths in trees.items():
@@ -65,7 +66,7 @@ class CompareCheck:
         job = {
             "base_root": str(base.root),
             "head_root": str(head.root),
-            # A link is in the tree and not on disk: what it leads to is read where it stands.
+            # A link is in the tree and not on disk: its target is read under its own path.
             **{f"{side}_tree": list(tree) for side, tree in trees.items()},
             **{
                 f"{side}_links": [path for path, (mode, _) in tree.items() if mode == LINK]
@@ -74,11 +75,19 @@ class CompareCheck:
             "files": [_as_job(file) for file in files],
             **await self.more(change),
         }
+        function = f"{self._module}:run"
         try:
-            reply = await self._pool.call(f"{PREFIX}{self._module}:run", job, seconds=SECONDS)
-        except SandboxError as fault:
-            return Report(self.name, __version__, error=str(fault))
-        return _as_report(self.name, reply)
+            reply = await call_check(self._pool, function, job, SECONDS, CheckReply)
+        except SandboxError as error:
+            return AnalyzerReport(self.name, __version__, error=str(error))
+        return AnalyzerReport(
+            self.name,
+            __version__,
+            tuple(reply.findings),
+            frozenset(reply.examined),
+            reply.gaps,
+            facts=reply.facts,
+        )
 
 
 def _as_job(file: ChangedFile) -> dict[str, Any]:
@@ -89,14 +98,3 @@ def _as_job(file: ChangedFile) -> dict[str, Any]:
         "added": list(file.added),
         "removed": list(file.removed),
     }
-
-
-def _as_report(name: str, reply: dict[str, Any]) -> Report:
-    return Report(
-        name,
-        __version__,
-        raws(name, reply),
-        frozenset(reply["examined"]),
-        reply["gaps"],
-        facts=reply.get("facts", {}),
-    )

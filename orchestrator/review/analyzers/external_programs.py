@@ -17,15 +17,15 @@ from pathlib import Path
 import anyio.to_thread
 from msgspec import Struct, field
 
-from orchestrator.checks.check_protocol import Gap
+from orchestrator.checks.check_protocol import Gap, RawFinding
 from orchestrator.errors import SandboxError
-from orchestrator.review.analysis import Needs, Raw, Report, Side
+from orchestrator.review.analysis import AnalyzerReport, Needs, Side
 from orchestrator.review.analyzers.executables import LIMITS, MOST, Program, one_line
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.safe_paths import Beneath
 
 
-class Copies(Struct, frozen=True):
+class FileCopies(Struct, frozen=True):
     """Copies of files under review, or of parts of them.
 
     Attributes:
@@ -60,10 +60,10 @@ class Copies(Struct, frozen=True):
         return "\n".join(self.read[name][max(0, first - 1) : last])
 
 
-class Seen(Struct, frozen=True):
+class ProgramReport(Struct, frozen=True):
     """What a program said about copies: findings, and path → why it could not look."""
 
-    findings: Sequence[Raw]
+    findings: Sequence[RawFinding]
     gaps: Mapping[str, str]
 
 
@@ -103,7 +103,7 @@ class ProgramAnalyzer(ABC):
         """The neutral name of the copy of the ``number``-th file."""
 
     @abstractmethod
-    async def look(self, copies: Copies) -> Seen:
+    async def look(self, copies: FileCopies) -> ProgramReport:
         """Run the program.
 
         Raises:
@@ -122,25 +122,25 @@ class ProgramAnalyzer(ABC):
         """
         return [data]
 
-    async def run(self, side: Side, paths: Sequence[str]) -> Report:
+    async def run(self, side: Side, paths: Sequence[str]) -> AnalyzerReport:
         """Analyze the given paths below ``side.root``."""
         if not self.codes or not paths:
-            return Report(self.name, "")
+            return AnalyzerReport(self.name, "")
         version = ""
         try:
             version = await self.program.version()
             with tempfile.TemporaryDirectory(dir=scratch_directory.folder()) as folder:
                 copies = await anyio.to_thread.run_sync(self._copy, side.root, Path(folder), paths)
-                seen = await self.look(copies) if copies.paths else Seen((), {})
+                seen = await self.look(copies) if copies.paths else ProgramReport((), {})
         except SandboxError as fault:
-            return Report(self.name, version, error=str(fault))
+            return AnalyzerReport(self.name, version, error=str(fault))
         except (LookupError, TypeError, AttributeError):
             why = f"what {self.name} {version} printed has another shape than known"
-            return Report(self.name, version, error=why)
+            return AnalyzerReport(self.name, version, error=why)
         except OSError as fault:
             why = f"no room to work in {tempfile.gettempdir()}: {fault.strerror}"
-            return Report(self.name, version, error=f"{self.name} did not run: {why}")
-        return Report(
+            return AnalyzerReport(self.name, version, error=f"{self.name} did not run: {why}")
+        return AnalyzerReport(
             tool=self.name,
             version=version,
             findings=self._ordered(seen.findings),
@@ -148,11 +148,11 @@ class ProgramAnalyzer(ABC):
             gaps={**copies.gaps, **seen.gaps},
         )
 
-    def _ordered(self, findings: Sequence[Raw]) -> tuple[Raw, ...]:
+    def _ordered(self, findings: Sequence[RawFinding]) -> tuple[RawFinding, ...]:
         asked_for = {f for f in findings if f.code in self.codes}
         return tuple(sorted(asked_for, key=lambda f: (f.path, f.line, f.code, f.message)))
 
-    def _copy(self, root: Path, folder: Path, paths: Sequence[str]) -> Copies:
+    def _copy(self, root: Path, folder: Path, paths: Sequence[str]) -> FileCopies:
         folder = folder.resolve()  # programs report where it really is
         names: dict[str, str] = {}
         gaps: dict[str, str] = {}
@@ -172,4 +172,4 @@ class ProgramAnalyzer(ABC):
                         name = self.copy_name(len(names), path)
                         copies.write(name, data)
                         names[name] = path
-        return Copies(folder, names, gaps)
+        return FileCopies(folder, names, gaps)

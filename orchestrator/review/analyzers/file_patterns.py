@@ -1,4 +1,9 @@
-"""Names of the files that analyzers want, as patterns of the last part of a path."""
+"""Names of the files that analyzers read, as patterns of the last part of a path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
 
 ANY = ("*",)
 PYTHON = ("*.py", "*.pyi")
@@ -25,3 +30,9 @@ TESTED = (
 )
 WRITTEN = tuple(dict.fromkeys((*PYTHON, *PATTERNED, *TESTED)))  # the commonest first
 PROSE = ("*.md", "*.markdown")
+
+
+def matches(path: str, patterns: Sequence[str]) -> bool:
+    """Whether the last part of a path matches one of the patterns."""
+    name = path.rsplit("/", 1)[-1]
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

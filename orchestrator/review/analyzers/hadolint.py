@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
-from orchestrator.review.analysis import Raw
+from orchestrator.checks.check_protocol import RawFinding
 from orchestrator.review.analyzers.executables import FEW, UNBOUNDED, one_line
-from orchestrator.review.analyzers.external_programs import Copies, ProgramAnalyzer, Seen
+from orchestrator.review.analyzers.external_programs import (
+    FileCopies,
+    ProgramAnalyzer,
+    ProgramReport,
+)
 
 _NAMES = frozenset({"Dockerfile", "Containerfile"})
 # Templates and companions of Dockerfiles are none themselves.
@@ -44,7 +48,7 @@ class Hadolint(ProgramAnalyzer):
         """Take out comments that silence it."""
         return _DIRECTIVE.sub(rb"\1-", data)
 
-    async def look(self, copies: Copies) -> Seen:
+    async def look(self, copies: FileCopies) -> ProgramReport:
         """Run hadolint; it has no option for "only these", so the rest is dropped by the caller."""
         options = ["--no-fail", "--no-color", "--format=json", "--disable-ignore-pragma"]
         documents = await self.program.json(options, list(copies.paths), copies.folder)
@@ -56,5 +60,5 @@ class Hadolint(ProgramAnalyzer):
             if result["code"] == _PARSE_ERROR:
                 gaps[path] = one_line(f"hadolint cannot parse it: line {line}: {message}")
             else:
-                findings.append(Raw(self.name, result["code"], path, line, line, message))
-        return Seen(findings, gaps)
+                findings.append(RawFinding(result["code"], path, line, message))
+        return ProgramReport(findings, gaps)

@@ -6,23 +6,23 @@ from collections.abc import Sequence
 
 from orchestrator import __version__
 from orchestrator.checks.imports.layering_contracts import MARK, candidates
-from orchestrator.review.analysis import Report, Side
-from orchestrator.review.analyzers.comparison_checks import CompareCheck
+from orchestrator.review.analysis import AnalyzerReport, Side
+from orchestrator.review.analyzers.comparison_checks import ComparisonCheck
 from orchestrator.review.change.types import Change, ChangedFile
 
 
-class Layering(CompareCheck):
+class Layering(ComparisonCheck):
     """The check ``layering``, run where base declares contracts."""
 
     async def run(
         self, change: Change, base: Side, head: Side, files: Sequence[ChangedFile]
-    ) -> Report:
+    ) -> AnalyzerReport:
         """Look for contracts in base; where there are any, run the check."""
         contents = self._session.contents
         tree = await contents.paths("base")
         regular = [path for path, (mode, _) in tree.items() if mode.startswith("100")]
         found = candidates(regular, [file.path for file in files])
         if not any([MARK in await contents.read(tree[path][1]) for path in found]):
-            return Report(self.name, __version__)
+            return AnalyzerReport(self.name, __version__)
         await self._session.side("base", found)
         return await super().run(change, base, head, files)

@@ -7,10 +7,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from orchestrator.checks.check_protocol import RawFinding
 from orchestrator.checks.patterns.embedded_code import Script, is_component, scripts
-from orchestrator.review.analysis import Raw
 from orchestrator.review.analyzers.executables import one_line
-from orchestrator.review.analyzers.external_programs import Copies, ProgramAnalyzer, Seen
+from orchestrator.review.analyzers.external_programs import (
+    FileCopies,
+    ProgramAnalyzer,
+    ProgramReport,
+)
 
 _SUFFIXES = frozenset({".js", ".jsx", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx"})
 _DIRECTIVE = re.compile(rb"\b(?:eslint|oxlint)-(?:disable|enable)")
@@ -48,7 +52,7 @@ class Oxlint(ProgramAnalyzer):
         found = scripts(path, data.decode("latin-1"))  # which keeps every byte as it is
         return [_component(script).encode("latin-1") for script in found]
 
-    async def look(self, copies: Copies) -> Seen:
+    async def look(self, copies: FileCopies) -> ProgramReport:
         """Run oxlint; what has no rule's code is a file that it cannot parse."""
         asked = [part for code in sorted(self.codes) for part in ("-D", code)]
         options = ["--disable-nested-config", "--no-ignore", "--threads=1", "--format=json"]
@@ -63,13 +67,12 @@ class Oxlint(ProgramAnalyzer):
                 why = one_line(f"oxlint cannot parse it: {where}{each['message']}")
                 gaps.setdefault(copies.paths[copies.name_of(each["filename"])], why)
         found = [self._finding(each, copies) for each in said if each.get("code")]
-        return Seen([each for each in found if each.path not in gaps], gaps)
+        return ProgramReport([each for each in found if each.path not in gaps], gaps)
 
-    def _finding(self, said: Mapping[str, Any], copies: Copies) -> Raw:
+    def _finding(self, said: Mapping[str, Any], copies: FileCopies) -> RawFinding:
         plugin, rule = _CODE.fullmatch(said["code"]).groups()  # type: ignore[union-attr]
         line = min(label["span"]["line"] for label in said["labels"])
-        return Raw(
-            tool=self.name,
+        return RawFinding(
             code=rule if plugin == _PARSERS_OWN else f"{plugin}/{rule}",
             path=copies.paths[copies.name_of(said["filename"])],
             line=line,

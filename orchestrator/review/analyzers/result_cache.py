@@ -1,8 +1,8 @@
-"""Answers about single files that are kept from one review to the next.
+"""Analyzer results for single files, cached from one review to the next.
 
-Only an analyzer whose answer depends on a file's name and content alone takes part. What it says of
-a file that it could not judge is not kept, for that may have been a lack of time or memory; neither
-is an answer that holds a secret's text.
+Only an analyzer whose result depends on a file's path and content alone takes part. A gap is not
+cached, because it may come from a lack of time or memory; neither is a finding that holds a
+secret's text.
 """
 
 from __future__ import annotations
@@ -16,151 +16,140 @@ from pathlib import Path
 from typing import Protocol
 
 import anyio.to_thread
-from msgspec import Struct, to_builtins
+from msgspec import Struct, convert, to_builtins
 
 from orchestrator import __version__
+from orchestrator.checks.check_protocol import RawFinding
 from orchestrator.engine.canonical_json import digest
-from orchestrator.review.analysis import Needs, Raw, Report, Side, SideAnalyzer
+from orchestrator.review.analysis import AnalyzerReport, Needs, Side, SideAnalyzer
 from orchestrator.sandbox.safe_paths import Beneath
 
-_OURS = ("review/analyzers", "checks")
+_OWN_CODE = ("review/analyzers", "checks")
 
 
-class Answers(Protocol):
-    """Where answers are kept. It may forget; what it gives back is what was put in."""
+class ResultCache(Protocol):
+    """Bytes by key. It may drop entries; what it returns is what was put in."""
 
     def get(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes]:
-        """The answers that are known, by key."""
+        """The cached entries of these keys; keys without one are left out."""
 
     def put(self, entries: Mapping[bytes, bytes]) -> None:
-        """Keep answers."""
+        """Add or replace entries."""
 
 
 @cache
-def build() -> str:
-    """What the analyzers are made of: this program's version, its code that analyses, and Python's.
+def build_digest() -> str:
+    """Digest of the version, the analyzers' own code and Python's version: part of every key.
 
     The code is read because a checkout changes without its version.
     """
-    here = Path(__file__).parents[2]
-    files = (path for name in _OURS for path in sorted((here / name).rglob("*.py")))
+    package = Path(__file__).parents[2]
+    files = (path for name in _OWN_CODE for path in sorted((package / name).rglob("*.py")))
     code = hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
     return digest([__version__, code, list(sys.version_info[:3])])
 
 
-class _Answer(Struct, frozen=True):
-    """What an analyzer says of one file that it could judge."""
+class _FileResult(Struct, frozen=True):
+    """What an analyzer reports on one file that it could analyze; ``version`` is the analyzer's."""
 
     version: str
     examined: bool
-    findings: tuple[Raw, ...]
+    findings: tuple[RawFinding, ...]
 
     def to_bytes(self) -> bytes:
-        return json.dumps(to_builtins(self)).encode("ascii")
-
-    @classmethod
-    def of(cls, data: bytes, path: str) -> _Answer | None:
-        """The answer as it was kept, None when it is not one about this path."""
-        try:
-            told = json.loads(data)
-            names = set(Raw.__struct_fields__)
-            if any(finding.keys() != names for finding in told["findings"]):
-                return None
-            found = tuple(Raw(**{**f, "redact": ()}) for f in told["findings"])
-            version, examined = str(told["version"]), told["examined"] is True
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return None
-        if any(raw.path != path or not _sound(raw) for raw in found):
-            return None
-        return cls(version, examined, found)
+        return json.dumps(to_builtins(self)).encode("ascii")  # keeps paths that are not UTF-8
 
 
-def _sound(raw: Raw) -> bool:
-    words = (raw.tool, raw.code, raw.message, raw.detail, raw.key or "", raw.scope or "")
-    return (
-        all(isinstance(word, str) for word in words)
-        and all(type(number) is int and number > 0 for number in (raw.line, raw.end_line))
-        and isinstance(raw.confidence, int | float)
-    )
+def _read_entry(data: bytes, path: str) -> _FileResult | None:
+    """A cache entry, None when it is malformed or about another path."""
+    try:
+        result = convert(json.loads(data), _FileResult)
+    except ValueError:
+        return None
+    if any(raw.path != path or raw.line < 1 or raw.redact for raw in result.findings):
+        return None
+    return result
 
 
-class Remembering:
-    """A `SideAnalyzer` that asks another one only about what is not known yet."""
+class CachingAnalyzer:
+    """A ``SideAnalyzer`` that runs another one only on files without a cached result."""
 
-    def __init__(self, analyzer: SideAnalyzer, answers: Answers) -> None:
+    def __init__(self, analyzer: SideAnalyzer, cache: ResultCache) -> None:
         self.name: str = analyzer.name
         self.needs: Needs = analyzer.needs
-        self._analyzer, self._answers = analyzer, answers
+        self._analyzer, self._cache = analyzer, cache
 
     @property
     def identity(self) -> str | None:
-        """As the analyzer's."""
+        """The identity of the analyzer behind the cache."""
         return self._analyzer.identity
 
     def wants(self, path: str) -> bool:
-        """As the analyzer does."""
+        """Whether the analyzer behind the cache reads files of this name."""
         return self._analyzer.wants(path)
 
-    async def run(self, side: Side, paths: Sequence[str]) -> Report:
-        """The same report as the analyzer's own, put together from old answers and new ones."""
+    async def run(self, side: Side, paths: Sequence[str]) -> AnalyzerReport:
+        """The same report as the analyzer's own, made of cached results and new ones."""
         identity = self.identity
         if identity is None or not paths:
             return await self._analyzer.run(side, paths)
-        keys, known = await anyio.to_thread.run_sync(self._known, identity, side.root, paths)
-        rest = [path for path in paths if path not in known]
-        if not rest:
-            report = Report(self.name, next(iter(known.values())).version)
+        keys, cached = await anyio.to_thread.run_sync(self._look_up, identity, side.root, paths)
+        missing = [path for path in paths if path not in cached]
+        if not missing:
+            report = AnalyzerReport(self.name, next(iter(cached.values())).version)
         else:
-            report = await self._analyzer.run(side, rest)
+            report = await self._analyzer.run(side, missing)
             if report.error is not None or report.facts:
                 return report
-            new = {keys[path]: a for path, a in _by_file(report, rest).items() if path in keys}
-            await anyio.to_thread.run_sync(self._answers.put, new)
-        kept = [raw for answer in known.values() for raw in answer.findings]
-        return Report(
+            entries = cacheable_entries(report, missing)
+            new = {keys[path]: entry for path, entry in entries.items() if path in keys}
+            await anyio.to_thread.run_sync(self._cache.put, new)
+        known = [raw for result in cached.values() for raw in result.findings]
+        return AnalyzerReport(
             report.tool,
             report.version,
-            tuple(sorted((*kept, *report.findings), key=lambda raw: raw.path)),
-            report.examined | {path for path, answer in known.items() if answer.examined},
+            tuple(sorted((*known, *report.findings), key=lambda raw: raw.path)),
+            report.examined | {path for path, result in cached.items() if result.examined},
             report.gaps,
         )
 
-    def _known(
+    def _look_up(
         self, identity: str, root: Path, paths: Sequence[str]
-    ) -> tuple[dict[str, bytes], dict[str, _Answer]]:
+    ) -> tuple[dict[str, bytes], dict[str, _FileResult]]:
+        """Path → key, for files that can be read, and path → cached result."""
         keys: dict[str, bytes] = {}
         with Beneath(root) as side:
             for path in paths:
                 try:
                     content = hashlib.sha256(side.read(path)).digest()
                 except OSError:
-                    continue  # its analyzer will say so
-                about = f"{build()}\0{identity}\0{path}".encode("utf-8", "surrogatepass")
+                    continue  # the analyzer reports it
+                about = f"{build_digest()}\0{identity}\0{path}".encode("utf-8", "surrogatepass")
                 keys[path] = hashlib.sha256(hashlib.sha256(about).digest() + content).digest()
-        found = self._answers.get(list(keys.values()))
-        answers = {
-            path: answer
+        entries = self._cache.get(list(keys.values()))
+        results = {
+            path: result
             for path, key in keys.items()
-            if key in found and (answer := _Answer.of(found[key], path)) is not None
+            if key in entries and (result := _read_entry(entries[key], path)) is not None
         }
-        return keys, answers
+        return keys, results
 
 
-def _by_file(report: Report, paths: Sequence[str]) -> Mapping[str, bytes]:
-    """What may be kept of a report."""
-    findings: dict[str, list[Raw]] = {path: [] for path in paths if path not in report.gaps}
+def cacheable_entries(report: AnalyzerReport, paths: Sequence[str]) -> Mapping[str, bytes]:
+    """Path → cache entry, for the analyzed files whose findings hold no secret."""
+    findings: dict[str, list[RawFinding]] = {path: [] for path in paths if path not in report.gaps}
     for raw in report.findings:
         if raw.path in findings:
             findings[raw.path].append(raw)
     return {
-        path: _Answer(report.version, path in report.examined, tuple(found)).to_bytes()
+        path: _FileResult(report.version, path in report.examined, tuple(found)).to_bytes()
         for path, found in findings.items()
         if not any(raw.redact for raw in found)
     }
 
 
-def remembered(analyzer: SideAnalyzer, answers: Answers | None) -> SideAnalyzer:
-    """The analyzer with a memory, where it can have one."""
-    if answers is None or analyzer.needs == "tree":
+def with_cache(analyzer: SideAnalyzer, cache: ResultCache | None) -> SideAnalyzer:
+    """The analyzer behind the cache, or itself where there is none or it needs the whole tree."""
+    if cache is None or analyzer.needs == "tree":
         return analyzer
-    return Remembering(analyzer, answers)
+    return CachingAnalyzer(analyzer, cache)

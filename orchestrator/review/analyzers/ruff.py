@@ -9,11 +9,14 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
-from orchestrator.checks.check_protocol import Gap
+from orchestrator.checks.check_protocol import Gap, RawFinding
 from orchestrator.checks.path_kinds import is_test
-from orchestrator.review.analysis import Raw
 from orchestrator.review.analyzers.executables import one_line
-from orchestrator.review.analyzers.external_programs import Copies, ProgramAnalyzer, Seen
+from orchestrator.review.analyzers.external_programs import (
+    FileCopies,
+    ProgramAnalyzer,
+    ProgramReport,
+)
 from orchestrator.review.analyzers.shebang import interpreter, may_be_script
 
 # The newest that ruff knows: no new syntax is an error, and most names are known. Rules about
@@ -95,7 +98,7 @@ class Ruff(ProgramAnalyzer):
         """Take out the comments that silence ruff in spite of its options."""
         return _DIRECTIVE.sub(rb"\1;", data)
 
-    async def look(self, copies: Copies) -> Seen:
+    async def look(self, copies: FileCopies) -> ProgramReport:
         """Run ruff; what it finds in a file with a syntax error is not to be relied on."""
         said = await self._ask(self.codes - _AUTHORS_WORD, copies, "--ignore-noqa")
         said += await self._ask(self.codes & _AUTHORS_WORD, copies)
@@ -109,16 +112,18 @@ class Ruff(ProgramAnalyzer):
                 )
         found = [f for r in said if (f := self._finding(r, copies)) and f.path not in gaps]
         imports = Counter(f.path for f in found if f.code == "F401")
-        return Seen([f for f in found if f.code != "F401" or imports[f.path] < _FACADE], gaps)
+        return ProgramReport(
+            [f for f in found if f.code != "F401" or imports[f.path] < _FACADE], gaps
+        )
 
-    async def _ask(self, codes: frozenset[str], copies: Copies, *more: str) -> list[Any]:
+    async def _ask(self, codes: frozenset[str], copies: FileCopies, *more: str) -> list[Any]:
         if not codes:
             return []
         options = [*_OPTIONS, *more, f"--select={','.join(sorted(codes))}"]
         documents = await self.program.json(options, list(copies.paths), copies.folder)
         return [result for document in documents for result in document]
 
-    def _finding(self, result: Mapping[str, Any], copies: Copies) -> Raw | None:
+    def _finding(self, result: Mapping[str, Any], copies: FileCopies) -> RawFinding | None:
         code, message = result["code"], result["message"]
         name = copies.name_of(result["filename"])
         path = copies.paths[name]
@@ -129,8 +134,7 @@ class Ruff(ProgramAnalyzer):
         if code in _IN_CONTEXT and not _IN_CONTEXT[code](result, copies, name):
             return None
         start, end = result["location"], result["end_location"]
-        return Raw(
-            tool=self.name,
+        return RawFinding(
             code=code,
             path=path,
             line=start["row"],
@@ -149,33 +153,33 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def _left_over(result: Mapping[str, Any], copies: Copies, name: str) -> bool:
+def _left_over(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool:
     """An unused import may say to another tool that it is meant."""
     row = result["location"]["row"]
     return not _MEANT.search(copies.text(name, row, row))
 
 
-def _is_a_name(result: Mapping[str, Any], copies: Copies, name: str) -> bool:
+def _is_a_name(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool:
     """In tests a type in quotes that names nothing is often what is tested."""
     row, column = result["location"]["row"], result["location"]["column"]
     before = copies.text(name, row, row)[: column - 1]
     return not before.endswith(("'", '"')) or not is_test(copies.paths[name])
 
 
-def _hides_a_definition(result: Mapping[str, Any], copies: Copies, name: str) -> bool:
+def _hides_a_definition(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool:
     """In tests an argument that has an imported fixture's name is how a fixture is asked for."""
     row, column = result["location"]["row"], result["location"]["column"]
     before = copies.text(name, row, row)[: column - 1]
     return bool(_DEFINES.fullmatch(before)) or not is_test(copies.paths[name])
 
 
-def _guards_a_secret(result: Mapping[str, Any], copies: Copies, name: str) -> bool:
+def _guards_a_secret(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool:
     """A weak hash matters where it guards something, not as the key of a cache."""
     row = result["location"]["row"]
     return bool(_SECRECY.search(copies.text(name, row - _NEAR, row + _NEAR)))
 
 
-_IN_CONTEXT: Mapping[str, Callable[[Mapping[str, Any], Copies, str], bool]] = MappingProxyType(
+_IN_CONTEXT: Mapping[str, Callable[[Mapping[str, Any], FileCopies, str], bool]] = MappingProxyType(
     {
         "F401": _left_over,
         "F811": _hides_a_definition,

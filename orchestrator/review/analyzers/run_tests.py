@@ -13,7 +13,7 @@ import anyio.to_thread
 
 from orchestrator.catalog.settings import Tests
 from orchestrator.errors import SandboxError
-from orchestrator.review.analyzers.comparison_checks import CompareCheck
+from orchestrator.review.analyzers.comparison_checks import ComparisonCheck
 from orchestrator.review.change.contents import SideName
 from orchestrator.review.change.types import Change
 from orchestrator.review.session import Session
@@ -27,7 +27,7 @@ ORDER: tuple[SideName, ...] = ("head", "head", "base")
 """What is run until a run passes: a failure again, and what was before it."""
 
 
-class RunTests(CompareCheck):
+class RunTests(ComparisonCheck):
     """The check ``run_tests`` over runs of the configured command, each in a room of its own.
 
     Args:

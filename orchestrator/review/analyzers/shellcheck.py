@@ -7,9 +7,13 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from orchestrator.review.analysis import Raw
+from orchestrator.checks.check_protocol import RawFinding
 from orchestrator.review.analyzers.executables import FEW, UNBOUNDED, one_line
-from orchestrator.review.analyzers.external_programs import Copies, ProgramAnalyzer, Seen
+from orchestrator.review.analyzers.external_programs import (
+    FileCopies,
+    ProgramAnalyzer,
+    ProgramReport,
+)
 from orchestrator.review.analyzers.shebang import interpreter, may_be_script
 
 _SUFFIXES = frozenset({".sh", ".bash", ".ksh"})
@@ -48,7 +52,7 @@ class ShellCheck(ProgramAnalyzer):
             return None
         return _DIRECTIVE.sub(_unsilenced, data)
 
-    async def look(self, copies: Copies) -> Seen:
+    async def look(self, copies: FileCopies) -> ProgramReport:
         """Run ShellCheck; a script that it cannot parse to its end is a gap."""
         numbers = {code.removeprefix("SC") for code in self.codes} | {str(n) for n in _REFUSALS}
         options = [
@@ -72,11 +76,10 @@ class ShellCheck(ProgramAnalyzer):
             for comment in comments
             if comment["code"] != _CRLF or comment["line"] == 1
         ]
-        return Seen([f for f in found if f.path not in gaps], gaps)
+        return ProgramReport([f for f in found if f.path not in gaps], gaps)
 
-    def _finding(self, comment: Mapping[str, Any], copies: Copies) -> Raw:
-        return Raw(
-            tool=self.name,
+    def _finding(self, comment: Mapping[str, Any], copies: FileCopies) -> RawFinding:
+        return RawFinding(
             code=f"SC{comment['code']}",
             path=copies.paths[copies.name_of(comment["file"])],
             line=comment["line"],

@@ -1,90 +1,92 @@
-"""Checks that look at one side at a time; they run in a worker process, like all of ours."""
+"""Our own checks that analyze one side at a time; like all of ours they run in a worker process."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
+
+from msgspec import ValidationError, convert
 
 from orchestrator import __version__
 from orchestrator.checks import PREFIX
+from orchestrator.checks.check_protocol import CheckReply, RawFinding
 from orchestrator.errors import SandboxError
-from orchestrator.review.analysis import Needs, Raw, Report, Side
+from orchestrator.review.analysis import AnalyzerReport, Needs, Side
+from orchestrator.review.analyzers.file_patterns import matches
 from orchestrator.review.session import Session
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 SECONDS = 60.0
 BATCH = 200
-"""Files per call: one that breaks its parser takes no more than its batch down."""
+"""Files per call: a file that breaks its parser costs no more than its batch."""
+
+T = TypeVar("T")
 
 
-def raws(tool: str, reply: Mapping[str, Any]) -> tuple[Raw, ...]:
-    """A check's findings as the terms that all analyzers share."""
-    return tuple(
-        Raw(
-            tool=tool,
-            code=item["code"],
-            path=item["path"],
-            line=item["line"],
-            end_line=item["end_line"],
-            message=item["message"],
-            key=item.get("key"),
-            scope=item.get("scope"),
-            detail=item.get("detail", ""),
-            redact=tuple(item.get("redact", ())),
-            confidence=item.get("confidence", 1.0),
-        )
-        for item in reply["findings"]
-    )
-
-
-def named(path: str, patterns: Sequence[str]) -> bool:
-    """Whether a file's name matches one of the patterns."""
-    name = path.rsplit("/", 1)[-1]
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
-
-
-async def ask(
-    pool: WorkerPool, function: str, job: Mapping[str, Any], paths: Sequence[str], seconds: float
-) -> tuple[list[Any], dict[str, str]]:
-    """Ask a check about files, many at once; one that breaks it does not take the others down.
+async def call_check(
+    pool: WorkerPool, function: str, job: Mapping[str, Any], seconds: float, reply_type: type[T]
+) -> T:
+    """Run a check in a worker and convert its reply.
 
     Args:
         function: ``module:function`` below ``orchestrator.checks``.
-        job: what it is told besides ``paths``.
+        seconds: how long it may take.
+
+    Raises:
+        SandboxError: the check failed, or its reply has another shape.
+    """
+    reply = await pool.call(f"{PREFIX}{function}", dict(job), seconds=seconds)
+    try:
+        return convert(reply, reply_type)
+    except ValidationError as error:
+        raise SandboxError(f"{function} sent a malformed reply: {error}") from None
+
+
+async def call_check_in_batches(
+    pool: WorkerPool,
+    function: str,
+    job: Mapping[str, Any],
+    paths: Sequence[str],
+    seconds: float,
+    reply_type: type[T],
+) -> tuple[list[T], dict[str, str]]:
+    """Run a check over files, many in one call; a batch that fails is split to find the culprit.
+
+    Args:
+        job: all parts of the job but ``paths``.
         seconds: for each call.
 
     Returns:
-        The replies, and path → why for files that there is none about.
+        The replies, and path → error for each file that the check cannot handle.
     """
-    replies: list[Any] = []
-    faults: dict[str, str] = {}
-    waiting = [list(paths[at : at + BATCH]) for at in range(0, len(paths), BATCH)]
-    while waiting:
-        batch = waiting.pop()
-        told = {**job, "paths": batch}
+    replies: list[T] = []
+    errors: dict[str, str] = {}
+    batches = [list(paths[at : at + BATCH]) for at in range(0, len(paths), BATCH)]
+    while batches:
+        batch = batches.pop()
         try:
-            replies.append(await pool.call(f"{PREFIX}{function}", told, seconds=seconds))
-        except SandboxError as fault:
+            whole = {**job, "paths": batch}
+            replies.append(await call_check(pool, function, whole, seconds, reply_type))
+        except SandboxError as error:
             if len(batch) == 1:
-                faults[batch[0]] = str(fault)
+                errors[batch[0]] = str(error)
             else:
                 middle = len(batch) // 2
-                waiting += [batch[:middle], batch[middle:]]
-    return replies, faults
+                batches += [batch[:middle], batch[middle:]]
+    return replies, errors
 
 
-class Check:
+class SideCheck:
     """A check module as a ``SideAnalyzer``.
 
     Args:
         name: the analyzer's name in the rule table.
         module: the check's module below ``orchestrator.checks``.
-        patterns: file names it wants.
-        tree: what it is told of the rest of the side: nothing, the names of all files, or that all
-            files it wants are on disk as well.
+        patterns: file names that it reads.
+        tree: what its job holds of the rest of the side: nothing, the names of all files, or these
+            and all files that it reads on disk.
         extra: further parts of its job.
-        depends: what stands for them in its identity: the content of files, not their places.
+        depends: stands for ``extra`` in the identity: digests of contents instead of paths.
     """
 
     def __init__(
@@ -107,14 +109,14 @@ class Check:
 
     @property
     def identity(self) -> str | None:
-        """The check and what it was told; None where it is told of other files."""
+        """The check and its settings; None where its job holds other files."""
         return f"{self._function} {self._depends}" if self._tree == "nothing" else None
 
     def wants(self, path: str) -> bool:
-        """By name."""
-        return named(path, self._patterns)
+        """Whether the file's name matches the check's patterns."""
+        return matches(path, self._patterns)
 
-    async def run(self, side: Side, paths: Sequence[str]) -> Report:
+    async def run(self, side: Side, paths: Sequence[str]) -> AnalyzerReport:
         """Run the check over the paths; a file that breaks it is a gap, the others go on."""
         job = {"root": str(side.root), **self._extra}
         if paths and self._tree != "nothing":
@@ -123,17 +125,19 @@ class Check:
                 names = [name for name in names if self.wants(name)]
                 await self._session.side(side.name, names)
             job["tree"] = names
-        findings: list[Raw] = []
+        findings: list[RawFinding] = []
         examined: set[str] = set()
         facts: dict[str, list[Any]] = {}
-        replies, gaps = await ask(self._pool, self._function, job, paths, SECONDS)
+        replies, gaps = await call_check_in_batches(
+            self._pool, self._function, job, paths, SECONDS, CheckReply
+        )
         for reply in replies:
-            findings += raws(self.name, reply)
-            examined.update(reply["examined"])
-            gaps.update(reply["gaps"])
-            for name, more in reply.get("facts", {}).items():
+            findings += reply.findings
+            examined.update(reply.examined)
+            gaps.update(reply.gaps)
+            for name, more in reply.facts.items():
                 facts.setdefault(name, []).extend(more)
         ordered = sorted(findings, key=lambda raw: (raw.path, raw.line, raw.code))
-        return Report(
+        return AnalyzerReport(
             self.name, __version__, tuple(ordered), frozenset(examined), gaps, facts=facts
         )

@@ -7,8 +7,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from orchestrator.review.analysis import Raw
-from orchestrator.review.analyzers.external_programs import Copies, ProgramAnalyzer, Seen
+from orchestrator.checks.check_protocol import RawFinding
+from orchestrator.review.analyzers.external_programs import (
+    FileCopies,
+    ProgramAnalyzer,
+    ProgramReport,
+)
 
 _PROSE = frozenset({".md", ".markdown", ".rst", ".txt"})
 _HASHED = (".py", ".pyi", ".rb", ".sh", ".bash")
@@ -78,7 +82,7 @@ class Typos(ProgramAnalyzer):
             return None
         return text.encode()
 
-    async def look(self, copies: Copies) -> Seen:
+    async def look(self, copies: FileCopies) -> ProgramReport:
         """Run typos; it ends with 2 where it found something."""
         options = ["--isolated", "--no-ignore", "--hidden", "--no-check-filenames"]
         documents = await self.program.json(
@@ -91,9 +95,9 @@ class Typos(ProgramAnalyzer):
             result for each in documents for run in each["runs"] for result in run["results"]
         ]
         found = (self._finding(result, copies) for result in results)
-        return Seen([each for each in found if each is not None], {})
+        return ProgramReport([each for each in found if each is not None], {})
 
-    def _finding(self, result: Mapping[str, Any], copies: Copies) -> Raw | None:
+    def _finding(self, result: Mapping[str, Any], copies: FileCopies) -> RawFinding | None:
         place = result["locations"][0]["physicalLocation"]
         path = copies.paths[copies.name_of(place["artifactLocation"]["uri"])]
         message = result["message"]["markdown"]
@@ -103,8 +107,7 @@ class Typos(ProgramAnalyzer):
         if word.replace("eing", "ing") in message.split("`")[3::2]:
             return None  # requeueing, cueing, ageing: both are written
         line = place["region"]["startLine"]
-        return Raw(
-            tool=self.name,
+        return RawFinding(
             code="misspelling",
             path=path,
             line=line,

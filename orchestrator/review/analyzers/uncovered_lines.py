@@ -11,7 +11,7 @@ import anyio.to_thread
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from orchestrator.review.analyzers.comparison_checks import CompareCheck
+from orchestrator.review.analyzers.comparison_checks import ComparisonCheck
 from orchestrator.review.change.git.commands import OID, Git
 from orchestrator.review.change.types import Change
 from orchestrator.review.session import Session
@@ -32,7 +32,7 @@ class CoverageReport(Struct, frozen=True):
     made: float
 
 
-class UncoveredLines(CompareCheck):
+class UncoveredLines(ComparisonCheck):
     """The check ``uncovered_lines`` over the reports of a review.
 
     Args:

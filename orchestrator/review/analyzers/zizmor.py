@@ -8,9 +8,13 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
-from orchestrator.review.analysis import Raw
+from orchestrator.checks.check_protocol import RawFinding
 from orchestrator.review.analyzers.executables import ProgramFailed, one_line
-from orchestrator.review.analyzers.external_programs import Copies, ProgramAnalyzer, Seen
+from orchestrator.review.analyzers.external_programs import (
+    FileCopies,
+    ProgramAnalyzer,
+    ProgramReport,
+)
 
 _OPTIONS = (
     "--offline", "--no-config", "--no-ignores", "--no-progress", "--color=never", "--quiet",
@@ -73,16 +77,16 @@ class Zizmor(ProgramAnalyzer):
             return None
         return data
 
-    async def look(self, copies: Copies) -> Seen:
+    async def look(self, copies: FileCopies) -> ProgramReport:
         """Run zizmor; a file that it refuses is a gap and does not keep it from the others."""
         results, refused = await self._results(list(copies.paths), copies)
         found = (self._finding(result, copies) for result in results)
         why = "zizmor cannot parse it as a workflow, an action or Dependabot configuration"
-        return Seen(
+        return ProgramReport(
             [f for f in found if f is not None], {copies.paths[name]: why for name in refused}
         )
 
-    async def _results(self, names: list[str], copies: Copies) -> tuple[list[Any], list[str]]:
+    async def _results(self, names: list[str], copies: FileCopies) -> tuple[list[Any], list[str]]:
         """What it says, and the copies it refuses: found by halves, as JSON does not name them."""
         try:
             documents = await self.program.json(_OPTIONS, names, copies.folder)
@@ -97,7 +101,7 @@ class Zizmor(ProgramAnalyzer):
             return results + more_results, refused + more_refused
         return [result for document in documents for result in document], []
 
-    def _finding(self, result: Mapping[str, Any], copies: Copies) -> Raw | None:
+    def _finding(self, result: Mapping[str, Any], copies: FileCopies) -> RawFinding | None:
         code = result["ident"]
         if code not in self.codes:
             return None
@@ -110,8 +114,7 @@ class Zizmor(ProgramAnalyzer):
             return None
         if code in _IN_FILE and not _IN_FILE[code].search(copies.text(name)):
             return None
-        return Raw(
-            tool=self.name,
+        return RawFinding(
             code=code,
             path=copies.paths[name],
             line=line,

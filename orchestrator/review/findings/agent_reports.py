@@ -1,17 +1,15 @@
-"""What agents say in their reports: findings, and objections to findings. All of it is claims."""
+"""Agents' reports: their findings and their objections to findings, all of it unverified."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
-from typing import Any
-
-from msgspec import to_builtins
 
 from orchestrator.engine.canonical_json import digest
-from orchestrator.review.findings.baseline import normalize
-from orchestrator.review.findings.citations import Sources, shown
+from orchestrator.review.findings.baseline import remove_white_space
+from orchestrator.review.findings.citations import Sources, format_citation
 from orchestrator.review.findings.journal_queries import Work
-from orchestrator.review.findings.merging import Defect, unnamed
+from orchestrator.review.findings.merging import MergedFinding, default_rule
+from orchestrator.review.findings.types import LocatedFinding
 from orchestrator.review.report_contracts import (
     ReportedFinding,
     ReportedObjection,
@@ -21,71 +19,89 @@ from orchestrator.review.report_contracts import (
 from orchestrator.review.rule_table import RuleTable
 from orchestrator.review.verdict.model import Objection
 
-TELLING = ("file", "diff", "tool")
-"""What an objection may cite: another finding would be one claim resting on another."""
+OBJECTION_SOURCES = ("file", "diff", "tool")
+"""What an objection may cite. Citing a finding would support one claim with another."""
 
 
-Said = tuple[str, SpecialistReport]
-"""An agent, and a report of its."""
+AgentReport = tuple[str, SpecialistReport]
+"""An agent's name and one of its reports."""
 
 
-def reports(team: Iterable[Work]) -> Iterable[Said]:
-    """Each agent's reports that kept their contract."""
+def read_reports(team: Iterable[Work]) -> Iterable[AgentReport]:
+    """Each agent's reports that fit their contract."""
     for entry in team:
         if entry.result.status == "ok":
             yield entry.result.agent, as_form(SpecialistReport, entry.result.report)
 
 
-def fingerprint(claim: ReportedFinding) -> str:
-    """Equal for the same claim, whoever makes it."""
-    return digest([claim.rule, normalize([claim.quote]), claim.path, claim.title])[:16]
+def claim_fingerprint(claim: ReportedFinding) -> str:
+    """16 hex digits, equal for the same claim of whatever agent."""
+    return digest([claim.rule, remove_white_space([claim.quote]), claim.path, claim.title])[:16]
 
 
-def as_item(claim: ReportedFinding, agent: str) -> dict[str, Any]:
-    """A claim in the form that analyzers' findings have."""
+def locate_claim(claim: ReportedFinding, agent: str) -> LocatedFinding:
+    """An agent's finding in the form that analyzers' findings have."""
     category = claim.category or agent
-    return {
-        **to_builtins(claim),
-        "fingerprint": fingerprint(claim),
-        "rule": claim.rule or unnamed(category),
-        "category": category,
-    }
+    return LocatedFinding(
+        fingerprint=claim_fingerprint(claim),
+        rule=claim.rule or default_rule(category),
+        severity=claim.severity,
+        category=category,
+        cwe=tuple(claim.cwe),
+        confidence=claim.confidence,
+        title=claim.title,
+        detail=claim.detail,
+        fix_suggestion=claim.fix_suggestion,
+        path=claim.path,
+        start_line=claim.start_line,
+        end_line=claim.end_line,
+        quote=claim.quote,
+        because_of=claim.because_of,
+    )
 
 
-async def objections(
-    sources: Sources, said: Iterable[Said], rules: RuleTable, known: Mapping[str, Defect]
+async def collect_objections(
+    sources: Sources,
+    reports: Iterable[AgentReport],
+    rules: RuleTable,
+    known: Mapping[str, MergedFinding],
 ) -> dict[str, list[Objection]]:
-    """What agents hold against findings, by the finding's fingerprint.
+    """The agents' objections, each checked, by the finding's fingerprint.
 
     Args:
-        known: every fingerprint that means a defect.
+        known: merged findings by the fingerprint of any of their reports.
     """
-    held: dict[str, dict[tuple[str, str], ReportedObjection]] = {}
-    for agent, report in said:
-        for one in report.objections:
-            if one.fingerprint in known:
-                held.setdefault(known[one.fingerprint].name, {})[agent, one.reason] = one
-    found: dict[str, list[Objection]] = {}
-    for name, made in held.items():
-        faults = {who: await sources.faults(one.evidence, TELLING) for who, one in made.items()}
-        against = {agent for (agent, _), fault in faults.items() if not fault}
-        standing = _standing(known[name], against, rules)
-        found[name] = [
+    made: dict[str, dict[tuple[str, str], ReportedObjection]] = {}
+    for agent, report in reports:
+        for objection in report.objections:
+            if objection.fingerprint in known:
+                fingerprint = known[objection.fingerprint].fingerprint
+                made.setdefault(fingerprint, {})[agent, objection.reason] = objection
+    checked: dict[str, list[Objection]] = {}
+    for fingerprint, objections in made.items():
+        errors = {
+            key: await sources.check(objection.evidence, OBJECTION_SOURCES)
+            for key, objection in objections.items()
+        }
+        objecting = {agent for (agent, _), error in errors.items() if not error}
+        upheld = _why_upheld(known[fingerprint], objecting, rules)
+        checked[fingerprint] = [
             Objection(
                 by=agent,
                 reason=reason,
-                evidence=tuple(map(shown, one.evidence)),
-                why_not=faults[agent, reason] or standing,
+                evidence=tuple(map(format_citation, objection.evidence)),
+                why_not=errors[agent, reason] or upheld,
             )
-            for (agent, reason), one in made.items()
+            for (agent, reason), objection in objections.items()
         ]
-    return found
+    return checked
 
 
-def _standing(defect: Defect, against: Set[str], rules: RuleTable) -> str:
-    """Why a defect stands against agents that argue well, or empty."""
-    for word in defect.words:
-        if word.proved and not rules.rules[word.item["rule"]].arguable:
-            return f"{word.by} proved it, and {word.item['rule']} is not a matter of judgment"
-    others = sorted(defect.vouchers - against)
+def _why_upheld(merged: MergedFinding, objecting: Set[str], rules: RuleTable) -> str:
+    """Why a finding stands against agents with valid objections; empty when it does not."""
+    for report in merged.reports:
+        rule = report.finding.rule
+        if report.from_analyzer and not rules.rules[rule].arguable:
+            return f"{report.reporter} proved it, and {rule} is not a matter of judgment"
+    others = sorted(merged.supporters - objecting)
     return f"{', '.join(others)} said that it is a defect" if others else ""

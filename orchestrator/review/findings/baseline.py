@@ -1,11 +1,11 @@
-"""What a change brings in: findings of head that did not stand in base.
+"""Which findings a change introduces: those of head that base does not have.
 
-A finding's fingerprint is its rule, the text it stands on and the scope around it, without line
-numbers or indentation, so that code that moved stays quiet. A finding is new when its fingerprint
-stands more often in head than in base. What is left over is paired once more without the scope: a
-defect in a function that was renamed or moved was there before. At last findings of tools that know
-calls by their names alone are paired by what is said of them: a call that was only written anew, in
-the same function, was there before. What flows into it is for the tracer to say.
+A finding's fingerprint is made of its rule, the text that it cites and the enclosing scope, without
+line numbers or indentation, so that moved code causes no new finding. A finding is new when its
+fingerprint occurs more often in head than in base. What remains is compared again without the
+scope, for code that was moved or whose function was renamed. Last, uncertain findings, of tools
+that know calls by their names alone, are compared by their messages: such a call in the same
+function, only written differently, is not new. What flows into it is for taint tracking to report.
 """
 
 from __future__ import annotations
@@ -16,101 +16,103 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
+from orchestrator.checks.check_protocol import RawFinding
 from orchestrator.engine.canonical_json import digest
-from orchestrator.review.analysis import Raw
 
 _BLANK = re.compile(r"\s+")
 
 
-class Placed(Struct, frozen=True):
-    """A finding with what identifies it.
+class ComparableFinding(Struct, frozen=True):
+    """A raw finding with what base and head are compared by.
 
     Attributes:
         rule: the rule's id.
-        text: the normalized text it stands on, or the tool's own key.
-        scope: dotted name of what encloses it, empty at the top of a file.
+        text: the cited text without white space, or the reporter's own key.
+        scope: dotted name of the enclosing function or class, empty at the top of a file.
     """
 
-    raw: Raw
+    raw: RawFinding
     rule: str
     text: str
     scope: str
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """What base and head are compared by."""
+        """Equal for the same finding in base and head."""
         return self.rule, self.text, self.scope
 
-    def fingerprint(self, nth: int) -> str:
-        """A stable name: the identity, and which of several equal ones in this file it is."""
-        return digest([*self.identity, self.raw.path, nth])[:16]
+    def fingerprint(self, occurrence: int) -> str:
+        """16 hex digits, stable across runs; ``occurrence`` tells apart equal ones in a file."""
+        return digest([*self.identity, self.raw.path, occurrence])[:16]
 
 
-def normalize(lines: Iterable[str]) -> str:
-    """Text without any white space: re-indented and re-wrapped code is the same code."""
+def remove_white_space(lines: Iterable[str]) -> str:
+    """Text without any white space: code that was indented or wrapped differently is equal."""
     return _BLANK.sub("", "".join(lines))
 
 
-def new_findings(
-    base: Sequence[Placed],
-    head: Sequence[Placed],
-    added: Callable[[str], frozenset[int]],
-) -> list[Placed]:
-    """The findings of head that base does not account for.
+def find_new(
+    base: Sequence[ComparableFinding],
+    head: Sequence[ComparableFinding],
+    added_lines: Callable[[str], frozenset[int]],
+) -> list[ComparableFinding]:
+    """The findings of head that have no counterpart in base.
 
     Args:
-        added: path in head → 1-based lines that the change adds. Of several equal findings, those
-            on added lines are the new ones.
+        added_lines: path in head → 1-based numbers of the lines that the change adds. Of several
+            equal findings, those on added lines are the new ones.
     """
-    unmatched, spare = _pair(base, head, added, lambda placed: placed.identity)
-    unmatched, spare = _pair(spare, unmatched, added, lambda placed: (placed.rule, placed.text))
-    return _pair(spare, unmatched, added, _without_text)[0]
+    new, rest = _unmatched(base, head, added_lines, lambda finding: finding.identity)
+    new, rest = _unmatched(rest, new, added_lines, lambda finding: (finding.rule, finding.text))
+    return _unmatched(rest, new, added_lines, _message_identity)[0]
 
 
-def _without_text(placed: Placed) -> tuple[str, ...]:
-    """What a finding that is not sure is recognized by when its statement was written anew."""
-    raw = placed.raw
-    if raw.confidence == 1 or not placed.scope:
-        return placed.identity
-    return "anew", placed.rule, raw.path, placed.scope, raw.message
+def _message_identity(finding: ComparableFinding) -> tuple[str, ...]:
+    """For an uncertain finding what holds when its statement is written differently."""
+    raw = finding.raw
+    if raw.confidence == 1 or not finding.scope:
+        return finding.identity
+    return "message", finding.rule, raw.path, finding.scope, raw.message
 
 
-def _pair(
-    base: Iterable[Placed],
-    head: Iterable[Placed],
-    added: Callable[[str], frozenset[int]],
-    key: Callable[[Placed], tuple[str, ...]],
-) -> tuple[list[Placed], list[Placed]]:
-    """Pair equal ones off; what is left of head, and of base."""
-    known: dict[tuple[str, ...], list[Placed]] = {}
-    for placed in base:
-        known.setdefault(key(placed), []).append(placed)
+def _unmatched(
+    base: Iterable[ComparableFinding],
+    head: Iterable[ComparableFinding],
+    added_lines: Callable[[str], frozenset[int]],
+    key: Callable[[ComparableFinding], tuple[str, ...]],
+) -> tuple[list[ComparableFinding], list[ComparableFinding]]:
+    """Match findings with equal keys one to one; the rest of head, and the rest of base."""
+    known: dict[tuple[str, ...], list[ComparableFinding]] = {}
+    for finding in base:
+        known.setdefault(key(finding), []).append(finding)
 
-    def untouched_first(placed: Placed) -> tuple[bool, str, int]:
-        raw = placed.raw
-        return raw.line in added(raw.path), raw.path, raw.line
+    def unchanged_lines_first(finding: ComparableFinding) -> tuple[bool, str, int]:
+        raw = finding.raw
+        return raw.line in added_lines(raw.path), raw.path, raw.line
 
-    fresh: list[Placed] = []
-    for placed in sorted(head, key=untouched_first):
-        pool = known.get(key(placed))
-        if pool:
-            pool.pop()
+    unmatched: list[ComparableFinding] = []
+    for finding in sorted(head, key=unchanged_lines_first):
+        counterparts = known.get(key(finding))
+        if counterparts:
+            counterparts.pop()
         else:
-            fresh.append(placed)
-    return fresh, [placed for pool in known.values() for placed in pool]
+            unmatched.append(finding)
+    return unmatched, [finding for rest in known.values() for finding in rest]
 
 
-def numbered(found: Iterable[Placed], base: Iterable[Placed] = ()) -> Mapping[str, Placed]:
+def assign_fingerprints(
+    findings: Iterable[ComparableFinding], base: Iterable[ComparableFinding] = ()
+) -> Mapping[str, ComparableFinding]:
     """Findings by fingerprint, in reading order.
 
     Args:
-        base: what stood there before and is counted first, so that one more of the same has another
-            fingerprint: that of an old one may be waived.
+        base: findings that are counted first, so that one more equal finding gets a fingerprint of
+            its own: that of an old one may be waived.
     """
-    seen = Counter((*placed.identity, placed.raw.path) for placed in base)
-    named: dict[str, Placed] = {}
-    for placed in sorted(found, key=lambda p: (p.raw.path, p.raw.line, p.rule, p.text)):
-        where = (*placed.identity, placed.raw.path)
-        named[placed.fingerprint(seen[where])] = placed
-        seen[where] += 1
-    return named
+    counts = Counter((*finding.identity, finding.raw.path) for finding in base)
+    numbered: dict[str, ComparableFinding] = {}
+    for finding in sorted(findings, key=lambda f: (f.raw.path, f.raw.line, f.rule, f.text)):
+        place = (*finding.identity, finding.raw.path)
+        numbered[finding.fingerprint(counts[place])] = finding
+        counts[place] += 1
+    return numbered

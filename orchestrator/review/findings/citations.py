@@ -1,5 +1,6 @@
-"""Whether what an agent cites is there. Every quotation of every agent is held against its source
-here and nowhere else: a finding's, an objection's, and that of a judge's score.
+"""Checking of citations: every quotation of an agent is looked up in its source.
+
+That of a finding, of an objection, and of a judge's score.
 """
 
 from __future__ import annotations
@@ -13,31 +14,31 @@ from msgspec import Struct, to_builtins
 from orchestrator.engine.types import Json
 from orchestrator.engine.untrusted_text import escape_markers
 from orchestrator.review.change.contents import SideName
-from orchestrator.review.findings.baseline import normalize
-from orchestrator.review.report_contracts import Citation, Link, ReportedFinding
+from orchestrator.review.findings.baseline import remove_white_space
+from orchestrator.review.findings.types import LocatedFinding
+from orchestrator.review.report_contracts import Citation
 from orchestrator.review.session import Session
-from orchestrator.review.verdict.model import Finding
+from orchestrator.review.verdict.model import Cause, Finding
 
-LEAST_QUOTE = 5
-"""Characters, white space apart: what is shorter than that stands nearly everywhere."""
+MIN_QUOTE = 5
+"""Characters without white space; a shorter quotation occurs nearly everywhere."""
 
-
-SHOWN_QUOTE = 300
+MAX_SHOWN_QUOTE = 300
 """Characters of a quotation that a verdict repeats."""
 
-_SAID = {"title", "detail", "fix_suggestion", "evidence"}
+_QUOTABLE = {"title", "detail", "fix_suggestion", "evidence"}
 
 
-def stands(quote: str, lines: Iterable[str]) -> bool:
-    """Whether a quotation stands in these lines, white space apart.
+def contains_quote(lines: Iterable[str], quote: str) -> bool:
+    """Whether a quotation occurs in these lines, white space apart.
 
-    An agent sees text with its look-alikes of our marks disarmed, and quotes what it sees.
+    What an agent is shown has look-alikes of our delimiters escaped, and it quotes what it sees.
     """
-    wanted = normalize([escape_markers(quote)])
-    return bool(wanted) and wanted in normalize([escape_markers("\n".join(lines))])
+    wanted = remove_white_space([escape_markers(quote)])
+    return bool(wanted) and wanted in remove_white_space([escape_markers("\n".join(lines))])
 
 
-async def lines_of(session: Session, side: SideName, path: str) -> list[str]:
+async def read_lines(session: Session, side: SideName, path: str) -> list[str]:
     """The lines of a regular file of a side's tree, changed or not; empty where there is none."""
     mode, _ = (await session.contents.paths(side)).get(path, ("", ""))
     if not mode.startswith("100"):
@@ -46,50 +47,52 @@ async def lines_of(session: Session, side: SideName, path: str) -> list[str]:
     return [] if path in failed else session.read(written, path)
 
 
-class Fault(Struct, frozen=True):
-    """Why a finding does not count."""
+class Rejection(Struct, frozen=True):
+    """Why a finding does not count; ``cause`` is one of a verdict's."""
 
     cause: Literal["unverified", "outside", "constant"]
-    why: str
+    reason: str
 
 
-async def claim_fault(session: Session, claim: ReportedFinding) -> Fault | None:
-    """Why a finding of an agent does not count; None when it does."""
-    lines = await lines_of(session, "head", claim.path)
+async def check_claim(session: Session, finding: LocatedFinding) -> Rejection | None:
+    """Why an agent's finding does not count; None when it does."""
+    lines = await read_lines(session, "head", finding.path)
     if not lines:
-        return Fault("unverified", f"{claim.path} is not a file of head that can be read")
-    if not stands(claim.quote, lines[claim.start_line - 1 : claim.end_line]):
-        where = f"{claim.path}:{claim.start_line}"
-        return Fault("unverified", f"its quote does not stand at {where}")
-    if any(claim.start_line <= line <= claim.end_line for line in session.added(claim.path)):
+        return Rejection("unverified", f"{finding.path} is not a file of head that can be read")
+    if not contains_quote(lines[finding.start_line - 1 : finding.end_line], finding.quote):
+        where = f"{finding.path}:{finding.start_line}"
+        return Rejection("unverified", f"its quote does not stand at {where}")
+    if any(finding.start_line <= n <= finding.end_line for n in session.added(finding.path)):
         return None
     why = "it lies outside the lines that the change adds, and names no changed line as its cause"
-    if claim.because_of is not None:
-        why = _link_fault(session, claim.because_of)
-    return Fault("outside", why) if why else None
+    if finding.because_of is not None:
+        why = _check_cause(session, finding.because_of)
+    return Rejection("outside", why) if why else None
 
 
-def _link_fault(session: Session, link: Link) -> str:
-    """Why a line that is named as the cause is none of the change's, or empty."""
-    if link.removed:
-        files = [f for f in session.change.files if (f.old_path or f.path) == link.path]
-        known = any(link.line in file.removed for file in files)
+def _check_cause(session: Session, cause: Cause) -> str:
+    """Why the line named as the cause is not a changed line; empty when it is one."""
+    if cause.removed:
+        files = [f for f in session.change.files if (f.old_path or f.path) == cause.path]
+        changed = any(cause.line in file.removed for file in files)
     else:
-        known = link.line in session.added(link.path)
-    verb = "removes" if link.removed else "adds"
-    return "" if known else f"{link.path}:{link.line}, its cause, is no line that the change {verb}"
+        changed = cause.line in session.added(cause.path)
+    if changed:
+        return ""
+    verb = "removes" if cause.removed else "adds"
+    return f"{cause.path}:{cause.line}, its cause, is no line that the change {verb}"
 
 
-def shown(cited: Citation) -> str:
+def format_citation(citation: Citation) -> str:
     """A citation in one line, for a person."""
-    return f"{cited.source} {cited.name}: {cited.quote[:SHOWN_QUOTE]}"
+    return f"{citation.source} {citation.name}: {citation.quote[:MAX_SHOWN_QUOTE]}"
 
 
 class Sources(Struct, frozen=True):
-    """What can be cited in a review.
+    """What can be cited in a review, besides the files of the change.
 
     Attributes:
-        findings: those that can be cited, by id.
+        findings: by id.
         answers: what a tool answered in this run, by its name.
     """
 
@@ -97,67 +100,69 @@ class Sources(Struct, frozen=True):
     findings: Mapping[str, Finding]
     answers: Callable[[str], Iterable[str]]
 
-    async def faults(self, cited: Sequence[Citation], allowed: Collection[str] = ()) -> str:
-        """Why these citations are no evidence, or empty: there are some, and each holds.
+    async def check(self, citations: Sequence[Citation], allowed: Collection[str] = ()) -> str:
+        """Why these citations are no evidence; empty when there are some and each is correct.
 
         Args:
-            allowed: the kinds of source that count here; none given: all.
+            allowed: the kinds of source that count here; empty: all.
         """
-        if not cited:
+        if not citations:
             return "it gives no evidence"
-        for one in cited:
-            if allowed and one.source not in allowed:
-                return f"a {one.source} is no evidence here"
-            if why := await self._fault(one):
+        for citation in citations:
+            if allowed and citation.source not in allowed:
+                return f"a {citation.source} is no evidence here"
+            if why := await self._check_one(citation):
                 return why
         return ""
 
-    async def _fault(self, cited: Citation) -> str:
-        if len(normalize([cited.quote])) < LEAST_QUOTE:
-            return f"its quote of {cited.source} {cited.name} is too short to show anything"
-        if any(stands(cited.quote, [text]) for text in await self._texts(cited)):
+    async def _check_one(self, citation: Citation) -> str:
+        if len(remove_white_space([citation.quote])) < MIN_QUOTE:
+            return f"its quote of {citation.source} {citation.name} is too short to show anything"
+        if any(contains_quote([text], citation.quote) for text in await self._texts(citation)):
             return ""
-        return f"its quote does not stand in {cited.source} {cited.name}"
+        return f"its quote does not stand in {citation.source} {citation.name}"
 
-    async def _texts(self, cited: Citation) -> list[str]:
-        match cited.source:
+    async def _texts(self, citation: Citation) -> list[str]:
+        """The texts of a source."""
+        match citation.source:
             case "file":
-                return ["\n".join(await lines_of(self.session, "head", cited.name))]
+                return ["\n".join(await read_lines(self.session, "head", citation.name))]
             case "diff":
-                return await self._changed(cited.name)
+                return await self._changed_lines(citation.name)
             case "finding":
-                found = self.findings.get(cited.name)
-                return [] if found is None else _texts_in(_said(found))
+                finding = self.findings.get(citation.name)
+                return [] if finding is None else _finding_texts(finding)
             case "tool":
-                return [text for answer in self.answers(cited.name) for text in _read(answer)]
+                return [t for answer in self.answers(citation.name) for t in _answer_texts(answer)]
 
-    async def _changed(self, path: str) -> list[str]:
-        """What the change adds to a file, and what it removes from it."""
+    async def _changed_lines(self, path: str) -> list[str]:
+        """The lines that the change adds to a file, and those that it removes."""
         texts: list[str] = []
         for file in self.session.change.files:
             if path in {file.path, file.old_path}:
-                head = await lines_of(self.session, "head", file.path)
-                base = await lines_of(self.session, "base", file.old_path or file.path)
+                head = await read_lines(self.session, "head", file.path)
+                base = await read_lines(self.session, "base", file.old_path or file.path)
                 for lines, numbers in ((head, file.added), (base, file.removed)):
                     texts.append("\n".join(lines[n - 1] for n in numbers if n <= len(lines)))
         return texts
 
 
-def _read(answer: str) -> list[str]:
-    """An answer as it stands, and where it is JSON what its texts say."""
+def _answer_texts(answer: str) -> list[str]:
+    """A tool's answer, and where it is JSON each string in it."""
     try:
-        return [answer, *_texts_in(json.loads(answer))]
+        return [answer, *_strings_in(json.loads(answer))]
     except (ValueError, RecursionError):
         return [answer]
 
 
-def _said(finding: Finding) -> dict[str, Json]:
-    return {name: said for name, said in to_builtins(finding).items() if name in _SAID}
+def _finding_texts(finding: Finding) -> list[str]:
+    fields = to_builtins(finding)
+    return _strings_in([fields[name] for name in fields if name in _QUOTABLE])
 
 
-def _texts_in(value: Json) -> list[str]:
+def _strings_in(value: Json) -> list[str]:
     if isinstance(value, str):
         return [value]
     if isinstance(value, dict):
         value = list(value.values())
-    return [text for each in value for text in _texts_in(each)] if isinstance(value, list) else []
+    return [text for each in value for text in _strings_in(each)] if isinstance(value, list) else []

@@ -1,4 +1,4 @@
-"""What was looked at, and what was not."""
+"""Which files were examined, and which were not and why."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from orchestrator.review.verdict.model import Checked, Skipped
 WHOLE_CHANGE = "*"
 """The path of a gap that concerns the whole change and no file of it."""
 
-UNSEEN = "no tool looked at it"
-"""Why a file is skipped that was left out by nobody."""
+UNEXAMINED = "no tool looked at it"
+"""Why a file is skipped that nobody left out on purpose."""
 
 
-def checked(entries: Iterable[Call]) -> tuple[Checked, ...]:
-    """The files that tools looked at, and in which calls."""
+def list_checked(calls: Iterable[Call]) -> tuple[Checked, ...]:
+    """The files that tools examined, and in which calls."""
     by: dict[str, dict[str, None]] = {}
     refs: dict[str, dict[str, None]] = {}
-    for call in entries:
-        for path in call.data.get("examined", ()):
+    for call in calls:
+        for path in call.result.examined:
             by.setdefault(path, {})[call.tool] = None
             refs.setdefault(path, {})[call.ref] = None
     return tuple(
@@ -29,7 +29,7 @@ def checked(entries: Iterable[Call]) -> tuple[Checked, ...]:
     )
 
 
-def skipped(
+def list_skipped(
     session: Session,
     entries: Sequence[Call],
     team: Iterable[Work],
@@ -43,12 +43,12 @@ def skipped(
         left_out: path → why the lead gave it to nobody; required checks look at it all the same.
     """
     found: list[Skipped] = []
-    looked = {path for call in entries for path in call.data.get("examined", ())}
+    looked = {path for call in entries for path in call.result.examined}
     for file in session.change.files:
         if why := session.left_out(file):
             found.append(Skipped(path=file.path, why=why, gap=session.unread(file)))
         elif file.path not in looked:
-            found.append(Skipped(path=file.path, why=UNSEEN, gap=True))
+            found.append(Skipped(path=file.path, why=UNEXAMINED, gap=True))
     found += _unread(entries)
     found += [
         Skipped(path=path, why=f"the lead left it out: {why}", gap=True)
@@ -76,7 +76,7 @@ def skipped(
 
 def _unread(entries: Sequence[Call]) -> list[Skipped]:
     """Files that analyzers could not look at; two tools over one analyzer say it once."""
-    analyzer = {call.tool: call.data.get("tool", call.tool) for call in entries}
+    analyzer = {call.tool: call.result.tool or call.tool for call in entries}
     told: dict[tuple[str, str, str], Skipped] = {}
     for (tool, path), why in sorted(gaps(entries).items()):
         skip = Skipped(path=path, why=why, tool=tool, gap=True)

@@ -6,14 +6,14 @@ The journal is the only source. An agent's report is a claim about these calls, 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
 from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.untrusted_text import unframe
+from orchestrator.review.findings.types import AnalysisResult
 from orchestrator.review.verdict.decision import ToolHealth
 
 _CALL = re.compile(r"(\d+)/act/([^/]+)/(?:attempt(\d+)/)?turn(\d+)/tool(\d+)/(.+)")
@@ -28,7 +28,7 @@ class Call(Struct, frozen=True):
     Attributes:
         ref: its key in the journal.
         why: empty when it went well, else why it did not.
-        data: what the analyzer gave; empty for a refusal or a time-out.
+        result: what the analyzer gave; empty for a refusal or a time-out.
     """
 
     ref: str
@@ -36,7 +36,7 @@ class Call(Struct, frozen=True):
     agent: str
     tool: str
     why: str
-    data: Mapping[str, Any]
+    result: AnalysisResult
 
 
 class Work(Struct, frozen=True):
@@ -54,19 +54,19 @@ def calls(journal: Journal, analyzers: Collection[str]) -> list[Call]:
     found: list[tuple[Order, Call]] = []
     for key, value in journal.outcomes().items():
         if (match := _CALL.fullmatch(key)) and match.group(6) in analyzers:
-            data = value["data"] if isinstance(value["data"], dict) else {}
-            why = "" if value["ok"] else (data.get("error") or value["code"])
-            found.append(_entry(match, key, why, data))
+            result = AnalysisResult.from_json(value["data"])
+            why = "" if value["ok"] else (result.error or value["code"])
+            found.append(_entry(match, key, why, result))
     for key, (code, reason) in journal.refusals().items():
         if (match := _CALL.fullmatch(key)) and match.group(6) in analyzers:
-            found.append(_entry(match, key, f"{code}: {reason}", {}))
+            found.append(_entry(match, key, f"{code}: {reason}", AnalysisResult()))
     return [call for _, call in sorted(found, key=lambda pair: pair[0])]
 
 
-def _entry(match: re.Match[str], key: str, why: str, data: Mapping[str, Any]) -> tuple[Order, Call]:
+def _entry(match: re.Match[str], key: str, why: str, result: AnalysisResult) -> tuple[Order, Call]:
     iteration, agent, attempt, turn, place, tool = match.groups()
     order = int(iteration), agent, int(attempt or 1), int(turn), int(place)
-    return order, Call(key, int(iteration), agent, tool, why, data)
+    return order, Call(key, int(iteration), agent, tool, why, result)
 
 
 def answers(journal: Journal, nonce: str, places: Collection[str], tool: str) -> Iterator[str]:
@@ -100,9 +100,9 @@ def gaps(entries: Sequence[Call]) -> dict[tuple[str, str], str]:
     """(tool, path) → why; a path that a later call did look at is no gap any more."""
     open_gaps: dict[tuple[str, str], str] = {}
     for call in entries:
-        for path in call.data.get("examined", ()):
+        for path in call.result.examined:
             open_gaps.pop((call.tool, path), None)
-        for path, why in call.data.get("gaps", {}).items():
+        for path, why in call.result.gaps.items():
             open_gaps[call.tool, path] = why
     return open_gaps
 
@@ -115,7 +115,7 @@ def health(entries: Sequence[Call]) -> dict[str, ToolHealth]:
         tool: ToolHealth(
             call.why,
             frozenset(path for name, path in open_gaps if name == tool),
-            frozenset(p for one in entries if one.tool == tool for p in one.data.get("given", ())),
+            frozenset(p for one in entries if one.tool == tool for p in one.result.given),
         )
         for tool, call in last.items()
     }

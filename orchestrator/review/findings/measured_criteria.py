@@ -1,11 +1,11 @@
-"""The measured criteria of the rubric: each is a share, worked out from the synthesis."""
+"""The measured criteria of a rubric: each is a share, computed from the synthesis."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from orchestrator.engine.judge import Mark
-from orchestrator.review.findings.examined import UNSEEN
+from orchestrator.review.findings.examined import UNEXAMINED
 from orchestrator.review.findings.journal_queries import Call, Work
 from orchestrator.review.findings.synthesis import Synthesis
 from orchestrator.review.verdict.model import RequiredCheck
@@ -21,7 +21,7 @@ MEASURES = (
 """The criteria that can be measured."""
 
 
-def measure(
+def score_measured(
     synthesis: Synthesis,
     files: Sequence[str],
     checks: Sequence[RequiredCheck],
@@ -30,7 +30,7 @@ def measure(
 ) -> Mapping[str, Mark]:
     """Marks by criterion id; the rubric picks those it has."""
     accounted = {c.path for c in synthesis.checked}
-    accounted |= {s.path for s in synthesis.skipped if s.why and s.why != UNSEEN}
+    accounted |= {s.path for s in synthesis.skipped if s.why and s.why != UNEXAMINED}
     applicable = [check for check in checks if check.status != "not_applicable"]
     passed = [check for check in applicable if check.status == "passed"]
     unverified = [r for r in synthesis.rejected if r.cause == "unverified"]

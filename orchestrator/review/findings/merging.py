@@ -1,276 +1,286 @@
-"""One defect is one finding, whoever reported it and however often. All of it is plain code.
+"""Merging of reports: one defect is one finding, whoever reports it and however often.
 
-Analyzers that see the same weakness at the same line mean the same defect. An agent means one
-whose lines overlap with its own, and that it names by its fingerprint, or whose rule, weakness or
+Analyzers that report the same weakness at the same line mean the same defect. An agent means a
+defect whose lines overlap with its own and that it names by fingerprint, or whose rule, weakness or
 title is the same.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from msgspec import Struct, field
 
 from orchestrator.catalog.fields import SEVERITIES
 from orchestrator.catalog.verdict_policy import VerdictPolicy
-from orchestrator.review.findings.waivers import speaking_of
+from orchestrator.review.findings.types import LocatedFinding
+from orchestrator.review.findings.waivers import matching_waivers
 from orchestrator.review.verdict.decision import weight
-from orchestrator.review.verdict.model import Cause, Evidence, Finding, Objection, Reported
+from orchestrator.review.verdict.model import Evidence, Finding, Objection, Reported
 
-ALIKE = 0.75
+SIMILAR_SHARE = 0.75
 """Share of the shorter title's words that two titles of the same defect have in common."""
 
 _WORD = re.compile(r"\w+")
-_SMALL = frozenset(
+_STOP_WORDS = frozenset(
     {"a", "an", "and", "at", "be", "by", "for", "from", "in", "is", "of", "on", "or", "the", "to"}
 )
 
 
-class Word(Struct, frozen=True):
-    """One reporter's word on a defect.
+class FindingReport(Struct, frozen=True):
+    """A finding as one reporter has it.
 
     Attributes:
-        by: an analyzer's name, or an agent's.
-        item: the finding as JSON.
-        proved: an analyzer said so.
-        refs: the calls that showed it.
-        shown_to: the agents that made these calls.
-        names: fingerprint of the finding that it takes up, empty where it speaks of its own.
+        reporter: an analyzer's name, or an agent's.
+        from_analyzer: an analyzer reports it; False: an agent does.
+        call_refs: journal keys of the tool calls that showed it.
+        called_by: the agents that made these calls.
+        refers_to: fingerprint of the finding that an agent takes up; empty: it reports its own.
     """
 
-    by: str
-    item: Mapping[str, Any]
-    proved: bool
-    refs: tuple[str, ...] = ()
-    shown_to: frozenset[str] = frozenset()
-    names: str = ""
+    reporter: str
+    finding: LocatedFinding
+    from_analyzer: bool
+    call_refs: tuple[str, ...] = ()
+    called_by: frozenset[str] = frozenset()
+    refers_to: str = ""
 
 
-class _File(Struct):
-    """What is said of one file: by analyzers, and by agents."""
+class _FileReports(Struct):
+    """All reports on one file, by kind of reporter."""
 
-    proved: list[Word] = field(default_factory=list)
-    claimed: list[Word] = field(default_factory=list)
+    analyzers: list[FindingReport] = field(default_factory=list)
+    agents: list[FindingReport] = field(default_factory=list)
 
 
-class Defect(Struct):
-    """What is one finding in the end.
+class MergedFinding(Struct):
+    """The reports of one defect.
 
     Attributes:
-        words: the first says what it is: an analyzer's where there is one.
-        file: all that is said of its file.
-        echoes: agents that took it up just as an analyzer had it.
+        reports: the first says what the finding is: an analyzer's where there is one.
+        file: all reports on its file.
+        confirmed_by: agents that report it exactly as an analyzer does, in order.
     """
 
-    words: list[Word]
-    file: _File = field(default_factory=_File)
-    echoes: dict[str, None] = field(default_factory=dict)
+    reports: list[FindingReport]
+    file: _FileReports = field(default_factory=_FileReports)
+    confirmed_by: dict[str, None] = field(default_factory=dict)
 
     @property
-    def name(self) -> str:
-        """Its fingerprint."""
-        return str(self.item["fingerprint"])
-
-    @property
-    def item(self) -> Mapping[str, Any]:
+    def finding(self) -> LocatedFinding:
         """The finding as its first reporter has it."""
-        return self.words[0].item
+        return self.reports[0].finding
 
     @property
-    def vouchers(self) -> frozenset[str]:
-        """The agents that say that it is a defect."""
-        return frozenset(word.by for word in self.words if not word.proved) | self.echoes.keys()
+    def fingerprint(self) -> str:
+        """The fingerprint of the first report."""
+        return self.finding.fingerprint
 
-    def confidence(self, word: Word) -> float:
-        """How sure one of its words is with all that agree: each voice halves the doubt.
+    @property
+    def supporters(self) -> frozenset[str]:
+        """The agents that report it."""
+        agents = {report.reporter for report in self.reports if not report.from_analyzer}
+        return frozenset(agents | self.confirmed_by.keys())
 
-        Agreement is between two words, wherever each of them is told in the end: a report that
-        changes what is told together takes none away.
+    def confidence(self, report: FindingReport) -> float:
+        """The confidence of one of its reports: each agreeing reporter halves the doubt.
+
+        Agreement is between two reports, wherever each of them is merged in the end: a report that
+        changes what is merged takes none away.
         """
-        if word.proved:
-            agree, others = [one for one in self.words if one.proved], self.file.claimed
+        if report.from_analyzer:
+            agreeing = [one for one in self.reports if one.from_analyzer]
+            others = self.file.agents
         else:
-            agree, others = [word], [*self.file.proved, *self.file.claimed]
-        agree += [one for one in others if _mean_the_same(one, word)]
-        doubt: float = (1 - word.item["confidence"]) / 2 ** max(len(_voices(agree, word)) - 1, 0)
+            agreeing, others = [report], [*self.file.analyzers, *self.file.agents]
+        agreeing += [one for one in others if _reports_same_defect(one, report)]
+        halvings = max(len(_independent_reporters(agreeing, report)) - 1, 0)
+        doubt: float = (1 - report.finding.confidence) / 2**halvings
         return round(1 - doubt, 4)
 
 
-def _voices(agree: Iterable[Word], word: Word) -> set[str]:
-    """Who says so independently, and finds it at least as grave.
+def _independent_reporters(agreeing: Iterable[FindingReport], report: FindingReport) -> set[str]:
+    """The reporters that agree independently and find the defect at least as severe.
 
-    Independent are two analyzers, and an agent that speaks for itself and made none of the calls
-    that showed it.
+    Independent are analyzers, and agents that report a finding of their own and made none of the
+    calls that showed it.
     """
-    shown = frozenset[str]().union(*(one.shown_to for one in agree))
-    grave = [one for one in agree if _order(one) <= _order(word)]
-    return {one.by for one in grave if one.proved or not (one.names or one.by in shown)}
+    agreeing = list(agreeing)
+    callers = frozenset[str]().union(*(one.called_by for one in agreeing))
+    order = SEVERITIES.index(report.finding.severity)
+    as_severe = [one for one in agreeing if SEVERITIES.index(one.finding.severity) <= order]
+    return {
+        one.reporter
+        for one in as_severe
+        if one.from_analyzer or not (one.refers_to or one.reporter in callers)
+    }
 
 
-class _Known(Struct):
-    """The defects that an agent can mean: by the fingerprints of their words, and by file."""
+class _Index(Struct):
+    """The defects that an agent can mean, by the fingerprints of their reports and by file."""
 
-    named: dict[str, Defect] = field(default_factory=dict)
-    beside: dict[str, list[Defect]] = field(default_factory=dict)
+    by_fingerprint: dict[str, MergedFinding] = field(default_factory=dict)
+    by_path: dict[str, list[MergedFinding]] = field(default_factory=dict)
 
-    def add(self, word: Word, defect: Defect) -> None:
-        """A defect has one more word."""
-        self.named.setdefault(word.item["fingerprint"], defect)
-        if len(defect.words) == 1:
-            self.beside.setdefault(word.item["path"], []).append(defect)
+    def add(self, report: FindingReport, merged: MergedFinding) -> None:
+        """Add a report that was just merged."""
+        self.by_fingerprint.setdefault(report.finding.fingerprint, merged)
+        if len(merged.reports) == 1:
+            self.by_path.setdefault(report.finding.path, []).append(merged)
 
-    def meant(self, word: Word) -> Defect | None:
-        """The defect that an agent speaks of, where it is known."""
-        taken_up = self.named.get(word.names)
-        if taken_up is not None and overlap(taken_up.item, word.item):
-            return taken_up
-        beside = self.beside.get(word.item["path"], ())
-        again = self.named.get(word.item["fingerprint"])
-        return again or next((one for one in beside if _same(one.item, word.item)), None)
+    def find(self, report: FindingReport) -> MergedFinding | None:
+        """The known defect that an agent reports, None when it is a new one."""
+        finding = report.finding
+        referred = self.by_fingerprint.get(report.refers_to)
+        if referred is not None and overlaps(referred.finding, finding):
+            return referred
+        candidates = self.by_path.get(finding.path, ())
+        equal = self.by_fingerprint.get(finding.fingerprint)
+        return equal or next((one for one in candidates if _alike(one.finding, finding)), None)
 
 
-def merge(words: Iterable[Word], policy: VerdictPolicy) -> list[Defect]:
-    """Bring together what means the same defect.
+def merge(reports: Iterable[FindingReport], policy: VerdictPolicy) -> list[MergedFinding]:
+    """Merge the reports that mean the same defect.
 
-    What an analyzer says comes first, and names it. Reports of agents that a person has waived keep
-    to themselves: under the name of one, the report of another would be waived with it.
+    Analyzers' reports come first and give the finding its name. Agents' reports that a person has
+    waived are not merged with others: under the fingerprint of a waived report, the report of
+    another agent would be waived with it.
     """
 
-    def rank(word: Word) -> tuple[Any, ...]:
-        item = word.item
-        weighs = weight(item["severity"], item["confidence"], policy)
-        return not word.proved, -weighs, *gravity(item), word.by, item["fingerprint"]
+    def rank(report: FindingReport) -> tuple[Any, ...]:
+        finding = report.finding
+        weighs = weight(finding.severity, finding.confidence, policy)
+        order = report_order(finding)
+        return not report.from_analyzer, -weighs, *order, report.reporter, finding.fingerprint
 
-    defects: list[Defect] = []
-    counted, waived = _Known(), _Known()
-    proved: dict[tuple[Any, ...], Defect] = {}
-    files: dict[str, _File] = {}
-    for word in sorted(words, key=rank):
-        item = word.item
-        file = files.setdefault(item["path"], _File())
-        if word.proved:
-            file.proved.append(word)
-            known = [counted, waived]
-            defect = proved.setdefault(_weakness(item), Defect([], file))
+    merged_findings: list[MergedFinding] = []
+    counted, waived = _Index(), _Index()
+    by_weakness: dict[tuple[Any, ...], MergedFinding] = {}
+    files: dict[str, _FileReports] = {}
+    for report in sorted(reports, key=rank):
+        finding = report.finding
+        file = files.setdefault(finding.path, _FileReports())
+        if report.from_analyzer:
+            file.analyzers.append(report)
+            indexes = [counted, waived]
+            merged = by_weakness.setdefault(_weakness(finding), MergedFinding([], file))
         else:
-            file.claimed.append(word)
-            accepted = speaking_of(policy, item["rule"], item["fingerprint"], item["path"])
-            known = [waived if accepted else counted]
-            defect = known[0].meant(word) or Defect([], file)
-        if not defect.words:
-            defects.append(defect)
-        defect.words.append(word)
-        for one in known:
-            one.add(word, defect)
-    return defects
+            file.agents.append(report)
+            waivers = matching_waivers(policy, finding.rule, finding.fingerprint, finding.path)
+            indexes = [waived if waivers else counted]
+            merged = indexes[0].find(report) or MergedFinding([], file)
+        if not merged.reports:
+            merged_findings.append(merged)
+        merged.reports.append(report)
+        for index in indexes:
+            index.add(report, merged)
+    return merged_findings
 
 
-def _mean_the_same(one: Word, other: Word) -> bool:
-    """Whether two words, one of them or both an agent's, mean the same."""
-    first, second = one.item, other.item
-    if first["fingerprint"] == second["fingerprint"]:
+def _reports_same_defect(one: FindingReport, other: FindingReport) -> bool:
+    """Whether two reports, at least one of them an agent's, mean the same defect."""
+    first, second = one.finding, other.finding
+    if first.fingerprint == second.fingerprint:
         return True
-    names = first["fingerprint"] == other.names or second["fingerprint"] == one.names
-    return overlap(first, second) and (names or _same(first, second))
+    refers = first.fingerprint == other.refers_to or second.fingerprint == one.refers_to
+    return overlaps(first, second) and (refers or _alike(first, second))
 
 
-GRAVITY = ("severity", "path", "start_line", "confidence", "rule")
+def report_order(finding: LocatedFinding | Finding) -> tuple[int, str, int, float, str]:
+    """The sort key of findings in a report, the most severe first."""
+    order = SEVERITIES.index(finding.severity)
+    return order, finding.path, finding.start_line, -finding.confidence, finding.rule
 
 
-def gravity(item: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The order of a report, gravest first, by what stands under ``GRAVITY``."""
-    order = SEVERITIES.index(item["severity"])
-    return order, item["path"], item["start_line"], -item["confidence"], item["rule"]
+def _weakness(finding: LocatedFinding) -> tuple[Any, ...]:
+    """Equal for the findings of two analyzers that mean the same defect."""
+    return finding.path, finding.start_line, finding.category, finding.cwe[:1] or finding.rule
 
 
-def _order(word: Word) -> int:
-    return SEVERITIES.index(word.item["severity"])
-
-
-def _weakness(item: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Equal for what two analyzers say of the same defect."""
-    kind = tuple(item["cwe"][:1]) or item["rule"]
-    return item["path"], item["start_line"], item["category"], kind
-
-
-def _same(one: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
-    """Whether what an agent reports means a defect that is known."""
-    return overlap(one, claim) and (
-        one["rule"] == claim["rule"] != unnamed(claim["category"])
-        or bool(set(one["cwe"]) & set(claim["cwe"]))
-        or _alike(one["title"], claim["title"])
+def _alike(known: LocatedFinding, claim: LocatedFinding) -> bool:
+    """Whether an agent's finding means a known one: by rule, weakness or title."""
+    return overlaps(known, claim) and (
+        known.rule == claim.rule != default_rule(claim.category)
+        or bool(set(known.cwe) & set(claim.cwe))
+        or _titles_similar(known.title, claim.title)
     )
 
 
-def overlap(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Whether two reports share a line."""
-    return bool(
-        one["path"] == other["path"]
-        and one["start_line"] <= other["end_line"]
-        and other["start_line"] <= one["end_line"]
+def overlaps(one: LocatedFinding, other: LocatedFinding) -> bool:
+    """Whether two findings share a line."""
+    return (
+        one.path == other.path
+        and one.start_line <= other.end_line
+        and other.start_line <= one.end_line
     )
 
 
-def unnamed(category: str) -> str:
-    """The rule of a finding that an agent gives no rule."""
+def default_rule(category: str) -> str:
+    """The rule of an agent's finding for which the agent names none."""
     return f"{category}.reported"
 
 
-def _alike(one: str, other: str) -> bool:
-    first, second = ({*_WORD.findall(text.casefold())} - _SMALL for text in (one, other))
+def _titles_similar(one: str, other: str) -> bool:
+    first, second = ({*_WORD.findall(text.casefold())} - _STOP_WORDS for text in (one, other))
     shared = len(first & second)
     equal = bool(shared) and first == second
-    return equal or (shared > 1 and shared >= ALIKE * min(len(first), len(second)))
+    return equal or (shared > 1 and shared >= SIMILAR_SHARE * min(len(first), len(second)))
 
 
-# --- the finding --------------------------------------------------------------------------------
+# --- the finding of a verdict --------------------------------------------------------------------
 
 
-def finding(defect: Defect, policy: VerdictPolicy, objections: Iterable[Objection] = ()) -> Finding:
-    """The finding of a defect, still without an id.
+def build_finding(
+    merged: MergedFinding, policy: VerdictPolicy, objections: Iterable[Objection] = ()
+) -> Finding:
+    """The verdict's finding, still without an id.
 
-    It is as grave and as sure as the report that, with all who agree, weighs most under the policy:
-    no report of an agent makes the gravest finding count for less.
+    It is as severe and as certain as the report that, with all who agree, weighs most under the
+    policy: no report of an agent makes the most severe finding count for less.
     """
-    item = defect.item
-    said = [(word.item["severity"], defect.confidence(word)) for word in defect.words]
+    first = merged.finding
+    rated = [(report.finding.severity, merged.confidence(report)) for report in merged.reports]
     severity, confidence = max(
-        said, key=lambda one: (weight(one[0], one[1], policy), -SEVERITIES.index(one[0]), one[1])
+        rated, key=lambda one: (weight(one[0], one[1], policy), -SEVERITIES.index(one[0]), one[1])
     )
-    refs = {ref for word in defect.words for ref in word.refs}
-    reporters = {name for word in defect.words for name in (word.by, *word.shown_to)}
+    refs = {ref for report in merged.reports for ref in report.call_refs}
+    reporters = {name for one in merged.reports for name in (one.reporter, *one.called_by)}
     return Finding(
         id="",
-        fingerprint=item["fingerprint"],
+        fingerprint=first.fingerprint,
         severity=severity,
         confidence=confidence,
-        title=item["title"],
-        detail=item["detail"],
-        category=item["category"],
-        rule=item["rule"],
-        cwe=tuple(item["cwe"]),
-        path=item["path"],
-        start_line=item["start_line"],
-        end_line=item["end_line"],
-        evidence=Evidence(quote=item["quote"], tool_calls=tuple(sorted(refs))),
-        fix_suggestion=item["fix_suggestion"],
-        reported_by=tuple(sorted(reporters | defect.echoes.keys())),
-        because_of=Cause(**cause) if (cause := item.get("because_of")) else None,
-        reports=_reports(defect.words),
+        title=first.title,
+        detail=first.detail,
+        category=first.category,
+        rule=first.rule,
+        cwe=first.cwe,
+        path=first.path,
+        start_line=first.start_line,
+        end_line=first.end_line,
+        evidence=Evidence(quote=first.quote, tool_calls=tuple(sorted(refs))),
+        fix_suggestion=first.fix_suggestion,
+        reported_by=tuple(sorted(reporters | merged.confirmed_by.keys())),
+        because_of=first.because_of,
+        reports=_several(merged.reports),
         objections=tuple(objections),
     )
 
 
-def _reports(words: list[Word]) -> tuple[Reported, ...]:
-    if len(words) == 1:
+def _several(reports: list[FindingReport]) -> tuple[Reported, ...]:
+    """Each reporter's own words, where there are several."""
+    if len(reports) == 1:
         return ()
     return tuple(
         Reported(
-            by=word.by,
-            proved=word.proved,
-            **{name: word.item[name] for name in ("severity", "confidence", "title", "detail")},
+            by=report.reporter,
+            proved=report.from_analyzer,
+            severity=report.finding.severity,
+            confidence=report.finding.confidence,
+            title=report.finding.title,
+            detail=report.finding.detail,
         )
-        for word in words
+        for report in reports
     )

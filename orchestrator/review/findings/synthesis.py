@@ -1,32 +1,38 @@
-"""From evidence and claims to the findings of a verdict. All of it is plain code.
+"""From the reports of analyzers and agents to the findings of a verdict, all of it plain code.
 
-Marked, not dropped: what does not count keeps its place in ``rejected``, with the reason.
+Nothing is dropped: what does not count is kept in ``rejected``, with the reason.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from orchestrator.catalog.verdict_policy import VerdictPolicy
-from orchestrator.review.findings.agent_reports import Said, as_item, objections, reports
-from orchestrator.review.findings.citations import Fault, Sources, claim_fault
+from orchestrator.review.findings.agent_reports import (
+    AgentReport,
+    collect_objections,
+    locate_claim,
+    read_reports,
+)
+from orchestrator.review.findings.citations import Rejection, Sources, check_claim
 from orchestrator.review.findings.journal_queries import Call, Work
 from orchestrator.review.findings.merging import (
-    GRAVITY,
-    Defect,
-    Word,
-    finding,
-    gravity,
+    FindingReport,
+    MergedFinding,
+    build_finding,
     merge,
-    overlap,
+    overlaps,
+    report_order,
 )
+from orchestrator.review.findings.types import LocatedFinding
 from orchestrator.review.rule_table import RuleTable
 from orchestrator.review.session import Session
 from orchestrator.review.verdict.model import Checked, Finding, Rejected, Skipped
+
+RejectedReport = tuple[FindingReport, Rejection]
 
 
 class Synthesis(Struct, frozen=True):
@@ -45,158 +51,172 @@ class Synthesis(Struct, frozen=True):
 
 async def build_findings(
     session: Session,
-    entries: Sequence[Call],
+    calls: Sequence[Call],
     team: Sequence[Work],
     answers: Callable[[str], Iterable[str]],
     policy: VerdictPolicy,
 ) -> Synthesis:
-    """Bring the findings together.
+    """Merge all reports into findings, and set aside those that do not count.
 
     Args:
+        calls: the analyzers' calls, whose results are evidence.
+        team: the agents' work, whose reports are claims.
         answers: what a tool answered in this run, by its name.
     """
-    proved = _proved(entries, "findings")
-    harmless = _constant(proved, entries, session.rules)
+    proved = _analyzer_reports(
+        (call, finding) for call in calls for finding in call.result.findings
+    )
+    harmless = _only_constants(proved, calls, session.rules)
     for fingerprint in harmless:
         del proved[fingerprint]
-    said = list(reports(team))
-    refuted = {name: word for name, (word, _) in harmless.items()}
-    claimed = await _claimed(session, said, proved, refuted)
-    defects = merge([*proved.values(), *claimed.held], policy)
-    known = {word.item["fingerprint"]: defect for defect in defects for word in defect.words}
-    for fingerprint, agent in claimed.echoes:
-        known[fingerprint].echoes[agent] = None
-    against = await objections(Sources(session, {}, answers), said, session.rules, known)
-    found = [finding(defect, policy, against.get(defect.name, ())) for defect in defects]
-    rejected = [entry for one in found if (entry := _argued_down(one))]
-    lost = {entry.finding.fingerprint for entry in rejected}
-    unquoted = [
-        (word, Fault("unverified", word.item["reason"]))
-        for word in _proved(entries, "rejected").values()
+    reports = list(read_reports(team))
+    refuted = {fingerprint: report for fingerprint, (report, _) in harmless.items()}
+    claims = await _check_claims(session, reports, proved, refuted)
+    merged = merge([*proved.values(), *claims.valid], policy)
+    known = {report.finding.fingerprint: one for one in merged for report in one.reports}
+    for fingerprint, agent in claims.confirmations:
+        known[fingerprint].confirmed_by[agent] = None
+    sources = Sources(session, {}, answers)
+    objections = await collect_objections(sources, reports, session.rules, known)
+    findings = [build_finding(one, policy, objections.get(one.fingerprint, ())) for one in merged]
+    rejected = [entry for finding in findings if (entry := _argued_down(finding))]
+    set_aside = {entry.finding.fingerprint for entry in rejected}
+    rejected += [
+        _reject(report, rejection, policy)
+        for report, rejection in (*_unquotable(calls), *harmless.values(), *claims.rejected)
     ]
-    refused = (*unquoted, *harmless.values(), *claimed.refused)
-    rejected += [_refused(word, fault, policy) for word, fault in refused]
-    return _numbered([one for one in found if one.fingerprint not in lost], rejected, known)
+    counted = [finding for finding in findings if finding.fingerprint not in set_aside]
+    return _number(counted, rejected, known)
 
 
-def _proved(entries: Iterable[Call], part: str) -> dict[str, Word]:
-    """What analyzers say, by fingerprint; each once, with all the calls that showed it."""
-    items: dict[str, Mapping[str, Any]] = {}
+def _analyzer_reports(found: Iterable[tuple[Call, LocatedFinding]]) -> dict[str, FindingReport]:
+    """Analyzers' reports by fingerprint: each finding once, with all the calls that showed it."""
+    first: dict[str, tuple[str, LocatedFinding]] = {}
     calls: dict[str, list[Call]] = {}
-    for call in entries:
-        for item in call.data.get(part, ()):
-            items.setdefault(item["fingerprint"], item)
-            calls.setdefault(item["fingerprint"], []).append(call)
+    for call, finding in found:
+        first.setdefault(finding.fingerprint, (call.result.tool, finding))
+        calls.setdefault(finding.fingerprint, []).append(call)
     return {
-        name: Word(
-            item["tool"],
-            item,
-            proved=True,
-            refs=tuple(call.ref for call in calls[name]),
-            shown_to=frozenset(call.agent for call in calls[name]),
+        fingerprint: FindingReport(
+            analyzer,
+            finding,
+            from_analyzer=True,
+            call_refs=tuple(call.ref for call in calls[fingerprint]),
+            called_by=frozenset(call.agent for call in calls[fingerprint]),
         )
-        for name, item in items.items()
+        for fingerprint, (analyzer, finding) in first.items()
     }
 
 
-def _constant(
-    proved: Mapping[str, Word], entries: Iterable[Call], rules: RuleTable
-) -> dict[str, tuple[Word, Fault]]:
-    """What a pattern reported, and the tracer shows that nothing but a constant gets there."""
-    facts = [call.data.get("facts", {}) for call in entries]
-    constant = {tuple(place) for fact in facts for place in fact.get("constant", ())}
-    why = Fault("constant", "nothing but constants gets there, as following the values shows")
-    found = {}
-    for name, word in proved.items():
-        rule = rules.rules.get(word.item["rule"])
-        place = (word.item["path"], word.item["start_line"], rule.not_constant if rule else "")
+def _unquotable(calls: Sequence[Call]) -> list[RejectedReport]:
+    """Analyzers' findings whose lines have no text to quote."""
+    entries = [(call, entry) for call in calls for entry in call.result.rejected]
+    reasons = {entry.finding.fingerprint: entry.reason for _, entry in reversed(entries)}
+    reports = _analyzer_reports((call, entry.finding) for call, entry in entries)
+    return [
+        (report, Rejection("unverified", reasons[fingerprint]))
+        for fingerprint, report in reports.items()
+    ]
+
+
+def _only_constants(
+    proved: Mapping[str, FindingReport], calls: Iterable[Call], rules: RuleTable
+) -> dict[str, RejectedReport]:
+    """Reports of a pattern at a sink that, as taint tracking shows, only constants reach."""
+    constant = {tuple(place) for call in calls for place in call.result.facts.get("constant", ())}
+    why = Rejection("constant", "nothing but constants gets there, as following the values shows")
+    found: dict[str, RejectedReport] = {}
+    for fingerprint, report in proved.items():
+        finding = report.finding
+        rule = rules.rules.get(finding.rule)
+        place = finding.path, finding.start_line, rule.not_constant if rule else ""
         if place in constant:
-            found[name] = word, why
+            found[fingerprint] = report, why
     return found
 
 
-class _Claimed(Struct):
-    """What agents say.
+class _Claims(Struct):
+    """The agents' findings, checked.
 
     Attributes:
-        held: findings whose quotation and place hold.
-        refused: those that do not, and why.
-        echoes: (fingerprint, agent) where an agent takes up an analyzer's finding as it is.
+        valid: those whose quotation and place hold.
+        rejected: those whose do not.
+        confirmations: (fingerprint, agent) where an agent repeats an analyzer's finding unchanged.
     """
 
-    held: list[Word] = field(default_factory=list)
-    refused: list[tuple[Word, Fault]] = field(default_factory=list)
-    echoes: list[tuple[str, str]] = field(default_factory=list)
+    valid: list[FindingReport] = field(default_factory=list)
+    rejected: list[RejectedReport] = field(default_factory=list)
+    confirmations: list[tuple[str, str]] = field(default_factory=list)
 
 
-async def _claimed(
+async def _check_claims(
     session: Session,
-    said: Iterable[Said],
-    proved: Mapping[str, Word],
-    harmless: Mapping[str, Word],
-) -> _Claimed:
-    claimed = _Claimed()
+    reports: Iterable[AgentReport],
+    proved: Mapping[str, FindingReport],
+    refuted: Mapping[str, FindingReport],
+) -> _Claims:
+    claims = _Claims()
     seen: set[tuple[str, str, str]] = set()
-    for agent, report in said:
+    for agent, report in reports:
         for claim in report.findings:
-            item, name = as_item(claim, agent), claim.fingerprint
-            known = proved.get(name) or harmless.get(name)
-            if known and known.item["severity"] == claim.severity and overlap(known.item, item):
-                if name in proved:
-                    claimed.echoes.append((name, agent))
+            finding, refers_to = locate_claim(claim, agent), claim.fingerprint
+            known = proved.get(refers_to) or refuted.get(refers_to)
+            if (
+                known
+                and known.finding.severity == finding.severity
+                and overlaps(known.finding, finding)
+            ):
+                if refers_to in proved:
+                    claims.confirmations.append((refers_to, agent))
                 continue
-            word = Word(agent, item, proved=False, names=name)
-            identity = agent, word.item["fingerprint"], claim.severity
-            if identity in seen:  # once more, in a later iteration
+            identity = agent, finding.fingerprint, finding.severity
+            if identity in seen:  # repeated in a later iteration
                 continue
             seen.add(identity)
-            if fault := await claim_fault(session, claim):
-                claimed.refused.append((word, fault))
+            made = FindingReport(agent, finding, from_analyzer=False, refers_to=refers_to)
+            if rejection := await check_claim(session, finding):
+                claims.rejected.append((made, rejection))
             else:
-                claimed.held.append(word)
-    return claimed
+                claims.valid.append(made)
+    return claims
 
 
 # --- what does not count ------------------------------------------------------------------------
 
 
-def _argued_down(found: Finding) -> Rejected | None:
-    """A finding that an objection sets aside."""
-    won = [objection for objection in found.objections if not objection.why_not]
+def _argued_down(finding: Finding) -> Rejected | None:
+    """The finding as rejected where an objection sets it aside."""
+    won = [objection for objection in finding.objections if not objection.why_not]
     if not won:
         return None
     by = tuple(dict.fromkeys(objection.by for objection in won))
     reason = f"argued down by {', '.join(by)}: {won[0].reason}"
-    return Rejected(finding=found, reason=reason, cause="argued", argued_by=by)
+    return Rejected(finding=finding, reason=reason, cause="argued", argued_by=by)
 
 
-def _refused(word: Word, fault: Fault, policy: VerdictPolicy) -> Rejected:
-    return Rejected(finding=finding(Defect([word]), policy), reason=fault.why, cause=fault.cause)
+def _reject(report: FindingReport, rejection: Rejection, policy: VerdictPolicy) -> Rejected:
+    finding = build_finding(MergedFinding([report]), policy)
+    return Rejected(finding=finding, reason=rejection.reason, cause=rejection.cause)
 
 
-# --- names --------------------------------------------------------------------------------------
+# --- ids ----------------------------------------------------------------------------------------
 
 
-def _numbered(
-    findings: Iterable[Finding], rejected: Iterable[Rejected], known: Mapping[str, Defect]
+def _number(
+    findings: Iterable[Finding],
+    rejected: Iterable[Rejected],
+    known: Mapping[str, MergedFinding],
 ) -> Synthesis:
-    """Everything in the order of the report, with its id."""
+    """Everything in the order of the report, with its id: F1, F2, ...; R1, R2, ... if rejected."""
     counted = tuple(
-        replace(found, id=f"F{number}")
-        for number, found in enumerate(sorted(findings, key=_order), 1)
+        replace(finding, id=f"F{number}")
+        for number, finding in enumerate(sorted(findings, key=report_order), 1)
     )
+    ordered = sorted(rejected, key=lambda entry: report_order(entry.finding))
     others = tuple(
-        replace(entry, finding=_rejected(entry.finding, number))
-        for number, entry in enumerate(sorted(rejected, key=lambda one: _order(one.finding)), 1)
+        replace(entry, finding=replace(entry.finding, id=f"R{number}", state="rejected"))
+        for number, entry in enumerate(ordered, 1)
     )
-    ids = {found.fingerprint: found.id for found in (*(e.finding for e in others), *counted)}
-    meant = {name: ids[defect.name] for name, defect in known.items()}
-    return Synthesis(counted, others, ids={**ids, **meant})
-
-
-def _rejected(found: Finding, number: int) -> Finding:
-    return replace(found, id=f"R{number}", state="rejected")
-
-
-def _order(found: Finding) -> tuple[Any, ...]:
-    return gravity({name: getattr(found, name) for name in GRAVITY})
+    ids = {one.fingerprint: one.id for one in (*(entry.finding for entry in others), *counted)}
+    reported = {fingerprint: ids[merged.fingerprint] for fingerprint, merged in known.items()}
+    return Synthesis(counted, others, ids={**ids, **reported})

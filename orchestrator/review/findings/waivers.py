@@ -1,4 +1,4 @@
-"""Findings that a person has accepted, by the policy of base: marked, and never dropped."""
+"""Waivers: findings that a person has accepted in the policy of base are marked, not dropped."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from orchestrator.review.verdict.decision import matches
 from orchestrator.review.verdict.model import Finding
 
 
-def check(policy: VerdictPolicy, rules: RuleTable, sources: Sequence[Source]) -> None:
-    """Hold the waivers against the rules that there are.
+def check_waivers(policy: VerdictPolicy, rules: RuleTable, sources: Sequence[Source]) -> None:
+    """Check that the waivers name existing rules.
 
     Raises:
-        ConfigError: one names a rule that does not exist, and so would waive nothing.
+        ConfigError: a rule does not exist, so the waiver would match nothing.
     """
     for waiver in policy.waivers:
         if waiver.rule is not None and waiver.rule not in rules.rules:
@@ -33,8 +33,8 @@ def check(policy: VerdictPolicy, rules: RuleTable, sources: Sequence[Source]) ->
             )
 
 
-async def today(policy: VerdictPolicy, journal: Journal) -> str:
-    """The day the run began on, as YYYY-MM-DD in UTC, where a waiver asks for it; or empty."""
+async def run_day(policy: VerdictPolicy, journal: Journal) -> str:
+    """The day the run began on, YYYY-MM-DD in UTC; empty where no waiver expires."""
     if all(waiver.until is None for waiver in policy.waivers):
         return ""
 
@@ -45,10 +45,10 @@ async def today(policy: VerdictPolicy, journal: Journal) -> str:
     return day
 
 
-def speaking_of(
+def matching_waivers(
     policy: VerdictPolicy, rule: str, fingerprint: str, path: str
 ) -> tuple[Waiver, ...]:
-    """The waivers of a finding, whether they still hold or not."""
+    """The waivers that match a finding, expired ones included."""
     return tuple(
         waiver
         for waiver in policy.waivers
@@ -57,13 +57,19 @@ def speaking_of(
     )
 
 
-def waived(findings: Iterable[Finding], policy: VerdictPolicy, day: str) -> tuple[Finding, ...]:
-    """The findings, those that a waiver speaks of marked with its reason."""
-    return tuple(_waived(finding, policy, day) for finding in findings)
+def apply_waivers(
+    findings: Iterable[Finding], policy: VerdictPolicy, day: str
+) -> tuple[Finding, ...]:
+    """The findings, those that a waiver matches marked with its reason.
+
+    Args:
+        day: YYYY-MM-DD, the day the run began on.
+    """
+    return tuple(_apply_waivers(finding, policy, day) for finding in findings)
 
 
-def _waived(finding: Finding, policy: VerdictPolicy, day: str) -> Finding:
-    waivers = speaking_of(policy, finding.rule, finding.fingerprint, finding.path)
+def _apply_waivers(finding: Finding, policy: VerdictPolicy, day: str) -> Finding:
+    waivers = matching_waivers(policy, finding.rule, finding.fingerprint, finding.path)
     for waiver in waivers:
         if waiver.until is None or day <= waiver.until.isoformat():
             return replace(finding, state="waived", waiver=waiver.why)

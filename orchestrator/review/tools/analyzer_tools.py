@@ -13,16 +13,21 @@ from msgspec import Struct, field
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.errors import SandboxError
-from orchestrator.review.analysis import ChangeAnalyzer, Report, Side, SideAnalyzer
+from orchestrator.review.analysis import AnalyzerReport, ChangeAnalyzer, Side, SideAnalyzer
 from orchestrator.review.change.types import ChangedFile
-from orchestrator.review.findings.evidence import Found, as_reported, brought_in
+from orchestrator.review.findings.evidence import (
+    IntroducedFindings,
+    all_findings,
+    introduced_findings,
+)
+from orchestrator.review.findings.types import AnalysisResult
 from orchestrator.review.session import Session
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 A = TypeVar("A", bound=SideAnalyzer | ChangeAnalyzer)
 
 SHOWN_FINDINGS = 60
-REPORTED = (
+SHOWN_FIELDS = (
     "path", "start_line", "end_line", "quote", "title", "severity", "detail", "category",
     "confidence", "rule", "fingerprint", "fix_suggestion",
 )  # fmt: skip
@@ -67,14 +72,20 @@ def select(
 
 
 def as_observation(
-    report: Report, found: Found, gaps: Mapping[str, str], given: Iterable[ChangedFile]
+    report: AnalyzerReport,
+    found: IntroducedFindings,
+    gaps: Mapping[str, str],
+    given: Iterable[ChangedFile],
 ) -> Observation:
     """A report for a model (bounded, short) and for code (all of it).
 
     Args:
         given: the files that the analyzer was given.
     """
-    shown = [{key: item[key] for key in REPORTED} for item in found.findings[:SHOWN_FINDINGS]]
+    shown = [
+        {name: getattr(finding, name) for name in SHOWN_FIELDS}
+        for finding in found.findings[:SHOWN_FINDINGS]
+    ]
     left = len(found.findings) - len(shown)
     summary = f"{report.tool}: {len(found.findings)} new in {len(report.examined)} files"
     content: dict[str, Json] = {
@@ -87,18 +98,18 @@ def as_observation(
         content = {"error": report.error}
     if report.facts:
         content["facts"] = dict(report.facts)
-    data = {
-        "tool": report.tool,
-        "version": report.version,
-        "findings": found.findings,
-        "rejected": found.rejected,
-        "examined": sorted(report.examined),
-        "given": sorted(file.path for file in given),
-        "gaps": dict(gaps),
-        "error": report.error,
-        "facts": dict(report.facts),
-    }
-    return Observation(json.dumps(content), data, ok=report.error is None)
+    result = AnalysisResult(
+        tool=report.tool,
+        version=report.version,
+        findings=found.findings,
+        rejected=found.rejected,
+        examined=tuple(sorted(report.examined)),
+        given=tuple(sorted(file.path for file in given)),
+        gaps=dict(gaps),
+        error=report.error or "",
+        facts=dict(report.facts),
+    )
+    return Observation(json.dumps(content), result.to_json(), ok=report.error is None)
 
 
 class Analysis(ABC, Generic[A]):
@@ -150,17 +161,19 @@ class SideTool(Analysis[SideAnalyzer]):
         base_paths = [file.old_path or file.path for file in scope.files if file.in_base]
         head_side, unwritten = await session.side("head", head_paths)
         head = await self._report(head_side, [p for p in head_paths if p not in unwritten])
-        base, found = Report(head.tool, head.version), Found()
+        base, found = AnalyzerReport(head.tool, head.version), IntroducedFindings()
         if head.findings:  # else none of them is new, whatever base holds
             base_side, _ = await session.side("base", base_paths)
             base = await self._report(base_side, base_paths)
             # Where base could not be read there is nothing to compare with: only added lines count.
-            blind = frozenset(f.path for f in scope.files if (f.old_path or f.path) in base.gaps)
+            unread = frozenset(f.path for f in scope.files if (f.old_path or f.path) in base.gaps)
             sides = base_side, head_side
-            found = await brought_in(session, self._pool, base, head, sides, blind=blind)
+            found = await introduced_findings(
+                session, self._pool, base, head, sides, base_unknown=unread
+            )
         gaps = {**scope.gaps, **unwritten, **head.gaps}
         deleted = frozenset(file.path for file in scope.files if file.status == "deleted")
-        whole = Report(
+        whole = AnalyzerReport(
             head.tool,
             head.version,
             examined=frozenset() if head.error or base.error else head.examined | deleted,
@@ -169,13 +182,13 @@ class SideTool(Analysis[SideAnalyzer]):
         )
         return as_observation(whole, found, gaps, scope.files)
 
-    async def _report(self, side: Side, paths: Sequence[str]) -> Report:
+    async def _report(self, side: Side, paths: Sequence[str]) -> AnalyzerReport:
         analyzer = self._analyzer
         async with self._session.slots:
             try:
                 return await analyzer.run(side, [path for path in paths if analyzer.wants(path)])
             except SandboxError as fault:
-                return Report(analyzer.name, "", error=str(fault))
+                return AnalyzerReport(analyzer.name, "", error=str(fault))
 
 
 class ChangeTool(Analysis[ChangeAnalyzer]):
@@ -192,10 +205,10 @@ class ChangeTool(Analysis[ChangeAnalyzer]):
             async with session.slots:
                 report = await analyzer.run(session.change, base, head, files)
         except SandboxError as fault:
-            report = Report(analyzer.name, "", error=str(fault))
+            report = AnalyzerReport(analyzer.name, "", error=str(fault))
         cited = {raw.path for raw in report.findings}
         tree = await session.contents.paths("head")
         head, _ = await session.side("head", sorted(cited & tree.keys()))
-        found = await as_reported(session, self._pool, report, head)
+        found = await all_findings(session, self._pool, report, head)
         gaps = {**scope.gaps, **unwritten, **report.gaps}
         return as_observation(report, found, gaps, scope.files)

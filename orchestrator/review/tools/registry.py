@@ -16,7 +16,7 @@ from orchestrator.catalog.settings import ToolPolicy
 from orchestrator.engine.ports import Tool
 from orchestrator.review.analysis import ChangeAnalyzer, Needs, SideAnalyzer
 from orchestrator.review.analyzers.check_data import contents_digest, further_names
-from orchestrator.review.analyzers.comparison_checks import CompareCheck
+from orchestrator.review.analyzers.comparison_checks import ComparisonCheck
 from orchestrator.review.analyzers.executables import Program
 from orchestrator.review.analyzers.file_patterns import (
     ANY,
@@ -34,11 +34,11 @@ from orchestrator.review.analyzers.file_patterns import (
 from orchestrator.review.analyzers.hadolint import Hadolint
 from orchestrator.review.analyzers.import_contracts import Layering
 from orchestrator.review.analyzers.oxlint import Oxlint
-from orchestrator.review.analyzers.result_cache import remembered
+from orchestrator.review.analyzers.result_cache import with_cache
 from orchestrator.review.analyzers.ruff import Ruff
 from orchestrator.review.analyzers.run_tests import RunTests
 from orchestrator.review.analyzers.shellcheck import ShellCheck
-from orchestrator.review.analyzers.side_checks import Check
+from orchestrator.review.analyzers.side_checks import SideCheck
 from orchestrator.review.analyzers.typos import Typos
 from orchestrator.review.analyzers.uncovered_lines import UncoveredLines
 from orchestrator.review.analyzers.zizmor import Zizmor
@@ -77,14 +77,14 @@ def _check(
 ) -> OfSide:
     return OfSide(
         about,
-        lambda inputs: Check(
+        lambda inputs: SideCheck(
             name, module, patterns, needs, pool=inputs.pool, session=inputs.session, tree=tree
         ),
     )
 
 
 def _taint(inputs: ToolInputs) -> SideAnalyzer:
-    return Check(
+    return SideCheck(
         "taint",
         "taint",
         PYTHON,
@@ -99,7 +99,7 @@ def _taint(inputs: ToolInputs) -> SideAnalyzer:
 def _patterns(category: str, about: str) -> OfSide:
     def make(inputs: ToolInputs) -> SideAnalyzer:
         codes = sorted(inputs.codes("patterns", category))
-        return Check(
+        return SideCheck(
             "patterns",
             "patterns",
             (*PATTERNED, *further_names(inputs.pattern_files)),
@@ -118,7 +118,7 @@ def _compare(
 ) -> OfChange:
     return OfChange(
         about,
-        lambda inputs: CompareCheck(
+        lambda inputs: ComparisonCheck(
             name, module, patterns, pool=inputs.pool, session=inputs.session, whole_tree=whole_tree
         ),
     )
@@ -310,7 +310,7 @@ def build(inputs: ToolInputs, policy: ToolPolicy) -> list[Tool]:
 
 def _analyzer(name: str, entry: OfSide | OfChange, inputs: ToolInputs) -> Tool:
     if isinstance(entry, OfSide):
-        analyzer = remembered(entry.make(inputs), inputs.cache)
+        analyzer = with_cache(entry.make(inputs), inputs.cache)
         return SideTool(name, entry.description, analyzer, inputs.session, inputs.pool)
     made = entry.make(inputs)
     tool = ChangeTool(name, entry.description, made, inputs.session, inputs.pool)

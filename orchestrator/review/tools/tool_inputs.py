@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from orchestrator.catalog.settings import Tests
-from orchestrator.review.analyzers.result_cache import Answers
+from orchestrator.review.analyzers.result_cache import ResultCache
 from orchestrator.review.analyzers.run_tests import ORDER
 from orchestrator.review.analyzers.uncovered_lines import CoverageReport
 from orchestrator.review.focus import Focus
@@ -39,7 +39,7 @@ class ToolInputs(Struct, frozen=True):
     taint_models: Sequence[str]
     pattern_files: Sequence[str]
     coverage: Sequence[CoverageReport] = ()
-    cache: Answers | None = None
+    cache: ResultCache | None = None
     tests: Tests | None = None
 
     @property

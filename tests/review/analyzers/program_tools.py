@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from orchestrator.review.analysis import Report
+from orchestrator.review.analysis import AnalyzerReport
 from orchestrator.review.analyzers.external_programs import ProgramAnalyzer
 from orchestrator.review.analyzers.hadolint import Hadolint
 from orchestrator.review.analyzers.ruff import Ruff
@@ -61,6 +61,6 @@ TOOLS = [
 every_tool = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.make.name)
 
 
-def places(report: Report) -> list[tuple[str, int, str]]:
+def places(report: AnalyzerReport) -> list[tuple[str, int, str]]:
     assert report.error is None
     return [(found.path, found.line, found.code) for found in report.findings]

@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.review.analysis import Side
 from orchestrator.review.analyzers.executables import Program, batches
-from orchestrator.review.analyzers.external_programs import Copies
+from orchestrator.review.analyzers.external_programs import FileCopies
 from orchestrator.review.analyzers.hadolint import Hadolint
 from orchestrator.review.analyzers.ruff import Ruff
 from orchestrator.review.analyzers.shellcheck import ShellCheck
@@ -181,7 +181,7 @@ def test_names_are_split_by_their_bytes_and_by_their_number() -> None:
 
 def test_a_copy_is_read_once_however_much_is_found_in_it(tmp_path: Path) -> None:
     (tmp_path / "f0.py").write_text("a\nb\n")
-    copies = Copies(tmp_path, {"f0.py": "a.py"}, {})
+    copies = FileCopies(tmp_path, {"f0.py": "a.py"}, {})
     assert copies.text("f0.py", 2, 2) == "b"
     (tmp_path / "f0.py").unlink()
     assert copies.text("f0.py", 1, 1) == "a"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.errors import SandboxError
-from orchestrator.review.analysis import Report, Side
+from orchestrator.review.analysis import AnalyzerReport, Side
 from orchestrator.review.analyzers.executables import Program
 from orchestrator.review.analyzers.ruff import Ruff
 from orchestrator.sandbox.program_policy import Limits
@@ -76,7 +76,7 @@ async def test_nothing_is_run_where_nothing_is_asked(
         await tool.make({tool.code}, nowhere).run(side, []),
         await tool.make((), nowhere).run(side, [tool.path]),
     ):
-        assert report == Report(tool.make.name, "")
+        assert report == AnalyzerReport(tool.make.name, "")
 
 
 @every_tool

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from orchestrator.review.analysis import Report, Side
+from orchestrator.review.analysis import AnalyzerReport, Side
 from orchestrator.review.analyzers.external_programs import ProgramAnalyzer
 from orchestrator.review.analyzers.hadolint import Hadolint
 from orchestrator.review.analyzers.ruff import Ruff
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 Export = Callable[[Mapping[str, str | bytes]], Side]
 
 
-def codes(report: Report) -> list[str]:
+def codes(report: AnalyzerReport) -> list[str]:
     assert report.error is None
     assert not report.gaps
     return [found.code for found in report.findings]

@@ -1,4 +1,4 @@
-"""A review with kept answers says the same as one without, and asks nobody twice."""
+"""A review with a result cache gives the same verdict as one without, and analyzes nothing twice."""
 
 import json
 from pathlib import Path
@@ -8,12 +8,17 @@ import pytest
 from orchestrator.app.run_review import run_review
 from orchestrator.catalog.data_sources import shipped
 from orchestrator.checks import PREFIX
+from orchestrator.checks.check_protocol import RawFinding
 from orchestrator.engine.events import ignore_event
-from orchestrator.review.analysis import Raw, Report, Side
+from orchestrator.review.analysis import AnalyzerReport, Side
 from orchestrator.review.analyzers.executables import Program
-from orchestrator.review.analyzers.result_cache import Remembering, remembered
+from orchestrator.review.analyzers.result_cache import (
+    CachingAnalyzer,
+    cacheable_entries,
+    with_cache,
+)
 from orchestrator.review.analyzers.ruff import Ruff
-from orchestrator.review.analyzers.side_checks import Check
+from orchestrator.review.analyzers.side_checks import SideCheck
 from orchestrator.review.rule_table import load_rules
 from orchestrator.review.tools.registry import ANALYZERS, OfSide
 from orchestrator.review.tools.tool_inputs import ToolInputs
@@ -59,7 +64,7 @@ def test_the_verdict_is_the_same_with_and_without(tmp_path: Path, monkeypatch) -
 
 
 class Memory(dict[bytes, bytes]):
-    """Answers in memory."""
+    """A result cache in memory."""
 
     def get(self, keys):  # type: ignore[no-untyped-def, override]
         return {key: self[key] for key in keys if key in self}
@@ -75,9 +80,9 @@ def side(tmp_path: Path) -> Side:
     return Side("head", tmp_path)
 
 
-async def asked(pool: WorkerPool, memory: Memory, side: Side, paths: list[str]) -> Report:
-    check = Check("parse_check", "parse_errors", ("*",), "file", pool=pool, session=None)  # type: ignore[arg-type]
-    return await Remembering(check, memory).run(side, paths)
+async def asked(pool: WorkerPool, memory: Memory, side: Side, paths: list[str]) -> AnalyzerReport:
+    check = SideCheck("parse_check", "parse_errors", ("*",), "file", pool=pool, session=None)  # type: ignore[arg-type]
+    return await CachingAnalyzer(check, memory).run(side, paths)
 
 
 @pytest.mark.anyio
@@ -114,7 +119,7 @@ async def test_what_is_known_is_not_asked_again(side: Side) -> None:
         {"confidence": "high"},
     ],
 )
-async def test_an_entry_of_another_shape_is_no_answer(side: Side, planted: object) -> None:
+async def test_a_malformed_entry_is_ignored(side: Side, planted: object) -> None:
     memory = Memory()
     async with WorkerPool(1, prefix=PREFIX, reads=[side.root]) as pool:
         first = await asked(pool, memory, side, ["data.json"])
@@ -128,7 +133,7 @@ async def test_an_entry_of_another_shape_is_no_answer(side: Side, planted: objec
         assert await asked(pool, memory, side, ["data.json"]) == first
 
 
-def test_the_identity_holds_what_the_answer_depends_on(tmp_path: Path) -> None:
+def test_the_identity_holds_what_the_result_depends_on(tmp_path: Path) -> None:
     other = tmp_path / "ruff"
     other.write_text("#!/bin/sh\n")
     other.chmod(0o755)
@@ -142,7 +147,7 @@ def test_the_identity_holds_what_the_answer_depends_on(tmp_path: Path) -> None:
     assert Ruff({"S602"}, Program("none", "none")).identity is None
 
 
-def test_which_analyzers_answer_for_single_files() -> None:
+def test_which_analyzers_are_cached() -> None:
     rules = load_rules([shipped()])
 
     class Session:
@@ -152,20 +157,18 @@ def test_which_analyzers_answer_for_single_files() -> None:
     session.rules = rules  # type: ignore[attr-defined]
     inputs = ToolInputs(session, None, (), None, (), (), (), (), Memory())  # type: ignore[arg-type]
     made = {
-        name: remembered(entry.make(inputs), inputs.cache)
+        name: with_cache(entry.make(inputs), inputs.cache)
         for name, entry in ANALYZERS.items()
         if isinstance(entry, OfSide)
     }
-    kept = {name for name, one in made.items() if isinstance(one, Remembering)}
+    kept = {name for name, one in made.items() if isinstance(one, CachingAnalyzer)}
     assert made.keys() - kept == {"taint", "links"}  # they read other files as well
     identities = [made[name].identity for name in kept]
     assert None not in identities
     assert len(set(identities)) == len(kept)
 
 
-def test_a_secret_is_not_kept() -> None:
-    from orchestrator.review.analyzers.result_cache import _by_file
-
-    raw = Raw("secrets", "token", "a.py", 1, 1, "a token", redact=("abc",))
-    report = Report("secrets", "1", (raw,), frozenset({"a.py", "b.py"}))
-    assert set(_by_file(report, ["a.py", "b.py"])) == {"b.py"}
+def test_a_secret_is_not_cached() -> None:
+    raw = RawFinding("token", "a.py", 1, "a token", redact=("abc",))
+    report = AnalyzerReport("secrets", "1", (raw,), frozenset({"a.py", "b.py"}))
+    assert set(cacheable_entries(report, ["a.py", "b.py"])) == {"b.py"}
