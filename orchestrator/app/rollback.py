@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 
 from orchestrator.app import state_directory
-from orchestrator.app.current_user import this_person
+from orchestrator.app.current_user import current_user
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.ports import RunMeta
 from orchestrator.errors import InputError
@@ -17,9 +17,11 @@ from orchestrator.stores.base import RunStore
 NOTE = "rollback/"
 
 
-def scopes(repo: Path | None, folder: Path, run_id: str) -> FileRollback:
+def make_rollback(repo: Path | None, folder: Path, run_id: str) -> FileRollback:
     """Where a run's writing tools may change files, and where those are kept as they were."""
-    return FileRollback(state_directory.top(repo or Path()), folder / "runs" / run_id / "rollback")
+    return FileRollback(
+        state_directory.repo_root(repo or Path()), folder / "runs" / run_id / "rollback"
+    )
 
 
 async def restore_calls(
@@ -43,7 +45,7 @@ async def restore_calls(
     return restored
 
 
-def take_back(
+def roll_back(
     repo: Path | None, run_id: str, call: str | None, *, force: bool = False
 ) -> dict[str, list[str]]:
     """Put back what a call changed, or what all calls of the run did, the newest first.
@@ -58,13 +60,13 @@ def take_back(
         RunNotFound: there is none of that name.
         InputError: no such call changed files, or they have been changed since.
     """
-    folder = state_directory.home(repo)
+    folder = state_directory.state_dir(repo)
 
     async def work(store: RunStore, run: RunMeta) -> dict[str, list[str]]:
         given = run.meta["options"]["repo"]
-        files = scopes(Path(given) if given else None, folder, run.run_id)
+        files = make_rollback(Path(given) if given else None, folder, run.run_id)
         async with state_directory.open_writing(store, run.run_id) as journal:
-            return await restore_calls(files, journal, call, who=this_person(), force=force)
+            return await restore_calls(files, journal, call, who=current_user(), force=force)
 
     with state_directory.open_run(folder, run_id) as (store, run):
         return anyio.run(work, store, run)
