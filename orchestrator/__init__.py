@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from orchestrator.library.agents import Agent as Agent
     from orchestrator.library.agents import AgentResult as AgentResult
     from orchestrator.library.harness import Harness as Harness
+    from orchestrator.library.reviews import review as review
     from orchestrator.library.tools import Tool as Tool
     from orchestrator.library.tools import tool as tool
     from orchestrator.library.verdict import Verdict as Verdict
@@ -113,6 +114,7 @@ _PUBLIC = {
     ),
     "library.agents": ("Agent", "AgentResult"),
     "library.harness": ("Harness",),
+    "library.reviews": ("review",),
     "library.tools": ("Tool", "tool"),
     "library.verdict": ("Verdict",),
 }

@@ -9,7 +9,8 @@ from typing import Any
 import anyio
 
 from orchestrator.app import state_directory
-from orchestrator.app.current_user import current_user
+from orchestrator.app.current_user import this_person
+from orchestrator.app.types import is_program_run, review_options
 from orchestrator.engine.approvals import (
     DEFAULT_VALID_SECONDS,
     Decision,
@@ -23,7 +24,7 @@ from orchestrator.review.change.git.commands import Git
 from orchestrator.stores.base import RunStore
 
 
-async def current_head(options: Mapping[str, Any], reviewed: str) -> str:
+async def head_now(options: Mapping[str, Any], reviewed: str) -> str:
     """The head of a review as it stands now: what an approval is bound to besides the call.
 
     Args:
@@ -36,7 +37,7 @@ async def current_head(options: Mapping[str, Any], reviewed: str) -> str:
     return await git.commit(options["head"] or "HEAD")
 
 
-def pending_calls(repo: Path | None, run_id: str) -> dict[str, Mapping[str, Json]]:
+def asked(repo: Path | None, run_id: str) -> dict[str, Mapping[str, Json]]:
     """The calls of a run that wait for a person.
 
     Raises:
@@ -47,11 +48,11 @@ def pending_calls(repo: Path | None, run_id: str) -> dict[str, Mapping[str, Json
         async with state_directory.open_writing(store, run.run_id) as journal:
             return pending_approvals(journal)
 
-    with state_directory.open_run(state_directory.state_dir(repo), run_id) as (store, run):
+    with state_directory.open_run(state_directory.home(repo), run_id) as (store, run):
         return anyio.run(look, store, run)
 
 
-def decide_call(
+def say(
     repo: Path | None,
     run_id: str,
     call: str,
@@ -74,13 +75,15 @@ def decide_call(
             call_asked = pending_approvals(journal).get(call)
             if call_asked is not None:
                 reviewed = str(call_asked["world"])
-                now = await current_head(run.meta["options"], reviewed)
+                now = reviewed
+                if not is_program_run(run):
+                    now = await head_now(review_options(run), reviewed)
                 if now != reviewed:
                     raise InputError(
                         f"the head has moved from {reviewed[:12]} to {now[:12]} since this was "
                         "asked; start a new review of it"
                     )
-            who = current_user()
+            who = this_person()
             at = SystemClock().now()
             decision = record_decision(
                 journal, call, approved=approved, who=who, now=at, seconds=seconds
@@ -88,5 +91,5 @@ def decide_call(
             await journal.flush()
             return decision
 
-    with state_directory.open_run(state_directory.state_dir(repo), run_id) as (store, run):
+    with state_directory.open_run(state_directory.home(repo), run_id) as (store, run):
         return anyio.run(work, store, run)

@@ -7,7 +7,7 @@ import os
 import socket
 
 
-def current_user() -> str:
+def this_person() -> str:
     """The name by which the system knows whoever started this command, and the machine's."""
     try:
         name = getpass.getuser()

@@ -21,9 +21,9 @@ import anyio
 
 from orchestrator.app import state_directory
 from orchestrator.app.partial_verdict import VERDICT
-from orchestrator.app.run_listing import build_timeline
+from orchestrator.app.run_listing import timeline
 from orchestrator.app.state_directory import PATCH
-from orchestrator.app.types import ReviewOptions, TimelineEntry
+from orchestrator.app.types import ReviewOptions, TimelineEntry, is_program_run
 from orchestrator.engine.journal_chain import GENESIS, verify_chain
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.engine.types import Json
@@ -41,7 +41,7 @@ _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _ODD = re.compile(r"[^A-Za-z0-9_-]+")
 
 
-def export_run(repo: Path | None, run_id: str, target: Path) -> str:
+def export(repo: Path | None, run_id: str, target: Path) -> str:
     """Write a run as a folder; returns its whole id.
 
     Args:
@@ -53,7 +53,7 @@ def export_run(repo: Path | None, run_id: str, target: Path) -> str:
         OutputError: it could not be written; nothing is left of it.
         StoreError: the journal cannot be read, or was altered.
     """
-    folder, target = state_directory.state_dir(repo), target.absolute()
+    folder, target = state_directory.home(repo), target.absolute()
     with state_directory.open_store(folder) as store:
         run, rows = anyio.run(_read, store, run_id)
     verify_chain(rows)
@@ -61,8 +61,7 @@ def export_run(repo: Path | None, run_id: str, target: Path) -> str:
     try:
         if target.is_symlink() or (target.exists() and not _is_empty(target)):
             raise InputError(f"{target} is there already; name a new folder")
-        given = run.meta["options"]
-        patch = state_directory.load_patch(folder, run.run_id) if given["has_diff"] else None
+        patch = state_directory.kept_patch(folder, run.run_id) if _has_patch(run) else None
         beside.mkdir(parents=True)
         _write(beside, run, rows, patch)
         beside.replace(target)
@@ -78,7 +77,7 @@ def _is_empty(folder: Path) -> bool:
 
 
 async def _read(store: RunStore, run_id: str) -> tuple[RunMeta, list[Row]]:
-    run = state_directory.find_run(run_id, await store.runs())
+    run = state_directory.resolve(run_id, await store.runs())
     return run, await store.rows(run.run_id)
 
 
@@ -137,7 +136,7 @@ def _put(place: Path, document: Json) -> None:
 def _progress(run: RunMeta, rows: Sequence[Row]) -> str:
     """What happened, a line each."""
     lines = [f"run {run.run_id}: {len(rows)} rows, head {rows[-1].hash if rows else GENESIS}", ""]
-    lines += map(_happened, build_timeline(rows))
+    lines += map(_happened, timeline(rows))
     return "".join(f"{line.encode('ascii', 'backslashreplace').decode()}\n" for line in lines)
 
 
@@ -147,7 +146,7 @@ def _happened(entry: TimelineEntry) -> str:
     return f"{entry.seq:6} {entry.at:9.3f} {took}  {entry.kind:8} {entry.key}  {said}".rstrip()
 
 
-def import_run(repo: Path | None, source: Path) -> str:
+def restore(repo: Path | None, source: Path) -> str:
     """Enter an exported run into the store; returns its id.
 
     The run then belongs to this repository. Its rows are checked against their chain, which says
@@ -160,7 +159,7 @@ def import_run(repo: Path | None, source: Path) -> str:
         InputError: it is none, it is damaged, or a file of it is missing.
         StoreError: there is a run of that name, or the store cannot be written.
     """
-    folder = state_directory.state_dir(repo)
+    folder = state_directory.home(repo)
     source = Path(os.path.realpath(source))
     journal = source / JOURNAL if source.is_dir() else source
     try:
@@ -174,20 +173,23 @@ def import_run(repo: Path | None, source: Path) -> str:
         raise InputError(f"{journal} is damaged: {fault}; export the run again") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise InputError(f"{journal} is no exported run, or is damaged") from None
-    given = run.meta["options"]
-    given["repo"] = os.fspath((repo or Path()).absolute()) if given["repo"] else None
+    if is_program_run(run):
+        run.meta["root"] = None  # what its tools changed was elsewhere
+    else:
+        given = run.meta["options"]
+        given["repo"] = os.fspath((repo or Path()).absolute()) if given["repo"] else None
     with state_directory.open_store(folder) as store:
-        anyio.run(_store_run, store, folder, run, rows, patch)
+        anyio.run(_enter, store, folder, run, rows, patch)
     return run.run_id
 
 
-async def _store_run(
+async def _enter(
     store: RunStore, folder: Path, run: RunMeta, rows: Sequence[Row], patch: bytes | None
 ) -> None:
     if any(known.run_id == run.run_id for known in await store.runs()):
         raise run_exists(run.run_id)
     if patch is not None:
-        state_directory.save_patch(folder, run.run_id, patch)
+        state_directory.keep_patch(folder, run.run_id, patch)
     await store.restore(run, rows)
 
 
@@ -201,17 +203,28 @@ def _parse(folder: Beneath, name: str) -> tuple[RunMeta, dict[str, Any], list[Ro
         lines = (json.loads(line) for line in iter(partial(file.readline, MAX_LINE), b""))
         entry: dict[str, Any] = next(lines, {})
         rows = list(_rows(lines))
-    options = entry["meta"]["options"]
-    known = set(ReviewOptions.__struct_fields__) - {"diff"} | {"has_diff"}
+    run = RunMeta(entry["run"], float(entry["started"]), entry["meta"])
     if (
         entry["format"] != FORMAT
         or not _RUN_ID.fullmatch(entry["run"])
-        or options.keys() != known
+        or not _is_known(run)
         or entry["rows"] != len(rows)
         or entry["head"] != (rows[-1].hash if rows else GENESIS)
     ):
         raise ValueError
-    return RunMeta(entry["run"], float(entry["started"]), entry["meta"]), entry, rows
+    return run, entry, rows
+
+
+def _is_known(run: RunMeta) -> bool:
+    """Whether the entry has the fields of a run."""
+    if is_program_run(run):
+        return bool(run.meta.keys() == {"kind", "root"})
+    known = set(ReviewOptions.__struct_fields__) - {"diff"} | {"has_diff"}
+    return bool(run.meta["options"].keys() == known)
+
+
+def _has_patch(run: RunMeta) -> bool:
+    return not is_program_run(run) and bool(run.meta["options"]["has_diff"])
 
 
 def _rows(lines: Iterator[Mapping[str, Any]]) -> Iterator[Row]:
@@ -226,7 +239,7 @@ def _rows(lines: Iterator[Mapping[str, Any]]) -> Iterator[Row]:
 
 def _patch(folder: Beneath, run: RunMeta, entry: Mapping[str, Any]) -> bytes | None:
     """The patch that the run reviews, None when it reviews commits."""
-    if not run.meta["options"]["has_diff"]:
+    if not _has_patch(run):
         return None
     if not folder.is_file(PATCH):
         raise InputError(f"the run reviews a patch, and its {PATCH} is missing; import the folder")

@@ -14,11 +14,20 @@ import anyio
 from msgspec import convert
 
 from orchestrator.app import state_directory
-from orchestrator.app.audit.trail import note_subject
-from orchestrator.app.partial_verdict import VERDICT, waiting_verdict
-from orchestrator.app.policy_sources import read_layers_on_disk
-from orchestrator.app.types import CatalogListing, RunInfo, Shown, TimelineEntry
+from orchestrator.app.audit.trail import in_a_word
+from orchestrator.app.partial_verdict import VERDICT, waiting
+from orchestrator.app.policy_sources import on_disk
+from orchestrator.app.types import (
+    PROGRAM,
+    CatalogListing,
+    RunInfo,
+    Shown,
+    TimelineEntry,
+    is_program_run,
+    review_options,
+)
 from orchestrator.catalog.catalog import problems
+from orchestrator.engine.approvals import ASKED
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import ConfigError
 from orchestrator.review.policy import check_references, read_catalog
@@ -31,18 +40,18 @@ from orchestrator.stores.base import RunStore
 DAY = 24 * 3600.0
 
 
-def list_runs(repo: Path | None) -> list[RunInfo]:
+def runs(repo: Path | None) -> list[RunInfo]:
     """The runs of a repository, newest first."""
-    return list_newest_runs(repo, None)[0]
+    return newest(repo, None)[0]
 
 
-def list_newest_runs(repo: Path | None, most: int | None) -> tuple[list[RunInfo], int]:
+def newest(repo: Path | None, most: int | None) -> tuple[list[RunInfo], int]:
     """The newest runs of a repository, newest first, and how many more there are.
 
     Args:
         most: how many at the most; None: all.
     """
-    with state_directory.open_store(state_directory.state_dir(repo)) as store:
+    with state_directory.open_store(state_directory.home(repo)) as store:
         return anyio.run(_newest, store, most)
 
 
@@ -54,13 +63,15 @@ async def _newest(store: RunStore, most: int | None) -> tuple[list[RunInfo], int
 
 async def _result(store: RunStore, run: RunMeta) -> tuple[Verdict | None, bool]:
     """A run's verdict, and whether it is the last word: what a run that waits came to is not."""
+    if is_program_run(run):
+        return None, not _has_pending_call(await store.rows(run.run_id))
     found = await store.find(run.run_id, VERDICT)
     if found is not None:
         return _verdict(found), True
-    return _verdict(waiting_verdict(await store.rows(run.run_id))), False
+    return _verdict(waiting(await store.rows(run.run_id))), False
 
 
-def prune_runs(
+def prune(
     repo: Path | None, keep: int | None, days: float | None, *, dry: bool = False
 ) -> list[RunInfo]:
     """Remove runs for good, but never one that is being written; returns which, newest first.
@@ -70,7 +81,7 @@ def prune_runs(
         days: how old a run must be to go.
         dry: remove nothing.
     """
-    folder = state_directory.state_dir(repo)
+    folder = state_directory.home(repo)
     with state_directory.open_store(folder) as store:
         return anyio.run(_prune, store, folder, keep, days, dry)
 
@@ -84,26 +95,33 @@ async def _prune(
     infos = [_info(run, *await _result(store, run)) for run in going]
     for run in () if dry else going:
         await store.forget(run.run_id)
-        state_directory.remove_scratch_dir(folder, run.run_id)
+        state_directory.forget_scratch(folder, run.run_id)
     if not dry:
-        await state_directory.remove_judgings(folder, {run.run_id for run in going})
+        await state_directory.forget_judgings(folder, {run.run_id for run in going})
     return infos
 
 
-def show_run(repo: Path | None, run_id: str) -> Shown:
+def show(repo: Path | None, run_id: str) -> Shown:
     """One run: its verdict where it has one, and its timeline.
 
     Raises:
         RunNotFound: there is none of that name.
     """
-    with state_directory.open_store(state_directory.state_dir(repo)) as store:
+    with state_directory.open_store(state_directory.home(repo)) as store:
         return anyio.run(_show, store, run_id)
 
 
 async def _show(store: RunStore, run_id: str) -> Shown:
-    run = state_directory.find_run(run_id, await store.runs())
+    run = state_directory.resolve(run_id, await store.runs())
     found, final = await _result(store, run)
-    return Shown(_info(run, found, final), found, build_timeline(await store.rows(run.run_id)))
+    return Shown(_info(run, found, final), found, timeline(await store.rows(run.run_id)))
+
+
+def _has_pending_call(rows: Sequence[Row]) -> bool:
+    """Whether a call waits for a person's approval."""
+    ended = {row.key for row in rows if row.kind in {"outcome", "refusal"}}
+    asked = (row.key for row in rows if row.kind == "note" and row.key.startswith(ASKED))
+    return any(key.split("/", 2)[2] not in ended for key in asked)
 
 
 def _verdict(row: Row | None) -> Verdict | None:
@@ -111,14 +129,16 @@ def _verdict(row: Row | None) -> Verdict | None:
 
 
 def _info(run: RunMeta, verdict: Verdict | None, final: bool) -> RunInfo:
-    given = run.meta["options"]
     if verdict:
         what = f"{verdict.change.base}..{verdict.change.head}"
         status = "finished" if final else "waiting"
+    elif is_program_run(run):
+        what, status = PROGRAM, "finished" if final else "waiting"
     else:
+        given = review_options(run)
         what = given["diff_name"] or ("worktree" if given["worktree"] else given["head"] or "HEAD")
         status = "interrupted"
-    if run.writer and not final:
+    if run.writer and (is_program_run(run) or not final):
         status = "running"
     started = datetime.fromtimestamp(run.started, UTC).isoformat(timespec="seconds")
     open_findings = [f for f in verdict.findings if f.state == "open"] if verdict else []
@@ -132,7 +152,7 @@ def _info(run: RunMeta, verdict: Verdict | None, final: bool) -> RunInfo:
     )
 
 
-def build_timeline(rows: Sequence[Row]) -> list[TimelineEntry]:
+def timeline(rows: Sequence[Row]) -> list[TimelineEntry]:
     """What happened, from the rows: each effect once, with how long it took."""
     begun: dict[str, float] = {}
     found: list[TimelineEntry] = []
@@ -173,22 +193,22 @@ def _noted(body: Mapping[str, Any]) -> str:
     if "exchanges" in body:
         observations, turns = len(body["observations"]), body["exchanges"]
         return f"no room in the window: {observations} observations, {turns} turns left out"
-    said = note_subject(body)
+    said = in_a_word(body)
     return f"{said}: {body['why']}" if said and "why" in body else said
 
 
-def list_rules(repo: Path | None) -> list[Rule]:
+def rules(repo: Path | None) -> list[Rule]:
     """The rules that hold here, the repository's ``.diffcourt/`` on disk included.
 
     Raises:
         ConfigError: the first fault in them.
     """
-    return list(load_rules(read_layers_on_disk(repo)).rules.values())
+    return list(load_rules(on_disk(repo)).rules.values())
 
 
-def list_catalog(repo: Path | None) -> CatalogListing:
+def catalog(repo: Path | None) -> CatalogListing:
     """What the catalog holds here, the repository's ``.diffcourt/`` on disk included."""
-    layers = read_layers_on_disk(repo)
+    layers = on_disk(repo)
     tools = list(TOOLS.items())
     faults = problems(layers, tools=TOOLS.keys(), contracts=contracts())
     try:

@@ -10,9 +10,35 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from orchestrator.engine.ports import RunMeta
+from orchestrator.errors import InputError
+
 if TYPE_CHECKING:
     from orchestrator.errors import ConfigError
     from orchestrator.review.verdict.model import Verdict
+
+
+PROGRAM = "program"
+"""The kind of run that a program keeps with the library; a review's entry has no kind."""
+
+
+def is_program_run(run: RunMeta) -> bool:
+    """Whether a run is of a program that uses the library, and not a review."""
+    return bool(run.meta.get("kind") == PROGRAM)
+
+
+def review_options(run: RunMeta) -> Mapping[str, Any]:
+    """What a review was asked for, as ``ReviewOptions.as_meta`` has it.
+
+    Raises:
+        InputError: the run is no review.
+    """
+    if is_program_run(run):
+        raise InputError(
+            f"{run.run_id} is a run of a program, not a review; start the program again to go on"
+        )
+    options: Mapping[str, Any] = run.meta["options"]
+    return options
 
 
 class ReviewOptions(Struct, frozen=True):

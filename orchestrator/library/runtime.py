@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from orchestrator.app.types import PROGRAM
 from orchestrator.engine.agent import AgentRuntime
 from orchestrator.engine.budget import Account
 from orchestrator.engine.escalation import Task
@@ -27,9 +28,6 @@ from orchestrator.stores.base import RunStore
 from orchestrator.stores.lease_holder import this_process
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.stores.sqlite import SqliteStore
-
-KIND = "library"
-"""What the index of runs calls a program's run."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +51,9 @@ class RunLocation:
         if file is not None:
             file.parent.mkdir(parents=True, exist_ok=True)
         if root is None:
-            return cls(file, None, {"kind": KIND, "root": None})
+            return cls(file, None, {"kind": PROGRAM, "root": None})
         saved = (file.parent if file else Path(root)) / "runs" / run_id / "rollback"
-        meta = {"kind": KIND, "root": str(Path(root).absolute())}
+        meta = {"kind": PROGRAM, "root": str(Path(root).absolute())}
         return cls(file, FileRollback(Path(root), saved), meta)
 
     @asynccontextmanager

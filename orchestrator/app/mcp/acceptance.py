@@ -12,13 +12,13 @@ from typing import Any, Literal
 import anyio
 from msgspec import Struct, to_builtins
 
-from orchestrator.app.mcp.tools import ALLOWED, allowed_servers, make_server
-from orchestrator.app.policy_sources import read_layers_on_disk
+from orchestrator.app.mcp.tools import ALLOWED, allowed, server_of
+from orchestrator.app.policy_sources import on_disk
 from orchestrator.catalog.catalog import MCP, TOOLS
 from orchestrator.catalog.data_sources import Source
 from orchestrator.catalog.layered_files import merged
 from orchestrator.catalog.mcp_servers import McpFile, ServerEntry, tool_name
-from orchestrator.catalog.settings import ToolsConfig
+from orchestrator.catalog.settings import ToolPolicy
 from orchestrator.engine.task_group import task_group
 from orchestrator.errors import InputError
 from orchestrator.mcp.server_config import Grant, Server, ServerFault
@@ -26,7 +26,7 @@ from orchestrator.mcp.server_config import Grant, Server, ServerFault
 State = Literal["accepted", "new", "changed", "not offered", "unusable"]
 
 
-class ConfiguredServer(Struct, frozen=True):
+class Configured(Struct, frozen=True):
     """One server as the configuration has it; ``tools`` as (name, level and whether it is pinned).
 
     Attributes:
@@ -40,7 +40,7 @@ class ConfiguredServer(Struct, frozen=True):
     tools: list[tuple[str, str]]
 
 
-class InspectedTool(Struct, frozen=True):
+class Seen(Struct, frozen=True):
     """One tool as the server describes it now.
 
     Attributes:
@@ -55,7 +55,7 @@ class InspectedTool(Struct, frozen=True):
     why: str = ""
 
 
-class ServerInspection(Struct, frozen=True):
+class Look(Struct, frozen=True):
     """What a look at a server showed.
 
     Attributes:
@@ -63,20 +63,20 @@ class ServerInspection(Struct, frozen=True):
         document: what ``.diffcourt/config/mcp.yaml`` must hold to accept what was seen.
     """
 
-    tools: list[InspectedTool]
+    tools: list[Seen]
     besides: list[str]
     document: Mapping[str, Any]
 
 
-def list_servers(repo: Path | None) -> list[ConfiguredServer]:
+def configured(repo: Path | None) -> list[Configured]:
     """The servers that the work tree's configuration names; none is started.
 
     Raises:
         ConfigError: a fault in ``config/mcp.yaml``.
     """
-    startable = allowed_servers(os.environ)
+    startable = allowed(os.environ)
     return [
-        ConfiguredServer(
+        Configured(
             name,
             entry.url or shlex.join(entry.command),
             name in startable,
@@ -85,33 +85,33 @@ def list_servers(repo: Path | None) -> list[ConfiguredServer]:
                 for remote, tool in entry.tools.items()
             ],
         )
-        for name, entry in _file(read_layers_on_disk(repo)).servers.items()
+        for name, entry in _file(on_disk(repo)).servers.items()
     ]
 
 
-def inspect_server(repo: Path | None, name: str) -> ServerInspection:
+def look(repo: Path | None, name: str) -> Look:
     """Start one server, for it is named here by a person, and see what it says of its tools.
 
     Raises:
         InputError: there is no such server, or the extra is not installed.
         ServerFault: it cannot be used; says why.
     """
-    layers = read_layers_on_disk(repo)
+    layers = on_disk(repo)
     servers = _file(layers).servers
     if name not in servers:
         known = ", ".join(servers) or "none"
         raise InputError(f"there is no server {name!r} in config/mcp.yaml; there is {known}")
-    policy, entry = merged(layers, TOOLS, ToolsConfig), servers[name]
+    policy, entry = merged(layers, TOOLS, ToolPolicy), servers[name]
     environment = {**os.environ, ALLOWED: name}
-    server = make_server(name, entry, policy, repo=repo, environment=environment)
-    return anyio.run(_inspect, server, entry)
+    server = server_of(name, entry, policy, repo=repo, environment=environment)
+    return anyio.run(_look, server, entry)
 
 
 def _file(layers: list[Source]) -> McpFile:
     return merged(layers, MCP, McpFile)
 
 
-async def _inspect(server: Server, entry: ServerEntry) -> ServerInspection:
+async def _look(server: Server, entry: ServerEntry) -> Look:
     try:
         from orchestrator.mcp.connection import Link  # noqa: PLC0415  (over a second, and an extra)
     except ImportError:
@@ -123,34 +123,34 @@ async def _inspect(server: Server, entry: ServerEntry) -> ServerInspection:
             listed = await Link(server, group).tools()
         finally:
             group.cancel_scope.cancel()
-    seen = [_inspect_tool(server, grant, listed) for grant in server.grants]
-    return ServerInspection(
+    seen = [_seen(server, grant, listed) for grant in server.grants]
+    return Look(
         seen,
         sorted(listed.keys() - entry.tools.keys()),
         _document(server.name, entry, listed, seen),
     )
 
 
-def _inspect_tool(server: Server, grant: Grant, listed: Mapping[str, Any]) -> InspectedTool:
+def _seen(server: Server, grant: Grant, listed: Mapping[str, Any]) -> Seen:
     from orchestrator.mcp.input_schemas import closed  # noqa: PLC0415
     from orchestrator.mcp.tool_pins import pin_of  # noqa: PLC0415
 
     level, tool = grant.level.name.lower(), listed.get(grant.remote)
     if tool is None:
-        return InspectedTool(grant.name, level, "not offered")
+        return Seen(grant.name, level, "not offered")
     try:
         schema = closed(tool.input_schema)
     except ServerFault as fault:
-        return InspectedTool(grant.name, level, "unusable", tool.description or "", str(fault))
+        return Seen(grant.name, level, "unusable", tool.description or "", str(fault))
     state: State = "new" if not grant.pin else "changed"
     if pin_of(tool) == grant.pin:
         state = "accepted"
     said = f"{tool.description or ''}\nparameters: {json.dumps(schema['properties'])}"
-    return InspectedTool(grant.name, level, state, said)
+    return Seen(grant.name, level, state, said)
 
 
 def _document(
-    name: str, entry: ServerEntry, listed: Mapping[str, Any], seen: list[InspectedTool]
+    name: str, entry: ServerEntry, listed: Mapping[str, Any], seen: list[Seen]
 ) -> dict[str, Any]:
     from orchestrator.mcp.tool_pins import pin_of  # noqa: PLC0415
 

@@ -7,9 +7,10 @@ from typing import Any, Final
 from orchestrator.checks.taint import (
     attribute_access,
     branch_conditions,
-    calls,
+    call_expressions,
+    constant_folding,
     containers,
-    strings,
+    string_values,
 )
 from orchestrator.checks.taint.abstract_state import Obj, deep_taints, join_states
 from orchestrator.checks.taint.abstract_values import NOT_CONST, UNKNOWN, Value, join, merge_taints
@@ -59,14 +60,14 @@ def operate(
     if kind is ast.Add:
         if left.locs and right.locs:
             return _joined_lists(frame, left, right, node)
-        return strings.add(left, right, frame.state)
+        return string_values.add(left, right, frame.state)
     textual = isinstance(left.const, str) or (not left.known and left.prefix)
     if kind is ast.Mod and (textual or left.taints or right.locs):
         if left.known and right.known:
-            return Value(strings.binary(ast.Mod, left.const, right.const))
-        return strings.percent(left, right, frame.state)
+            return Value(constant_folding.binary(ast.Mod, left.const, right.const))
+        return string_values.percent(left, right, frame.state)
     if left.known and right.known:
-        return Value(strings.binary(kind, left.const, right.const))
+        return Value(constant_folding.binary(kind, left.const, right.const))
     taints = merge_taints(left.taints, right.taints)
     keeps = left.ref if kind is ast.Div else ""  # a path and a name make a path
     return Value(taints=taints, ref=keeps) if taints or keeps else UNKNOWN
@@ -83,7 +84,7 @@ def _joined_lists(frame: Frame, left: Value, right: Value, node: ast.AST) -> Val
 
 def _unary(frame: Frame, node: ast.UnaryOp) -> Value:
     operand = frame.ev(node.operand)
-    const = strings.unary(type(node.op), operand.const) if operand.known else NOT_CONST
+    const = constant_folding.unary(type(node.op), operand.const) if operand.known else NOT_CONST
     if isinstance(node.op, ast.Not):
         return Value(const, implies=branch_conditions.negated(operand))
     return Value(const)
@@ -91,7 +92,7 @@ def _unary(frame: Frame, node: ast.UnaryOp) -> Value:
 
 def _conditional(frame: Frame, node: ast.IfExp) -> Value:
     test = frame.ev(node.test)
-    truth = strings.truth(test.const)
+    truth = constant_folding.truth(test.const)
     if truth is not None:
         return frame.ev(node.body if truth else node.orelse)
     before = frame.state
@@ -214,7 +215,7 @@ _HANDLERS: Final[dict[type[ast.expr], Callable[[Frame, Any], Value]]] = {
     ast.IfExp: _conditional,
     ast.BoolOp: branch_conditions.chosen,
     ast.Compare: branch_conditions.compared,
-    ast.JoinedStr: strings.fstring,
+    ast.JoinedStr: string_values.fstring,
     ast.List: _sequence,
     ast.Tuple: _sequence,
     ast.Set: _sequence,
@@ -229,5 +230,5 @@ _HANDLERS: Final[dict[type[ast.expr], Callable[[Frame, Any], Value]]] = {
     ast.Yield: _yield,
     ast.YieldFrom: _yield,
     ast.Starred: _starred,
-    ast.Call: calls.call,
+    ast.Call: call_expressions.call,
 }

@@ -16,8 +16,8 @@ from orchestrator.checks.taint.abstract_values import (
     prefix_of,
 )
 from orchestrator.checks.taint.call_frames import Call, Frame
-from orchestrator.checks.taint.library_models import Propagator, Sanitizer
-from orchestrator.checks.taint.strings import clean_by_pattern, taints_of
+from orchestrator.checks.taint.model_schema import Propagator, Sanitizer
+from orchestrator.checks.taint.string_values import clean_by_pattern, taints_of
 
 _UNSURE: Final = 0.8  # a function of which nothing is known may well make its argument harmless
 _UNRELATED: Final = 0.6  # what a method gives of an object that such a function made

@@ -1,7 +1,5 @@
 """The tree's modules, functions and classes, read on demand, and where imports lead."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterable, Mapping

@@ -33,11 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Record the decision, or list what waits."""
-    from orchestrator.app.approvals import decide_call, pending_calls
+    from orchestrator.app.approvals import asked, say
     from orchestrator.report.terminal_escaping import sentence, visible
 
     if args.call is None:
-        waiting = pending_calls(args.repo, args.run_id)
+        waiting = asked(args.repo, args.run_id)
         for call, body in waiting.items():
             arguments = json.dumps(body["arguments"], sort_keys=True)
             emit(f"{visible(call)}\n", sys.stdout)
@@ -46,9 +46,7 @@ def run(args: argparse.Namespace) -> int:
             emit("nothing waits for a person in this run\n", sys.stdout)
         return EXIT_OK
     approved = args.command == "approve"
-    decision = decide_call(
-        args.repo, args.run_id, args.call, approved=approved, seconds=args.hours * 3600
-    )
+    decision = say(args.repo, args.run_id, args.call, approved=approved, seconds=args.hours * 3600)
     word = "approved" if decision.approved else "denied"
     emit(
         f"{word} by {visible(decision.who)}; go on with: diffcourt resume {args.run_id}\n",

@@ -1,0 +1,56 @@
+"""A review as a call: what ``diffcourt review`` does, for programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import to_builtins
+
+from orchestrator.app.run_review import open_new_run, review_new
+from orchestrator.app.types import ReviewOptions
+from orchestrator.engine.events import Observer, ignore_event
+from orchestrator.library.verdict import Verdict
+
+
+async def review(  # noqa: PLR0913 - options, all by keyword
+    repo: str | Path = ".",
+    *,
+    base: str | None = None,
+    head: str | None = None,
+    worktree: bool = False,
+    diff: bytes | None = None,
+    provider: str | None = None,
+    pattern: str | None = None,
+    max_minutes: float | None = None,
+    max_usd: float | None = None,
+    observer: Observer = ignore_event,
+) -> Verdict:
+    """Review a change, on asyncio or trio. The run is kept in the repository's state directory.
+
+    Args:
+        repo: a directory of the repository.
+        base: the git ref to compare with; None: the merge base with the default branch.
+        head: the git ref to review; None: HEAD.
+        worktree: review the files of the work tree, committed or not, in place of ``head``.
+        diff: a unified diff to review in place of refs.
+        provider, pattern: who answers and how agents work together; None: what the policy says.
+        max_minutes, max_usd: bounds in minutes and US dollars; None: what the policy says.
+        observer: told of every event of the run.
+
+    Raises:
+        InputError, ConfigError: the change cannot be reviewed; says what to do.
+        ProviderRefused: the provider refuses every call; ``diffcourt resume`` continues the run.
+    """
+    options = ReviewOptions(
+        repo=Path(repo),
+        base=base,
+        head=head,
+        worktree=worktree,
+        diff=diff,
+        provider=provider,
+        pattern=pattern,
+        max_minutes=max_minutes,
+        max_usd=max_usd,
+    )
+    with open_new_run(options) as run:
+        return Verdict.model_validate(to_builtins(await review_new(run, observer)))

@@ -1,0 +1,100 @@
+"""Runs of programs in the repository's own journal: the commands treat them as runs."""
+
+import json
+from pathlib import Path
+
+import anyio
+import pytest
+
+from orchestrator import ApprovalPending, Harness, tool
+from orchestrator.cli.main import main
+from tests.review.review_kit import Repo
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    made = Repo(tmp_path / "repo")
+    made.commit({"a": "before"})
+    return made
+
+
+def program(repo: Repo) -> list[str]:
+    """A program that writes a file and deploys; returns what happened."""
+    done: list[str] = []
+
+    @tool(level="write")
+    async def write(text: str) -> None:
+        (repo.path / "a").write_text(text)
+        done.append("write")
+
+    @tool(level="irreversible")
+    async def deploy(to: str) -> None:
+        done.append(f"deploy to {to}")
+
+    async def run() -> None:
+        journal = repo.path / ".diffcourt/state/journal.db"
+        async with Harness.open(journal, "ship-1", tools=[write, deploy], root=repo.path) as it:
+            await it.execute("write", {"text": "after"})
+            await it.execute("deploy", {"to": "production"})
+
+    try:
+        anyio.run(run)
+    except ApprovalPending:
+        done.append("waits")
+    return done
+
+
+def command(repo: Repo, *arguments: str) -> int:
+    return main([*arguments, "--repo", str(repo.path)])
+
+
+def test_a_person_approves_on_the_command_line_and_the_program_goes_on(
+    repo: Repo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert program(repo) == ["write", "waits"]
+    assert command(repo, "runs", "--json") == 0
+    (run,) = json.loads(capsys.readouterr().out)
+    assert (run["run_id"], run["change"], run["state"]) == ("ship-1", "program", "waiting")
+    assert command(repo, "show", "ship-1") == 0
+    assert "deploy" in capsys.readouterr().out
+    assert command(repo, "approve", "ship-1", "execute/2/deploy") == 0
+    assert program(repo) == ["deploy to production"]
+    assert program(repo) == []
+    capsys.readouterr()
+    assert command(repo, "runs", "--json") == 0
+    assert json.loads(capsys.readouterr().out)[0]["state"] == "finished"
+
+
+def test_a_person_denies_on_the_command_line(repo: Repo) -> None:
+    assert program(repo) == ["write", "waits"]
+    assert command(repo, "deny", "ship-1", "execute/2/deploy") == 0
+    with pytest.raises(Exception, match="has said no to deploy|denied"):
+        program(repo)
+
+
+def test_what_a_program_wrote_is_put_back(repo: Repo) -> None:
+    program(repo)
+    assert (repo.path / "a").read_text() == "after"
+    assert command(repo, "rollback", "ship-1") == 0
+    assert (repo.path / "a").read_text() == "before"
+
+
+def test_a_program_is_resumed_by_starting_it(
+    repo: Repo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program(repo)
+    assert command(repo, "resume", "ship-1") == 2
+    assert "ship-1 is a run of a program, not a review; start the program again" in (
+        capsys.readouterr().err
+    )
+
+
+def test_a_programs_run_is_exported_and_imported(repo: Repo, tmp_path: Path) -> None:
+    program(repo)
+    assert command(repo, "runs", "export", "ship-1", str(tmp_path / "out")) == 0
+    other = Repo(tmp_path / "other")
+    other.commit({"b": ""})
+    assert command(other, "runs", "import", str(tmp_path / "out")) == 0
+    assert command(other, "show", "ship-1") == 0
+    assert command(other, "audit", "verify", "ship-1") == 0
+    assert command(other, "rollback", "ship-1") == 2
