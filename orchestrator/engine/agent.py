@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from orchestrator.engine.budget import NO_COST, Account, Cost, Reservation, max_output_that_fits
@@ -28,7 +28,6 @@ from orchestrator.engine.loop_detection import DEFAULT_LOOP_POLICY, LoopDetector
 from orchestrator.engine.model_call_log import reserve_retry
 from orchestrator.engine.model_routing import ModelChoice, choose_named_model
 from orchestrator.engine.ports import Model
-from orchestrator.engine.serialization import response_from_json, response_to_json, usage_to_json
 from orchestrator.engine.task_group import task_group
 from orchestrator.engine.tool_registry import validator
 from orchestrator.engine.types import (
@@ -197,18 +196,31 @@ async def _ask(context: Context, runtime: AgentRuntime, key: str, account: Accou
 
     async def perform() -> EffectResult:
         response = await model.respond(request, again)
-        value, used = response_to_json(response), response.usage
-        if not is_json(value):
-            raise ModelError("the model's answer holds what JSON cannot: NaN, or endless nesting")
-        return EffectResult(value, Cost(1, 0, used.tokens, used.usd))
+        used = response.usage
+        return EffectResult(_response_to_json(response), Cost(1, 0, used.tokens, used.usd))
 
     replayed = journal.recorded(f"{key}/model")
     _tell(runtime, "model_started", request.agent, key, replayed=replayed)
     value = await journal.effect(f"{key}/model", context.asked(), perform, admit=admit)
-    response = response_from_json(value)
-    used = usage_to_json(response.usage)
+    response = convert(value, Response)
+    used = to_builtins(response.usage)
     _tell(runtime, "model_finished", request.agent, key, used, replayed=replayed)
     return response
+
+
+def _response_to_json(response: Response) -> Json:
+    """A model's answer as the journal keeps it.
+
+    Raises:
+        ModelError: it has a value that JSON cannot represent.
+    """
+    try:
+        value: Json = to_builtins(response)
+    except RecursionError:
+        value = None
+    if value is None or not is_json(value):
+        raise ModelError("the model's answer is not JSON-serializable: NaN, or nested too deeply")
+    return value
 
 
 async def _act(

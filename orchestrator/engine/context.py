@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from orchestrator.engine.canonical_json import digest
@@ -26,7 +27,6 @@ from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.model_routing import ModelChoice
 from orchestrator.engine.ports import Model
-from orchestrator.engine.serialization import message_to_json, sections_to_json, tools_to_json
 from orchestrator.engine.skills import USE_SKILL, listing, titled
 from orchestrator.engine.types import (
     AgentSpec,
@@ -39,6 +39,7 @@ from orchestrator.engine.types import (
     Text,
     ToolCall,
     ToolResult,
+    ToolSpec,
 )
 from orchestrator.errors import GuardRefused, ModelError
 
@@ -89,8 +90,8 @@ class Context:
         self._asked: dict[str, Json] = {
             "agent": spec.name,
             "model": choice.model,
-            "system": put(sections_to_json(self._standing.system)),
-            "tools": put(tools_to_json(self._standing.tools)),
+            "system": put(to_builtins(self._standing.system)),
+            "tools": put([_describe_tool(tool) for tool in self._standing.tools]),
             "contract": put(spec.contract),
         }
         self.messages: list[Message] = []
@@ -109,7 +110,7 @@ class Context:
         """Append one message."""
         message = Message(role, blocks)
         self.messages.append(message)
-        self._digest = digest([self._digest, message_to_json(message)])
+        self._digest = digest([self._digest, role, *map(_describe_block, blocks)])
 
     def observed(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> None:
         """Append what a turn's calls came to, and behind it the skill that is open now."""
@@ -176,3 +177,15 @@ def _system(spec: AgentSpec, choice: ModelChoice, rules: str) -> tuple[Section, 
     strategy = [Section("strategy", choice.stage, choice.strategy)] if choice.strategy else []
     told = [Section("rules", "harness", rules)] if rules else []
     return (Section("role", spec.name, spec.prompt), *skills, *strategy, *told)
+
+
+def _describe_tool(tool: ToolSpec) -> Json:
+    """A tool as JSON, with what a model sees of it."""
+    return [tool.name, tool.description, dict(tool.schema)]
+
+
+def _describe_block(block: Block) -> Json:
+    """A block as JSON, with what a model sees of it; a tool result has ``data`` besides."""
+    if isinstance(block, ToolResult):
+        return ["tool_result", block.call_id, block.content, block.ok]
+    return to_builtins(block)

@@ -31,13 +31,13 @@ class Level(IntEnum):
     IRREVERSIBLE = 3
 
 
-class Text(Struct, frozen=True):
+class Text(Struct, frozen=True, tag="text"):
     """Words."""
 
     text: str
 
 
-class ToolCall(Struct, frozen=True):
+class ToolCall(Struct, frozen=True, tag="tool_call"):
     """A model's wish to have a tool run. It is intent, not permission."""
 
     id: str
@@ -45,7 +45,7 @@ class ToolCall(Struct, frozen=True):
     arguments: Mapping[str, Json]
 
 
-class ToolResult(Struct, frozen=True):
+class ToolResult(Struct, frozen=True, tag="tool_result"):
     """What came of a call.
 
     Attributes:
@@ -64,14 +64,14 @@ class ToolResult(Struct, frozen=True):
     code: str = ""
 
 
-class Opaque(Struct, frozen=True):
+class Opaque(Struct, frozen=True, tag="opaque"):
     """A provider's block that we carry back unchanged and never interpret."""
 
     provider: str
     payload: Json
 
 
-class Aside(Struct, frozen=True):
+class Aside(Struct, frozen=True, tag="aside"):
     """The harness's words until the user's next message; they stand last in one of the user."""
 
     text: str

@@ -1,5 +1,6 @@
 """A team that is cut off in the middle and gone on with; and the words that its journal holds."""
 
+import json
 from contextlib import closing
 from pathlib import Path
 
@@ -7,11 +8,11 @@ import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import convert, to_builtins
 
 from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import MayRetry, SystemClock, always_retry
-from orchestrator.engine.serialization import response_from_json, response_to_json
 from orchestrator.engine.team import Task, run_team
 from orchestrator.engine.types import (
     Bounds,
@@ -140,4 +141,4 @@ def json_values() -> st.SearchStrategy[object]:
 )
 def test_a_response_comes_back_from_the_journal_as_it_was(blocks, stop, usage, model) -> None:
     said = Response(tuple(blocks), stop, usage, model)
-    assert response_from_json(response_to_json(said)) == said
+    assert convert(json.loads(json.dumps(to_builtins(said))), Response) == said
