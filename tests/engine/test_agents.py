@@ -203,7 +203,7 @@ async def test_without_a_playbook_the_offline_model_says_so() -> None:
             spec("worker", bounds=Bounds(turns=3)), "go", runtime, "w", account()
         )
     assert result.status == "failed"
-    assert "playbook" in result.detail
+    assert "has no skill with a step" in result.detail
 
 
 class Priced(TurnModel):
