@@ -17,7 +17,7 @@ from anyio.abc import Process
 from orchestrator.catalog.mcp_servers import ServerEntry
 from orchestrator.errors import SandboxError
 from orchestrator.mcp.server_config import Connect, Tell
-from orchestrator.review.analyzers.executables import OWN
+from orchestrator.review.analyzers.executables import OWN_DIRECTORIES
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.kernel_calls import kill_group
 from orchestrator.sandbox.run_program import find, start_unconfined
@@ -85,7 +85,7 @@ def _argv(command: Sequence[str], repo: Path, environment: Mapping[str, str]) ->
     Raises:
         SandboxError: there is no such program, or it lies in the repository.
     """
-    path = os.pathsep.join((*OWN, environment.get("PATH", os.defpath)))
+    path = os.pathsep.join((*OWN_DIRECTORIES, environment.get("PATH", os.defpath)))
     program = command[0]
     found = find(program, path) if os.sep not in program else program
     if found is None:

@@ -1,4 +1,4 @@
-"""External programs: where they are, which build, and their output as JSON."""
+"""External programs: finding the executable and its version, and running it for JSON output."""
 
 from __future__ import annotations
 
@@ -16,33 +16,35 @@ from orchestrator.errors import SandboxError
 from orchestrator.sandbox.program_policy import Box, Limits
 from orchestrator.sandbox.run_program import find, run
 
-ARGV_BYTES = 100_000  # of file names in one call; Linux allows 128 KiB in one page-aligned string
-MOST = 10_000  # files in one call
-FEW = 25  # of the programs that may take a second for one file, so that a call ends in time
+MAX_ARGV_BYTES = 100_000  # of file names in one run
+MAX_FILES = 10_000  # in one run
+MAX_FILES_IF_SLOW = 25  # of programs that may take a second per file, so that a run ends in time
 LIMITS = Limits(seconds=60)
 # Programs built with GHC reserve a terabyte of address space at their start: no limit fits them.
-UNBOUNDED = Limits(seconds=60, memory=0)
-_REASON = 200
+NO_MEMORY_LIMIT = Limits(seconds=60, memory=0)
+_MAX_LINE = 200
 # Not resolved: the interpreter of a virtualenv is a link to one outside of it.
-OWN = (os.path.dirname(sys.executable), sysconfig.get_path("scripts"))
-"""Where the programs lie that were installed with this one."""
+OWN_DIRECTORIES = (os.path.dirname(sys.executable), sysconfig.get_path("scripts"))
+"""The directories of the programs that were installed with this package."""
 
 _LIBRARY = sysconfig.get_path("purelib")
 
 
 def one_line(text: str) -> str:
-    """Text from a program, fit for one line of a report: at most 200 printable characters."""
+    """A program's text as one line for a report: at most 200 printable characters."""
     flat = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return flat if len(flat) <= _REASON else flat[: _REASON - 1] + "…"
+    return flat if len(flat) <= _MAX_LINE else flat[: _MAX_LINE - 1] + "…"
 
 
-def batches(names: Iterable[str], most: int = MOST, limit: int = ARGV_BYTES) -> Iterator[list[str]]:
-    """Split file names into parts of ``most`` that fit a command line of ``limit`` bytes."""
+def batches(
+    names: Iterable[str], max_files: int = MAX_FILES, max_bytes: int = MAX_ARGV_BYTES
+) -> Iterator[list[str]]:
+    """Split file names into parts that fit a command line."""
     part: list[str] = []
     size = 0
     for name in names:
         cost = len(os.fsencode(name)) + 1 + 8  # its NUL and its pointer
-        if part and (size + cost > limit or len(part) == most):
+        if part and (size + cost > max_bytes or len(part) == max_files):
             yield part
             part, size = [], 0
         part.append(name)
@@ -52,42 +54,41 @@ def batches(names: Iterable[str], most: int = MOST, limit: int = ARGV_BYTES) -> 
 
 
 @cache
-def _installed() -> Mapping[str, str]:
-    """Packages and their versions, by the folders that pip leaves beside them.
+def _package_versions() -> Mapping[str, str]:
+    """Installed packages and their versions, by their ``.dist-info`` directories.
 
-    ``importlib.metadata`` says the same; importing it takes a twentieth of a review's start.
+    ``importlib.metadata`` gives the same; importing it takes a twentieth of a review's start.
     """
     suffix = ".dist-info"
-    folders = (name for name in os.listdir(_LIBRARY) if name.endswith(suffix))
-    parts = (name.removesuffix(suffix).partition("-") for name in folders)
+    directories = (name for name in os.listdir(_LIBRARY) if name.endswith(suffix))
+    parts = (name.removesuffix(suffix).partition("-") for name in directories)
     return {name.replace("_", "-").lower(): version for name, _, version in parts}
 
 
 class ProgramFailed(SandboxError):
-    """A program ended with an exit code that says it did not do its work.
+    """A program ended with an exit code that means it failed.
 
     Args:
         name: of the program.
         code: its exit code.
-        stderr: what it said.
+        stderr: what it printed there.
     """
 
     def __init__(self, name: str, code: int, stderr: bytes) -> None:
         self.code = code
-        why = one_line(stderr.decode(errors="replace")) or "it said nothing more"
+        why = one_line(stderr.decode(errors="replace")) or "no message on stderr"
         super().__init__(f"{name} ended with exit code {code}: {why}")
 
 
 class Program:
-    """One external program: where it is, which version, and its JSON output.
+    """One external program.
 
     Args:
         name: of the executable.
-        package: what ``pip install`` brings it.
+        package: the package that ``pip install`` brings it with.
         limits: of each run.
-        search: folders to look in, as in PATH. By default this interpreter's scripts folder, then
-            PATH.
-        most: files in one run.
+        search: directories to search, as in PATH; by default this interpreter's scripts, then PATH.
+        max_files: in one run.
     """
 
     def __init__(
@@ -97,13 +98,13 @@ class Program:
         *,
         limits: Limits = LIMITS,
         search: str | None = None,
-        most: int = MOST,
+        max_files: int = MAX_FILES,
     ) -> None:
         self.name = name
         self._package = package
         self._limits = limits
         self._search = search
-        self._most = most
+        self._max_files = max_files
         self._version = ""
 
     def find(self) -> str:
@@ -114,7 +115,7 @@ class Program:
         """
         search = self._search
         if search is None:
-            search = os.pathsep.join((*OWN, os.environ.get("PATH", os.defpath)))
+            search = os.pathsep.join((*OWN_DIRECTORIES, os.environ.get("PATH", os.defpath)))
         found = find(self.name, search)
         if found is None:
             raise SandboxError(
@@ -123,62 +124,68 @@ class Program:
             )
         return found
 
-    def _packaged(self, place: str) -> str:
-        """The version of the package that brought it, empty where it comes from somewhere else."""
-        return _installed().get(self._package, "") if os.path.dirname(place) in OWN else ""
+    def _package_version(self, executable: str) -> str:
+        """The version of the package that brought it; empty where it comes from elsewhere."""
+        return (
+            _package_versions().get(self._package, "")
+            if os.path.dirname(executable) in OWN_DIRECTORIES
+            else ""
+        )
 
     def identity(self) -> str:
-        """Which build of it this is, told without running it.
+        """What tells its builds apart, found without running it.
 
         Raises:
             SandboxError: it is not installed.
         """
-        place = self.find()
-        about = os.stat(place)
-        packaged = self._packaged(place)
-        return (
-            f"{self.name} {packaged} {about.st_size}"
-            if packaged
-            else f"{place} {about.st_size} {about.st_mtime_ns}"
-        )
+        executable = self.find()
+        status = os.stat(executable)
+        if version := self._package_version(executable):
+            return f"{self.name} {version} {status.st_size}"
+        return f"{executable} {status.st_size} {status.st_mtime_ns}"
 
     async def version(self) -> str:
-        """The version of its package, or where it is none of ours the one it states; found once.
+        """The version of its package, or else the one that it prints; found once.
 
         Raises:
             SandboxError: it is not installed, or does not start.
         """
         if not self._version:
-            place = self.find()
-            self._version = self._packaged(place) or await self._stated(place)
+            executable = self.find()
+            packaged = self._package_version(executable)
+            self._version = packaged or await self._printed_version(executable)
         return self._version
 
-    async def _stated(self, place: str) -> str:
-        done = await run([place, "--version"], box=Box(), limits=self._limits)
-        stated = re.search(rb"\d+(?:\.\d+)+", done.stdout)
-        if done.code != 0 or stated is None:
+    async def _printed_version(self, executable: str) -> str:
+        done = await run([executable, "--version"], box=Box(), limits=self._limits)
+        version = re.search(rb"\d+(?:\.\d+)+", done.stdout)
+        if done.code != 0 or version is None:
             raise ProgramFailed(self.name, done.code, done.stderr)
-        return stated[0].decode()
+        return version[0].decode()
 
     async def json(
-        self, options: Sequence[str], names: Sequence[str], folder: Path, ok: Collection[int] = (0,)
+        self,
+        options: Sequence[str],
+        names: Sequence[str],
+        directory: Path,
+        ok: Collection[int] = (0,),
     ) -> list[Any]:
-        """Run it in ``folder`` on these files; one parsed document per command line needed.
+        """Run it on files and parse its output: one JSON document per run that was needed.
 
         Args:
             options: everything before ``--``.
-            names: below ``folder``; none begins with a dash.
-            folder: the working directory.
-            ok: exit codes that mean it did its work.
+            names: of files below ``directory``; none begins with a dash.
+            directory: the working directory, the only one that it may read.
+            ok: exit codes that mean success.
 
         Raises:
             ProgramFailed: it ended with another exit code.
-            SandboxError: it is missing, ran out of time or printed no JSON.
+            SandboxError: it is not installed, ran out of time or printed no JSON.
         """
         parsed = []
-        for part in batches(names, self._most):
+        for part in batches(names, self._max_files):
             argv = [self.find(), *options, "--", *part]
-            done = await run(argv, box=Box((folder,)), cwd=folder, limits=self._limits)
+            done = await run(argv, box=Box((directory,)), cwd=directory, limits=self._limits)
             if done.code not in ok:
                 raise ProgramFailed(self.name, done.code, done.stderr)
             try:

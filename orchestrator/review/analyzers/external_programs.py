@@ -1,8 +1,8 @@
-"""Running well-kept external programs over the files under review.
+"""Analyzers that run an external program, such as a linter, over the files under review.
 
-Every program sees copies under neutral names in an otherwise empty folder. So no configuration of
-the change can be found there, no file name can be taken for an option or break the output, and
-comments that would silence a program can be taken out of the copy. What is reported is mapped back.
+The program sees copies under neutral names in an otherwise empty directory. So it finds no
+configuration of the change there, no file name is taken for an option or breaks its output, and
+suppression comments can be removed from the copy. Its findings are mapped back to the real paths.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from msgspec import Struct, field
 from orchestrator.checks.check_protocol import Gap, RawFinding
 from orchestrator.errors import SandboxError
 from orchestrator.review.analysis import AnalyzerReport, Needs, Side
-from orchestrator.review.analyzers.executables import LIMITS, MOST, Program, one_line
+from orchestrator.review.analyzers.executables import LIMITS, MAX_FILES, Program, one_line
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.safe_paths import Beneath
 
@@ -29,39 +29,46 @@ class FileCopies(Struct, frozen=True):
     """Copies of files under review, or of parts of them.
 
     Attributes:
-        folder: holds the copies and nothing else.
-        paths: name of a copy below ``folder`` → path in the side.
+        directory: holds the copies and nothing else.
+        paths: name of a copy below ``directory`` → path in the side.
         gaps: path → why there is no copy of it.
-        read: name of a copy → its lines, once somebody asked for some: thousands of things may be
-            found in a large one.
+        lines: name of a copy → its lines, read once: a large one may have thousands of findings.
     """
 
-    folder: Path
+    directory: Path
     paths: Mapping[str, str]
     gaps: Mapping[str, str]
-    read: dict[str, list[str]] = field(default_factory=dict)
+    lines: dict[str, list[str]] = field(default_factory=dict)
 
     def name_of(self, reported: str) -> str:
-        """The copy a program speaks of, whether it says so absolutely or relatively.
+        """The name of the copy that a program reports by an absolute or a relative path.
 
         Raises:
-            SandboxError: it is none of ours.
+            SandboxError: there is no such copy.
         """
-        name = os.path.relpath(self.folder / reported, self.folder)
+        name = os.path.relpath(self.directory / reported, self.directory)
         if name not in self.paths:
             raise SandboxError(f"a finding names a file that was not given: {one_line(reported)}")
         return name
 
+    def path_of(self, reported: str) -> str:
+        """The path in the side of the file that a program reports.
+
+        Raises:
+            SandboxError: there is no such copy.
+        """
+        return self.paths[self.name_of(reported)]
+
     def text(self, name: str, first: int = 1, last: int | None = None) -> str:
-        """Lines ``first`` to ``last`` of a copy, 1-based and inclusive; none where none stand."""
-        if name not in self.read:
-            whole = (self.folder / name).read_text("utf-8", "replace")  # turns any newline into \\n
-            self.read[name] = whole.split("\n")
-        return "\n".join(self.read[name][max(0, first - 1) : last])
+        """Lines ``first`` to ``last`` of a copy, 1-based and inclusive, as far as they exist."""
+        if name not in self.lines:
+            text = (self.directory / name).read_text("utf-8", "replace")  # any newline becomes \\n
+            self.lines[name] = text.split("\n")
+        return "\n".join(self.lines[name][max(0, first - 1) : last])
 
 
 class ProgramReport(Struct, frozen=True):
-    """What a program said about copies: findings, and path → why it could not look."""
+    """What a program reported: findings, and path → why it could not analyze the file."""
 
     findings: Sequence[RawFinding]
     gaps: Mapping[str, str]
@@ -71,25 +78,29 @@ class ProgramAnalyzer(ABC):
     """A `SideAnalyzer` around one program.
 
     Args:
-        codes: the program's codes that stand in the rule table; nothing else is reported.
-        program: where to find it, for those who do not want the usual place.
+        codes: the program's codes that the rule table turns on; no other is reported.
+        program: the program, where it is not to be found in the usual directories.
+
+    Attributes:
+        package: the package that ``pip install`` brings the program with.
+        max_files: in one run of the program.
     """
 
     name: str
     needs: Needs = "file"
     package: str
     limits = LIMITS
-    most = MOST
+    max_files = MAX_FILES
 
     def __init__(self, codes: Collection[str], program: Program | None = None) -> None:
         self.codes = frozenset(codes)
         self.program = program or Program(
-            self.name, self.package, limits=self.limits, most=self.most
+            self.name, self.package, limits=self.limits, max_files=self.max_files
         )
 
     @property
     def identity(self) -> str | None:
-        """The program's build and the codes that are asked for; None when it is not installed."""
+        """The program's build and the codes that are on; None when it is not installed."""
         with suppress(SandboxError, OSError):
             return f"{type(self).__name__} {self.program.identity()} {sorted(self.codes)}"
         return None
@@ -100,25 +111,25 @@ class ProgramAnalyzer(ABC):
 
     @abstractmethod
     def copy_name(self, number: int, path: str) -> str:
-        """The neutral name of the copy of the ``number``-th file."""
+        """A neutral name for the ``number``-th copy, relative to the directory of copies."""
 
     @abstractmethod
-    async def look(self, copies: FileCopies) -> ProgramReport:
-        """Run the program.
+    async def analyze(self, copies: FileCopies) -> ProgramReport:
+        """Run the program over the copies.
 
         Raises:
             SandboxError: it failed; then nothing counts as examined.
         """
 
     def prepare(self, path: str, data: bytes) -> bytes | None:
-        """What the program is given of a file's content; None when it is not of our kind."""
+        """The content that is written to a copy; None when the program does not apply to it."""
         return data
 
     def parts(self, path: str, data: bytes) -> Iterable[bytes]:
-        """What of a file the program looks at, each part alone in a copy with the file's lines.
+        """The parts of a file that each get a copy; line numbers stay those of the file.
 
         Raises:
-            Gap: that cannot be told.
+            Gap: the file cannot be split.
         """
         return [data]
 
@@ -129,39 +140,43 @@ class ProgramAnalyzer(ABC):
         version = ""
         try:
             version = await self.program.version()
-            with tempfile.TemporaryDirectory(dir=scratch_directory.folder()) as folder:
-                copies = await anyio.to_thread.run_sync(self._copy, side.root, Path(folder), paths)
-                seen = await self.look(copies) if copies.paths else ProgramReport((), {})
-        except SandboxError as fault:
-            return AnalyzerReport(self.name, version, error=str(fault))
+            with tempfile.TemporaryDirectory(dir=scratch_directory.folder()) as directory:
+                copies = await anyio.to_thread.run_sync(
+                    self._copy, side.root, Path(directory), paths
+                )
+                empty = ProgramReport((), {})
+                report = await self.analyze(copies) if copies.paths else empty
+        except SandboxError as error:
+            return AnalyzerReport(self.name, version, error=str(error))
         except (LookupError, TypeError, AttributeError):
-            why = f"what {self.name} {version} printed has another shape than known"
+            why = f"{self.name} {version} printed JSON of an unknown shape"
             return AnalyzerReport(self.name, version, error=why)
-        except OSError as fault:
-            why = f"no room to work in {tempfile.gettempdir()}: {fault.strerror}"
+        except OSError as error:
+            why = f"cannot write to {tempfile.gettempdir()}: {error.strerror}"
             return AnalyzerReport(self.name, version, error=f"{self.name} did not run: {why}")
         return AnalyzerReport(
             tool=self.name,
             version=version,
-            findings=self._ordered(seen.findings),
-            examined=frozenset(copies.paths.values()) - seen.gaps.keys(),
-            gaps={**copies.gaps, **seen.gaps},
+            findings=self._enabled(report.findings),
+            examined=frozenset(copies.paths.values()) - report.gaps.keys(),
+            gaps={**copies.gaps, **report.gaps},
         )
 
-    def _ordered(self, findings: Sequence[RawFinding]) -> tuple[RawFinding, ...]:
-        asked_for = {f for f in findings if f.code in self.codes}
-        return tuple(sorted(asked_for, key=lambda f: (f.path, f.line, f.code, f.message)))
+    def _enabled(self, findings: Sequence[RawFinding]) -> tuple[RawFinding, ...]:
+        """The findings whose codes are on, without duplicates, in order."""
+        enabled = {f for f in findings if f.code in self.codes}
+        return tuple(sorted(enabled, key=lambda f: (f.path, f.line, f.code, f.message)))
 
-    def _copy(self, root: Path, folder: Path, paths: Sequence[str]) -> FileCopies:
-        folder = folder.resolve()  # programs report where it really is
+    def _copy(self, root: Path, directory: Path, paths: Sequence[str]) -> FileCopies:
+        directory = directory.resolve()  # programs report paths without symbolic links
         names: dict[str, str] = {}
         gaps: dict[str, str] = {}
-        with Beneath(root) as side, Beneath(folder) as copies:
+        with Beneath(root) as side, Beneath(directory) as copies:
             for path in paths:
                 try:
                     parts = list(self.parts(path, side.read(path)))
-                except OSError as fault:
-                    gaps[path] = f"{self.name} could not read it: {fault.strerror}"
+                except OSError as error:
+                    gaps[path] = f"{self.name} could not read it: {error.strerror}"
                     continue
                 except Gap as gap:
                     gaps[path] = f"{self.name} cannot read it: {gap}"
@@ -172,4 +187,4 @@ class ProgramAnalyzer(ABC):
                         name = self.copy_name(len(names), path)
                         copies.write(name, data)
                         names[name] = path
-        return FileCopies(folder, names, gaps)
+        return FileCopies(directory, names, gaps)

@@ -7,8 +7,8 @@ from fnmatch import fnmatchcase
 
 ANY = ("*",)
 PYTHON = ("*.py", "*.pyi")
-MODULES = ("*.py",)
-DATA = (*PYTHON, "*.json", "*.jsonc", "*.yaml", "*.yml", "*.toml")
+PYTHON_MODULES = ("*.py",)
+PARSED_DATA = (*PYTHON, "*.json", "*.jsonc", "*.yaml", "*.yml", "*.toml")
 MANIFESTS = (
     "*requirements*.txt",
     "*requirements*.in",
@@ -19,17 +19,17 @@ MANIFESTS = (
 )
 SCRIPTS = ("*.js", "*.jsx", "*.mjs", "*.cjs", "*.ts", "*.mts", "*.cts", "*.tsx")
 COMPONENTS = ("*.vue", "*.svelte", "*.astro")
-PATTERNED = (*SCRIPTS, *COMPONENTS, "*.go", "*.java", "*.rb", "*.rake", "*.erb")
-PAGES = ("*.py", "*.pyi", "*.pyx", "*.pxd", "*.md", "*.rst")
-LOGGED = ("*.py", "CHANGELOG*", "CHANGES*", "HISTORY*", "NEWS*")
-TESTED = (
-    *MODULES,
+PATTERN_LANGUAGES = (*SCRIPTS, *COMPONENTS, "*.go", "*.java", "*.rb", "*.rake", "*.erb")
+REFERENCING_FILES = ("*.py", "*.pyi", "*.pyx", "*.pxd", "*.md", "*.rst")
+CHANGELOG_FILES = ("*.py", "CHANGELOG*", "CHANGES*", "HISTORY*", "NEWS*")
+TESTABLE_CODE = (
+    *PYTHON_MODULES,
     *SCRIPTS,
     *("*.go", "*.java", "*.kt", "*.scala", "*.rb", "*.php", "*.cs", "*.swift", "*.rs"),
     *("*.c", "*.cc", "*.cpp", "*.h", "*.hpp"),
 )
-WRITTEN = tuple(dict.fromkeys((*PYTHON, *PATTERNED, *TESTED)))  # the commonest first
-PROSE = ("*.md", "*.markdown")
+SOURCE_CODE = tuple(dict.fromkeys((*PYTHON, *PATTERN_LANGUAGES, *TESTABLE_CODE)))
+MARKDOWN = ("*.md", "*.markdown")
 
 
 def matches(path: str, patterns: Sequence[str]) -> bool:

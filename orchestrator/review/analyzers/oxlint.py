@@ -1,4 +1,4 @@
-"""Oxlint: chosen rules about bugs in JavaScript and TypeScript."""
+"""Oxlint: selected rules about bugs in JavaScript and TypeScript."""
 
 from __future__ import annotations
 
@@ -17,67 +17,67 @@ from orchestrator.review.analyzers.external_programs import (
 )
 
 _SUFFIXES = frozenset({".js", ".jsx", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx"})
-_DIRECTIVE = re.compile(rb"\b(?:eslint|oxlint)-(?:disable|enable)")
+_SUPPRESSION = re.compile(rb"\b(?:eslint|oxlint)-(?:disable|enable)")
 _CODE = re.compile(r"([\w-]+)\(([\w-]+)\)")
-_PARSERS_OWN = "eslint"  # its rules are named without their plugin
+_DEFAULT_PLUGIN = "eslint"  # its rules are named without the plugin
 
 
 class Oxlint(ProgramAnalyzer):
-    """Oxlint with no configuration, and no comments that silence it."""
+    """Oxlint without configuration from the change or comments that suppress findings."""
 
     name = "oxlint"
     package = "oxlint"
 
     def wants(self, path: str) -> bool:
-        """Whether it is a script, or a component with scripts in it, by its name."""
+        """Whether it is a script, or a component that contains scripts, by its name."""
         return PurePosixPath(path).suffix in _SUFFIXES or is_component(path)
 
     def copy_name(self, number: int, path: str) -> str:
-        """Neutral, but the suffix names the language, and ``.d.ts`` what is declared only."""
+        """A neutral name with the suffix of the language; ``.d.ts`` marks declarations."""
         suffixes = PurePosixPath(path).suffixes
         return f"f{number}{'.d' if suffixes[-2:-1] == ['.d'] else ''}{suffixes[-1]}"
 
     def prepare(self, path: str, data: bytes) -> bytes:
-        """Take out the comments that silence it, and bytes that would end its whole run."""
+        """Remove suppression comments, and bytes that are not UTF-8, which would end the run."""
         text = data.decode("utf-8", "replace")
-        return _DIRECTIVE.sub(b"lint-unused", text.encode())
+        return _SUPPRESSION.sub(b"lint-unused", text.encode())
 
     def parts(self, path: str, data: bytes) -> Iterable[bytes]:
-        """Each script of a component as if it were its only one.
+        """Each script of a component in a copy of its own.
 
-        By itself oxlint reads two of them at the most, and none whose tag has several lines.
+        Oxlint itself reads two scripts of a component at most, and none whose tag has several
+        lines.
         """
         if not is_component(path):
             return [data]
-        found = scripts(path, data.decode("latin-1"))  # which keeps every byte as it is
+        found = scripts(path, data.decode("latin-1"))  # keeps every byte
         return [_component(script).encode("latin-1") for script in found]
 
-    async def look(self, copies: FileCopies) -> ProgramReport:
-        """Run oxlint; what has no rule's code is a file that it cannot parse."""
-        asked = [part for code in sorted(self.codes) for part in ("-D", code)]
+    async def analyze(self, copies: FileCopies) -> ProgramReport:
+        """Run oxlint; a diagnostic without a code means that it cannot parse the file."""
+        selection = [part for code in sorted(self.codes) for part in ("-D", code)]
         options = ["--disable-nested-config", "--no-ignore", "--threads=1", "--format=json"]
         documents = await self.program.json(
-            [*options, "-A", "all", *asked], list(copies.paths), copies.folder, ok=(0, 1)
+            [*options, "-A", "all", *selection], list(copies.paths), copies.directory, ok=(0, 1)
         )
-        said = [each for document in documents for each in document["diagnostics"]]
+        diagnostics = [each for document in documents for each in document["diagnostics"]]
         gaps: dict[str, str] = {}
-        for each in said:
+        for each in diagnostics:
             if not each.get("code"):
                 where = f"line {each['labels'][0]['span']['line']}: " if each["labels"] else ""
                 why = one_line(f"oxlint cannot parse it: {where}{each['message']}")
-                gaps.setdefault(copies.paths[copies.name_of(each["filename"])], why)
-        found = [self._finding(each, copies) for each in said if each.get("code")]
+                gaps.setdefault(copies.path_of(each["filename"]), why)
+        found = [self._finding(each, copies) for each in diagnostics if each.get("code")]
         return ProgramReport([each for each in found if each.path not in gaps], gaps)
 
-    def _finding(self, said: Mapping[str, Any], copies: FileCopies) -> RawFinding:
-        plugin, rule = _CODE.fullmatch(said["code"]).groups()  # type: ignore[union-attr]
-        line = min(label["span"]["line"] for label in said["labels"])
+    def _finding(self, diagnostic: Mapping[str, Any], copies: FileCopies) -> RawFinding:
+        plugin, rule = _CODE.fullmatch(diagnostic["code"]).groups()  # type: ignore[union-attr]
+        line = min(label["span"]["line"] for label in diagnostic["labels"])
         return RawFinding(
-            code=rule if plugin == _PARSERS_OWN else f"{plugin}/{rule}",
-            path=copies.paths[copies.name_of(said["filename"])],
+            code=rule if plugin == _DEFAULT_PLUGIN else f"{plugin}/{rule}",
+            path=copies.path_of(diagnostic["filename"]),
             line=line,
-            end_line=line,
-            message=one_line(said["message"]).removesuffix("."),
+            message=one_line(diagnostic["message"]).removesuffix("."),
         )
 
 

@@ -19,11 +19,11 @@ from orchestrator.review.analyzers.external_programs import (
 )
 from orchestrator.review.analyzers.shebang import interpreter, may_be_script
 
-# The newest that ruff knows: no new syntax is an error, and most names are known. Rules about
-# what an older Python lacks are not ours to judge: what the project supports is not known here.
+# The newest that ruff knows, so that new syntax is no error and most names are known. What the
+# project supports is unknown here, so rules about what an older Python lacks do not apply.
 TARGET = "py315"
 SYNTAX = "invalid-syntax"
-# Names that no file defines: put there by gettext.install() and by IPython.
+# Names that no file defines: gettext.install() and IPython add them.
 BUILTINS = 'builtins = ["_", "get_ipython"]'
 
 _OPTIONS = (
@@ -31,36 +31,36 @@ _OPTIONS = (
     f"--target-version={TARGET}", f"--config={BUILTINS}",
 )  # fmt: skip
 _SUFFIXES = (".py", ".pyi", ".pyw")
-# Its range comments work in spite of --ignore-noqa, so the copy must not have them.
-_DIRECTIVE = re.compile(rb"(#\s*ruff\s*):")
-# On these a `noqa` is the author's word that something is meant: a re-export, a name kept alive.
-_AUTHORS_WORD = frozenset({"E722", "F401", "F811", "F841", "RUF006"})
-_MEANT = re.compile(r"reportUnusedImport|unused-import|re-?export", re.IGNORECASE)
-_FACADE = 5  # so many unused imports in one module are there for its users
-_SECRECY = re.compile(
+# Range suppressions work in spite of --ignore-noqa, so the copy must not have them.
+_SUPPRESSION = re.compile(rb"(#\s*ruff\s*):")
+# For these codes a `noqa` says that something is intended: a re-export, a name kept alive.
+_NOQA_HONORED = frozenset({"E722", "F401", "F811", "F841", "RUF006"})
+_INTENDED = re.compile(r"reportUnusedImport|unused-import|re-?export", re.IGNORECASE)
+_MIN_REEXPORTS = 5  # so many unused imports in one module are there for its users
+_SECRET_WORDS = re.compile(
     r"passw|passphrase|pwd|secret|token|credential|signature|sign\(|hmac|auth", re.IGNORECASE
 )
 _SECURITY = re.compile(r"S\d+")
-_DEFINES = re.compile(r"\s*(?:(?:async\s+)?def|class)\s+")
-_NEAR = 3  # lines around the place that say what a hash is for
+_DEFINITION = re.compile(r"\s*(?:(?:async\s+)?def|class)\s+")
+_CONTEXT_LINES = 3  # around a hash, which show what it is for
 
-# One code sometimes stands for a defect and for a harmless neighbor; its message tells which.
+# A code that also stands for something harmless; the message tells which it is.
 _HARMLESS = MappingProxyType(
     {
-        "F401": re.compile(r"find_spec"),  # imported only to see whether it is there
+        "F401": re.compile(r"find_spec"),  # imported only to test whether it exists
         "S103": re.compile(r"mask `0o\d*[0145]`"),  # the world may run it but not write to it
-        "S502": re.compile(r"SSLv23"),  # despite its name: the newest both sides know
+        "S502": re.compile(r"SSLv23"),  # despite its name, the newest version that both sides know
         "S503": re.compile(r"SSLv23"),
         "S602": re.compile(r"seems safe"),  # a constant command
         "S604": re.compile(r"seems safe"),
         "S605": re.compile(r"seems safe"),
-        "T100": re.compile(r"^Import for"),  # a debugger's own front end imports one, too
+        "T100": re.compile(r"^Import for"),  # a debugger's own front end imports one too
     }
 )
 
 
 class Ruff(ProgramAnalyzer):
-    """Ruff with no configuration but ours."""
+    """Ruff without configuration from the change."""
 
     name = "ruff"
     package = "ruff"
@@ -70,16 +70,16 @@ class Ruff(ProgramAnalyzer):
         return path.endswith(_SUFFIXES) or may_be_script(path)
 
     def copy_name(self, number: int, path: str) -> str:
-        """Neutral, except that ruff treats packages and stubs in ways of their own."""
+        """A neutral name, but packages and stubs keep theirs: ruff treats them differently."""
         pure = PurePosixPath(path)
         if pure.stem == "__init__":
             return f"d{number}/{pure.name}"
         return f"f{number}{pure.suffix or '.py'}"
 
     def parts(self, path: str, data: bytes) -> Iterable[bytes]:
-        """The file in UTF-8, which ruff takes all files for, and is silent about others.
+        """The file in UTF-8, since ruff reports nothing in a file of another encoding.
 
-        Nothing of one without an ending whose first line does not ask for Python.
+        No part of a file without a suffix unless its first line names Python.
         """
         if not path.endswith(_SUFFIXES) and not (interpreter(data) or "").startswith("python"):
             return []
@@ -91,36 +91,36 @@ class Ruff(ProgramAnalyzer):
 
         try:
             return [decoded(data).encode("utf-8")]
-        except (SyntaxError, ValueError) as fault:
-            raise Gap(str(fault)) from None
+        except (SyntaxError, ValueError) as error:
+            raise Gap(str(error)) from None
 
     def prepare(self, path: str, data: bytes) -> bytes:
-        """Take out the comments that silence ruff in spite of its options."""
-        return _DIRECTIVE.sub(rb"\1;", data)
+        """Remove the comments that suppress findings in spite of the options."""
+        return _SUPPRESSION.sub(rb"\1;", data)
 
-    async def look(self, copies: FileCopies) -> ProgramReport:
-        """Run ruff; what it finds in a file with a syntax error is not to be relied on."""
-        said = await self._ask(self.codes - _AUTHORS_WORD, copies, "--ignore-noqa")
-        said += await self._ask(self.codes & _AUTHORS_WORD, copies)
+    async def analyze(self, copies: FileCopies) -> ProgramReport:
+        """Run ruff; a file with a syntax error is a gap, and its findings are dropped."""
+        results = await self._results(self.codes - _NOQA_HONORED, copies, "--ignore-noqa")
+        results += await self._results(self.codes & _NOQA_HONORED, copies)
         gaps: dict[str, str] = {}
-        for result in said:
+        for result in results:
             if result["code"] in {SYNTAX, None}:
-                path = copies.paths[copies.name_of(result["filename"])]
+                path = copies.path_of(result["filename"])
                 where = f"line {result['location']['row']}"
                 gaps.setdefault(
                     path, one_line(f"ruff cannot parse it: {where}: {result['message']}")
                 )
-        found = [f for r in said if (f := self._finding(r, copies)) and f.path not in gaps]
+        found = [f for r in results if (f := self._finding(r, copies)) and f.path not in gaps]
         imports = Counter(f.path for f in found if f.code == "F401")
         return ProgramReport(
-            [f for f in found if f.code != "F401" or imports[f.path] < _FACADE], gaps
+            [f for f in found if f.code != "F401" or imports[f.path] < _MIN_REEXPORTS], gaps
         )
 
-    async def _ask(self, codes: frozenset[str], copies: FileCopies, *more: str) -> list[Any]:
+    async def _results(self, codes: frozenset[str], copies: FileCopies, *more: str) -> list[Any]:
         if not codes:
             return []
         options = [*_OPTIONS, *more, f"--select={','.join(sorted(codes))}"]
-        documents = await self.program.json(options, list(copies.paths), copies.folder)
+        documents = await self.program.json(options, list(copies.paths), copies.directory)
         return [result for document in documents for result in document]
 
     def _finding(self, result: Mapping[str, Any], copies: FileCopies) -> RawFinding | None:
@@ -138,7 +138,7 @@ class Ruff(ProgramAnalyzer):
             code=code,
             path=path,
             line=start["row"],
-            end_line=max(start["row"], end["row"] - (end["column"] == 1)),
+            end_line=end["row"] - (end["column"] == 1),
             message=one_line(message).removesuffix("."),
             # The security rules know calls by their names and see no data flow.
             confidence=0.8 if _SECURITY.fullmatch(code) else 1.0,
@@ -153,38 +153,38 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def _left_over(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool:
-    """An unused import may say to another tool that it is meant."""
+def _is_unintended(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool:
+    """Whether an unused import has no comment that tells another tool that it is intended."""
     row = result["location"]["row"]
-    return not _MEANT.search(copies.text(name, row, row))
+    return not _INTENDED.search(copies.text(name, row, row))
 
 
-def _is_a_name(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool:
-    """In tests a type in quotes that names nothing is often what is tested."""
+def _is_undefined_name(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool:
+    """Whether it is no quoted type in a test, where an unknown name is often intended."""
     row, column = result["location"]["row"], result["location"]["column"]
     before = copies.text(name, row, row)[: column - 1]
     return not before.endswith(("'", '"')) or not is_test(copies.paths[name])
 
 
-def _hides_a_definition(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool:
-    """In tests an argument that has an imported fixture's name is how a fixture is asked for."""
+def _redefines(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool:
+    """Whether it is no argument of a test, which requests an imported fixture by its name."""
     row, column = result["location"]["row"], result["location"]["column"]
     before = copies.text(name, row, row)[: column - 1]
-    return bool(_DEFINES.fullmatch(before)) or not is_test(copies.paths[name])
+    return bool(_DEFINITION.fullmatch(before)) or not is_test(copies.paths[name])
 
 
-def _guards_a_secret(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool:
-    """A weak hash matters where it guards something, not as the key of a cache."""
+def _protects_secret(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool:
+    """Whether a weak hash is near words of secrecy, and not, say, the key of a cache."""
     row = result["location"]["row"]
-    return bool(_SECRECY.search(copies.text(name, row - _NEAR, row + _NEAR)))
+    return bool(_SECRET_WORDS.search(copies.text(name, row - _CONTEXT_LINES, row + _CONTEXT_LINES)))
 
 
 _IN_CONTEXT: Mapping[str, Callable[[Mapping[str, Any], FileCopies, str], bool]] = MappingProxyType(
     {
-        "F401": _left_over,
-        "F811": _hides_a_definition,
-        "F821": _is_a_name,
-        "S303": _guards_a_secret,
-        "S324": _guards_a_secret,
+        "F401": _is_unintended,
+        "F811": _redefines,
+        "F821": _is_undefined_name,
+        "S303": _protects_secret,
+        "S324": _protects_secret,
     }
 )

@@ -1,23 +1,25 @@
-"""Programs without an ending: where they are kept, and what their first line asks for."""
+"""Scripts without a suffix: the directories they are kept in, and their ``#!`` line."""
 
 from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-_PROGRAMS = frozenset(["bin", "sbin", "libexec", "script", "scripts", "tool", "tools", "hack"])
-_JOBS = frozenset(["ci", ".ci", "hooks", ".githooks", ".husky"])
-_FOLDERS = _PROGRAMS | _JOBS
+_PROGRAM_DIRECTORIES = frozenset(
+    ["bin", "sbin", "libexec", "script", "scripts", "tool", "tools", "hack"]
+)
+_HOOK_DIRECTORIES = frozenset(["ci", ".ci", "hooks", ".githooks", ".husky"])
+_SCRIPT_DIRECTORIES = _PROGRAM_DIRECTORIES | _HOOK_DIRECTORIES
 
 
 def may_be_script(path: str) -> bool:
-    """Whether a file without an ending lies where scripts do; its first line tells."""
+    """Whether a file without a suffix is in a directory of scripts; ``interpreter`` decides."""
     pure = PurePosixPath(path)
     hidden = pure.name.startswith(".")
-    return not pure.suffix and not hidden and not _FOLDERS.isdisjoint(pure.parts[:-1])
+    return not pure.suffix and not hidden and not _SCRIPT_DIRECTORIES.isdisjoint(pure.parts[:-1])
 
 
 def interpreter(data: bytes) -> str | None:
-    """The name of the program that a script's first line asks for, None if it asks for none."""
+    """The name of the program in a script's ``#!`` line, None where there is no such line."""
     first = data.removeprefix(b"\xef\xbb\xbf").split(b"\n", 1)[0]
     if not first.startswith(b"#!"):
         return None

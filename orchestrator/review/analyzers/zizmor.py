@@ -1,4 +1,4 @@
-"""Zizmor: chosen audits of GitHub workflows, actions and Dependabot configuration."""
+"""Zizmor: selected audits of GitHub workflows, actions and Dependabot configuration."""
 
 from __future__ import annotations
 
@@ -21,84 +21,84 @@ _OPTIONS = (
     "--format=json-v1", "--no-exit-codes", "--strict-collection",
     "--persona=regular", "--min-severity=medium", "--min-confidence=medium",
 )  # fmt: skip
-_REFUSED = (1, 3)  # exit codes when a file is not of its kind, or all are not
+_CANNOT_PARSE = (1, 3)  # exit codes: one input, or every input, is no workflow or action
 _CONFIDENCE = MappingProxyType({"Low": 0.4, "Medium": 0.7, "High": 1.0})
 
-# Only what stands in the root is read by GitHub; elsewhere it is somebody's template.
+# GitHub reads these in the root only; elsewhere they are templates.
 _WORKFLOW = re.compile(r"\.github/workflows/[^/]+\.ya?ml")
 _DEPENDABOT = re.compile(r"\.github/dependabot\.ya?ml")
 _ACTION = re.compile(r"(?:.*/)?action\.ya?ml", re.DOTALL)
 _RUNS = re.compile(rb"^runs\s*:", re.MULTILINE)
 
-# Text that whoever opens an issue or a pull request chooses.
-_STRANGERS = re.compile(
+# Text that the author of an issue or a pull request controls.
+_UNTRUSTED_INPUT = re.compile(
     r"github\.head_ref\b|github\.event\.(?:issue|pull_request|comment|review|discussion|"
     r"workflow_run|head_commit|commits|pages)\b[^}]*\."
     r"(?:title|body|message|ref|label|email|name|page_name|head_branch|default_branch"
     r"|display_title)\b"
 )
-_BRANCH = re.compile(r"@(?:main|master|trunk|dev|devel|develop|HEAD)\b")
-_TAKES_STRANGERS_CODE = re.compile(
+_BRANCH_REF = re.compile(r"@(?:main|master|trunk|dev|devel|develop|HEAD)\b")
+_CHECKS_OUT_PULL_REQUEST = re.compile(
     r"^[\s-]*(?:ref|repository)\s*:.*(?:head_ref|pull_request\.(?:head|number)|event\.number"
     r"|workflow_run\.head|refs/pull/)|\bgh pr checkout\b|\bgit fetch\b.*\bpull/",
     re.MULTILINE,
 )
 
-# Of some audits only a part is a defect; what stands at (or around) the place tells which.
+# Only some findings of these audits are defects; the cited line, or the whole file, tells which.
 _AT_LINE = MappingProxyType(
     {
         "excessive-permissions": re.compile(r"write-all"),
-        "template-injection": _STRANGERS,
-        "unpinned-uses": _BRANCH,
+        "template-injection": _UNTRUSTED_INPUT,
+        "unpinned-uses": _BRANCH_REF,
     }
 )
-_IN_FILE = MappingProxyType({"dangerous-triggers": _TAKES_STRANGERS_CODE})
+_IN_FILE = MappingProxyType({"dangerous-triggers": _CHECKS_OUT_PULL_REQUEST})
 
 
 class Zizmor(ProgramAnalyzer):
-    """Zizmor, always offline."""
+    """Zizmor without network access or configuration from the change."""
 
     name = "zizmor"
     package = "zizmor"
 
     def wants(self, path: str) -> bool:
-        """Whether GitHub, or whoever uses an action, reads a file of this name."""
+        """Whether the file is a workflow, an action or Dependabot configuration, by its path."""
         return any(kind.fullmatch(path) for kind in (_WORKFLOW, _DEPENDABOT, _ACTION))
 
     def copy_name(self, number: int, path: str) -> str:
-        """Neutral, but zizmor tells the kinds apart by the file's name."""
+        """A neutral name, or directory: zizmor tells the kinds apart by the file's name."""
         if _WORKFLOW.fullmatch(path):
             return f"f{number}.yml"
         return f"d{number}/{PurePosixPath(path).name}"
 
     def prepare(self, path: str, data: bytes) -> bytes | None:
-        """Leave out an ``action.yml`` that is some other program's."""
+        """None for an ``action.yml`` of another program."""
         if _ACTION.fullmatch(path) and not _WORKFLOW.fullmatch(path) and not _RUNS.search(data):
             return None
         return data
 
-    async def look(self, copies: FileCopies) -> ProgramReport:
-        """Run zizmor; a file that it refuses is a gap and does not keep it from the others."""
-        results, refused = await self._results(list(copies.paths), copies)
+    async def analyze(self, copies: FileCopies) -> ProgramReport:
+        """Run zizmor; a file that it cannot parse is a gap, and the others are analyzed."""
+        results, unparsed = await self._results(list(copies.paths), copies)
         found = (self._finding(result, copies) for result in results)
         why = "zizmor cannot parse it as a workflow, an action or Dependabot configuration"
         return ProgramReport(
-            [f for f in found if f is not None], {copies.paths[name]: why for name in refused}
+            [f for f in found if f is not None], {copies.paths[name]: why for name in unparsed}
         )
 
     async def _results(self, names: list[str], copies: FileCopies) -> tuple[list[Any], list[str]]:
-        """What it says, and the copies it refuses: found by halves, as JSON does not name them."""
+        """Its results, and the copies that it cannot parse: found by bisection."""
         try:
-            documents = await self.program.json(_OPTIONS, names, copies.folder)
-        except ProgramFailed as fault:
-            if fault.code not in _REFUSED:
+            documents = await self.program.json(_OPTIONS, names, copies.directory)
+        except ProgramFailed as error:
+            if error.code not in _CANNOT_PARSE:
                 raise
             if len(names) == 1:
                 return [], names
             middle = len(names) // 2
-            results, refused = await self._results(names[:middle], copies)
-            more_results, more_refused = await self._results(names[middle:], copies)
-            return results + more_results, refused + more_refused
+            results, unparsed = await self._results(names[:middle], copies)
+            more_results, more_unparsed = await self._results(names[middle:], copies)
+            return results + more_results, unparsed + more_unparsed
         return [result for document in documents for result in document], []
 
     def _finding(self, result: Mapping[str, Any], copies: FileCopies) -> RawFinding | None:
@@ -118,7 +118,7 @@ class Zizmor(ProgramAnalyzer):
             code=code,
             path=copies.paths[name],
             line=line,
-            end_line=max(line, end_line),
+            end_line=end_line,
             message=one_line(f"{result['desc']}: {place['symbolic']['annotation']}"),
             confidence=_CONFIDENCE[result["determinations"]["confidence"]],
         )

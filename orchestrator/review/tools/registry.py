@@ -20,16 +20,16 @@ from orchestrator.review.analyzers.comparison_checks import ComparisonCheck
 from orchestrator.review.analyzers.executables import Program
 from orchestrator.review.analyzers.file_patterns import (
     ANY,
-    DATA,
-    LOGGED,
+    CHANGELOG_FILES,
     MANIFESTS,
-    MODULES,
-    PAGES,
-    PATTERNED,
-    PROSE,
+    MARKDOWN,
+    PARSED_DATA,
+    PATTERN_LANGUAGES,
     PYTHON,
-    TESTED,
-    WRITTEN,
+    PYTHON_MODULES,
+    REFERENCING_FILES,
+    SOURCE_CODE,
+    TESTABLE_CODE,
 )
 from orchestrator.review.analyzers.hadolint import Hadolint
 from orchestrator.review.analyzers.import_contracts import Layering
@@ -102,7 +102,7 @@ def _patterns(category: str, about: str) -> OfSide:
         return SideCheck(
             "patterns",
             "patterns",
-            (*PATTERNED, *further_names(inputs.pattern_files)),
+            (*PATTERN_LANGUAGES, *further_names(inputs.pattern_files)),
             "file",
             pool=inputs.pool,
             session=inputs.session,
@@ -168,14 +168,14 @@ ANALYZERS: Mapping[str, OfSide | OfChange] = {
     "protections": _compare(
         "protections",
         "removed_protections",
-        WRITTEN,
+        SOURCE_CODE,
         "Escaping, constant time and secure randomness taken away.",
     ),
     # qa
     "parse_check": _check(
         "parse_check",
         "parse_errors",
-        DATA,
+        PARSED_DATA,
         "file",
         "Python, JSON, YAML and TOML that does not parse, and Python that is never reached.",
     ),
@@ -190,7 +190,7 @@ ANALYZERS: Mapping[str, OfSide | OfChange] = {
     ),
     "pattern_bugs": _patterns("qa", "Likely bugs in Go, Java and Ruby."),
     "complexity": _compare(
-        "complexity", "python.complexity", MODULES, "Functions that became hard to follow."
+        "complexity", "python.complexity", PYTHON_MODULES, "Functions that became hard to follow."
     ),
     "tests_touched": _compare(
         "tests_touched",
@@ -201,7 +201,7 @@ ANALYZERS: Mapping[str, OfSide | OfChange] = {
     "uncovered_lines": OfChange(
         "Changed lines that no test runs, where a coverage report was given.",
         lambda inputs: UncoveredLines(
-            TESTED, inputs.coverage, pool=inputs.pool, session=inputs.session
+            TESTABLE_CODE, inputs.coverage, pool=inputs.pool, session=inputs.session
         ),
     ),
     "run_tests": OfChange(
@@ -213,13 +213,13 @@ ANALYZERS: Mapping[str, OfSide | OfChange] = {
     "docstrings": _compare(
         "docstrings",
         "doc_quality.docstrings",
-        MODULES,
+        PYTHON_MODULES,
         "Missing docstrings, and ones that name parameters that are gone.",
     ),
     "links": _check(
         "links",
         "doc_quality.markdown_links",
-        PROSE,
+        MARKDOWN,
         "tree",
         "Relative links and anchors of Markdown that lead nowhere.",
         tree="names",
@@ -230,14 +230,14 @@ ANALYZERS: Mapping[str, OfSide | OfChange] = {
     "stale_references": _compare(
         "stale_references",
         "doc_quality.stale_references",
-        PAGES,
+        REFERENCING_FILES,
         "Documentation that speaks of a public name which is gone.",
         whole_tree=True,
     ),
     "changelog": _compare(
         "changelog",
         "doc_quality.changelog",
-        LOGGED,
+        CHANGELOG_FILES,
         "Source that changed with no word in the changelog.",
         whole_tree=True,
     ),
@@ -245,7 +245,7 @@ ANALYZERS: Mapping[str, OfSide | OfChange] = {
     "duplicated_blocks": _compare(
         "duplicated_blocks",
         "python.duplicated_blocks",
-        MODULES,
+        PYTHON_MODULES,
         "Blocks written that stand elsewhere.",
         whole_tree=True,
     ),
@@ -259,7 +259,7 @@ ANALYZERS: Mapping[str, OfSide | OfChange] = {
     "import_graph": _compare(
         "import_graph",
         "imports.import_graph",
-        MODULES,
+        PYTHON_MODULES,
         "Import cycles brought in, coupling, and what the change reaches.",
         whole_tree=True,
     ),
@@ -268,7 +268,7 @@ ANALYZERS: Mapping[str, OfSide | OfChange] = {
         lambda inputs: Layering(
             "layering",
             "imports.layering",
-            MODULES,
+            PYTHON_MODULES,
             pool=inputs.pool,
             session=inputs.session,
             whole_tree=True,

@@ -111,7 +111,7 @@ async def test_the_change_cannot_silence_it(export: Export, comment: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("body", "why"), [("exit 3", "exit code 3"), ("echo '{}'", "another shape")]
+    ("body", "why"), [("exit 3", "exit code 3"), ("echo '{}'", "of an unknown shape")]
 )
 async def test_program_that_fails_is_an_error(
     export: Export, stand_in: Callable[[str, str], str], tmp_path: Path, body: str, why: str

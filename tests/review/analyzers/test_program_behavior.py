@@ -168,14 +168,16 @@ async def test_files_beyond_one_call_are_all_looked_at(export: Export, stand_in:
     folder = stand_in("ruff", f'( {few} ) || exit 9\nexec {real} "$@"')
     paths = [f"a{n:02}.py" for n in range(20)]
     side = export(dict.fromkeys(paths, PYTHON))
-    report = await Ruff({"S605"}, Program("ruff", "ruff", search=folder, most=9)).run(side, paths)
+    report = await Ruff({"S605"}, Program("ruff", "ruff", search=folder, max_files=9)).run(
+        side, paths
+    )
     assert [place[0] for place in places(report)] == paths
 
 
 def test_names_are_split_by_their_bytes_and_by_their_number() -> None:
     names = ["a" * 10, "\udcff" * 10, "ü" * 10, "b" * 50, "c", "d"]
-    assert list(batches(names, limit=40)) == [names[:2], names[2:3], names[3:4], names[4:]]
-    assert list(batches(names, most=4)) == [names[:4], names[4:]]
+    assert list(batches(names, max_bytes=40)) == [names[:2], names[2:3], names[3:4], names[4:]]
+    assert list(batches(names, max_files=4)) == [names[:4], names[4:]]
     assert list(batches([])) == []
 
 

@@ -86,7 +86,7 @@ async def test_program_that_fails_is_an_error(
     export: Export, stand_in: Callable[[str, str], str]
 ) -> None:
     side = export({"a.md": "You will recieve it.\n"})
-    for body, why in (("exit 3", "exit code 3"), ("echo '{}'", "another shape")):
+    for body, why in (("exit 3", "exit code 3"), ("echo '{}'", "of an unknown shape")):
         program = Program("typos", "typos", search=stand_in("typos", body))
         report = await Typos({"misspelling"}, program).run(side, ["a.md"])
         assert report.error is not None
