@@ -18,7 +18,7 @@ from orchestrator.errors import (
     DiffcourtError,
     OutputError,
 )
-from orchestrator.report.terminal_escaping import inert, visible
+from orchestrator.report.terminal_escaping import escape_unprintable, neutralize_ci_commands
 
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
 
@@ -100,7 +100,7 @@ def _internal(fault: Exception) -> int:
 
 def _say(text: str) -> None:
     try:
-        line = inert(f"diffcourt: {visible(_without_secrets(text))}")
+        line = neutralize_ci_commands(f"diffcourt: {escape_unprintable(_without_secrets(text))}")
         print(line, file=sys.stderr, flush=True)
     except (OSError, ValueError):
         discard(sys.stderr)  # nobody listens; the exit code still tells

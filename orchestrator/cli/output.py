@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from orchestrator.errors import InputError, OutputError
-from orchestrator.report.terminal_escaping import file_name, inert
+from orchestrator.report.terminal_escaping import neutralize_ci_commands, quote_path
 
 MAX_WIDTH = 100
 
 
 def as_json(document: Any) -> str:
     """A document as JSON that any terminal, encoding and parser takes: ASCII only, indented."""
-    return inert(json.dumps(document, indent=2, allow_nan=False)) + "\n"
+    return neutralize_ci_commands(json.dumps(document, indent=2, allow_nan=False)) + "\n"
 
 
 def emit(text: str, stream: TextIO | None) -> None:
@@ -34,7 +34,7 @@ def emit(text: str, stream: TextIO | None) -> None:
     if stream is None:  # closed by whoever started us
         return
     try:
-        stream.write(inert(text))
+        stream.write(neutralize_ci_commands(text))
     except BrokenPipeError:
         discard(stream)
     except OSError as fault:
@@ -113,7 +113,7 @@ class JsonTarget:
         try:
             if _led_out(self._path):
                 raise InputError(
-                    f"--json: {file_name(name)} leads out of the checkout through a link, which a "
+                    f"--json: {quote_path(name)} leads out of the checkout through a link, which a "
                     "change may have brought; remove that link, or name another file"
                 )
             self._special = self._is_special()
@@ -181,4 +181,4 @@ class JsonTarget:
 
     def _cannot(self, fault: Exception) -> str:
         why = fault.strerror if isinstance(fault, OSError) else str(fault)
-        return f"cannot write {file_name(self._name)}: {why}"
+        return f"cannot write {quote_path(self._name)}: {why}"

@@ -55,18 +55,20 @@ def deliver(
 
     with workers(args.repo) as pool:
         from orchestrator.app import run_review  # noqa: F401 - most of what there is to import
-        from orchestrator.report.progress_view import choose_view
+        from orchestrator.report.progress_view import choose_progress_view
 
-        with choose_view(sys.stderr, args.quiet) as view:
+        with choose_progress_view(sys.stderr, args.quiet) as view:
             verdict = work(view, pool)
     if target is not None:
         target.write(to_builtins(verdict))
-    from orchestrator.report.verdict_text import render
+    from orchestrator.report.verdict_text import render_verdict
 
     on_stdout = target is not None and target.to_stdout
     if not (on_stdout and args.quiet):
         stream = sys.stderr if on_stdout else sys.stdout
-        text = render(verdict, width=width_of(stream), color=in_color(stream), repo=args.repo)
+        text = render_verdict(
+            verdict, width=width_of(stream), color=in_color(stream), repo=args.repo
+        )
         emit(text, stream)
     return gate(verdict, args.fail_on or verdict.fail_on)
 

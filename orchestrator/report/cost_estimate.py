@@ -7,15 +7,15 @@ from typing import Any
 from msgspec import to_builtins
 
 from orchestrator.catalog.prices import PRICES_FILE, Price
-from orchestrator.report.terminal_escaping import sentence
-from orchestrator.report.text_layout import MIN_WIDTH, Page, pad, plural
+from orchestrator.report.terminal_escaping import escape_line
+from orchestrator.report.text_layout import MIN_WIDTH, Page, count_noun, pad
 from orchestrator.review.cost_estimate import BASIS, Bill, Estimate
 
 NAME_WIDTH = 16
 FIGURE = "{:>10,} {:>9}"
 
 
-def as_document(estimate: Estimate) -> dict[str, Any]:
+def to_document(estimate: Estimate) -> dict[str, Any]:
     """The estimate as JSON."""
     expected, worst = estimate.iteration
     total_expected, total_worst = estimate.total
@@ -31,19 +31,19 @@ def as_document(estimate: Estimate) -> dict[str, Any]:
     }
 
 
-def render(estimate: Estimate, width: int = 80) -> str:
+def render_cost_estimate(estimate: Estimate, width: int = 80) -> str:
     """The estimate as plain text, ending in a newline."""
     page = Page(max(width, MIN_WIDTH))
     if not estimate.shares:
         said = f"The review asks no model (provider {estimate.provider}): no tokens, USD 0.00."
-        return "\n".join(page.wrap(sentence(said))) + "\n"
+        return "\n".join(page.wrap(escape_line(said))) + "\n"
     sections = [_total(page, estimate), _table(estimate), _prices(page, estimate), _basis(page)]
     return "\n\n".join("\n".join(section) for section in sections if section) + "\n"
 
 
 def _total(page: Page, estimate: Estimate) -> list[str]:
     expected, worst = estimate.total
-    rounds = plural(estimate.iterations, "iteration")
+    rounds = count_noun(estimate.iterations, "iteration")
     lines = page.facts(
         (
             f"expected {_said(expected, estimate)}",
@@ -52,10 +52,10 @@ def _total(page: Page, estimate: Estimate) -> list[str]:
         first="Estimate ",
     )
     lines += page.wrap(
-        sentence(f"provider {estimate.provider}; nothing was asked or spent"), first="         "
+        escape_line(f"provider {estimate.provider}; nothing was asked or spent"), first="         "
     )
     for note in estimate.notes[:10]:
-        lines += page.wrap(sentence(note), first="Note     ", most=4)
+        lines += page.wrap(escape_line(note), first="Note     ", most=4)
     return lines
 
 
@@ -87,14 +87,14 @@ def _row(name: str, turns: str, expected: Bill, worst: Bill) -> str:
         FIGURE.format(bill.tokens, f"{bill.usd:.4f}" if bill.usd else "-")
         for bill in (expected, worst)
     ]
-    return f"{pad(sentence(name), NAME_WIDTH)} {turns:>5}  {figures[0]}  {figures[1]}"
+    return f"{pad(escape_line(name), NAME_WIDTH)} {turns:>5}  {figures[0]}  {figures[1]}"
 
 
 def _prices(page: Page, estimate: Estimate) -> list[str]:
     models = {model: price for share in estimate.shares for model, price in share.prices.items()}
     lines = [f"Prices, in US dollars per million tokens ({PRICES_FILE})"]
     for model, price in models.items():
-        lines += page.wrap(sentence(f"{model}: {_rates(price)}"), first="  - ", most=4)
+        lines += page.wrap(escape_line(f"{model}: {_rates(price)}"), first="  - ", most=4)
     return lines
 
 

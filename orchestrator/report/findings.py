@@ -6,8 +6,13 @@ from collections.abc import Iterable, Sequence
 from textwrap import dedent
 
 from orchestrator.catalog.fields import SEVERITIES
-from orchestrator.report.terminal_escaping import code_lines, file_name, sentence, visible
-from orchestrator.report.text_layout import DEEP, Page, and_more, clip, plural
+from orchestrator.report.terminal_escaping import (
+    escape_code_lines,
+    escape_line,
+    escape_unprintable,
+    quote_path,
+)
+from orchestrator.report.text_layout import DEEP_INDENT, Page, count_noun, render_omitted, truncate
 from orchestrator.review.verdict.model import Finding, Verdict, severity_counts
 
 MOST_FINDINGS = 50
@@ -30,21 +35,21 @@ def count_by_severity(findings: Iterable[Finding]) -> str:
 
 def place(finding: Finding) -> str:
     """Where it stands, as editors and terminals understand it."""
-    return f"{file_name(finding.path)}:{finding.start_line}"
+    return f"{quote_path(finding.path)}:{finding.start_line}"
 
 
 def _quote(page: Page, finding: Finding) -> list[str]:
     if not finding.evidence.quote.strip():
         return []
-    quoted = code_lines(finding.evidence.quote)
+    quoted = escape_code_lines(finding.evidence.quote)
     shown = dedent("\n".join(quoted[:QUOTE_LINES])).split("\n")
     digits = len(str(finding.start_line + len(shown) - 1))
     lines = [
-        page.paint(f"      {number:>{digits}} | ", "dim") + clip(line, page.width - digits - 9)
+        page.paint(f"      {number:>{digits}} | ", "dim") + truncate(line, page.width - digits - 9)
         for number, line in enumerate(shown, finding.start_line)
     ]
     if len(quoted) > len(shown):
-        left = plural(len(quoted) - len(shown), "more line")
+        left = count_noun(len(quoted) - len(shown), "more line")
         lines.append(page.paint(f"      {'':>{digits}} | ({left})", "dim"))
     return lines
 
@@ -56,23 +61,30 @@ def _source(finding: Finding) -> str:
     if len(finding.reported_by) > 6:
         by += f" and {len(finding.reported_by) - 6} more"
     sure = f", confidence {finding.confidence:.2f}" if finding.confidence < 1 else ""
-    return sentence(f"[{', '.join(filter(None, parts))}] by {by or 'nobody named'}{sure}")
+    return escape_line(f"[{', '.join(filter(None, parts))}] by {by or 'nobody named'}{sure}")
 
 
 def _one(page: Page, finding: Finding) -> list[str]:
     where = place(finding)
-    first, *others = page.wrap(sentence(finding.title), first=f"  {where}  ", rest=DEEP, most=4)
+    first, *others = page.wrap(
+        escape_line(finding.title), first=f"  {where}  ", rest=DEEP_INDENT, most=4
+    )
     lines = ["  " + page.paint(where, "bold") + first[2 + len(where) :], *others]
     lines += _quote(page, finding)
-    if finding.detail and sentence(finding.detail) != sentence(finding.title):
-        lines += page.wrap(sentence(finding.detail), first="      why: ", rest=DEEP, most=4)
+    if finding.detail and escape_line(finding.detail) != escape_line(finding.title):
+        lines += page.wrap(
+            escape_line(finding.detail), first="      why: ", rest=DEEP_INDENT, most=4
+        )
     if finding.fix_suggestion:
-        lines += page.wrap(sentence(finding.fix_suggestion), first="      fix: ", rest=DEEP, most=4)
+        lines += page.wrap(
+            escape_line(finding.fix_suggestion), first="      fix: ", rest=DEEP_INDENT, most=4
+        )
     lines += _contradictions(page, finding)
-    told = [sentence(finding.waiver)] if finding.waiver else []
+    told = [escape_line(finding.waiver)] if finding.waiver else []
     for text in (*told, _source(finding)):
         lines += [
-            page.paint(line, "dim") for line in page.wrap(text, first="      ", rest=DEEP, most=3)
+            page.paint(line, "dim")
+            for line in page.wrap(text, first="      ", rest=DEEP_INDENT, most=3)
         ]
     return lines
 
@@ -92,7 +104,7 @@ def _contradictions(page: Page, finding: Finding) -> list[str]:
     ]
     lines: list[str] = []
     for text in dict.fromkeys(told):
-        lines += page.wrap(sentence(text), first="      but: ", rest=DEEP, most=4)
+        lines += page.wrap(escape_line(text), first="      but: ", rest=DEEP_INDENT, most=4)
     return lines
 
 
@@ -123,8 +135,10 @@ def waived(page: Page, verdict: Verdict) -> list[str]:
     lines = [page.heading(f"Waived ({len(accepted):,}): these stand, and do not count")]
     for finding in accepted[:MOST_OTHERS]:
         text = f"{finding.severity}: {finding.title} [{finding.rule}]; {finding.waiver}"
-        lines += page.wrap(sentence(text), first=f"  {place(finding)}  ", rest=DEEP, most=2)
-    return lines + and_more(len(accepted), MOST_OTHERS)
+        lines += page.wrap(
+            escape_line(text), first=f"  {place(finding)}  ", rest=DEEP_INDENT, most=2
+        )
+    return lines + render_omitted(len(accepted), MOST_OTHERS)
 
 
 def rejected(page: Page, verdict: Verdict) -> list[str]:
@@ -141,11 +155,15 @@ def rejected(page: Page, verdict: Verdict) -> list[str]:
         return []
     lines = [page.heading(f"Rejected ({total:,}): reported, and not believed")]
     for reason, group in list(named.items())[:MOST_OTHERS]:
-        lines += page.wrap(sentence(reason), first=f"  {len(group):>4,}  ", rest=DEEP, most=3)
-        lines += page.wrap(_examples(group), first=DEEP, most=3)
-    return lines + and_more(len(named), MOST_OTHERS, "reasons")
+        lines += page.wrap(
+            escape_line(reason), first=f"  {len(group):>4,}  ", rest=DEEP_INDENT, most=3
+        )
+        lines += page.wrap(_examples(group), first=DEEP_INDENT, most=3)
+    return lines + render_omitted(len(named), MOST_OTHERS, "reasons")
 
 
 def _examples(group: Sequence[Finding]) -> str:
-    shown = ", ".join(f"{place(finding)} [{visible(finding.rule)}]" for finding in group[:2])
+    shown = ", ".join(
+        f"{place(finding)} [{escape_unprintable(finding.rule)}]" for finding in group[:2]
+    )
     return shown + (", ..." if len(group) > 2 else "")

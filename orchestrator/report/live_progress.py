@@ -13,9 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.engine.events import Event
-from orchestrator.report.run_progress import AgentProgress, Progress
-from orchestrator.report.terminal_escaping import sentence
-from orchestrator.report.text_layout import clip, duration
+from orchestrator.report.run_progress import AgentProgress, RunProgress
+from orchestrator.report.terminal_escaping import escape_line
+from orchestrator.report.text_layout import format_duration, truncate
 
 REFRESH_PER_SECOND = 8
 MOST_AGENTS = 16
@@ -23,7 +23,7 @@ _ROOMY = 70  # columns; with fewer the counts are left out, so that no agent tak
 _STATUS_STYLE = {"running": "cyan", "ok": "green"}
 
 
-class LiveView:
+class LiveProgress:
     """The state, each agent with its current tool, findings so far, budget used and time passed.
 
     The picture is cleared however the run ends, so that the report or the error stands alone.
@@ -31,7 +31,7 @@ class LiveView:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._progress = Progress()
+        self._progress = RunProgress()
         self._lock = Lock()  # rich draws from a thread of its own
         self._live: Live | None = None
         self._started = monotonic()
@@ -73,9 +73,9 @@ class LiveView:
             progress = self._progress
             most = progress.limits.get("seconds")
             head = Text.assemble(
-                (sentence(progress.state), "bold"),
-                f"   {duration(monotonic() - self._started)}",
-                f" of {duration(most)}" if most is not None else "",
+                (escape_line(progress.state), "bold"),
+                f"   {format_duration(monotonic() - self._started)}",
+                f" of {format_duration(most)}" if most is not None else "",
                 f"   findings so far {progress.findings}",
                 no_wrap=True,
                 overflow="ellipsis",
@@ -84,9 +84,9 @@ class LiveView:
             rows, left = _rows(progress, min(MOST_AGENTS, max(height - 5, 1)))
             for agent in rows:
                 cells = [
-                    Text(f"  {clip(sentence(agent.name), 20)}"),
+                    Text(f"  {truncate(escape_line(agent.name), 20)}"),
                     Text(agent.status, style=_STATUS_STYLE.get(agent.status, "yellow")),
-                    Text(clip(_doing(agent), max(width - 56, 10))),
+                    Text(truncate(_doing(agent), max(width - 56, 10))),
                     Text(f"findings {agent.findings}", style="dim"),
                     Text(f"calls {agent.tool_calls}", style="dim"),
                 ]
@@ -94,12 +94,12 @@ class LiveView:
             parts: list[RenderableType] = [head, table]
             if left:
                 parts.append(Text(f"  and {left} more", style="dim"))
-            below = filter(None, (_budget(progress), sentence(progress.note)))
-            parts += [Text(clip(line, width), style="dim") for line in below]
+            below = filter(None, (_budget(progress), escape_line(progress.note)))
+            parts += [Text(truncate(line, width), style="dim") for line in below]
             return Group(*parts)
 
 
-def _rows(progress: Progress, most: int) -> tuple[list[AgentProgress], int]:
+def _rows(progress: RunProgress, most: int) -> tuple[list[AgentProgress], int]:
     """The agents that fit, those at work first, and the number of the others."""
     named = [agent for agent in progress.agents.values() if agent.name]
     ordered = sorted(named, key=lambda agent: agent.status != "running")
@@ -108,11 +108,11 @@ def _rows(progress: Progress, most: int) -> tuple[list[AgentProgress], int]:
 
 def _doing(agent: AgentProgress) -> str:
     if agent.tools:
-        return sentence(", ".join(agent.tools))
+        return escape_line(", ".join(agent.tools))
     return "thinking" if agent.thinking else ""
 
 
-def _budget(progress: Progress) -> str:
+def _budget(progress: RunProgress) -> str:
     """``tool calls 14 of 400``, for every counter but time that is used or bounded."""
     parts = []
     for name, label in (

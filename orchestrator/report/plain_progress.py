@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TextIO
 
 from orchestrator.engine.events import Event
-from orchestrator.report.run_progress import Progress
-from orchestrator.report.terminal_escaping import inert, sentence
+from orchestrator.report.run_progress import RunProgress
+from orchestrator.report.terminal_escaping import escape_line, neutralize_ci_commands
 
 MOST_TROUBLES = 50
 MOST_NOTES = 100
 
 
-class PlainView:
+class PlainProgress:
     """Writes one line per state, agent, failure and note; never one per turn, never an escape code.
 
     Args:
@@ -22,7 +22,7 @@ class PlainView:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream: TextIO | None = stream
-        self._progress = Progress()
+        self._progress = RunProgress()
         self._troubles: set[tuple[str, str, str]] = set()
         self._notes: set[str] = set()
         self._replaying = False
@@ -86,7 +86,9 @@ class PlainView:
             return
         indent = text[: len(text) - len(text.lstrip(" "))]
         try:
-            self._stream.write(inert(f"{event.at:7.1f}s  {indent}{sentence(text)}\n"))
+            self._stream.write(
+                neutralize_ci_commands(f"{event.at:7.1f}s  {indent}{escape_line(text)}\n")
+            )
             self._stream.flush()
         except (OSError, ValueError):
             self._stream = None

@@ -7,10 +7,12 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TextIO
 
 from orchestrator.engine.events import Observer, ignore_event
-from orchestrator.report.plain_progress import PlainView
+from orchestrator.report.plain_progress import PlainProgress
 
 
-def choose_view(stream: TextIO | None, quiet: bool = False) -> AbstractContextManager[Observer]:
+def choose_progress_view(
+    stream: TextIO | None, quiet: bool = False
+) -> AbstractContextManager[Observer]:
     """The view that fits: live on a terminal, lines in CI, pipes and plain terminals, else none.
 
     It is open for the time of a run.
@@ -19,8 +21,8 @@ def choose_view(stream: TextIO | None, quiet: bool = False) -> AbstractContextMa
         return nullcontext(ignore_event)
     plain_terminal = os.environ.get("TERM", "dumb") in {"", "dumb", "unknown"}
     if plain_terminal or os.environ.get("CI") or not stream.isatty():
-        return nullcontext(PlainView(stream))
+        return nullcontext(PlainProgress(stream))
     # rich costs 150 ms, and only a terminal needs it
-    from orchestrator.report.live_progress import LiveView  # noqa: PLC0415
+    from orchestrator.report.live_progress import LiveProgress  # noqa: PLC0415
 
-    return LiveView(stream)
+    return LiveProgress(stream)

@@ -47,7 +47,7 @@ To change a rule or turn it off for good, put a file of the same name into
 """
 
 
-def rules_page(rules: Sequence[Rule]) -> str:
+def render_rules_page(rules: Sequence[Rule]) -> str:
     """All rules by category, worst first; ends in a newline."""
     ordered = sorted(rules, key=lambda r: (r.category, SEVERITIES.index(r.severity), r.id))
     parts = [HEAD]

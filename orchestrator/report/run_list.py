@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from orchestrator.report.terminal_escaping import sentence, visible
-from orchestrator.report.text_layout import MIN_WIDTH, clip, pad
+from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
+from orchestrator.report.text_layout import MIN_WIDTH, pad, truncate
 
 if TYPE_CHECKING:
     from orchestrator.app.types import RunInfo
@@ -30,7 +30,7 @@ def render_runs(rows: Sequence[RunInfo], width: int = 80) -> str:
     lines = []
     for row in table:
         cells = [pad(cell, size) for cell, size in zip(row[:3], widths, strict=False)]
-        cells += [" " * (widths[3] - cell_len(row[3])) + row[3], clip(row[4], room)]
+        cells += [" " * (widths[3] - cell_len(row[3])) + row[3], truncate(row[4], room)]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines) + "\n"
 
@@ -39,11 +39,11 @@ def _cells(row: RunInfo) -> tuple[str, str, str, str, str]:
     """A row's texts; the result is the verdict, or the state of a run that has no last word yet."""
     result = row.state if row.state == "waiting" else row.verdict or row.state
     return (
-        visible(row.run_id),
+        escape_unprintable(row.run_id),
         _local(row.started),
-        visible(result.replace("_", " ")),
+        escape_unprintable(result.replace("_", " ")),
         "-" if row.findings is None else f"{row.findings:,}",
-        sentence(_COMMIT.sub(r"\1", row.change)),
+        escape_line(_COMMIT.sub(r"\1", row.change)),
     )
 
 
@@ -52,5 +52,5 @@ def _local(started: str) -> str:
     try:
         moment = datetime.fromisoformat(started)
     except ValueError:
-        return visible(started)
+        return escape_unprintable(started)
     return moment.astimezone().strftime("%Y-%m-%d %H:%M")

@@ -29,7 +29,7 @@ class AgentProgress(Struct):
     tool_calls: int = 0
 
 
-class Progress(Struct):
+class RunProgress(Struct):
     """The sum of all events seen.
 
     Attributes:
@@ -55,7 +55,10 @@ class Progress(Struct):
         elif event.kind == "note":
             self.note = event.detail
         elif event.kind == "budget":
-            self.used, self.limits = numbers(event.data, "used"), numbers(event.data, "limits")
+            self.used, self.limits = (
+                read_numbers(event.data, "used"),
+                read_numbers(event.data, "limits"),
+            )
         elif event.kind == "run_finished":
             self.state = f"stopped: {event.detail}"
         else:
@@ -76,19 +79,19 @@ class Progress(Struct):
         elif event.kind == "tool_finished":
             if event.tool in agent.tools:
                 agent.tools.remove(event.tool)
-            found = found_by(event)
+            found = count_findings(event)
             agent.tool_calls += 1
             agent.findings += found
             self.findings += found
 
 
-def found_by(event: Event) -> int:
+def count_findings(event: Event) -> int:
     """The number of findings a tool's event tells of."""
     found = event.data.get("findings") if isinstance(event.data, Mapping) else None
     return found if isinstance(found, int) else 0
 
 
-def numbers(data: Json, name: str) -> dict[str, float]:
+def read_numbers(data: Json, name: str) -> dict[str, float]:
     """The finite numbers of one part of a budget's event."""
     part = data.get(name) if isinstance(data, Mapping) else None
     if not isinstance(part, Mapping):

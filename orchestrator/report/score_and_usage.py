@@ -7,8 +7,15 @@ from math import inf, isfinite
 
 from rich.cells import cell_len
 
-from orchestrator.report.terminal_escaping import sentence
-from orchestrator.report.text_layout import DEEP, Page, and_more, duration, pad, plural
+from orchestrator.report.terminal_escaping import escape_line
+from orchestrator.report.text_layout import (
+    DEEP_INDENT,
+    Page,
+    count_noun,
+    format_duration,
+    pad,
+    render_omitted,
+)
 from orchestrator.review.verdict.model import AgentReport, Verdict
 from orchestrator.review.verdict.usage import Usage
 
@@ -28,19 +35,19 @@ def score(page: Page, verdict: Verdict) -> list[str]:
     if verdict.score.total is None:
         total = "not scored"
     lines = [page.heading(f"Score of the review: {total}")]
-    names = [sentence(criterion.id) for criterion in criteria]
+    names = [escape_line(criterion.id) for criterion in criteria]
     width = min(max(map(cell_len, [*names, "criterion"])), NAME_WIDTH)
     if criteria:
         lines.append(page.paint(f"  {pad('criterion', width)}  score  weight  why", "dim"))
     for name, criterion in list(zip(names, criteria, strict=True))[:MOST_ROWS]:
-        why = sentence(criterion.why)
+        why = escape_line(criterion.why)
         if criterion.evidence:
-            why += sentence(f"; {'; '.join(criterion.evidence)}")
+            why += escape_line(f"; {'; '.join(criterion.evidence)}")
         if criterion.missing:
-            why += sentence(f"; missing: {', '.join(criterion.missing)}")
+            why += escape_line(f"; missing: {', '.join(criterion.missing)}")
         first = f"  {pad(name, width)}  {number(criterion.score):>5}  {criterion.weight:>6g}  "
         lines += page.wrap(why, first=first, most=4)
-    return lines + and_more(len(criteria), MOST_ROWS)
+    return lines + render_omitted(len(criteria), MOST_ROWS)
 
 
 def agents(page: Page, verdict: Verdict) -> list[str]:
@@ -62,12 +69,12 @@ def agents(page: Page, verdict: Verdict) -> list[str]:
         )
         if agent.status != "ok":
             said = "; ".join(filter(None, (agent.summary, *agent.gaps[:3]))) or "no reason given"
-            lines += page.wrap(sentence(said), first="      why: ", rest=DEEP, most=3)
-    return lines + and_more(len(verdict.agents), MOST_ROWS)
+            lines += page.wrap(escape_line(said), first="      why: ", rest=DEEP_INDENT, most=3)
+    return lines + render_omitted(len(verdict.agents), MOST_ROWS)
 
 
 def _agent_name(agent: AgentReport, rounds: bool) -> str:
-    return sentence(f"{agent.agent} (round {agent.iteration})" if rounds else agent.agent)
+    return escape_line(f"{agent.agent} (round {agent.iteration})" if rounds else agent.agent)
 
 
 def rounds(page: Page, verdict: Verdict) -> list[str]:
@@ -77,11 +84,11 @@ def rounds(page: Page, verdict: Verdict) -> list[str]:
     lines = [page.heading("Iterations")]
     for step in verdict.iterations[:MOST_ROWS]:
         text = (
-            f"score {number(step.score)}, {plural(step.new_findings, 'new finding')}, "
-            f"{step.new_evidence:,} new evidence, {plural(step.gaps, 'gap')} -> {step.decision}"
+            f"score {number(step.score)}, {count_noun(step.new_findings, 'new finding')}, "
+            f"{step.new_evidence:,} new evidence, {count_noun(step.gaps, 'gap')} -> {step.decision}"
         )
-        lines += page.wrap(sentence(text), first=f"  {step.number}  ", most=3)
-    return lines + and_more(len(verdict.iterations), MOST_ROWS)
+        lines += page.wrap(escape_line(text), first=f"  {step.number}  ", most=3)
+    return lines + render_omitted(len(verdict.iterations), MOST_ROWS)
 
 
 def guards(page: Page, verdict: Verdict) -> list[str]:
@@ -92,15 +99,15 @@ def guards(page: Page, verdict: Verdict) -> list[str]:
     for ruling in verdict.guards[:MOST_ROWS]:
         times = f", {ruling.count} times" if ruling.count > 1 else ""
         text = f"{ruling.layer} {ruling.guard}: {ruling.action}, {ruling.agent}: {ruling.reason}"
-        lines += page.wrap(sentence(text + times), first="  ", rest="    ", most=3)
-    return lines + and_more(len(verdict.guards), MOST_ROWS)
+        lines += page.wrap(escape_line(text + times), first="  ", rest="    ", most=3)
+    return lines + render_omitted(len(verdict.guards), MOST_ROWS)
 
 
 def stop(page: Page, verdict: Verdict) -> list[str]:
     """Why it ended, and what stays uncertain."""
     lines = [page.heading("Why it stopped")]
     lines += page.wrap(
-        sentence(f"{verdict.stop.reason}: {verdict.stop.detail}"), first="  ", rest="    "
+        escape_line(f"{verdict.stop.reason}: {verdict.stop.detail}"), first="  ", rest="    "
     )
     if verdict.stop.uncertain:
         lines += ["", page.heading("Still uncertain"), *page.items(verdict.stop.uncertain)]
@@ -119,7 +126,7 @@ def used(page: Page, usage: Usage) -> list[str]:
     """What the run spent, next to its limits where there are any."""
     tokens = usage.input_tokens + usage.output_tokens + usage.uncertain_tokens
     parts = [
-        f"time {duration(usage.seconds)}" + _limit(usage, "seconds", duration),
+        f"time {format_duration(usage.seconds)}" + _limit(usage, "seconds", format_duration),
         f"iterations {usage.iterations}" + _limit(usage, "iterations"),
         f"model calls {usage.model_calls:,}",
         f"tool calls {usage.tool_calls:,}" + _limit(usage, "tool_calls"),
@@ -130,7 +137,7 @@ def used(page: Page, usage: Usage) -> list[str]:
         parts.append(f"USD {usage.usd:.4f}{_unsure(usage)}" + _limit(usage, "usd"))
     lines = page.facts(parts, first="Used     ")
     for note in usage.notes[:10]:
-        lines += page.wrap(sentence(note), first="Note     ", most=4)
+        lines += page.wrap(escape_line(note), first="Note     ", most=4)
     return [page.paint(line, "dim") for line in lines]
 
 

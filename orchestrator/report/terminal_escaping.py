@@ -8,7 +8,7 @@ _ANYWHERE = re.compile(r"##(?=(?:vso|teamcity)?\[)", re.IGNORECASE)
 _AT_THE_START = re.compile(r"^([^\S\n]*)::", re.MULTILINE)
 
 
-def visible(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     r"""The text on one line, with every character that does not print written as an escape.
 
     Control characters, ANSI sequences, bidi overrides, zero-width characters, line separators and
@@ -26,27 +26,27 @@ def _escaped(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")
 
 
-def sentence(text: str) -> str:
+def escape_line(text: str) -> str:
     """Prose on one line: white space becomes single spaces, the rest is made visible."""
     spaced = text.replace("\r\n", " ").replace("\n", " ").replace("\t", " ")
-    return visible(" ".join(filter(None, spaced.split(" "))))
+    return escape_unprintable(" ".join(filter(None, spaced.split(" "))))
 
 
-def file_name(path: str) -> str:
+def quote_path(path: str) -> str:
     """A path as it can be printed, in double quotes when it holds anything out of the ordinary."""
-    shown = visible(path)
+    shown = escape_unprintable(path)
     if shown != path or not path or any(char in path for char in " \"'"):
         return '"' + shown.replace('"', '\\"') + '"'
     return shown
 
 
-def code_lines(quote: str) -> list[str]:
+def escape_code_lines(quote: str) -> list[str]:
     """A quotation line by line, tabs as four columns; only a newline ends a line."""
     lines = quote.replace("\r\n", "\n").rstrip("\n").split("\n")
-    return [visible(line.expandtabs(4)) for line in lines]
+    return [escape_unprintable(line.expandtabs(4)) for line in lines]
 
 
-def inert(text: str) -> str:
+def neutralize_ci_commands(text: str) -> str:
     r"""What is printed, without orders to the runner of a CI job that reads it as its log.
 
     GitHub's runner obeys ``::stop-commands::x`` where a line begins and ``##[add-mask]x`` anywhere

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 from rich.cells import cell_len, chop_cells
 
-from orchestrator.report.terminal_escaping import sentence
+from orchestrator.report.terminal_escaping import escape_line
 
 MIN_WIDTH = 40
-DEEP = " " * 8
+DEEP_INDENT = " " * 8
 """Deeper than any line of ours begins, so that wrapped text from outside never looks like one."""
 _STYLES = {
     "bold": "1",
@@ -22,17 +22,17 @@ _STYLES = {
 }
 
 
-def plural(count: int, noun: str) -> str:
+def count_noun(count: int, noun: str) -> str:
     """``1 file``, ``1,204 files``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def and_more(total: int, most: int, what: str = "in the JSON") -> list[str]:
+def render_omitted(total: int, most: int, what: str = "in the JSON") -> list[str]:
     """The line that tells how many were left out of a list; none when all of it is shown."""
     return [f"  and {total - most:,} more {what}"] if total > most else []
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A time span in the unit that reads best: ``4 ms``, ``3.2 s``, ``12m 05s``."""
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
@@ -42,7 +42,7 @@ def duration(seconds: float) -> str:
     return f"{minutes}m {rest:02d}s"
 
 
-def clip(text: str, width: int) -> str:
+def truncate(text: str, width: int) -> str:
     """The text in at most ``width`` cells; a cut is shown by three dots."""
     start = text[: 4 * width]  # of a line of megabytes, only the beginning is measured
     if start == text and cell_len(text) <= width:
@@ -52,7 +52,7 @@ def clip(text: str, width: int) -> str:
 
 def pad(text: str, width: int) -> str:
     """The text in exactly ``width`` cells, cut or filled on the right."""
-    text = clip(text, width)
+    text = truncate(text, width)
     return text + " " * (width - cell_len(text))
 
 
@@ -107,14 +107,14 @@ class Page(Struct, frozen=True):
             line, fresh = joined, False
         lines.append(line.rstrip())
         if len(lines) > most:
-            lines = [*lines[: most - 1], clip(lines[most - 1], self.width - 4) + " ..."]
+            lines = [*lines[: most - 1], truncate(lines[most - 1], self.width - 4) + " ..."]
         return lines
 
     def items(self, texts: Sequence[str], *, most: int = 20, rest: str = "more") -> list[str]:
         """A list of sentences from outside, each with a dash, the number left out at the end."""
         lines: list[str] = []
         for text in texts[:most]:
-            lines += self.wrap(sentence(text), first="  - ", most=6)
+            lines += self.wrap(escape_line(text), first="  - ", most=6)
         if len(texts) > most:
             lines.append(f"  and {len(texts) - most:,} {rest}")
         return lines

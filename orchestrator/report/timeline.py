@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from orchestrator.report.terminal_escaping import sentence, visible
-from orchestrator.report.text_layout import MIN_WIDTH, Page, duration, pad
+from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
+from orchestrator.report.text_layout import MIN_WIDTH, Page, format_duration, pad
 
 if TYPE_CHECKING:
     from orchestrator.app.types import TimelineEntry
@@ -31,14 +31,14 @@ def render_timeline(records: Iterable[TimelineEntry], width: int = 80) -> str:
     if not groups:
         return "Nothing is recorded yet.\n"
     every = [row for agents in groups.values() for rows in agents.values() for row in rows]
-    kinds = min(max(cell_len(visible(record.kind)) for _, record in every), KIND_WIDTH)
-    steps = min(max(cell_len(visible(step)) for step, _ in every), STEP_WIDTH)
+    kinds = min(max(cell_len(escape_unprintable(record.kind)) for _, record in every), KIND_WIDTH)
+    steps = min(max(cell_len(escape_unprintable(step)) for step, _ in every), STEP_WIDTH)
     lines = [f"{'#':>6} {'at':>8} {'took':>7}  what"]
     for heading, agents in groups.items():
-        lines += ["", visible(heading)]
+        lines += ["", escape_unprintable(heading)]
         for agent, rows in agents.items():
             if agent:
-                lines.append(f"  {visible(agent)}")
+                lines.append(f"  {escape_unprintable(agent)}")
             for step, record in rows:
                 lines += _line(page, step, record, kinds, steps)
     return "\n".join(lines) + "\n"
@@ -57,9 +57,9 @@ def _place(key: str) -> tuple[str, str, str]:
 
 
 def _line(page: Page, step: str, record: TimelineEntry, kinds: int, steps: int) -> list[str]:
-    took = "" if record.seconds is None else duration(record.seconds)
+    took = "" if record.seconds is None else format_duration(record.seconds)
     start = (
         f"{record.seq:>6} {record.at:>7.2f}s {took:>7}  "
-        f"{pad(visible(record.kind), kinds)}  {pad(visible(step), steps)}  "
+        f"{pad(escape_unprintable(record.kind), kinds)}  {pad(escape_unprintable(step), steps)}  "
     )
-    return page.wrap(sentence(record.summary), first=start, most=3)
+    return page.wrap(escape_line(record.summary), first=start, most=3)

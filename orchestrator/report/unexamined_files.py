@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from orchestrator.report.terminal_escaping import file_name, sentence
-from orchestrator.report.text_layout import DEEP, Page, plural
+from orchestrator.report.terminal_escaping import escape_line, quote_path
+from orchestrator.report.text_layout import DEEP_INDENT, Page, count_noun
 from orchestrator.review.verdict.model import Skipped, Verdict
 
 GROUPED_FROM = 4
@@ -53,16 +53,16 @@ def _grouped(page: Page, entries: Iterable[Skipped]) -> list[str]:
 
 
 def _entry(page: Page, path: str, said: str) -> list[str]:
-    where = f"    {file_name(path)}  " if path else "    "
-    return page.wrap(sentence(said), first=where, rest=DEEP, most=3)
+    where = f"    {quote_path(path)}  " if path else "    "
+    return page.wrap(escape_line(said), first=where, rest=DEEP_INDENT, most=3)
 
 
 def _group(page: Page, paths: list[str], said: str) -> list[str]:
-    named = ", ".join(file_name(path) for path in paths[:EXAMPLES])
+    named = ", ".join(quote_path(path) for path in paths[:EXAMPLES])
     lines = page.wrap(
-        sentence(said), first=f"    {plural(len(paths), 'file')}: ", rest=DEEP, most=3
+        escape_line(said), first=f"    {count_noun(len(paths), 'file')}: ", rest=DEEP_INDENT, most=3
     )
-    return lines + page.wrap(f"{named}, ...", first="      ", rest=DEEP, most=3)
+    return lines + page.wrap(f"{named}, ...", first="      ", rest=DEEP_INDENT, most=3)
 
 
 def required_checks(page: Page, verdict: Verdict) -> list[str]:
@@ -76,7 +76,7 @@ def required_checks(page: Page, verdict: Verdict) -> list[str]:
     lines = [page.heading(f"Required checks: {told}")]
     for check in verdict.required_checks:
         if check.status in {"failed", "not_run"}:
-            first = f"  {sentence(check.name)}  {check.status.replace('_', ' ')}"
-            detail = f"{first}: {sentence(check.detail)}" if check.detail else first
-            lines += page.wrap(detail.strip(), first="  ", rest=DEEP, most=3)
+            first = f"  {escape_line(check.name)}  {check.status.replace('_', ' ')}"
+            detail = f"{first}: {escape_line(check.detail)}" if check.detail else first
+            lines += page.wrap(detail.strip(), first="  ", rest=DEEP_INDENT, most=3)
     return lines

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from orchestrator.catalog.fields import Outcome
 from orchestrator.report import escalation, findings, score_and_usage, unexamined_files
-from orchestrator.report.terminal_escaping import file_name, sentence, visible
-from orchestrator.report.text_layout import MIN_WIDTH, Page, clip, plural
+from orchestrator.report.terminal_escaping import escape_line, escape_unprintable, quote_path
+from orchestrator.report.text_layout import MIN_WIDTH, Page, count_noun, truncate
 from orchestrator.review.verdict.model import Verdict
 
 _STYLE: dict[Outcome, str] = {"merge": "green", "needs_changes": "yellow", "block": "red"}
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 
-def render(
+def render_verdict(
     verdict: Verdict, *, width: int = 80, color: bool = False, repo: Path | None = None
 ) -> str:
     """The whole report, ending in a newline.
@@ -57,7 +57,7 @@ def _header(page: Page, verdict: Verdict) -> list[str]:
     missing = len(unexamined_files.gaps(verdict))
     status = "review complete"
     if verdict.status == "incomplete":
-        status = "REVIEW INCOMPLETE" + (f" ({plural(missing, 'gap')})" if missing else "")
+        status = "REVIEW INCOMPLETE" + (f" ({count_noun(missing, 'gap')})" if missing else "")
     first, *others = page.facts(
         (word, status, findings.count_by_severity(counted) or "no findings")
     )
@@ -65,18 +65,18 @@ def _header(page: Page, verdict: Verdict) -> list[str]:
     lines += page.facts(_change(verdict), first="Change   ")
     lines += page.facts(_score(verdict), first="Score    ")
     for note in verdict.change.notes[:10]:
-        lines += page.wrap(sentence(note), first="Note     ", most=4)
+        lines += page.wrap(escape_line(note), first="Note     ", most=4)
     if verdict.lead_summary:
-        lines += page.wrap(sentence(verdict.lead_summary), first="Lead     ", most=6)
+        lines += page.wrap(escape_line(verdict.lead_summary), first="Lead     ", most=6)
     if verdict.summary:
-        lines += page.wrap(sentence(verdict.summary), first="Summary  ", most=8)
+        lines += page.wrap(escape_line(verdict.summary), first="Summary  ", most=8)
     return lines
 
 
 def _change(verdict: Verdict) -> list[str]:
     change = verdict.change
     seen = len({entry.path for entry in verdict.checked})
-    files = plural(change.files, "file")
+    files = count_noun(change.files, "file")
     if seen != change.files:
         files += f" ({seen:,} reviewed)"
     sides = f"{_side(change.base)}..{_side(change.head)}"
@@ -92,7 +92,7 @@ def _score(verdict: Verdict) -> list[str]:
 
 def _side(name: str) -> str:
     """A commit id cut to twelve digits, any other name as it is."""
-    return name[:12] if _OBJECT_ID.fullmatch(name) else clip(visible(name), 40)
+    return name[:12] if _OBJECT_ID.fullmatch(name) else truncate(escape_unprintable(name), 40)
 
 
 def _reasons(page: Page, verdict: Verdict) -> list[str]:
@@ -102,16 +102,16 @@ def _reasons(page: Page, verdict: Verdict) -> list[str]:
 
 
 def _footer(page: Page, verdict: Verdict, repo: Path | None) -> list[str]:
-    where = f" --repo {visible(shlex.quote(str(repo)))}" if repo else ""
-    show = f"diffcourt show {visible(verdict.run_id)}{where}"
+    where = f" --repo {escape_unprintable(shlex.quote(str(repo)))}" if repo else ""
+    show = f"diffcourt show {escape_unprintable(verdict.run_id)}{where}"
     lines = score_and_usage.used(page, verdict.usage)
     origin = verdict.provenance
     by = ", ".join(
         (f"diffcourt {origin.version}", f"provider {origin.provider}", *origin.models[:4])
     )
-    lines += [page.paint(line, "dim") for line in page.wrap(sentence(by), first="By       ")]
+    lines += [page.paint(line, "dim") for line in page.wrap(escape_line(by), first="By       ")]
     for artifact in verdict.artifacts[:10]:
         lines += page.wrap(
-            f"{file_name(artifact.path)} ({sentence(artifact.name)})", first="File     "
+            f"{quote_path(artifact.path)} ({escape_line(artifact.name)})", first="File     "
         )
     return [*lines, f"Run      {show}   (--json for everything)"]

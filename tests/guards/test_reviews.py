@@ -11,7 +11,7 @@ from orchestrator.engine.types import Request, ToolResult
 from orchestrator.engine.untrusted_text import unframe
 from orchestrator.errors import InputError
 from orchestrator.guards.prompt_injection import MARK
-from orchestrator.report.verdict_text import render
+from orchestrator.report.verdict_text import render_verdict
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.testing.scripted_model import ScriptedModel, calls, says
 from tests.review.review_kit import Repo, change, review
@@ -77,7 +77,7 @@ async def test_what_is_shown_and_what_is_reported(tmp_path: Path) -> None:
         ("output", "markup", "modify"),
         ("output", "toxicity", "modify"),
     }
-    assert "Guards" in render(verdict)
+    assert "Guards" in render_verdict(verdict)
     # Gone on with, it is the same, and nobody is asked.
     again = await review(place, ScriptedModel({}), adjust=alone, store=store)
     assert (again.digest, again.guards) == (verdict.digest, verdict.guards)

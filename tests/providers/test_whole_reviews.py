@@ -15,7 +15,7 @@ from orchestrator.engine.events import Event
 from orchestrator.engine.types import Json, Response, Text, Usage
 from orchestrator.errors import ScriptError
 from orchestrator.providers import pricing
-from orchestrator.report.verdict_text import render
+from orchestrator.report.verdict_text import render_verdict
 from orchestrator.review.cost_estimate import Estimate
 from orchestrator.testing.scripted_model import calls
 from orchestrator.testing.server_script import Cut, Garble, Refuse, Slow, Trickle
@@ -116,7 +116,7 @@ def test_what_goes_wrong_on_the_way_is_tried_again_and_what_cannot_be_used_escal
         assert 0 < used.uncertain_usd < used.usd
         assert used.uncertain_tokens > 0
         said = f"USD {used.usd:.4f} (USD {used.uncertain_usd:.4f} of it uncertain) of 2"
-        assert said in " ".join(render(verdict).split())
+        assert said in " ".join(render_verdict(verdict).split())
 
 
 def test_a_specialist_reads_the_playbook_that_it_opens(

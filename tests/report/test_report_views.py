@@ -12,9 +12,9 @@ import pytest
 from rich.console import Console
 
 from orchestrator.engine.events import Event, ignore_event
-from orchestrator.report.live_progress import LiveView
-from orchestrator.report.plain_progress import PlainView
-from orchestrator.report.progress_view import choose_view
+from orchestrator.report.live_progress import LiveProgress
+from orchestrator.report.plain_progress import PlainProgress
+from orchestrator.report.progress_view import choose_progress_view
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,7 +41,7 @@ RUN = [
 
 def lines_of(events: list[Event]) -> list[str]:
     stream = io.StringIO()
-    view = PlainView(stream)
+    view = PlainProgress(stream)
     for event in events:
         view(event)
     return stream.getvalue().splitlines()
@@ -89,7 +89,7 @@ def test_a_reader_that_left_does_not_end_the_review() -> None:
     read, write = os.pipe()
     os.close(read)
     stream = os.fdopen(write, "w")
-    view = PlainView(stream)
+    view = PlainProgress(stream)
     for event in RUN:
         view(event)
     with pytest.raises(BrokenPipeError):
@@ -99,10 +99,10 @@ def test_a_reader_that_left_does_not_end_the_review() -> None:
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [
-        ({"TERM": "xterm"}, LiveView),
-        ({"TERM": "dumb"}, PlainView),
-        ({"TERM": None}, PlainView),
-        ({"TERM": "xterm", "CI": "true"}, PlainView),
+        ({"TERM": "xterm"}, LiveProgress),
+        ({"TERM": "dumb"}, PlainProgress),
+        ({"TERM": None}, PlainProgress),
+        ({"TERM": "xterm", "CI": "true"}, PlainProgress),
     ],
 )
 def test_the_view_fits_the_terminal(
@@ -116,13 +116,13 @@ def test_the_view_fits_the_terminal(
             monkeypatch.setenv(name, value)
     _, terminal = pty.openpty()
     with os.fdopen(terminal, "w") as stream:
-        with choose_view(stream) as view:
+        with choose_progress_view(stream) as view:
             assert type(view) is expected
-        with choose_view(stream, quiet=True) as view:
+        with choose_progress_view(stream, quiet=True) as view:
             assert view is ignore_event
-    with choose_view(io.StringIO()) as view:
-        assert type(view) is PlainView
-    with choose_view(None) as view:
+    with choose_progress_view(io.StringIO()) as view:
+        assert type(view) is PlainProgress
+    with choose_progress_view(None) as view:
         assert view is ignore_event
 
 
@@ -131,8 +131,8 @@ import sys, time
 sys.path.insert(0, {here!r})
 from test_report_views import RUN
 from orchestrator.engine.events import Event
-from orchestrator.report.progress_view import choose_view
-with choose_view(sys.stderr) as view:
+from orchestrator.report.progress_view import choose_progress_view
+with choose_progress_view(sys.stderr) as view:
     for event in RUN[:6]:
         view(event)
     time.sleep(0.3)
@@ -189,7 +189,7 @@ def test_a_terminal_sees_progress_and_is_left_clean(ending: str, last: str) -> N
 
 def test_a_narrow_terminal_gets_a_line_an_agent() -> None:
     stream = io.StringIO()
-    with LiveView(stream) as view:
+    with LiveProgress(stream) as view:
         for event in RUN[:7]:
             view(event)
         console = Console(width=40, file=io.StringIO())

@@ -9,8 +9,8 @@ from orchestrator.cli.error_reporting import report_faults
 from orchestrator.cli.output import as_json, emit
 from orchestrator.engine.events import Event
 from orchestrator.errors import InputError
-from orchestrator.report.plain_progress import PlainView
-from orchestrator.report.verdict_text import render
+from orchestrator.report.plain_progress import PlainProgress
+from orchestrator.report.verdict_text import render_verdict
 from orchestrator.review.verdict.model import Evidence, Verdict
 from tests.report.verdict_samples import finding, verdict
 
@@ -48,8 +48,8 @@ def test_neither_report_nor_json_gives_a_runner_orders():
         document = hostile(order)
         stream = io.StringIO()
         for width in range(40, 101, 3):  # so that each word begins a line at some width
-            emit(render(document, width=width), stream)
-        view = PlainView(stream)
+            emit(render_verdict(document, width=width), stream)
+        view = PlainProgress(stream)
         view(Event(kind="note", at=1.0, detail=order))
         view(Event(kind="tool_finished", at=1.0, agent=order, tool=order, detail=order))
         assert obeyed(order) == [order]

@@ -11,7 +11,7 @@ from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response, Usage
 from orchestrator.engine.untrusted_text import parse_framed
 from orchestrator.errors import ModelError
-from orchestrator.report.verdict_text import render
+from orchestrator.report.verdict_text import render_verdict
 from orchestrator.review.verdict.model import Verdict
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.testing.scripted_model import Line, ScriptedModel, says
@@ -72,7 +72,7 @@ async def test_the_lead_sums_up_what_was_merged_once_and_without_tools(
     assert (facts["outcome"], facts["plan"]) == ("needs_changes", "It names the app.")
     assert set(facts["checks"].values()) == {"passed", "not_applicable"}
 
-    lines = render(verdict).splitlines()
+    lines = render_verdict(verdict).splitlines()
     (at,) = [number for number, line in enumerate(lines) if line.startswith("Lead ")]
     assert lines[at + 1].startswith("Summary ")
 
@@ -100,7 +100,7 @@ async def test_what_cannot_be_shown_leaves_the_counts_and_says_why(
     (note,) = verdict.usage.notes
     assert note.startswith("there is no summary by the lead, only the counts: ")
     assert why in note
-    assert note[:40] in render(verdict)
+    assert note[:40] in render_verdict(verdict)
 
 
 async def test_its_words_pass_the_guards_of_all_reports(repo: Repo) -> None:

@@ -8,7 +8,7 @@ import pytest
 from msgspec import convert
 
 from orchestrator.engine.types import Request, Response
-from orchestrator.report.verdict_text import render
+from orchestrator.report.verdict_text import render_verdict
 from orchestrator.review.findings.agent_reports import claim_fingerprint
 from orchestrator.review.report_contracts import ReportedFinding
 from orchestrator.testing.scripted_model import ScriptedModel, calls, says
@@ -98,7 +98,7 @@ async def test_what_is_proved_stays_and_what_is_a_matter_of_judgment_can_be_argu
     (told,) = [line for line in verdict.stop.uncertain if "contradict" in line]
     assert {found[line].id for line in (8, 12, 13)} == set(told.rsplit("on ", 1)[1].split(", "))
 
-    text = render(verdict, width=200)
+    text = render_verdict(verdict, width=200)
     assert "but: security argues that it is none: It is none. (it stands: ruff proved it" in text
     assert "but: typos calls it info" in text
     assert "argued down by docs: It is none." in text
@@ -143,7 +143,7 @@ async def test_no_prose_of_any_agent_moves_the_verdict(tmp_path: Path) -> None:
         lines["judge"] = [scores(why=words, evidence=[SAFE])]
         verdict = await review(repo, ScriptedModel(lines), adjust=judged)
         assert verdict.lead_summary == words
-        assert "Lead " in render(verdict)
+        assert "Lead " in render_verdict(verdict)
         told.add((
             verdict.verdict, verdict.status, verdict.confidence, verdict.reasons,
             verdict.stop, verdict.score.total, verdict.summary,
@@ -193,4 +193,4 @@ async def test_a_score_counts_by_its_evidence_and_in_the_order_of_the_rubric(
     assert marks["actionability"].why == abstained
     assert "out of the rubric's order" in marks["severity-fit"].why
     assert all(mark.missing == (f"more on {name}",) for name, mark in marks.items())
-    assert abstained in " ".join(render(verdict, width=200).split())
+    assert abstained in " ".join(render_verdict(verdict, width=200).split())

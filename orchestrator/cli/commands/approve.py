@@ -34,22 +34,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Record the decision, or list what waits."""
     from orchestrator.app.approvals import asked, say
-    from orchestrator.report.terminal_escaping import sentence, visible
+    from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
 
     if args.call is None:
         waiting = asked(args.repo, args.run_id)
         for call, body in waiting.items():
             arguments = json.dumps(body["arguments"], sort_keys=True)
-            emit(f"{visible(call)}\n", sys.stdout)
-            emit(f"    {body['agent']} asks for {body['tool']} {sentence(arguments)}\n", sys.stdout)
+            emit(f"{escape_unprintable(call)}\n", sys.stdout)
+            emit(
+                f"    {body['agent']} asks for {body['tool']} {escape_line(arguments)}\n",
+                sys.stdout,
+            )
         if not waiting:
             emit("nothing waits for a person in this run\n", sys.stdout)
         return EXIT_OK
     approved = args.command == "approve"
     decision = say(args.repo, args.run_id, args.call, approved=approved, seconds=args.hours * 3600)
-    word = "approved" if decision.approved else "denied"
-    emit(
-        f"{word} by {visible(decision.who)}; go on with: diffcourt resume {args.run_id}\n",
-        sys.stdout,
-    )
+    outcome = "approved" if decision.approved else "denied"
+    who = escape_unprintable(decision.who)
+    emit(f"{outcome} by {who}; go on with: diffcourt resume {args.run_id}\n", sys.stdout)
     return EXIT_OK

@@ -86,7 +86,7 @@ def _anchor(args: argparse.Namespace) -> Anchor | None:
 
 def _verify(args: argparse.Namespace) -> int:
     from orchestrator.app.audit import verification
-    from orchestrator.report.audit_report import render_verified
+    from orchestrator.report.audit_report import render_verification
 
     done = verification.verify(
         args.repo, args.run_id, anchor=_anchor(args), verdict=args.verdict, keys=args.key
@@ -96,17 +96,17 @@ def _verify(args: argparse.Namespace) -> int:
         document = {"run": done.run_id, "intact": intact, "finished": done.finished}
         emit(as_json({**document, "writer": done.writer, **to_builtins(done.found)}), sys.stdout)
     else:
-        emit(render_verified(done, width_of(sys.stdout)), sys.stdout)
+        emit(render_verification(done, width_of(sys.stdout)), sys.stdout)
     return EXIT_OK if intact else EXIT_GATED
 
 
 def _show(args: argparse.Namespace) -> int:
     from orchestrator.app.audit import verification
-    from orchestrator.report.audit_report import render_trail
+    from orchestrator.report.audit_report import render_audit_trail
 
     trail = verification.trail(args.repo, args.run_id)
     if args.json:
         emit(as_json(to_builtins(trail)), sys.stdout)
     else:
-        emit(render_trail(trail, width_of(sys.stdout)), sys.stdout)
+        emit(render_audit_trail(trail, width_of(sys.stdout)), sys.stdout)
     return EXIT_OK

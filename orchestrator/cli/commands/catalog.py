@@ -32,12 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the listing on stdout, and every fault on stderr."""
     from orchestrator.app.run_listing import catalog, rules
-    from orchestrator.report.terminal_escaping import visible
+    from orchestrator.report.terminal_escaping import escape_unprintable
 
     if args.rules:
-        from orchestrator.report.rules_page import rules_page
+        from orchestrator.report.rules_page import render_rules_page
 
-        emit(rules_page(rules(args.repo)), sys.stdout)
+        emit(render_rules_page(rules(args.repo)), sys.stdout)
         return EXIT_OK
     listing = catalog(args.repo)
     if args.json:
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     elif not listing.problems:  # with faults nothing is loaded, and an empty list would say "none"
         emit(_text(listing), sys.stdout)
     for problem in listing.problems:
-        emit(f"{visible(str(problem))}\n", sys.stderr)
+        emit(f"{escape_unprintable(str(problem))}\n", sys.stderr)
     return EXIT_USAGE if listing.problems else EXIT_OK
 
 
@@ -62,6 +62,6 @@ def _json(listing: CatalogListing) -> str:
 
 
 def _text(listing: CatalogListing) -> str:
-    from orchestrator.report.name_list import render_listing
+    from orchestrator.report.name_list import render_name_list
 
-    return render_listing({part: getattr(listing, part) for part in PARTS}, width_of(sys.stdout))
+    return render_name_list({part: getattr(listing, part) for part in PARTS}, width_of(sys.stdout))

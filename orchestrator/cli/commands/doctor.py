@@ -161,7 +161,7 @@ async def _call(
 
 
 def _text(findings: list[Finding], sandbox: Report) -> str:
-    from orchestrator.report.name_list import render_listing
+    from orchestrator.report.name_list import render_name_list
 
     providers = [(OFFLINE, "ready; needs nothing")]
     parts: dict[str, list[tuple[str, str]]] = {
@@ -171,7 +171,7 @@ def _text(findings: list[Finding], sandbox: Report) -> str:
     for finding in findings:
         providers.append((finding.name, _state(finding)))
         parts[f"models of {finding.name}"] = [(line.stage, _cost(line)) for line in finding.stages]
-    return render_listing(parts, width_of(sys.stdout))
+    return render_name_list(parts, width_of(sys.stdout))
 
 
 def _sandbox(found: Report) -> list[tuple[str, str]]:

@@ -71,9 +71,9 @@ def run(args: argparse.Namespace) -> int:
     first = {i.id: i for i in reversed(items) if not i.repeat}
     todo = [first[name] for name in _order(args, items, labels) if name not in done]
     if args.list:
-        from orchestrator.report.terminal_escaping import visible
+        from orchestrator.report.terminal_escaping import escape_unprintable
 
-        emit("".join(f"{visible(i.id)}\n" for i in todo), sys.stdout)
+        emit("".join(f"{escape_unprintable(i.id)}\n" for i in todo), sys.stdout)
         return EXIT_OK
     session = Session(args, todo, labels, sys.stdin, sys.stdout)
     session.go()
@@ -200,19 +200,19 @@ class Session(Struct):
         return read_rubric(rubric_path(self.args.rubric))
 
     def _show(self, item: Item, at: int) -> None:
-        from orchestrator.report.terminal_escaping import visible
+        from orchestrator.report.terminal_escaping import escape_unprintable
         from orchestrator.report.text_layout import Page
 
         page = Page(width_of(self.out))
-        lines = ["", page.heading(f"{at + 1} of {len(self.todo)}: {visible(item.id)}")]
+        lines = ["", page.heading(f"{at + 1} of {len(self.todo)}: {escape_unprintable(item.id)}")]
         if item.url:
-            lines.append(f"  {visible(item.url)}")
+            lines.append(f"  {escape_unprintable(item.url)}")
         if item.verdict:
-            lines.append(f"  verdict: {visible(item.verdict)}")
+            lines.append(f"  verdict: {escape_unprintable(item.verdict)}")
         for part in item.text[:MOST_TEXT].splitlines():
-            lines += page.wrap(visible(part), first="  ", most=60)
+            lines += page.wrap(escape_unprintable(part), first="  ", most=60)
         if self.args.show_score:
-            lines += [f"  {visible(k)}: {v}" for k, v in item.scores.items()]
+            lines += [f"  {escape_unprintable(k)}: {v}" for k, v in item.scores.items()]
         emit("\n".join(lines) + "\n", self.out)
 
     def _line(self, prompt: str) -> str | None:

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _list(args: argparse.Namespace) -> int:
     from orchestrator.app.mcp.acceptance import configured
-    from orchestrator.report.name_list import render_listing
+    from orchestrator.report.name_list import render_name_list
 
     servers = configured(args.repo)
     if not servers:
@@ -60,7 +60,7 @@ def _list(args: argparse.Namespace) -> int:
         ],
         "tools": [tool for server in servers for tool in server.tools],
     }
-    emit(render_listing(parts, width_of(sys.stdout)), sys.stdout)
+    emit(render_name_list(parts, width_of(sys.stdout)), sys.stdout)
     return EXIT_OK
 
 
@@ -75,15 +75,15 @@ def _text(seen: Look) -> str:
     """What a person must read before accepting, as comments, and the YAML to commit below it."""
     import yaml
 
-    from orchestrator.report.terminal_escaping import code_lines, visible
+    from orchestrator.report.terminal_escaping import escape_code_lines, escape_unprintable
 
     lines = []
     for tool in seen.tools:
-        why = f": {visible(tool.why)}" if tool.why else ""
+        why = f": {escape_unprintable(tool.why)}" if tool.why else ""
         lines.append(f"# {tool.name} ({tool.level}) is {tool.state}{why}")
         if tool.said and tool.state != "accepted":
-            lines += [f"#     {line}" for line in code_lines(tool.said)]
+            lines += [f"#     {line}" for line in escape_code_lines(tool.said)]
     if seen.besides:
-        lines.append(f"# offered and not named: {', '.join(map(visible, seen.besides))}")
+        lines.append(f"# offered and not named: {', '.join(map(escape_unprintable, seen.besides))}")
     lines.append("# If you accept this, have .diffcourt/config/mcp.yaml say so in base:")
     return "\n".join(lines) + "\n" + yaml.safe_dump(seen.document, sort_keys=False)

@@ -12,7 +12,7 @@ from orchestrator.cli.arguments import EXIT_CODES, add_repo, amount, count, name
 from orchestrator.cli.output import JsonTarget, emit, width_of
 from orchestrator.cli.review_result import add_result_options, deliver
 from orchestrator.errors import EXIT_OK, InputError
-from orchestrator.report.terminal_escaping import file_name
+from orchestrator.report.terminal_escaping import quote_path
 
 if TYPE_CHECKING:
     from orchestrator.review.cost_estimate import Estimate
@@ -103,12 +103,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _estimate(args: argparse.Namespace, target: JsonTarget | None, found: Estimate) -> int:
     """Hand an estimate out; with ``--json`` it takes the verdict's place."""
-    from orchestrator.report.cost_estimate import as_document, render
+    from orchestrator.report.cost_estimate import render_cost_estimate, to_document
 
     if target is not None:
-        target.write(as_document(found))
+        target.write(to_document(found))
     if target is None or not target.to_stdout:
-        emit(render(found, width_of(sys.stdout)), sys.stdout)
+        emit(render_cost_estimate(found, width_of(sys.stdout)), sys.stdout)
     return EXIT_OK
 
 
@@ -126,7 +126,7 @@ def _read(name: str) -> bytes:
         return sys.stdin.buffer.read()
     except (OSError, ValueError) as fault:
         why = fault.strerror if isinstance(fault, OSError) else str(fault)
-        raise InputError(f"--diff: cannot read {file_name(name)}: {why}") from None
+        raise InputError(f"--diff: cannot read {quote_path(name)}: {why}") from None
 
 
 def _diff_name(name: str) -> str:

@@ -27,9 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Put back, and print what."""
     from orchestrator.app.rollback import take_back
-    from orchestrator.report.terminal_escaping import file_name, visible
+    from orchestrator.report.terminal_escaping import escape_unprintable, quote_path
 
     for call, paths in take_back(args.repo, args.run_id, args.call, force=args.force).items():
-        emit(f"{visible(call)}\n", sys.stdout)
-        emit("".join(f"    {file_name(path)}\n" for path in paths), sys.stdout)
+        emit(f"{escape_unprintable(call)}\n", sys.stdout)
+        emit("".join(f"    {quote_path(path)}\n" for path in paths), sys.stdout)
     return EXIT_OK

@@ -12,7 +12,7 @@ from msgspec import to_builtins
 from orchestrator.cli.arguments import add_json_flag, add_part, add_repo, add_run, amount, count
 from orchestrator.cli.output import as_json, emit, width_of
 from orchestrator.errors import EXIT_OK, InputError
-from orchestrator.report.terminal_escaping import file_name
+from orchestrator.report.terminal_escaping import quote_path
 
 if TYPE_CHECKING:
     from orchestrator.app.types import RunInfo
@@ -104,7 +104,7 @@ def _export(args: argparse.Namespace) -> int:
     from orchestrator.app.run_archive import export
 
     name = export(args.repo, args.run_id, args.dir)
-    _told(args, name, f"run {name} is in {file_name(str(args.dir))}")
+    _told(args, name, f"run {name} is in {quote_path(str(args.dir))}")
     return EXIT_OK
 
 

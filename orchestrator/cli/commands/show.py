@@ -47,11 +47,11 @@ def _json(shown: Shown) -> str:
 def _text(shown: Shown, repo: Path | None) -> str:
     from orchestrator.report.run_list import render_runs
     from orchestrator.report.timeline import render_timeline
-    from orchestrator.report.verdict_text import render
+    from orchestrator.report.verdict_text import render_verdict
 
     width = width_of(sys.stdout)
     if shown.verdict is None:
         report = f"{render_runs([shown.info], width)}There is no verdict yet.\n"
     else:
-        report = render(shown.verdict, width=width, color=in_color(sys.stdout), repo=repo)
+        report = render_verdict(shown.verdict, width=width, color=in_color(sys.stdout), repo=repo)
     return f"{report}\nTimeline\n{render_timeline(shown.timeline, width)}"

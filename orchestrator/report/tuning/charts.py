@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from orchestrator.report.terminal_escaping import visible
+from orchestrator.report.terminal_escaping import escape_unprintable
 from orchestrator.tuning.calibration import ReliabilityBin
 from orchestrator.tuning.cross_validation import LearningCurvePoint
 from orchestrator.tuning.tune import TotalHistogram, TuningResult
@@ -37,7 +37,8 @@ def _line(x1: float, y1: float, x2: float, y2: float, color: str, more: str = ""
 
 
 def _label(x: float, y: float, text: str, anchor: str = "middle") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(visible(text))}</text>'
+    escaped = escape(escape_unprintable(text))
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escaped}</text>'
 
 
 def _axes(low: float = 0.0, top: float = 1.0) -> list[str]:

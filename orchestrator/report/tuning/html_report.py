@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from html import escape
 from urllib.parse import urlsplit
 
-from orchestrator.report.terminal_escaping import visible
+from orchestrator.report.terminal_escaping import escape_unprintable
 from orchestrator.report.tuning import charts
 from orchestrator.report.tuning.text_report import (
     apply_sign,
@@ -69,7 +69,7 @@ def render_tuning_page(result: TuningResult, title: str) -> str:
 
 def _escape(raw: str) -> str:
     """External text as HTML."""
-    return escape(visible(raw))
+    return escape(escape_unprintable(raw))
 
 
 def _render_conclusion(result: TuningResult) -> str:

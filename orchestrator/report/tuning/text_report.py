@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from orchestrator.report.terminal_escaping import visible
-from orchestrator.report.text_layout import Page, pad, plural
+from orchestrator.report.terminal_escaping import escape_unprintable
+from orchestrator.report.text_layout import Page, count_noun, pad
 from orchestrator.tuning.confidence_intervals import (
     Interval,
     PairedComparison,
@@ -35,7 +35,7 @@ def render_tuning(result: TuningResult, width: int = 80, color: bool = False) ->
     head = "GAIN PROVEN" if result.proven else "NO NEW RUBRIC"
     lines = [page.paint(head, "green" if result.proven else "yellow")]
     for reason in result.reasons:
-        lines += page.wrap(f"{visible(reason)}.", first="  ")
+        lines += page.wrap(f"{escape_unprintable(reason)}.", first="  ")
     lines += ["", *_render_labels(page, result.assessment)]
     if result.comparison is not None:
         lines += ["", *_render_comparison(page, result, result.comparison)]
@@ -48,9 +48,9 @@ def render_tuning(result: TuningResult, width: int = 80, color: bool = False) ->
 def render_evaluation(found: Evaluation, width: int = 80, color: bool = False) -> str:
     """The agreement of a rubric with people, ending in a newline."""
     page = Page(width, color)
-    lines = [page.heading(f"{visible(found.name)} version {found.version}")]
+    lines = [page.heading(f"{escape_unprintable(found.name)} version {found.version}")]
     counts = ((found.items, "item"), (found.labels, "label"), (found.groups, "group"))
-    lines += page.facts([plural(n, noun) for n, noun in counts], first="  ")
+    lines += page.facts([count_noun(n, noun) for n, noun in counts], first="  ")
     for line in found.stale_inputs:
         lines += page.wrap(f"stale: {line}", first="  ")
     if found.tuned_on_these:
@@ -94,7 +94,7 @@ def count_labels(assessment: LabelAssessment) -> tuple[str, ...]:
         "group": assessment.groups,
         "rater": assessment.raters,
     }
-    words = (plural(count, noun) for noun, count in counts.items())
+    words = (count_noun(count, noun) for noun, count in counts.items())
     return *words, f"{assessment.accepted:g} accepted"
 
 
@@ -103,7 +103,7 @@ def _render_labels(page: Page, assessment: LabelAssessment) -> list[str]:
     lines += page.facts(count_labels(assessment), first="  ")
     lines += _render_inter_rater(page, assessment.inter_rater)
     for note in assessment.notes:
-        lines += page.wrap(visible(note), first="  - ")
+        lines += page.wrap(escape_unprintable(note), first="  - ")
     return lines
 
 
@@ -111,7 +111,7 @@ def _render_inter_rater(page: Page, people: InterRaterAgreement) -> list[str]:
     if people.shared_items == 0:
         return []
     text = (
-        f"inter-rater agreement on {plural(people.shared_items, 'item')}: "
+        f"inter-rater agreement on {count_noun(people.shared_items, 'item')}: "
         f"kappa {_format(people.kappa)}, alpha {_format(people.alpha)}, "
         f"AC1 {_format(people.ac1)}, ordinal alpha {_format(people.ordinal_alpha)}"
     )
@@ -159,10 +159,10 @@ def _render_criteria(page: Page, criteria: Sequence[CriterionAnalysis]) -> list[
     for c in criteria:
         drop = "n/a" if c.auc_drop is None else f"{c.auc_drop:+.3f}"
         fitted = "" if c.share_after is None else c.share_after.format()
-        name, share = pad(visible(c.name), 18), format_statistic(c.share_before)
+        name, share = pad(escape_unprintable(c.name), 18), format_statistic(c.share_before)
         lines.append(f"  {name} {_format(c.auc):<17} {share:<6} {fitted:<17} {drop}")
         for note in c.notes:
-            lines += page.wrap(visible(note), first="      ")
+            lines += page.wrap(escape_unprintable(note), first="      ")
     return lines
 
 
@@ -197,14 +197,14 @@ def describe_flip(flip: Flip) -> str:
     before, after = ("accept", "reject") if flip.accepted_before else ("reject", "accept")
     totals = f"{format_statistic(flip.before)} → {format_statistic(flip.after)}"
     label = f", label: {flip.label}" if flip.label else ""
-    link = f"  {visible(flip.url)}" if flip.url else ""
-    return f"{visible(flip.id)}  {before} → {after} ({totals}{label}){link}"
+    link = f"  {escape_unprintable(flip.url)}" if flip.url else ""
+    return f"{escape_unprintable(flip.id)}  {before} → {after} ({totals}{label}){link}"
 
 
 def describe_flip_count(result: TuningResult) -> str:
     """How many decisions change, or would change."""
     verb = "change" if result.proven else "would change"
-    return f"{len(result.flips):,} of {plural(result.items, 'decision')} {verb}"
+    return f"{len(result.flips):,} of {count_noun(result.items, 'decision')} {verb}"
 
 
 def _render_flips(page: Page, result: TuningResult) -> list[str]:
@@ -233,7 +233,7 @@ def _render_judge_noise(page: Page, found: Evaluation) -> list[str]:
 
 def _render_repeats(page: Page, repeats: RepeatedScoring, noun: str) -> list[str]:
     text = (
-        f"Repeated scoring of {plural(repeats.items, noun)}: {repeats.flip_rate:.1%} of pairs "
+        f"Repeated scoring of {count_noun(repeats.items, noun)}: {repeats.flip_rate:.1%} of pairs "
         f"decide differently; standard deviation of the total {repeats.total_sd:.3f}"
     )
     return page.wrap(text)
@@ -248,17 +248,17 @@ def render_judge_reliability(
     if repeats is not None:
         lines += _render_repeats(page, repeats, "run")
         lines += [
-            f"  {rate:>6.1%} identical  {visible(name)}"
+            f"  {rate:>6.1%} identical  {escape_unprintable(name)}"
             for name, rate in sorted(repeats.criteria_agreement.items(), key=lambda x: x[1])
         ]
     for found in effects.values():
         text = (
-            f"Evidence {found.name}, {plural(found.items, 'run')}: {found.flip_rate:.1%} of "
+            f"Evidence {found.name}, {count_noun(found.items, 'run')}: {found.flip_rate:.1%} of "
             f"decisions flip, {found.score_change_rate:.1%} of scores change"
         )
         lines += page.wrap(text)
         lines += [
-            f"  {rate:>6.1%} changed  {visible(name)}"
+            f"  {rate:>6.1%} changed  {escape_unprintable(name)}"
             for name, rate in found.criteria.items()
             if rate
         ]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def check(args: argparse.Namespace, out: TextIO) -> int:
     """Check files; faults go to stderr, and what is stale is said."""
-    from orchestrator.report.terminal_escaping import visible
+    from orchestrator.report.terminal_escaping import escape_unprintable
     from orchestrator.tuning.rubric_file import find_errors, find_stale_inputs, read_rubric
 
     bad = False
@@ -27,23 +27,23 @@ def check(args: argparse.Namespace, out: TextIO) -> int:
         faults = find_errors(path)
         bad = bad or bool(faults)
         for fault in faults:
-            emit(f"{visible(str(fault))}\n", sys.stderr)
+            emit(f"{escape_unprintable(str(fault))}\n", sys.stderr)
         if not faults:
             rubric = read_rubric(path)
-            emit(f"{visible(str(path))}: {len(rubric.criteria)} criteria, sound\n", out)
+            emit(f"{escape_unprintable(str(path))}: {len(rubric.criteria)} criteria, sound\n", out)
             for line in find_stale_inputs(rubric):
-                emit(f"{visible(str(path))}: stale: {line}\n", out)
+                emit(f"{escape_unprintable(str(path))}: stale: {line}\n", out)
     return EXIT_USAGE if bad else EXIT_OK
 
 
 def show(args: argparse.Namespace, out: TextIO) -> int:
     """Print a rubric's tree."""
-    from orchestrator.report.terminal_escaping import sentence
+    from orchestrator.report.terminal_escaping import escape_line
     from orchestrator.tuning.rubric_file import find_stale_inputs, read_rubric
 
     rubric = read_rubric(rubric_path(args.rubric))
     lines = [
-        f"{rubric.name} version {rubric.version}: {sentence(rubric.description)}",
+        f"{rubric.name} version {rubric.version}: {escape_line(rubric.description)}",
         f"accepts at {rubric.threshold:g}",
         *_tree(rubric, None, 1),
     ]
@@ -59,35 +59,35 @@ def show(args: argparse.Namespace, out: TextIO) -> int:
         )
         lines.append(f"held out: before {held['before']}, after {held['after']}")
         lines += [f"stale: {line}" for line in find_stale_inputs(rubric)]
-    emit("\n".join(sentence(x) if not x.startswith(" ") else x for x in lines) + "\n", out)
+    emit("\n".join(escape_line(x) if not x.startswith(" ") else x for x in lines) + "\n", out)
     return EXIT_OK
 
 
 def _tree(rubric: Rubric, parent: str | None, depth: int) -> list[str]:
-    from orchestrator.report.terminal_escaping import sentence
+    from orchestrator.report.terminal_escaping import escape_line
 
     pad, lines = "  " * depth, []
     children: list[Criterion | Group] = [c for c in rubric.criteria if c.parent == parent]
     for node in children:
         marks = " blocker" if getattr(node, "blocker", False) else ""
         kind = getattr(node, "kind", "")
-        text = sentence(node.description)
+        text = escape_line(node.description)
         lines.append(f"{pad}{node.weight:>7.4g}  {node.id} ({kind}{marks}): {text}")
     for group in rubric.groups:
         if group.parent == parent:
-            lines.append(f"{pad}{group.weight:>7.4g}  {group.id}/ {sentence(group.description)}")
+            lines.append(f"{pad}{group.weight:>7.4g}  {group.id}/ {escape_line(group.description)}")
             lines += _tree(rubric, group.id, depth + 1)
     return lines
 
 
 def diff(args: argparse.Namespace, out: TextIO) -> int:
     """Print what differs; exit 1 if anything does."""
-    from orchestrator.report.terminal_escaping import sentence
+    from orchestrator.report.terminal_escaping import escape_line
     from orchestrator.tuning.rubric_file import describe_differences, read_rubric
 
     old, new = (read_rubric(rubric_path(name)) for name in (args.old, args.new))
     lines = describe_differences(old, new)
-    emit("".join(f"{sentence(line)}\n" for line in lines), out)
+    emit("".join(f"{escape_line(line)}\n" for line in lines), out)
     return EXIT_GATED if lines else EXIT_OK
 
 
@@ -112,7 +112,7 @@ def new(args: argparse.Namespace, out: TextIO) -> int:
 
 def import_(args: argparse.Namespace, out: TextIO) -> int:
     """Import, and list what does not map."""
-    from orchestrator.report.terminal_escaping import sentence
+    from orchestrator.report.terminal_escaping import escape_line
     from orchestrator.tuning.rubric_file import write_rubric
     from orchestrator.tuning.rubric_formats import IMPORTERS
 
@@ -125,13 +125,13 @@ def import_(args: argparse.Namespace, out: TextIO) -> int:
         write_text(args.items, "".join(json.dumps(row) + "\n" for row in found.items))
         emit(f"wrote {args.items}: {len(found.items)} scored item\n", out)
     for line in found.unmapped:
-        emit(f"not mapped: {sentence(line)}\n", sys.stderr)
+        emit(f"not mapped: {escape_line(line)}\n", sys.stderr)
     return EXIT_OK
 
 
 def export(args: argparse.Namespace, out: TextIO) -> int:
     """Export to stdout, and list what the target cannot hold."""
-    from orchestrator.report.terminal_escaping import sentence
+    from orchestrator.report.terminal_escaping import escape_line
     from orchestrator.tuning.paperbench import to_paperbench
     from orchestrator.tuning.rubric_file import read_rubric
     from orchestrator.tuning.rubric_formats import EXPORTERS
@@ -145,7 +145,7 @@ def export(args: argparse.Namespace, out: TextIO) -> int:
         done = EXPORTERS[args.format](rubric)
     emit(as_json(done.document), out)
     for line in done.unmapped:
-        emit(f"not mapped: {sentence(line)}\n", sys.stderr)
+        emit(f"not mapped: {escape_line(line)}\n", sys.stderr)
     return EXIT_OK
 
 

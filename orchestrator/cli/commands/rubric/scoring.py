@@ -57,14 +57,14 @@ def _print(
     args: argparse.Namespace,
     out: TextIO,
 ) -> None:
-    from orchestrator.report.terminal_escaping import visible
+    from orchestrator.report.terminal_escaping import escape_unprintable
     from orchestrator.tuning.decision_rule import decide_item
 
     ok, total = decide_item(rubric, item.scores)
     row = {"id": item.id, "repeat": item.repeat, "accept": ok, "total": total, **more}
     shown = "  n/a " if total is None else f"{total:.4f}"
     word = "accept" if ok else "reject"
-    line = f"{word}  {shown}  {visible(item.id)}{remark}"
+    line = f"{word}  {shown}  {escape_unprintable(item.id)}{remark}"
     emit((json.dumps(row) if args.json else line) + "\n", out)
 
 
@@ -74,7 +74,7 @@ def _score_runs(args: argparse.Namespace, out: TextIO) -> int:
     need_numpy()
     from orchestrator.app.judge_probes import Asking
     from orchestrator.app.rescore import Rescored, rescore
-    from orchestrator.report.terminal_escaping import sentence
+    from orchestrator.report.terminal_escaping import escape_line
     from orchestrator.tuning.rubric_file import read_rubric
 
     rubric = read_rubric(rubric_path(args.rubric))
@@ -86,7 +86,7 @@ def _score_runs(args: argparse.Namespace, out: TextIO) -> int:
         if isinstance(run, Rescored):
             _print_run(rubric, run, args, out)
         else:
-            emit(f"not scored: {run.run_id}: {sentence(run.why)}\n", sys.stderr)
+            emit(f"not scored: {run.run_id}: {escape_line(run.why)}\n", sys.stderr)
     if not found:
         emit("there is no finished run here\n", sys.stderr)
     if repeat and done:
