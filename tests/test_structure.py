@@ -7,7 +7,9 @@ from functools import cache
 from pathlib import Path
 
 import orchestrator
-from orchestrator.catalog.settings import Limits, RunBounds, Settings, Stagnation
+from orchestrator.catalog.settings import Limits, RunBounds, Settings
+from orchestrator.engine.loop_detection import LoopPolicy
+from orchestrator.engine.stop_rules import StagnationPolicy
 
 ROOT = Path(orchestrator.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
@@ -140,7 +142,7 @@ def test_every_setting_is_read_by_something() -> None:
     """A key that does nothing is a promise that is not kept."""
     settings = {
         name
-        for model in (Settings, RunBounds, Stagnation, Limits)
+        for model in (Settings, RunBounds, StagnationPolicy, LoopPolicy, Limits)
         for name in model.__struct_fields__
     }
     assert settings <= attributes()

@@ -1,10 +1,10 @@
 """Agents: ``agents/<name>.md``, front matter for power and bounds, body for the system prompt."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from math import inf
 from typing import Any
 
 from msgspec import Struct, field, to_builtins
+from msgspec.structs import asdict
 
 from orchestrator.catalog.data_sources import File
 from orchestrator.catalog.yaml_validation import Markdown, check, split, unknown
@@ -62,15 +62,9 @@ class AgentHead(Strict, frozen=True):
 
     @property
     def bounds(self) -> Bounds:
-        """The limits as the engine has them."""
-        budget = self.metadata.budget
-        return Bounds(
-            turns=_or_inf(self.max_turns),
-            tool_calls=_or_inf(budget.tool_calls),
-            tokens=_or_inf(budget.tokens),
-            usd=_or_inf(budget.usd),
-            seconds=_or_inf(budget.seconds),
-        )
+        """The limits; what the file leaves out is unbounded."""
+        limits = {"turns": self.max_turns, **asdict(self.metadata.budget)}
+        return Bounds(**{name: limit for name, limit in limits.items() if limit is not None})
 
 
 class Known(Struct, frozen=True):
@@ -205,7 +199,3 @@ def _stage_faults(page: Markdown, head: AgentHead, stages: Sequence[str]) -> Ite
             allowed = ", ".join(stages)
             message = f"the stage {name!r} is out of order; allowed: each once, as in {allowed}"
             yield page.head.fault(message, *place)
-
-
-def _or_inf(value: float | None) -> float:
-    return inf if value is None else value

@@ -23,7 +23,7 @@ from orchestrator.catalog.reference_checks import (
     verdict_faults,
 )
 from orchestrator.catalog.rubrics import load_rubric
-from orchestrator.catalog.settings import Settings, ToolPolicy
+from orchestrator.catalog.settings import Settings, ToolsConfig
 from orchestrator.catalog.skills import load_skill
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.engine.canonical_json import digest
@@ -52,7 +52,7 @@ class Catalog(Struct, frozen=True):
     skills: Mapping[str, Skill]
     rubrics: Mapping[str, Rubric]
     settings: Settings
-    tool_policy: ToolPolicy
+    tool_policy: ToolsConfig
     verdict_policy: VerdictPolicy
     guards: GuardsFile
     models: ModelsConfig
@@ -106,7 +106,7 @@ def _load(
     agents = {file.stem: load_agent(file, known, faults) for file in agent_files.values()}
     rubrics = {file.stem: load_rubric(file, faults) for file in rubric_files.values()}
     settings = layered(sources, SETTINGS, Settings, faults)
-    policy = layered(sources, TOOLS, ToolPolicy, faults)
+    policy = layered(sources, TOOLS, ToolsConfig, faults)
     verdict = layered(sources, VERDICT, VerdictPolicy, faults)
     guards = layered(sources, GUARDS, GuardsFile, faults)
     faults += of_models

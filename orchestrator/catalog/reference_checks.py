@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from orchestrator.catalog.fields import OFFLINE
 from orchestrator.catalog.guard_policy import GUARDS, Actions, GuardsFile, InTier, Layer
-from orchestrator.catalog.settings import Settings, ToolPolicy
+from orchestrator.catalog.settings import Settings, ToolsConfig
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.catalog.yaml_tree import Node
 from orchestrator.catalog.yaml_validation import unknown
@@ -40,7 +40,7 @@ def provider_faults(
 
 
 def policy_faults(
-    node: Node, policy: ToolPolicy, tools: Collection[str], agents: Collection[str]
+    node: Node, policy: ToolsConfig, tools: Collection[str], agents: Collection[str]
 ) -> Iterator[ConfigError]:
     """Agents and tools that the tool policy names and that do not exist."""
     for name, access in policy.agents.items():

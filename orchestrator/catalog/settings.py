@@ -10,8 +10,10 @@ from orchestrator.engine.field_types import (
     PositiveFloat,
     PositiveInt,
     Strict,
-    UnitFloat,
 )
+from orchestrator.engine.loop_detection import LoopPolicy
+from orchestrator.engine.stop_rules import StagnationPolicy
+from orchestrator.engine.tool_registry import ToolAccess, ToolPolicy
 from orchestrator.engine.types import Bounds, Level
 
 LevelName = Literal["read", "write", "admin", "irreversible"]
@@ -31,36 +33,6 @@ class RunBounds(Strict, frozen=True):
     tokens: PositiveInt
     usd: PositiveFloat
     minutes: PositiveFloat
-
-
-class Stagnation(Strict, frozen=True):
-    """When a run counts as stuck.
-
-    Attributes:
-        same_failure: the same failure signature this many times.
-        flat_rounds: iterations in a row that raise the score by less than ``epsilon``.
-        epsilon: score, 0 to 1.
-        similarity: two outputs at least this alike count as equal, 0 to 1.
-    """
-
-    same_failure: Annotated[int, Meta(ge=2)]
-    flat_rounds: PositiveInt
-    epsilon: UnitFloat
-    similarity: UnitFloat
-
-
-class Loops(Strict, frozen=True):
-    """When one agent's turns go round in circles.
-
-    Attributes:
-        window: turns that are looked back on.
-        repeats: turns alike among them, or failures of a tool in the same way, that end its work.
-        similarity: turns at least this alike count as the same, 0 to 1.
-    """
-
-    window: PositiveInt
-    repeats: Annotated[int, Meta(ge=2)]
-    similarity: UnitFloat
 
 
 class Limits(Strict, frozen=True):
@@ -101,8 +73,8 @@ class Settings(Strict, frozen=True, kw_only=True):
     single: NonEmptyStr
     concurrency: Annotated[int, Meta(ge=1, le=256)]
     bounds: RunBounds
-    stagnation: Stagnation
-    loops: Loops
+    stagnation: StagnationPolicy
+    loops: LoopPolicy
     limits: Limits
     coverage: tuple[NonEmptyStr, ...]
     tests: Tests | None = None
@@ -142,18 +114,6 @@ class Environments(Strict, frozen=True):
             )
 
 
-class Access(Strict, frozen=True):
-    """What of its own tools an agent keeps. It only ever narrows what the agent's file lists.
-
-    Attributes:
-        allow: None keeps all.
-        deny: taken away after ``allow``.
-    """
-
-    allow: tuple[NonEmptyStr, ...] | None = None
-    deny: tuple[NonEmptyStr, ...] = ()
-
-
 class CallLimits(Strict, frozen=True):
     """How often a tool may be called.
 
@@ -187,15 +147,15 @@ class ToolOverride(Strict, frozen=True):
     max_output: PositiveInt | None = None
 
 
-class ToolPolicy(Strict, frozen=True):
-    """Who may call what, where, and how often.
+class ToolsConfig(Strict, frozen=True):
+    """Who may call what, where, and how often (``config/tools.yaml``).
 
     Attributes:
         sensitive: tags; a tool that carries one is refused until a person confirms the call.
     """
 
     environments: Environments
-    agents: dict[str, Access]
+    agents: dict[str, ToolAccess]
     limits: CallLimits
     tools: dict[str, ToolOverride]
     sensitive: tuple[NonEmptyStr, ...]
@@ -205,10 +165,16 @@ class ToolPolicy(Strict, frozen=True):
         where = self.environments.ci if environment == "ci" else self.environments.local
         return Level[where.max_level.upper()]
 
-    def keeps(self, agent: str, tool: str) -> bool:
-        """Whether an agent keeps one of the tools that its file lists."""
-        access = self.agents.get(agent, Access())
-        return tool not in access.deny and (access.allow is None or tool in access.allow)
+    def for_environment(self, environment: Environment) -> ToolPolicy:
+        """The policy that holds in one environment."""
+        return ToolPolicy(
+            environment=environment,
+            max_level=self.level(environment),
+            agents=self.agents,
+            failures=self.per_tool("failures"),
+            pause=self.per_tool("pause"),
+            sensitive=frozenset(self.sensitive),
+        )
 
     def per_tool(self, limit: PerTool) -> dict[str, int]:
         """One limit: tool → number, ``*`` for any other."""

@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Sequence
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from orchestrator.engine.canonical_json import canonical
+from orchestrator.engine.field_types import PositiveInt, Strict, UnitFloat
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.types import Block, Text, ToolCall, ToolResult
 
@@ -21,19 +23,19 @@ _ENDS = 2000  # characters at either end of a long turn; the middle is passed ov
 _NUMBER = re.compile(r"\d+")
 
 
-class LoopPolicy(Struct, frozen=True):
-    """When an agent's turns are a circle.
+class LoopPolicy(Strict, frozen=True):
+    """When an agent's turns count as a loop.
 
     Attributes:
-        window: how many of its last turns are looked at.
-        repeats: so many turns alike among them, or turns in which one tool fails the same way with
-            no success in between, end its work.
-        similarity: turns at least this alike (0 to 1) count as the same.
+        window: number of recent turns compared.
+        repeats: this many similar turns among them, or turns in which one tool fails the same way
+            with no success in between, end its work.
+        similarity: turns with at least this similarity count as the same, 0 to 1.
     """
 
-    window: int = 8
-    repeats: int = 4
-    similarity: float = 0.9
+    window: PositiveInt = 8
+    repeats: Annotated[int, Meta(ge=2)] = 4
+    similarity: UnitFloat = 0.9
 
 
 class _Turn(Struct, frozen=True):

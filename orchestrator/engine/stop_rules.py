@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
+
+from orchestrator.engine.field_types import PositiveInt, Strict, UnitFloat
 
 Reason = Literal["done", "budget", "stagnation", "human"]
 
@@ -53,22 +55,20 @@ class Iteration(Struct, frozen=True):
     human: str = ""
 
 
-class StopPolicy(Struct, frozen=True):
-    """When to give up.
+class StagnationPolicy(Strict, frozen=True):
+    """When a run counts as stagnant.
 
     Attributes:
-        max_iterations: rounds in all.
-        same_failure: this many iterations with the same failure are stagnation.
-        epsilon: a gain in score below this is none.
-        flat_rounds: this many rounds without a gain in score are stagnation.
-        similarity: outputs at least this alike (0 to 1) are the same output.
+        same_failure: this many iterations in a row with the same failure.
+        flat_rounds: this many iterations in a row that raise the score by less than ``epsilon``.
+        epsilon: score, 0 to 1.
+        similarity: two outputs with at least this similarity count as the same, 0 to 1.
     """
 
-    max_iterations: int = 3
-    same_failure: int = 2
-    epsilon: float = 0.01
-    flat_rounds: int = 2
-    similarity: float = 0.98
+    same_failure: Annotated[int, Meta(ge=2)] = 2
+    flat_rounds: PositiveInt = 2
+    epsilon: UnitFloat = 0.01
+    similarity: UnitFloat = 0.98
 
 
 class Stop(Struct, frozen=True):
@@ -78,7 +78,9 @@ class Stop(Struct, frozen=True):
     detail: str
 
 
-def decide(history: Sequence[Iteration], policy: StopPolicy) -> Stop | None:
+def decide(
+    history: Sequence[Iteration], policy: StagnationPolicy, max_iterations: float
+) -> Stop | None:
     """Whether to stop after the last of these iterations; None means iterate."""
     last = history[-1]
     if last.budget:
@@ -91,12 +93,12 @@ def decide(history: Sequence[Iteration], policy: StopPolicy) -> Stop | None:
         return Stop("stagnation", "nothing is missing that another iteration could get")
     if stuck := _stagnation(history, policy):
         return Stop("stagnation", stuck)
-    if len(history) >= policy.max_iterations:
-        return Stop("budget", f"all {policy.max_iterations} iterations are used")
+    if len(history) >= max_iterations:
+        return Stop("budget", f"all {max_iterations:g} iterations are used")
     return None
 
 
-def _stagnation(history: Sequence[Iteration], policy: StopPolicy) -> str:
+def _stagnation(history: Sequence[Iteration], policy: StagnationPolicy) -> str:
     """Why a further iteration would not help, or empty."""
     if repeated := _same_failure(history, policy.same_failure):
         return f"the same failure {policy.same_failure} times in a row: {repeated}"

@@ -8,6 +8,7 @@ from typing import Any
 import jsonschema_rs
 from msgspec import Struct, field
 
+from orchestrator.engine.field_types import NonEmptyStr, Strict
 from orchestrator.engine.ports import Tool
 from orchestrator.engine.types import AgentSpec, Json, Level, ToolSpec
 from orchestrator.errors import InvalidArguments, NotPermitted, NotRegistered
@@ -16,22 +17,35 @@ MAX_SHOWN_TOOLS = 20
 """Tools shown per request: more only confuse a model, and cost tokens every turn."""
 
 
+class ToolAccess(Strict, frozen=True):
+    """Which of its own tools an agent keeps. It only ever narrows what the agent's spec lists.
+
+    Attributes:
+        allow: the only tools that it keeps; None keeps all.
+        deny: removed after ``allow``.
+    """
+
+    allow: tuple[NonEmptyStr, ...] | None = None
+    deny: tuple[NonEmptyStr, ...] = ()
+
+
+UNRESTRICTED = ToolAccess()
+
+
 class ToolPolicy(Struct, frozen=True):
     """Who may call what, in one environment.
 
     Attributes:
         environment: its name, for messages.
         max_level: nothing above it runs.
-        allow: agent → the only tools it may call, on top of its own list; absent: its own list.
-        deny: agent → tools it may not call.
+        agents: agent → what it keeps of its own tools; absent: all.
         failures, pause: when a tool is left alone, see ``ToolBreaker``.
         sensitive: tags; tools that carry one give way where an agent has more than can be shown.
     """
 
     environment: str = "local"
     max_level: Level = Level.READ
-    allow: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    deny: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    agents: Mapping[str, ToolAccess] = field(default_factory=dict)
     failures: Mapping[str, int] = field(default_factory=dict)
     pause: Mapping[str, int] = field(default_factory=dict)
     sensitive: frozenset[str] = frozenset()
@@ -43,9 +57,10 @@ class ToolPolicy(Struct, frozen=True):
             return f"{agent.name} has no tool {name}"
         if tool.level > self.max_level:
             return f"{name} is {tool.level.name}; {self.environment} allows {self.max_level.name}"
-        if agent.name in self.allow and name not in self.allow[agent.name]:
+        access = self.agents.get(agent.name, UNRESTRICTED)
+        if access.allow is not None and name not in access.allow:
             return f"{name} is not among the tools that {agent.name} is allowed here"
-        if name in self.deny.get(agent.name, frozenset()):
+        if name in access.deny:
             return f"{name} is denied to {agent.name} here"
         return None
 

@@ -20,7 +20,7 @@ from orchestrator.engine.escalation import Task
 from orchestrator.engine.human_questions import ask_person, recorded_questions
 from orchestrator.engine.judge import Mark, Scorecard, judge
 from orchestrator.engine.state_machine import Flow, State
-from orchestrator.engine.stop_rules import Iteration, Stop, StopPolicy, decide
+from orchestrator.engine.stop_rules import Iteration, Stop, decide
 from orchestrator.engine.team import run_task, run_team
 from orchestrator.errors import AnswerPending
 from orchestrator.review.agents import escalation, judging, planning
@@ -120,7 +120,7 @@ async def evaluate(state: ReviewState) -> str:
     state.round.stage_changes = escalation.below_min_score(state, scored)
     failed = failures(state.calls(), state.team())
     state.history.append(_iteration(state, scored, failed))
-    stop = decide(state.history, _policy(state))
+    stop = decide(state.history, state.settings.stagnation, state.budget.bounds.iterations)
     state.round.decision = f"{stop.reason}: {stop.detail}" if stop else "iterate"
     state.journal.note(f"{state.round.number}/evaluate", {"decision": state.round.decision})
     if stop is not None:
@@ -236,14 +236,3 @@ def _human_needed(state: ReviewState) -> str:
             if code == "approval_required" or (code == "not_permitted" and tool in needed):
                 return reason
     return ""
-
-
-def _policy(state: ReviewState) -> StopPolicy:
-    given = state.settings.stagnation
-    return StopPolicy(
-        max_iterations=int(state.budget.bounds.iterations),
-        same_failure=given.same_failure,
-        epsilon=given.epsilon,
-        flat_rounds=given.flat_rounds,
-        similarity=given.similarity,
-    )

@@ -6,7 +6,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from orchestrator.catalog.settings import Settings
 from orchestrator.engine.agent import AgentRuntime
@@ -14,12 +14,11 @@ from orchestrator.engine.budget import Account
 from orchestrator.engine.events import Event, Observer, ignore_event
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal
-from orchestrator.engine.loop_detection import LoopPolicy
 from orchestrator.engine.model_call_log import note_once
 from orchestrator.engine.model_routing import ModelChoice, choose_named_model
 from orchestrator.engine.ports import Approver, Model, Rollback, Tool
 from orchestrator.engine.skills import UseSkill
-from orchestrator.engine.tool_registry import Registry, ToolPolicy
+from orchestrator.engine.tool_registry import Registry
 from orchestrator.engine.types import AgentSpec
 from orchestrator.engine.untrusted_text import run_nonce
 from orchestrator.review.agents.guards import Guards
@@ -93,7 +92,7 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
         guards = Guards(catalog.guards, policy.environment, policy.author_tier, journal)
         executor = Executor(
             Registry([UseSkill(), *build(inputs, catalog.tool_policy), *tools]),
-            _tool_policy(policy),
+            catalog.tool_policy.for_environment(policy.environment),
             journal,
             guards=guards.calls(catalog.tool_policy),
             approver=approver,
@@ -108,7 +107,7 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
             observer=observer,
             rules=RULES,
             choose_model=model.choose_model,
-            loops=LoopPolicy(**to_builtins(settings.loops)),
+            loops=settings.loops,
             outgoing=guards.outgoing(model.model),
         )
         budget = _budget(settings, journal)
@@ -152,22 +151,4 @@ def _tool_inputs(
         coverage=coverage,
         cache=cache,
         tests=settings.tests,
-    )
-
-
-def _tool_policy(policy: Policy) -> ToolPolicy:
-    """The tool policy as the executor takes it, for the environment that this runs in."""
-    given = policy.catalog.tool_policy
-    return ToolPolicy(
-        environment=policy.environment,
-        max_level=given.level(policy.environment),
-        allow={
-            name: frozenset(access.allow)
-            for name, access in given.agents.items()
-            if access.allow is not None
-        },
-        deny={name: frozenset(access.deny) for name, access in given.agents.items()},
-        failures=given.per_tool("failures"),
-        pause=given.per_tool("pause"),
-        sensitive=frozenset(given.sensitive),
     )

@@ -1,11 +1,13 @@
 """A repository's own layer on top of the shipped one, and the readers that other parts use."""
 
 import pytest
+from msgspec.structs import replace
 
 from orchestrator.catalog.data_sources import Source, overlay, shipped
 from orchestrator.catalog.layered_files import merged, read_all
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.engine.field_types import Strict
+from orchestrator.engine.types import ToolSpec
 from orchestrator.errors import ConfigError
 
 
@@ -191,12 +193,17 @@ def test_merged_serves_models_of_other_parts():
 
 
 def test_a_tool_policy_only_narrows(with_files):
-    policy = with_files(
+    catalog = with_files(
         {"config/tools.yaml": "agents:\n  qa: {allow: [search, glob], deny: [glob]}\n"}
-    ).tool_policy
-    kept = [tool for tool in ("search", "glob", "complexity") if policy.keeps("qa", tool)]
-    assert kept == ["search"]
-    assert policy.keeps("docs", "complexity")
+    )
+    policy = catalog.tool_policy.for_environment("local")
+
+    def keeps(agent: str, tool: str) -> bool:
+        spec = replace(catalog.agents[agent], tools=(tool,))
+        return policy.refusal(spec, ToolSpec(tool, "", {})) is None
+
+    assert [tool for tool in ("search", "glob", "complexity") if keeps("qa", tool)] == ["search"]
+    assert keeps("docs", "complexity")
 
 
 def test_load_raises_the_first_fault(loaded):

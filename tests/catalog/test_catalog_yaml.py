@@ -13,7 +13,7 @@ from orchestrator.catalog.guard_policy import GuardsFile
 from orchestrator.catalog.mcp_servers import McpFile
 from orchestrator.catalog.models import ModelsConfig
 from orchestrator.catalog.prices import PricesFile
-from orchestrator.catalog.settings import Settings, ToolPolicy
+from orchestrator.catalog.settings import Settings, ToolsConfig
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.catalog.yaml_validation import check, read, split, tree
 from orchestrator.engine.field_types import Strict
@@ -23,7 +23,7 @@ from orchestrator.review.rule_table import RuleFile
 
 MODELS = [
     ("config/defaults.yaml", Settings),
-    ("config/tools.yaml", ToolPolicy),
+    ("config/tools.yaml", ToolsConfig),
     ("config/verdict.yaml", VerdictPolicy),
     ("config/guards.yaml", GuardsFile),
     ("config/models.yaml", ModelsConfig),

@@ -12,7 +12,7 @@ from orchestrator.engine.ports import MayRetry, always_retry
 from orchestrator.engine.redaction import Redactor
 from orchestrator.engine.skills import UseSkill
 from orchestrator.engine.text_guards import Detection, GuardedModel, TextGuards
-from orchestrator.engine.tool_registry import ToolPolicy
+from orchestrator.engine.tool_registry import ToolAccess, ToolPolicy
 from orchestrator.engine.types import (
     Aside,
     Bounds,
@@ -133,7 +133,7 @@ async def test_a_skill_gives_no_tool_and_another_agents_skill_cannot_be_opened()
     ("choice", "policy"),
     [
         ({"progressive": False}, ToolPolicy()),
-        ({}, ToolPolicy(allow={"worker": frozenset({"echo"})})),
+        ({}, ToolPolicy(agents={"worker": ToolAccess(allow=("echo",))})),
     ],
 )
 async def test_where_skills_cannot_be_opened_they_stand_whole(choice, policy) -> None:

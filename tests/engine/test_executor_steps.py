@@ -8,7 +8,7 @@ from orchestrator.engine.agent import AgentRuntime
 from orchestrator.engine.budget import Account
 from orchestrator.engine.call_guards import RateGuard, RepetitionGuard, SensitiveGuard
 from orchestrator.engine.ports import GuardedCall, Ruling
-from orchestrator.engine.tool_registry import Registry, ToolPolicy, validator
+from orchestrator.engine.tool_registry import Registry, ToolAccess, ToolPolicy, validator
 from orchestrator.engine.types import Json, Level, Observation, ToolCall, ToolResult
 from orchestrator.testing.scripted_model import ScriptedModel
 from tests.engine.engine_kit import (
@@ -60,7 +60,7 @@ async def test_what_is_refused_never_starts_and_costs_nothing(wish: ToolCall, co
     tools = Echo(), Echo("foreign"), Echo("other")
     budget = account(tool_calls=5)
     async with open_memory_journal() as journal:
-        policy = ToolPolicy(deny={"worker": frozenset({"other"})})
+        policy = ToolPolicy(agents={"worker": ToolAccess(deny=("other",))})
         result = await ask(make_runtime(journal, NOBODY, *tools, policy=policy), wish, budget)
         assert journal.refusals() == {"k": (code, result.content.splitlines()[1][9:])}
     assert (result.ok, result.code) == (False, code)

@@ -11,7 +11,7 @@ from orchestrator.engine.events import ignore_event
 from orchestrator.engine.judge import Mark, judge
 from orchestrator.engine.playbook_steps import steps
 from orchestrator.engine.state_machine import Flow, State, check, diagram
-from orchestrator.engine.stop_rules import Iteration, StopPolicy, decide
+from orchestrator.engine.stop_rules import Iteration, StagnationPolicy, decide
 from orchestrator.engine.types import Bounds, Criterion, Rubric
 from orchestrator.errors import BudgetExhausted, FlowError
 from tests.engine.engine_kit import open_memory_journal
@@ -79,7 +79,7 @@ def test_two_states_of_one_name_are_refused() -> None:
 
 FINE = Iteration(score=0.9, accepted=True)
 WANTING = Iteration(score=0.5, accepted=False, gates=("x",), missing=("x",))
-POLICY = StopPolicy(max_iterations=5, same_failure=2, epsilon=0.01, flat_rounds=2)
+POLICY = StagnationPolicy(same_failure=2, epsilon=0.01, flat_rounds=2)
 
 
 @pytest.mark.parametrize(
@@ -110,16 +110,16 @@ POLICY = StopPolicy(max_iterations=5, same_failure=2, epsilon=0.01, flat_rounds=
     ],
 )
 def test_every_reason_to_stop(history: list[Iteration], reason: str, says: str) -> None:
-    stop = decide(history, POLICY)
+    stop = decide(history, POLICY, 5)
     assert stop is not None
     assert (stop.reason, says in stop.detail) == (reason, True)
 
 
 def test_an_iteration_that_gains_is_followed_by_another() -> None:
     first = replace(WANTING, score=0.3)
-    assert decide([first], POLICY) is None
-    assert decide([first, replace(WANTING, score=0.6)], POLICY) is None
-    assert decide([first, replace(first, touched=frozenset({"a"}))], POLICY) is None
+    assert decide([first], POLICY, 5) is None
+    assert decide([first, replace(WANTING, score=0.6)], POLICY, 5) is None
+    assert decide([first, replace(first, touched=frozenset({"a"}))], POLICY, 5) is None
 
 
 RUBRIC = Rubric(

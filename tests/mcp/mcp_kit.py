@@ -15,14 +15,13 @@ from orchestrator.app.mcp.tools import ALLOWED, server_of
 from orchestrator.catalog.data_sources import shipped
 from orchestrator.catalog.layered_files import merged
 from orchestrator.catalog.mcp_servers import ServerEntry
-from orchestrator.catalog.settings import ToolPolicy
+from orchestrator.catalog.settings import ToolsConfig
 from orchestrator.engine.budget import Account
 from orchestrator.engine.events import ignore_event
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.ports import Rollback
 from orchestrator.engine.task_group import task_group
-from orchestrator.engine.tool_registry import Registry
-from orchestrator.engine.tool_registry import ToolPolicy as EnginePolicy
+from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds, Level, ToolCall, ToolResult
 from orchestrator.mcp.connection import Link
 from orchestrator.mcp.server_config import Server
@@ -65,7 +64,7 @@ def server(
 ) -> Server:
     """A server as the configuration names it."""
     entry = convert(config, ServerEntry)
-    policy = merged([shipped()], "config/tools.yaml", ToolPolicy)
+    policy = merged([shipped()], "config/tools.yaml", ToolsConfig)
     given = {ALLOWED: name, "PATH": os.environ["PATH"], **(environment or {})}
     return server_of(name, entry, policy, repo=repo or Path("/nowhere"), environment=given)
 
@@ -117,7 +116,7 @@ async def bench(
         yield Bench(
             Executor(
                 registry,
-                EnginePolicy(max_level=max_level),
+                ToolPolicy(max_level=max_level),
                 journal,
                 rollback=rollback,
                 nonce="n0nce",

@@ -18,7 +18,7 @@ from orchestrator.catalog.catalog import MCP, TOOLS
 from orchestrator.catalog.data_sources import Source
 from orchestrator.catalog.layered_files import merged
 from orchestrator.catalog.mcp_servers import McpFile, ServerEntry, tool_name
-from orchestrator.catalog.settings import ToolPolicy
+from orchestrator.catalog.settings import ToolsConfig
 from orchestrator.engine.task_group import task_group
 from orchestrator.errors import InputError
 from orchestrator.mcp.server_config import Grant, Server, ServerFault
@@ -101,7 +101,7 @@ def look(repo: Path | None, name: str) -> Look:
     if name not in servers:
         known = ", ".join(servers) or "none"
         raise InputError(f"there is no server {name!r} in config/mcp.yaml; there is {known}")
-    policy, entry = merged(layers, TOOLS, ToolPolicy), servers[name]
+    policy, entry = merged(layers, TOOLS, ToolsConfig), servers[name]
     environment = {**os.environ, ALLOWED: name}
     server = server_of(name, entry, policy, repo=repo, environment=environment)
     return anyio.run(_look, server, entry)

@@ -16,7 +16,7 @@ from orchestrator.app.mcp.server_launch import connector
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.fields import OFFLINE
 from orchestrator.catalog.mcp_servers import ServerEntry, tool_name
-from orchestrator.catalog.settings import Settings, ToolOverride, ToolPolicy
+from orchestrator.catalog.settings import Settings, ToolOverride, ToolsConfig
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_records import EffectResult
 from orchestrator.engine.playbook_steps import named
@@ -122,7 +122,7 @@ def allowed(environment: Mapping[str, str]) -> frozenset[str]:
 def server_of(
     name: str,
     entry: ServerEntry,
-    policy: ToolPolicy,
+    policy: ToolsConfig,
     *,
     repo: Path | None,
     environment: Mapping[str, str],
@@ -148,6 +148,6 @@ def server_of(
     )
 
 
-def _own(policy: ToolPolicy, tool: str) -> ToolOverride:
+def _own(policy: ToolsConfig, tool: str) -> ToolOverride:
     """What the tool policy says of one tool."""
     return policy.tools.get(tool, ToolOverride())

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.fields import OFFLINE, Environment
 from orchestrator.catalog.guard_policy import GuardsFile
-from orchestrator.catalog.settings import ToolPolicy
+from orchestrator.catalog.settings import ToolsConfig
 from orchestrator.engine.agent import report_unchanged
 from orchestrator.engine.call_guards import RateGuard, RepetitionGuard, SensitiveGuard, WarningGuard
 from orchestrator.engine.canonical_json import digest
@@ -59,7 +59,7 @@ class Guards(Struct, frozen=True):
             return model
         return GuardedModel(model, self._texts("input"), self.journal.redact)
 
-    def calls(self, policy: ToolPolicy) -> list[Guard]:
+    def calls(self, policy: ToolsConfig) -> list[Guard]:
         """The tool guards."""
         known: list[Guard] = [
             RateGuard(policy.per_tool("per_run"), policy.per_tool("per_minute"), time.monotonic),

@@ -12,7 +12,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.catalog.settings import ToolPolicy
+from orchestrator.catalog.settings import ToolsConfig
 from orchestrator.engine.ports import Tool
 from orchestrator.review.analysis import ChangeAnalyzer, Needs, SideAnalyzer
 from orchestrator.review.analyzers.check_data import contents_digest, further_names
@@ -287,7 +287,7 @@ TOOLS: Mapping[str, str] = {
 """Every tool: name → description."""
 
 
-def build(inputs: ToolInputs, policy: ToolPolicy) -> list[Tool]:
+def build(inputs: ToolInputs, policy: ToolsConfig) -> list[Tool]:
     """All tools over one session, with the limits that the tool policy gives them."""
     session = inputs.session
     tools: list[Tool] = [_analyzer(name, entry, inputs) for name, entry in ANALYZERS.items()]
