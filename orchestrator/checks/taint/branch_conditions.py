@@ -1,10 +1,13 @@
 """What the outcome of a test says about the values in it."""
 
+from __future__ import annotations
+
 import ast
+import re
 from collections.abc import Iterable
 from typing import Final
 
-from orchestrator.checks.taint import constant_folding
+from orchestrator.checks.taint import strings
 from orchestrator.checks.taint.abstract_state import deep_taints
 from orchestrator.checks.taint.abstract_values import (
     NOT_CONST,
@@ -18,7 +21,8 @@ from orchestrator.checks.taint.abstract_values import (
 )
 from orchestrator.checks.taint.call_frames import Call, Frame
 from orchestrator.checks.taint.containers import constants
-from orchestrator.checks.taint.string_values import strict_pattern
+from orchestrator.checks.taint.library_models import Check
+from orchestrator.checks.taint.strings import strict_pattern
 
 LISTED: Final = "listed"  # it is one of a few values that the program itself names
 _MAX_CHARACTERS: Final = 12
@@ -89,7 +93,7 @@ def _compare_two(frame: Frame, kind: type[ast.cmpop], left: Value, right: Value)
     one, two = constants(frame, left), constants(frame, right)
     const = NOT_CONST
     if one is not NOT_CONST and two is not NOT_CONST:
-        const = constant_folding.compare(kind, one, two)
+        const = strings.compare(kind, one, two)
     if two is None and left.implies is not None and kind in (ast.Is, ast.IsNot):
         says = left.implies
         return Value(const, implies=says if kind is ast.IsNot else Implies(says.false, says.true))
@@ -225,7 +229,7 @@ def chosen(frame: Frame, node: ast.BoolOp) -> Value:
     for operand in node.values:
         last = frame.ev(operand)
         stopped = both(through, when(last, truth=stop_at))
-        truth = constant_folding.truth(last.const)
+        truth = strings.truth(last.const)
         if truth is not (not stop_at):
             out = stopped if out is None else either(out, stopped)
             kept.append(last)
@@ -249,3 +253,46 @@ def _choice(kept: list[Value], last: Value, implies: Implies, *, stop_at: bool) 
         usable, taints = kept, last.taints  # what stops an "and" is empty
     value = join_all(usable).with_taints(taints)
     return value.saying(implies if implies.true or implies.false else None)
+
+
+_COMPOUND: Final = (
+    ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try, ast.TryStar,
+    ast.Match, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef,
+)  # fmt: skip
+_MAX_NODES: Final = 5000
+
+
+def fits(frame: Frame, call: Call, check: Check) -> bool:
+    """Whether the words that a check asks for stand around the call."""
+    if not check.words:
+        return True
+    if frame.handler and check.handlers == "any":
+        return True
+    words = re.compile(check.words, re.IGNORECASE)
+    statement = frame.statement
+    near = call.node if statement is None or isinstance(statement, _COMPOUND) else statement
+    if words.search(frame.scope.rpartition(".")[2]) or _mentions(near, words):
+        return True
+    wide = frame.handler and check.handlers == "function" and frame.function is not None
+    return wide and frame.function is not None and _mentions(frame.function.node, words)
+
+
+def _mentions(node: ast.AST, words: re.Pattern[str]) -> bool:
+    for count, part in enumerate(ast.walk(node)):
+        if count > _MAX_NODES:
+            return False
+        if any(words.search(text) for text in _texts(part)):
+            return True
+    return False
+
+
+def _texts(node: ast.AST) -> tuple[str, ...]:
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
+            return (name,)
+        case ast.keyword(arg=str(name)):
+            return (name,)
+        case ast.Constant(value=str(text)):
+            return (text[:200],)
+        case _:
+            return ()

@@ -1,10 +1,12 @@
 """Dictionaries, lists, tuples and sets: what stands where, and what an item of one is."""
 
+from __future__ import annotations
+
 import ast
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Final
 
-from orchestrator.checks.taint import constant_folding
+from orchestrator.checks.taint import strings
 from orchestrator.checks.taint.abstract_state import Obj
 from orchestrator.checks.taint.abstract_values import (
     NOT_CONST,
@@ -15,7 +17,7 @@ from orchestrator.checks.taint.abstract_values import (
     join,
     join_all,
 )
-from orchestrator.checks.taint.call_frames import Frame
+from orchestrator.checks.taint.call_frames import Call, Frame
 
 MAX_ITEMS: Final = 64
 
@@ -69,7 +71,7 @@ def element(frame: Frame, value: Value, node: ast.AST) -> Value:
 def item(frame: Frame, base: Value, key: Value, node: ast.AST) -> Value:
     """The value of ``base[key]``."""
     if base.known and key.known:
-        result = constant_folding.subscript(base.const, key.const)
+        result = strings.subscript(base.const, key.const)
         return Value(result) if result is not NOT_CONST else UNKNOWN
     found: list[Value] = []
     for obj in frame.state.of(base):
@@ -98,7 +100,7 @@ def sliced(frame: Frame, base: Value, bounds: tuple[Value, Value, Value], node: 
     known = all(bound.known for bound in bounds)
     cut = slice(*(bound.const for bound in bounds)) if known else slice(None)
     if base.known and known:
-        return Value(constant_folding.subscript(base.const, cut))
+        return Value(strings.subscript(base.const, cut))
     objects = frame.state.of(base)
     if objects and objects[0].kind == "list":
         if known and len(objects) == 1 and objects[0].rest is None:
@@ -127,3 +129,192 @@ def store(frame: Frame, base: Value, key: Value, value: Value) -> None:
             name += len(obj.items)
         old = None if strong else obj.get(name)
         frame.state.objects[loc] = obj.put(name, value if old is None else join(old, value))
+
+
+_ABSENT: Final = Value(None)
+
+Method = Callable[[Frame, int, Call], Value]
+
+
+def _arg(call: Call, index: int, default: Value = UNKNOWN) -> Value:
+    return call.args[index] if index < len(call.args) else default
+
+
+def _put(frame: Frame, loc: int, obj: Obj) -> None:
+    frame.state.objects[loc] = obj
+
+
+def _append(frame: Frame, loc: int, call: Call) -> Value:
+    obj, value = frame.state.object(loc), _arg(call, 0)
+    if obj.rest is None and len(obj.items) < MAX_ITEMS:
+        _put(frame, loc, obj.put(len(obj.items), value))
+    else:
+        _put(frame, loc, obj.blurred().add(value))
+    return _ABSENT
+
+
+def _relist(frame: Frame, loc: int, values: list[Value]) -> None:
+    _put(frame, loc, Obj("list", dict(enumerate(values))))
+
+
+def _insert(frame: Frame, loc: int, call: Call) -> Value:
+    obj, where, value = frame.state.object(loc), _arg(call, 0), _arg(call, 1)
+    if obj.rest is None and isinstance(where.const, int):
+        values = list(obj.items.values())
+        values.insert(where.const, value)
+        _relist(frame, loc, values)
+    else:
+        _put(frame, loc, obj.blurred().add(value))
+    return _ABSENT
+
+
+def _appendleft(frame: Frame, loc: int, call: Call) -> Value:
+    return _insert(frame, loc, Call(call.node, call.function, None, [Value(0), *call.args], {}))
+
+
+def _pop(frame: Frame, loc: int, call: Call) -> Value:
+    obj, where = frame.state.object(loc), _arg(call, 0, Value(-1))
+    if obj.kind == "dict":
+        return _get(frame, loc, call)
+    if obj.rest is None and isinstance(where.const, int):
+        values = [obj.items[key] for key in sorted(obj.items, key=_position)]
+        try:
+            taken = values.pop(where.const)
+        except IndexError:
+            return UNKNOWN
+        _relist(frame, loc, values)
+        return taken
+    _put(frame, loc, obj.blurred())
+    return obj.any() or UNKNOWN
+
+
+def _position(key: Hashable) -> int:
+    return key if isinstance(key, int) else 0
+
+
+def _popleft(frame: Frame, loc: int, call: Call) -> Value:
+    return _pop(frame, loc, Call(call.node, call.function, None, [Value(0)], {}))
+
+
+def _extend(frame: Frame, loc: int, call: Call) -> Value:
+    obj, more = frame.state.object(loc), _arg(call, 0)
+    others = frame.state.of(more)
+    exact = len(others) == 1 and others[0].rest is None and others[0].kind == "list"
+    if exact and obj.rest is None:
+        _relist(frame, loc, [*obj.items.values(), *others[0].items.values()])
+    else:
+        _put(frame, loc, obj.blurred().add(element(frame, more, call.node)))
+    return _ABSENT
+
+
+def _blur(frame: Frame, loc: int, call: Call) -> Value:
+    _put(frame, loc, frame.state.object(loc).blurred())
+    return _ABSENT
+
+
+def _reverse(frame: Frame, loc: int, call: Call) -> Value:
+    obj = frame.state.object(loc)
+    if obj.rest is None:
+        _relist(frame, loc, list(obj.items.values())[::-1])
+    return _ABSENT
+
+
+def _clear(frame: Frame, loc: int, call: Call) -> Value:
+    _put(frame, loc, Obj(frame.state.object(loc).kind))
+    return _ABSENT
+
+
+def _get(frame: Frame, loc: int, call: Call) -> Value:
+    obj = frame.state.object(loc)
+    found = stored(obj, _arg(call, 0))
+    default = _arg(call, 1, _ABSENT)
+    if found is None:
+        return default
+    key = _arg(call, 0)
+    return found if key.known and key.const in obj.items else join(found, default)
+
+
+def _setdefault(frame: Frame, loc: int, call: Call) -> Value:
+    key = _arg(call, 0)
+    if key.known and key.const in frame.state.object(loc).items:
+        return _get(frame, loc, call)
+    store(frame, Value(locs=(loc,)), key, _arg(call, 1, _ABSENT))
+    return _arg(call, 1, _ABSENT)
+
+
+def _update(frame: Frame, loc: int, call: Call) -> Value:
+    for other in frame.state.of(_arg(call, 0)):
+        obj = frame.state.object(loc)
+        for key, value in other.items.items():
+            obj = obj.put(key, value)
+        _put(frame, loc, obj if other.rest is None else obj.add(other.rest))
+    if call.args and call.args[0].taints:
+        _put(frame, loc, frame.state.object(loc).add(Value(taints=call.args[0].taints)))
+    for name, value in call.keywords.items():
+        _put(frame, loc, frame.state.object(loc).put(name, value))
+    return _ABSENT
+
+
+def _items(frame: Frame, loc: int, call: Call) -> Value:
+    value = frame.state.object(loc).any()
+    if value is None:
+        return make_bag(frame, call.node, None)
+    pair = frame.new(call.node, Obj("list", {0: UNKNOWN, 1: value}), "pair")
+    return make_bag(frame, call.node, pair)
+
+
+def _values(frame: Frame, loc: int, call: Call) -> Value:
+    return make_bag(frame, call.node, frame.state.object(loc).any())
+
+
+def _keys(frame: Frame, loc: int, call: Call) -> Value:
+    obj = frame.state.object(loc)
+    if obj.rest is None:
+        return make_list(frame, call.node, [Value(key) for key in obj.items])
+    return make_bag(frame, call.node, UNKNOWN)
+
+
+def _copy(frame: Frame, loc: int, call: Call) -> Value:
+    return frame.new(call.node, frame.state.object(loc))
+
+
+_LIST: Final[dict[str, Method]] = {
+    "add": _append,
+    "append": _append,
+    "appendleft": _appendleft,
+    "clear": _clear,
+    "copy": _copy,
+    "extend": _extend,
+    "insert": _insert,
+    "pop": _pop,
+    "popleft": _popleft,
+    "remove": _blur,
+    "reverse": _reverse,
+    "sort": _blur,
+    "update": _extend,
+}
+_DICT: Final[dict[str, Method]] = {
+    "clear": _clear,
+    "copy": _copy,
+    "get": _get,
+    "items": _items,
+    "keys": _keys,
+    "pop": _pop,
+    "setdefault": _setdefault,
+    "update": _update,
+    "values": _values,
+}
+
+
+def method(frame: Frame, name: str, call: Call) -> Value | None:
+    """The value of a method of a container; None when it is no container's."""
+    if call.receiver is None or not call.receiver.locs:
+        return None
+    results: list[Value] = []
+    for loc in call.receiver.locs:
+        kind = frame.state.object(loc).kind
+        table = _LIST if kind == "list" else _DICT if kind == "dict" else {}
+        perform = table.get(name)
+        if perform is not None:
+            results.append(perform(frame, loc, call))
+    return join_all(results) if results else None

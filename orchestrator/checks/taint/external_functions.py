@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 from typing import Final
 
-from orchestrator.checks.taint import attribute_access, branch_conditions, sinks
+from orchestrator.checks.taint import branch_conditions, expressions, sinks
 from orchestrator.checks.taint.abstract_state import Obj
 from orchestrator.checks.taint.abstract_values import (
     DECODED,
@@ -16,8 +16,8 @@ from orchestrator.checks.taint.abstract_values import (
     prefix_of,
 )
 from orchestrator.checks.taint.call_frames import Call, Frame
-from orchestrator.checks.taint.model_schema import Propagator, Sanitizer
-from orchestrator.checks.taint.string_values import clean_by_pattern, taints_of
+from orchestrator.checks.taint.library_models import Propagator, Sanitizer
+from orchestrator.checks.taint.strings import clean_by_pattern, taints_of
 
 _UNSURE: Final = 0.8  # a function of which nothing is known may well make its argument harmless
 _UNRELATED: Final = 0.6  # what a method gives of an object that such a function made
@@ -36,7 +36,7 @@ def result(frame: Frame, call: Call) -> Value:
     if stored is not None:
         return stored
     value = _flow(frame, call)
-    named = attribute_access.named(frame, f"{call.ref}()" if call.ref else "?()", call.node)
+    named = expressions.named(frame, f"{call.ref}()" if call.ref else "?()", call.node)
     if named.ref == "?()":
         named = Value()
     locs = value.locs
@@ -84,7 +84,7 @@ def _cells(frame: Frame, call: Call) -> Value | None:
     for rule in frame.run.knowledge.stores.exact(call.ref):
         keys = [call.pick(selector) for selector in rule.key]
         names = [key.const if key.known else key.ref for key in keys if key is not None]
-        path = (*attribute_access.path_of(call.receiver), *names)
+        path = (*expressions.path_of(call.receiver), *names)
         value = call.pick(rule.value) if rule.value else None
         for loc in call.receiver.locs:
             obj = frame.state.object(loc)

@@ -4,7 +4,7 @@ import ast
 import re
 from typing import Any, Final
 
-from orchestrator.checks.taint import protective_context
+from orchestrator.checks.taint import branch_conditions
 from orchestrator.checks.taint.abstract_state import State, deep_taints
 from orchestrator.checks.taint.abstract_values import (
     Step,
@@ -15,7 +15,7 @@ from orchestrator.checks.taint.abstract_values import (
     same_const,
 )
 from orchestrator.checks.taint.call_frames import Call, Found, Frame
-from orchestrator.checks.taint.model_schema import Check, Sink
+from orchestrator.checks.taint.library_models import Check, Sink
 
 _HOST: Final = re.compile(r"[a-zA-Z][\w+.-]*://[^/?#\\]+[/?#]")
 _PATH: Final = re.compile(r"/[^/\\]")
@@ -46,7 +46,7 @@ def check_call(frame: Frame, call: Call, ref: str) -> None:
                 if value is not None and not fixed(sink, value):
                     check_value(frame, call.node, value, sink, ref)
     for check in knowledge.checks.find(ref):
-        if _applies(frame, call, check.when, check.unless) and protective_context.fits(
+        if _applies(frame, call, check.when, check.unless) and branch_conditions.fits(
             frame, call, check
         ):
             _report_plain(frame, call, check)

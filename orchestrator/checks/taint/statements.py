@@ -1,20 +1,22 @@
 """What a statement does to the state."""
 
+from __future__ import annotations
+
 import ast
 from collections.abc import Callable
 from typing import Any, Final
 
 from orchestrator.checks.taint import (
     branch_conditions,
-    constant_folding,
     containers,
     definitions,
     expressions,
+    sinks,
+    strings,
 )
-from orchestrator.checks.taint.abstract_state import State, join_states, same_state
+from orchestrator.checks.taint.abstract_state import Obj, State, join_states, same_state
 from orchestrator.checks.taint.abstract_values import UNKNOWN, Value
-from orchestrator.checks.taint.assignment_targets import assign, delete
-from orchestrator.checks.taint.call_frames import Frame, Return
+from orchestrator.checks.taint.call_frames import Call, Frame, Return
 
 _MAX_ROUNDS: Final = 4
 
@@ -82,7 +84,7 @@ def _assert(frame: Frame, node: ast.Assert) -> None:
 
 def _if(frame: Frame, node: ast.If) -> None:
     test = frame.ev(node.test)
-    truth = constant_folding.truth(test.const)
+    truth = strings.truth(test.const)
     before = frame.state
     ways: list[State] = []
     for outcome, body in ((True, node.body), (False, node.orelse)):
@@ -109,7 +111,7 @@ def _loop(
     for _ in range(_MAX_ROUNDS):
         before = frame.state.copy()
         test = step()
-        if constant_folding.truth(test.const) is False:
+        if strings.truth(test.const) is False:
             break
         frame.state.learn(branch_conditions.when(test, truth=True))
         execute(frame, node.body)
@@ -117,7 +119,7 @@ def _loop(
         if same_state(before, frame.state):
             break
     test = step()
-    if constant_folding.truth(test.const) is True:
+    if strings.truth(test.const) is True:
         _dead(frame)
     frame.state.learn(branch_conditions.when(test, truth=False))
     breaks, _ = frame.jumps.pop()
@@ -203,7 +205,7 @@ def _match(frame: Frame, node: ast.Match) -> None:
         frame.state.learn(branch_conditions.when(guard, truth=True))
         if isinstance(case.pattern, ast.MatchValue | ast.MatchOr) and subject.taints:
             frame.state.learn(branch_conditions.about(subject.taints, branch_conditions.LISTED))
-        if constant_folding.truth(guard.const) is not False:
+        if strings.truth(guard.const) is not False:
             execute(frame, case.body)
             ways.append(frame.state)
         frame.state = before
@@ -274,3 +276,66 @@ _HANDLERS: Final[dict[type[ast.stmt], Callable[[Frame, Any], None]]] = {
     ast.Import: definitions.imported,
     ast.ImportFrom: definitions.imported_from,
 }
+
+
+def assign(frame: Frame, target: ast.expr, value: Value) -> None:
+    """Perform ``target = value``."""
+    match target:
+        case ast.Name(id=name):
+            frame.state.vars[name] = frame.at(value, target, f"{name!r} is set")
+        case ast.Tuple(elts=elements) | ast.List(elts=elements):
+            _unpack(frame, elements, value)
+        case ast.Starred(value=inner):
+            assign(frame, inner, value)
+        case ast.Attribute(value=owner, attr=name):
+            base = frame.ev(owner)
+            expressions.put(frame, base, name, frame.at(value, target, f".{name} is set"))
+            if base.ref:
+                _store_sink(frame, target, f"{base.ref}.{name}=", [value])
+        case ast.Subscript(value=owner, slice=index):
+            base, key = frame.ev(owner), frame.ev(index)
+            stepped = frame.at(value, target, "an item is set")
+            expressions.put_item(frame, base, key, stepped)
+            if base.ref:
+                _store_sink(frame, target, f"{base.ref}[]=", [key, stepped])
+
+
+def _store_sink(frame: Frame, target: ast.expr, ref: str, args: list[Value]) -> None:
+    ref = frame.run.knowledge.canonical(ref)
+    sinks.check_call(frame, Call(target, Value(ref=ref), None, args, {}), ref)
+
+
+def _unpack(frame: Frame, elements: list[ast.expr], value: Value) -> None:
+    objects = frame.state.of(value)
+    plain = not any(isinstance(element, ast.Starred) for element in elements)
+    exact = len(objects) == 1 and objects[0].kind == "list" and objects[0].rest is None
+    if exact and plain and len(objects[0].items) == len(elements):
+        for index, element in enumerate(elements):
+            assign(frame, element, objects[0].items.get(index, Value()))
+        return
+    item = containers.element(frame, value, elements[0]) if elements else Value()
+    for element in elements:
+        if isinstance(element, ast.Starred):
+            assign(frame, element.value, containers.make_bag(frame, element, item))
+        else:
+            assign(frame, element, item)
+
+
+def delete(frame: Frame, target: ast.expr) -> None:
+    """Perform ``del target``."""
+    match target:
+        case ast.Name(id=name):
+            frame.state.vars.pop(name, None)
+        case ast.Subscript(value=owner, slice=index) if not isinstance(index, ast.Slice):
+            base, key = frame.ev(owner), frame.ev(index)
+            for loc in base.locs:
+                frame.state.objects[loc] = _without(frame.state.object(loc), key)
+
+
+def _without(obj: Obj, key: Value) -> Obj:
+    if not key.known or obj.kind not in {"list", "dict"}:
+        return obj
+    items = {name: value for name, value in obj.items.items() if name != key.const}
+    if obj.kind == "list" and obj.rest is None:
+        items = dict(enumerate(items.values()))
+    return Obj(obj.kind, items, obj.rest, obj.cls)

@@ -4,14 +4,7 @@ import functools
 from collections.abc import Sequence
 from typing import Final
 
-from orchestrator.checks.taint import (
-    assignment_targets,
-    call_expressions,
-    entry_parameters,
-    expressions,
-    sinks,
-    statements,
-)
+from orchestrator.checks.taint import calls, entry_points, expressions, sinks, statements
 from orchestrator.checks.taint.abstract_state import deep_taints
 from orchestrator.checks.taint.abstract_values import Taint, Value
 from orchestrator.checks.taint.call_frames import BudgetSpent, Frame, Run
@@ -24,9 +17,15 @@ from orchestrator.checks.taint.entry_points import (
     lines_with,
     spans,
 )
-from orchestrator.checks.taint.files_in_scope import mentions, telling, users
 from orchestrator.checks.taint.library_models import Knowledge
-from orchestrator.checks.taint.source_modules import Function, Module, Project
+from orchestrator.checks.taint.source_modules import (
+    Function,
+    Module,
+    Project,
+    mentions,
+    telling,
+    users,
+)
 
 _MAX_NAMES: Final = 300
 MAX_TOTAL: Final = 2_000_000  # statements run in one job, a few times what the largest trees need
@@ -48,8 +47,8 @@ class Tracer:
             knowledge,
             evaluate=expressions.evaluate,
             execute=statements.execute,
-            invoke=call_expressions.invoke,
-            assign=assignment_targets.assign,
+            invoke=calls.invoke,
+            assign=statements.assign,
             globals_of=self.globals_of,
         )
         self.gaps: dict[str, str] = {}
@@ -159,8 +158,8 @@ def _enter(frame: Frame) -> None:
     function = frame.function
     if function is None or not isinstance(function.node.body, list):
         return
-    entry = entry_parameters.describe(frame.run, function)
-    entry_parameters.give_parameters(frame, entry)
+    entry = entry_points.describe(frame.run, function)
+    entry_points.give_parameters(frame, entry)
     frame.handler = entry.handler
     frame.run.execute(frame, function.node.body)
     for way in frame.returns:
