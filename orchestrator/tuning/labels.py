@@ -1,4 +1,4 @@
-"""Labels of people: a plain JSON Lines file that a team can commit, and the scale they are on."""
+"""People's labels of items: a JSON Lines file that a team can commit, and their scale."""
 
 import json
 import math
@@ -18,19 +18,19 @@ LABEL_WORDS: dict[str, int] = {
     "reject": 0, "accept": 1, "no": 0, "yes": 1, "false": 0, "true": 1, "fail": 0, "pass": 1,
 }  # fmt: skip
 VERDICT_RANKS: dict[str, int] = {word: rank for rank, word in enumerate(OUTCOMES[::-1])}
-"""Verdicts as ordered categories, the gravest lowest."""
+"""Verdicts as ordered categories, the most severe lowest."""
 LABEL_KEYS = {"item", "rater", "label", "criteria", "note", "at"}
-_MOST_LEVELS = 12
+_MAX_LEVELS = 12
 
 
 class Label(Struct, frozen=True):
-    """One person's word on one item.
+    """One person's label of one item.
 
     Attributes:
         label: ``accept``/``reject``, ``merge``/``needs_changes``/``block``, or a number.
-        criteria: the same per criterion, where the person wished.
-        at: when, ISO 8601, empty when not known.
-        place: file and line, for messages.
+        criteria: labels per criterion, if the person gave any.
+        at: time, ISO 8601, empty when unknown.
+        location: file and line, for error messages.
     """
 
     item: str
@@ -39,10 +39,10 @@ class Label(Struct, frozen=True):
     criteria: dict[str, Value] = field(default_factory=dict)
     note: str = ""
     at: str = ""
-    place: str = ""
+    location: str = ""
 
-    def row(self) -> dict[str, Any]:
-        """As it stands in the file: what is empty is left out."""
+    def to_row(self) -> dict[str, Any]:
+        """The label as a row of its file, without empty values."""
         row: dict[str, Any] = {"item": self.item, "rater": self.rater, "label": self.label}
         more = {"criteria": self.criteria, "note": self.note, "at": self.at}
         return row | {key: value for key, value in more.items() if value}
@@ -52,7 +52,7 @@ def read_labels(paths: Iterable[Path]) -> list[Label]:
     """Read label files.
 
     Raises:
-        InputError: a row that cannot be used, or one rater's second word on an item.
+        InputError: an invalid row, or a rater's second label of an item.
     """
     out: list[Label] = []
     for path in paths:
@@ -62,34 +62,34 @@ def read_labels(paths: Iterable[Path]) -> list[Label]:
     return out
 
 
-def _label(line: str, place: str) -> Label:
+def _label(line: str, location: str) -> Label:
     try:
         row = json.loads(line)
     except ValueError as error:
-        raise InputError(f"{place}: is not JSON: {error}") from None
+        raise InputError(f"{location}: invalid JSON: {error}") from None
     if not isinstance(row, dict) or not {"item", "rater", "label"} <= set(row):
-        raise InputError(f"{place}: a label needs 'item', 'rater' and 'label'")
+        raise InputError(f"{location}: a label requires 'item', 'rater' and 'label'")
     unknown = sorted(set(row) - LABEL_KEYS)
     if unknown:
         raise InputError(
-            f"{place}: unknown key {unknown[0]!r}; allowed: {', '.join(sorted(LABEL_KEYS))}"
+            f"{location}: unknown key {unknown[0]!r}; allowed: {', '.join(sorted(LABEL_KEYS))}"
         )
     criteria = row.get("criteria", {})
     if not isinstance(criteria, dict):
-        raise InputError(f"{place}: 'criteria' must map criterion ids to values")
+        raise InputError(f"{location}: 'criteria' must map criterion ids to values")
     return Label(
         item=str(row["item"]),
         rater=str(row["rater"]),
-        label=parse_label(row["label"], place),
-        criteria={str(k): parse_label(v, place) for k, v in criteria.items()},
+        label=parse_label(row["label"], location),
+        criteria={str(k): parse_label(v, location) for k, v in criteria.items()},
         note=str(row.get("note", "")),
         at=str(row.get("at", "")),
-        place=place,
+        location=location,
     )
 
 
-def parse_label(raw: Any, place: str) -> Value:
-    """A label as written → a word in lower case or a number.
+def parse_label(raw: Any, location: str) -> Value:
+    """Parse a label into a lower-case word or a number.
 
     Raises:
         InputError: neither, or NaN.
@@ -102,19 +102,19 @@ def parse_label(raw: Any, place: str) -> Value:
         word = raw.strip().lower()
         return word if word in VERDICT_RANKS else ("accept" if LABEL_WORDS[word] else "reject")
     raise InputError(
-        f"{place}: the label is {raw!r}; allowed: accept, reject, merge, needs_changes, block, "
+        f"{location}: the label is {raw!r}; allowed: accept, reject, merge, needs_changes, block, "
         "or a number"
     )
 
 
 def extract_labels(items: Iterable[Item], name: str | None) -> list[Label]:
-    """The labels that stand in the items' own rows.
+    """The labels in the items' own rows.
 
     Args:
-        name: which one, when rows have several.
+        name: which label, when rows have several.
 
     Raises:
-        InputError: rows have several labels and none was named, or one cannot be used.
+        InputError: rows have several labels and no name was given, or a label is invalid.
     """
     out = []
     for item in items:
@@ -122,37 +122,39 @@ def extract_labels(items: Iterable[Item], name: str | None) -> list[Label]:
             continue
         if name is None and len(item.human) > 1:
             known = ", ".join(sorted(item.human))
-            raise InputError(f"{item.place}: has several labels ({known}); say --label NAME")
+            raise InputError(
+                f"{item.location}: several labels ({known}); choose one with --label NAME"
+            )
         key = name or next(iter(item.human))
         if item.human.get(key) in {None, ""}:
             continue
-        value = parse_label(item.human[key], item.place)
-        out.append(Label(item.id, item.rater or "-", value, place=item.place))
+        value = parse_label(item.human[key], item.location)
+        out.append(Label(item.id, item.rater or "-", value, location=item.location))
     require_one_label_per_rater(out)
     return out
 
 
 def require_one_label_per_rater(labels: Iterable[Label]) -> None:
-    """Refuse a second word of one rater on one item.
+    """Require at most one label per rater and item.
 
     Raises:
-        InputError: with both places, saying whether the two contradict each other.
+        InputError: names both locations, and the two labels when they differ.
     """
     seen: dict[tuple[str, str], Label] = {}
     for label in labels:
         other = seen.setdefault((label.item, label.rater), label)
         if other is label:
             continue
-        how = "again" if other.label == label.label else f"both {other.label} and {label.label}"
+        how = "twice" if other.label == label.label else f"both {other.label} and {label.label}"
         raise InputError(
-            f"{label.place}: rater {label.rater!r} labels {label.item!r} {how} "
-            f"(first at {other.place}); keep one line"
+            f"{label.location}: rater {label.rater!r} labeled {label.item!r} {how} "
+            f"(first at {other.location}); keep one line"
         )
 
 
 def write_labels(path: Path, labels: Iterable[Label]) -> None:
-    """Write a label file whole; the old one stays until the new one is complete."""
-    rows = (json.dumps(x.row(), ensure_ascii=False) + "\n" for x in labels)
+    """Write a label file atomically."""
+    rows = (json.dumps(x.to_row(), ensure_ascii=False) + "\n" for x in labels)
     write_text_atomically(path, "".join(rows))
 
 
@@ -160,43 +162,46 @@ class Scale(Struct, frozen=True):
     """The ordered categories of a label set.
 
     Attributes:
-        values: category → what a person said, lowest first.
-        cut: categories from here up are accepted.
+        values: label values in ascending order; a category is an index into it.
+        cut: categories from here up mean accept.
     """
 
     values: tuple[Value, ...]
     cut: int
 
-    def of(self, value: Value) -> int:
+    def category(self, value: Value) -> int:
         """The category of a value."""
         return self.values.index(value)
 
 
 def infer_scale(labels: list[Label], accept_at: float | None) -> Scale:
-    """Find the scale of a label set.
+    """Infer the scale of a label set from its values.
 
     Args:
-        accept_at: the lowest number that means accept; 3 on a scale of 1 to 5 when None.
+        accept_at: the lowest number that means accept; None for 3 on a scale of 1 to 5.
 
     Raises:
-        InputError: mixed scales, or numbers of which it is not clear what accepts.
+        InputError: mixed scales, or numbers whose lowest accepted value is unclear.
     """
-    said = {x.label for x in labels}
-    words = {x for x in said if isinstance(x, str)}
-    if words and len(words) < len(said):
-        raise InputError("labels mix words and numbers; use one scale in a label set")
+    values = {x.label for x in labels}
+    words = {x for x in values if isinstance(x, str)}
+    if words and len(words) < len(values):
+        raise InputError("labels mix words and numbers; use one scale per label set")
     if words & set(VERDICT_RANKS) and words & {"accept", "reject"}:
         raise InputError("labels mix accept/reject with merge/needs_changes/block; use one scale")
     if words & set(VERDICT_RANKS):
         return Scale(tuple(VERDICT_RANKS), 2)
     if words:
         return Scale(("reject", "accept"), 1)
-    return _numeric({x for x in said if not isinstance(x, str)}, accept_at)
+    return _infer_numeric_scale({x for x in values if not isinstance(x, str)}, accept_at)
 
 
-def _numeric(numbers: set[float], accept_at: float | None) -> Scale:
-    if len(numbers) > _MOST_LEVELS:
-        raise InputError(f"labels have {len(numbers)} different numbers; use a scale of 1 to 5")
+def _infer_numeric_scale(numbers: set[float], accept_at: float | None) -> Scale:
+    if len(numbers) > _MAX_LEVELS:
+        raise InputError(
+            f"labels have {len(numbers)} distinct numbers, more than {_MAX_LEVELS}; "
+            "use a scale of 1 to 5"
+        )
     if accept_at is None:
         if numbers <= {0.0, 1.0}:
             accept_at = 1.0
@@ -204,7 +209,8 @@ def _numeric(numbers: set[float], accept_at: float | None) -> Scale:
             accept_at = 3.0
         else:
             raise InputError(
-                f"labels run from {min(numbers):g} to {max(numbers):g}; say --accept-at NUMBER"
+                f"labels range from {min(numbers):g} to {max(numbers):g}; set the lowest accepted "
+                "value with --accept-at NUMBER"
             )
     values = sorted(numbers)
     return Scale(tuple(values), sum(x < accept_at for x in values))

@@ -1,4 +1,4 @@
-"""PaperBench trees, there and back without loss; graded ones too."""
+"""Lossless import and export of PaperBench task trees, graded ones included."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,31 +10,33 @@ from orchestrator.tuning.rubric_conversion import (
     MET_LEVELS,
     Exported,
     Imported,
-    as_written,
     is_id,
     require_key,
+    to_int_if_whole,
 )
 
 OWN = {"id", "requirements", "weight", "sub_tasks"}
 GRADE = {"score", "valid_score", "explanation", "judge_metadata"}
 EXACT = 1e-9
-_DEEPEST = 64
+_MAX_DEPTH = 64
 
 
 def from_paperbench(doc: Any, name: str, threshold: float) -> Imported:
-    """A task tree: leaves become criteria, inner nodes groups, the root the rubric.
+    """Import a task tree: leaves become criteria, inner nodes groups, the root the rubric.
 
-    What a rubric has no place for (the root's own fields, task categories, the order of children of
-    both kinds, ids it does not allow) stands in ``provenance.paperbench``. Grades of a graded tree
-    become an item.
+    What a rubric cannot express (the root's own fields, task categories, the order of children of
+    both kinds, invalid ids) is kept in ``provenance.paperbench``. Grades of a graded tree become an
+    item.
 
     Raises:
-        InputError: not such a tree.
+        InputError: the document is not a valid task tree.
     """
     nodes = list(_walk(doc, None, 0))
     root = nodes[0][0]
     if not root["sub_tasks"]:
-        raise InputError("the tree's root has no sub_tasks; a rubric needs at least one criterion")
+        raise InputError(
+            "the tree's root has no sub_tasks; a rubric requires at least one criterion"
+        )
     ids = _ids(nodes)
     criteria, groups = [], []
     for node, parent in nodes[1:]:
@@ -52,27 +54,27 @@ def from_paperbench(doc: Any, name: str, threshold: float) -> Imported:
     rubric = Rubric(
         name, 1, title, threshold, tuple(criteria), tuple(groups), provenance={"paperbench": kept}
     )
-    items, lost = _graded(rubric, nodes, ids)
-    return Imported(rubric, items, lost)
+    items, unmapped = _graded(rubric, nodes, ids)
+    return Imported(rubric, items, unmapped)
 
 
 def _walk(node: Any, parent: str | None, depth: int) -> Iterator[tuple[dict[str, Any], str | None]]:
     where = f"the node {node.get('id', '?')!r}" if isinstance(node, dict) else "a PaperBench node"
     for key in ("id", "requirements", "weight", "sub_tasks"):
         require_key(node, key, where)
-    if depth > _DEEPEST:
-        raise InputError(f"{where} lies more than {_DEEPEST} levels deep")
+    if depth > _MAX_DEPTH:
+        raise InputError(f"{where} is more than {_MAX_DEPTH} levels deep")
     yield node, parent
     for child in node["sub_tasks"]:
         yield from _walk(child, node["id"], depth + 1)
 
 
 def _ids(nodes: list[tuple[dict[str, Any], str | None]]) -> dict[str, str]:
-    """The source's ids → ids that a rubric allows."""
+    """Source id → valid rubric id."""
     given = [str(node["id"]) for node, _ in nodes]
     if len(set(given)) < len(given):
-        twice = next(x for x in given if given.count(x) > 1)
-        raise InputError(f"the id {twice!r} stands twice in the tree")
+        duplicate = next(x for x in given if given.count(x) > 1)
+        raise InputError(f"duplicate id {duplicate!r} in the tree")
     taken = {x for x in given if is_id(x)}
     out: dict[str, str] = {}
     for at, ident in enumerate(given):
@@ -113,26 +115,28 @@ def _kept(
 def _graded(
     rubric: Rubric, nodes: list[tuple[dict[str, Any], str | None]], ids: Mapping[str, str]
 ) -> tuple[tuple[dict[str, Json], ...], tuple[str, ...]]:
-    """The grades as one item, and what is odd about them."""
+    """The grades as one item, and their inconsistencies."""
     root = nodes[0][0]
     if "score" not in root:
         return (), ()
     scores = {ids[n["id"]]: float(n["score"]) for n, _ in nodes[1:] if not n["sub_tasks"]}
     found = node_scores(rubric, scores)[None]
-    odd: tuple[str, ...] = ()
+    inconsistent: tuple[str, ...] = ()
     if found is None or abs(found - float(root["score"])) > EXACT:
-        odd = (f"the tree says its root scores {root['score']}, its leaves come to {found}",)
+        inconsistent = (
+            f"the root's score is {root['score']}, but its leaves' weighted total is {found}",
+        )
     grades = {
         ids[n["id"]]: {k: n[k] for k in sorted(GRADE - {"score"}) if k in n} for n, _ in nodes
     }
-    return ({"id": root["id"], "scores": scores, "grades": grades},), odd
+    return ({"id": root["id"], "scores": scores, "grades": grades},), inconsistent
 
 
 def to_paperbench(rubric: Rubric, item: Mapping[str, Any] | None = None) -> Exported:
-    """The tree again.
+    """Export the task tree.
 
     Args:
-        item: a row of scores; then every node gets its score and, where known, its grade.
+        item: an item's row; when given, nodes get their scores and, where known, grades.
     """
     kept: Any = rubric.provenance.get("paperbench") or {}
     root = kept.get("root") or {
@@ -154,7 +158,7 @@ def to_paperbench(rubric: Rubric, item: Mapping[str, Any] | None = None) -> Expo
         out: dict[str, Json] = {
             "id": old.get(name, name),
             "requirements": text if node else root["requirements"],
-            "weight": as_written(node.weight) if node else root["weight"],
+            "weight": to_int_if_whole(node.weight) if node else root["weight"],
             "sub_tasks": [build(child) for child in inner],
         }
         absent = kept.get("absent", {}).get(name, [])
@@ -165,9 +169,15 @@ def to_paperbench(rubric: Rubric, item: Mapping[str, Any] | None = None) -> Expo
             out |= grades.get(name, {})
         return out
 
-    lost = [f"{c.id}: is a blocker; the target has none" for c in rubric.criteria if c.blocker]
-    lost += [f"{c.id}: a negative weight" for c in rubric.criteria if c.weight < 0]
-    return Exported(build(None), tuple(lost))
+    unmapped = [
+        f"{c.id}: blocker; not supported by the target" for c in rubric.criteria if c.blocker
+    ]
+    unmapped += [
+        f"{c.id}: negative weight; not supported by the target"
+        for c in rubric.criteria
+        if c.weight < 0
+    ]
+    return Exported(build(None), tuple(unmapped))
 
 
 def _ordered(children: list[Criterion | Group], order: list[str] | None) -> list[Criterion | Group]:

@@ -1,4 +1,4 @@
-"""What conversions between our rubrics and other tools' formats share: results, ids, key lookup."""
+"""Shared parts of rubric import and export: results, ids, key lookup and level merging."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -12,15 +12,15 @@ from orchestrator.errors import InputError
 
 MET_LEVELS = (ScoreLevel(0.0, "not met"), ScoreLevel(1.0, "met"))
 _ID = re.compile(r"[a-z0-9]+([-_.][a-z0-9]+)*")
-_LONGEST = 64
+_MAX_ID_LENGTH = 64
 
 
 class Imported(Struct, frozen=True):
-    """What came of an import.
+    """Result of an import.
 
     Attributes:
-        items: rows for an items file, where the source held scores.
-        unmapped: what the source says and a rubric cannot, one line each.
+        items: rows for an items file, when the source contained scores.
+        unmapped: parts of the source that a rubric cannot express, one line each.
     """
 
     rubric: Rubric
@@ -29,14 +29,14 @@ class Imported(Struct, frozen=True):
 
 
 class Exported(Struct, frozen=True):
-    """What came of an export: the document, and what it could not hold."""
+    """Result of an export: the document, and the parts of the rubric that it cannot express."""
 
     document: Json
     unmapped: tuple[str, ...] = ()
 
 
 def make_id(text: str, taken: Iterable[str], fallback: str) -> str:
-    """An id that a rubric allows, as near to a text as can be, and not taken."""
+    """A valid rubric id derived from a text, with a number where it is taken already."""
     base = "-".join(re.findall(r"[a-z0-9]+", text.lower()))[:40].strip("-") or fallback
     name, n, used = base, 2, set(taken)
     while name in used:
@@ -45,37 +45,37 @@ def make_id(text: str, taken: Iterable[str], fallback: str) -> str:
 
 
 def is_id(text: str) -> bool:
-    """Whether a rubric allows this id as it is."""
-    return bool(_ID.fullmatch(text)) and len(text) <= _LONGEST
+    """Whether a text is a valid rubric id."""
+    return bool(_ID.fullmatch(text)) and len(text) <= _MAX_ID_LENGTH
 
 
-def as_written(value: float) -> float | int:
-    """A whole number as an int, so that it is written as it was read."""
+def to_int_if_whole(value: float) -> float | int:
+    """A whole number as an int, so that 2 is written as 2 and not as 2.0."""
     return int(value) if float(value).is_integer() else value
 
 
 def require_key(row: Any, key: str, where: str) -> Any:
-    """A key of an object.
+    """The value of an object's key.
 
     Raises:
-        InputError: it is no object, or has no such key.
+        InputError: it is not an object, or lacks the key.
     """
     if not isinstance(row, Mapping) or key not in row:
-        raise InputError(f"{where} needs {key!r}")
+        raise InputError(f"{where} requires {key!r}")
     return row[key]
 
 
 def merge_equal_levels(
     levels: list[ScoreLevel], ident: str, lost: list[str]
 ) -> tuple[ScoreLevel, ...]:
-    """Levels in rising order, those of one score joined; fewer than two are met and not met."""
+    """Sorted levels, those of equal score merged; met and not met when fewer than two remain."""
     out: list[ScoreLevel] = levels[:1]
     for low, high in pairwise(levels):
         if high.score > low.score:
             out.append(high)
         else:
             out[-1] = ScoreLevel(out[-1].score, f"{out[-1].description}; {high.description}")
-            lost.append(f"{ident}: two options score {high.score:g}; they are one level now")
+            lost.append(f"{ident}: two options with score {high.score:g} merged into one level")
     return tuple(out) if len(out) > 1 else MET_LEVELS
 
 

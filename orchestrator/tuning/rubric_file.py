@@ -1,10 +1,11 @@
-"""Rubric files: read through the catalog, written back whole, told apart, and known to be stale."""
+"""Rubric files: read through the catalog, written atomically, compared, checked for staleness."""
 
 import re
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec import to_builtins
 
 from orchestrator.catalog.data_sources import File
 from orchestrator.catalog.rubrics import load_rubric
@@ -13,37 +14,39 @@ from orchestrator.engine.types import Criterion, Group, Json, Rubric
 from orchestrator.errors import ConfigError, InputError
 from orchestrator.tuning.text_files import write_text_atomically
 
-PLAIN = Criterion("", "measured", "")
+_ALWAYS_WRITTEN = {"id", "kind", "description", "weight"}
+_CRITERION_DEFAULTS: dict[str, Json] = to_builtins(Criterion("", "measured", ""))
+_GROUP_DEFAULTS: dict[str, Json] = to_builtins(Group(""))
 _NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 
 
 def read_rubric(path: Path) -> Rubric:
-    """Read and check one rubric file.
+    """Read and validate a rubric file.
 
     Raises:
-        ConfigError: its first fault, with file and line.
+        ConfigError: its first error, with file and line.
         InputError: it cannot be read.
     """
-    faults = find_errors(path)
-    if faults:
-        raise faults[0]
-    found = load_rubric(_file(path), [])
-    assert found is not None
-    return found
+    errors = find_errors(path)
+    if errors:
+        raise errors[0]
+    rubric = load_rubric(_read_file(path), [])
+    assert rubric is not None
+    return rubric
 
 
 def find_errors(path: Path) -> list[ConfigError]:
-    """Every fault of a rubric file.
+    """Every error of a rubric file.
 
     Raises:
         InputError: it cannot be read.
     """
-    faults: list[ConfigError] = []
-    load_rubric(_file(path), faults)
-    return faults
+    errors: list[ConfigError] = []
+    load_rubric(_read_file(path), errors)
+    return errors
 
 
-def _file(path: Path) -> File:
+def _read_file(path: Path) -> File:
     try:
         return File(path.name, str(path), path.read_bytes())
     except OSError as error:
@@ -51,62 +54,31 @@ def _file(path: Path) -> File:
 
 
 def to_document(rubric: Rubric) -> dict[str, Json]:
-    """A rubric as its file has it: keys in reading order, defaults left out."""
-    doc: dict[str, Json] = {
-        "name": rubric.name,
-        "version": rubric.version,
-        "description": rubric.description,
-        "threshold": rubric.threshold,
-        "criteria": [_criterion(c) for c in rubric.criteria],
-    }
-    if rubric.groups:
-        doc["groups"] = [_group(g) for g in rubric.groups]
-    if rubric.judge:
-        doc["judge"] = dict(rubric.judge)
-    if rubric.provenance:
-        doc["provenance"] = dict(rubric.provenance)
-    return doc
+    """A rubric as the data of its file: defaults omitted, weights always written."""
+    doc: dict[str, Any] = to_builtins(rubric)
+    doc["criteria"] = [_omit_defaults(c, _CRITERION_DEFAULTS) for c in doc["criteria"]]
+    doc["groups"] = [_omit_defaults(g, _GROUP_DEFAULTS) for g in doc["groups"]]
+    return {key: value for key, value in doc.items() if value not in ([], {})}
 
 
-def _criterion(c: Criterion) -> dict[str, Json]:
-    doc: dict[str, Json] = {"id": c.id, "kind": c.kind, "description": c.description}
-    doc["weight"] = c.weight
-    if c.levels:
-        doc["levels"] = [{"score": x.score, "description": x.description} for x in c.levels]
-    if c.parent is not None:
-        doc["group"] = c.parent
-    if c.na != PLAIN.na:
-        doc["na"] = c.na
-    if c.abstain != PLAIN.abstain:
-        doc["abstain"] = c.abstain
-    if c.blocker:
-        doc["blocker"] = True
-    if c.tags:
-        doc["tags"] = list(c.tags)
-    return doc
-
-
-def _group(g: Group) -> dict[str, Json]:
-    doc: dict[str, Json] = {"id": g.id, "description": g.description, "weight": g.weight}
-    if g.parent is not None:
-        doc["parent"] = g.parent
-    return doc
+def _omit_defaults(node: dict[str, Json], defaults: dict[str, Json]) -> dict[str, Json]:
+    return {key: v for key, v in node.items() if key in _ALWAYS_WRITTEN or v != defaults[key]}
 
 
 class _Dumper(yaml.SafeDumper):
-    """Quotes what YAML 1.2 reads as a number and this library, which speaks 1.1, does not."""
+    """Quotes strings that YAML 1.2 reads as numbers; PyYAML, which follows 1.1, would not."""
 
 
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     style = "'" if _NUMBER.fullmatch(text) else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
-_Dumper.add_representer(str, _text)
+_Dumper.add_representer(str, _represent_text)
 
 
 def to_yaml(rubric: Rubric) -> str:
-    """The rubric's file, ending in a newline."""
+    """The text of the rubric's file, ending in a newline."""
     text: str = yaml.dump(
         to_document(rubric), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=96
     )
@@ -114,18 +86,20 @@ def to_yaml(rubric: Rubric) -> str:
 
 
 def write_rubric(path: Path, rubric: Rubric) -> None:
-    """Write a rubric file whole; what stood there stays until then.
+    """Write a rubric file atomically.
 
     Raises:
-        InputError: it cannot be written, or the name is not the file's.
+        InputError: it cannot be written, or the rubric's name is not the file's.
     """
     if rubric.name != path.stem:
-        raise InputError(f"{path}: a rubric's name is its file's name; this one is {rubric.name!r}")
+        raise InputError(
+            f"{path}: the rubric's name {rubric.name!r} must be the file's name, {path.stem!r}"
+        )
     write_text_atomically(path, to_yaml(rubric))
 
 
 def digest_criteria(rubric: Rubric) -> str:
-    """SHA-256 of what a judge reads: criteria, descriptions and levels, without weights."""
+    """SHA-256 of the criteria's ids, kinds, descriptions and levels, without weights."""
     return digest(
         [
             [c.id, c.kind, c.description, [[x.score, x.description] for x in c.levels]]
@@ -140,23 +114,23 @@ def digest_judge(rubric: Rubric) -> str:
 
 
 def find_stale_inputs(rubric: Rubric, labels: str | None = None) -> list[str]:
-    """What a tuned rubric was fitted on and is no longer so; empty for one written by hand.
+    """What has changed since a rubric was tuned, one sentence each; empty for one written by hand.
 
     Args:
-        labels: digest of the labels at hand, None when there are none to compare.
+        labels: digest of the present labels, None to compare none.
     """
     tuned: Any = rubric.provenance.get("tuned")
     if not isinstance(tuned, dict):
         return []
     out = []
     if tuned.get("criteria") != digest_criteria(rubric):
-        out.append("the criteria's text has changed since the weights were fitted")
+        out.append("the text of the criteria has changed since tuning")
     if tuned.get("judge") != digest_judge(rubric):
-        out.append("the judge's model or prompt has changed since the weights were fitted")
+        out.append("the judge's model or prompt has changed since tuning")
     if tuned.get("rule") != digest_rule(rubric):
-        out.append("the weights or the threshold were edited after they were fitted")
+        out.append("the weights or the threshold have been edited since tuning")
     if labels is not None and tuned.get("labels") != labels:
-        out.append("the labels differ from those that the weights were fitted on")
+        out.append("the labels differ from those used for tuning")
     return out
 
 
@@ -172,7 +146,7 @@ def digest_rule(rubric: Rubric) -> str:
 
 
 def describe_differences(old: Rubric, new: Rubric) -> list[str]:
-    """What differs, one line each: threshold, weights, criteria that came, went or changed."""
+    """Differences between two rubrics, one line each."""
     out = []
     for name in ("name", "version", "description", "threshold"):
         a, b = getattr(old, name), getattr(new, name)
@@ -181,23 +155,23 @@ def describe_differences(old: Rubric, new: Rubric) -> list[str]:
     for kind in ("criteria", "groups"):
         before = {x.id: x for x in getattr(old, kind)}
         after = {x.id: x for x in getattr(new, kind)}
-        word = "criterion" if kind == "criteria" else "group"
-        out += [f"{word} {x} is gone" for x in before if x not in after]
-        out += [f"{word} {x} is new, weight {after[x].weight:g}" for x in after if x not in before]
-        for x, was in before.items():
+        noun = "criterion" if kind == "criteria" else "group"
+        out += [f"removed {noun} {x}" for x in before if x not in after]
+        out += [f"added {noun} {x}, weight {after[x].weight:g}" for x in after if x not in before]
+        for x, node in before.items():
             if x in after:
-                out += _changes(word, was, after[x])
+                out += _describe_changes(noun, node, after[x])
     if old.judge != new.judge:
         out.append(f"judge: {dict(old.judge)} → {dict(new.judge)}")
     return out
 
 
-def _changes(word: str, a: Criterion | Group, b: Criterion | Group) -> list[str]:
-    names = [f for f in a.__struct_fields__ if getattr(a, f) != getattr(b, f)]
-    short = {"weight", "parent", "na", "abstain", "blocker", "kind"}
+def _describe_changes(noun: str, a: Criterion | Group, b: Criterion | Group) -> list[str]:
+    changed = [f for f in a.__struct_fields__ if getattr(a, f) != getattr(b, f)]
+    printable = {"weight", "parent", "na", "abstain", "blocker", "kind"}
     return [
-        f"{word} {a.id}: {f} {getattr(a, f)} → {getattr(b, f)}"
-        if f in short
-        else f"{word} {a.id}: {f} changed"
-        for f in names
+        f"{noun} {a.id}: {f} {getattr(a, f)} → {getattr(b, f)}"
+        if f in printable
+        else f"{noun} {a.id}: {f} changed"
+        for f in changed
     ]

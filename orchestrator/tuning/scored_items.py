@@ -1,4 +1,4 @@
-"""Items to score: JSON Lines, CSV, or verdict documents of past runs."""
+"""Scored items, read from JSON Lines, CSV, or verdict documents of past runs."""
 
 import csv
 import json
@@ -14,19 +14,19 @@ from orchestrator.errors import InputError
 from orchestrator.tuning.rubric_conversion import is_id, make_id
 from orchestrator.tuning.text_files import read_text
 
-_TEXTS = ("text", "review", "summary")
+_TEXT_KEYS = ("text", "review", "summary")
 
 
 class Item(Struct, frozen=True):
     """One thing that a judge scored and a person can label.
 
     Attributes:
-        group: what it belongs to (the pull request); resampling keeps a group together.
+        group: unit of resampling, such as the pull request that the item belongs to.
         scores: criterion id → 0..1, ``"na"``, or None where the judge abstained.
-        human: labels that stand in the same row, by name, as they were written.
+        human: labels in the item's own row, by name, unparsed.
         rater: who gave them.
         repeat: 0, or the number of a repeated scoring of the same item.
-        place: file and line, for messages.
+        location: file and line, for error messages.
     """
 
     id: str
@@ -38,35 +38,35 @@ class Item(Struct, frozen=True):
     human: Mapping[str, Any] = field(default_factory=dict)
     rater: str = ""
     repeat: int = 0
-    place: str = ""
+    location: str = ""
 
 
 def read_items(paths: Iterable[Path], scale: tuple[float, float] = (0.0, 1.0)) -> list[Item]:
     """Read items from files.
 
     Args:
-        paths: ``.jsonl``, ``.csv``, or ``.json`` (one verdict document); none may share a group.
+        paths: ``.jsonl``, ``.csv``, or ``.json`` (one verdict document); files share no group.
         scale: the lowest and the highest raw score, mapped to 0 and 1.
 
     Raises:
-        InputError: a file, row or score that cannot be used, with its place; an id that stands
-            twice; a group that stands in two files.
+        InputError: an invalid file, row or score, with its location; a duplicate id; a group in
+            two files.
     """
     items: list[Item] = []
-    homes: dict[str, Path] = {}
+    group_files: dict[str, Path] = {}
     for path in paths:
-        found = [_item(row, place, scale) for row, place in _rows(path)]
+        found = [_item(row, location, scale) for row, location in _rows(path)]
         if not found:
-            raise InputError(f"{path}: has no items; write one JSON object a line")
+            raise InputError(f"{path}: contains no items; write one JSON object per line")
         for item in found:
-            home = homes.setdefault(item.group, path)
-            if home != path:
+            other = group_files.setdefault(item.group, path)
+            if other != path:
                 raise InputError(
-                    f"{item.place}: the group {item.group!r} also stands in {home}; "
+                    f"{item.location}: the group {item.group!r} is also in {other}; "
                     "keep all items of a group in one file"
                 )
         items += found
-    _no_duplicates(items)
+    _require_consistent(items)
     return items
 
 
@@ -74,20 +74,20 @@ def item_from_verdict(doc: dict[str, Any]) -> Item:
     """A run's verdict document as an item, grouped by the head that was reviewed.
 
     Raises:
-        InputError: it is no verdict document.
+        InputError: it is not a verdict document.
     """
     return _item(_verdict_row(doc, "a run"), "a run", (0.0, 1.0))
 
 
-def _no_duplicates(items: list[Item]) -> None:
+def _require_consistent(items: list[Item]) -> None:
     seen: dict[tuple[str, str, int], Item] = {}
     first: dict[str, Item] = {}
     for item in items:
         key = (item.id, item.rater, item.repeat)
         if key in seen:
-            who = f" by rater {item.rater!r}" if item.rater else ""
+            rater = f" by rater {item.rater!r}" if item.rater else ""
             raise InputError(
-                f"{item.place}: the id {item.id!r}{who} stands twice, first at {seen[key].place}"
+                f"{item.location}: duplicate id {item.id!r}{rater}, first at {seen[key].location}"
             )
         seen[key] = item
         other = first.setdefault(item.id, item)
@@ -95,8 +95,8 @@ def _no_duplicates(items: list[Item]) -> None:
             item.repeat == other.repeat and item.scores != other.scores
         ):
             raise InputError(
-                f"{item.place}: {item.id!r} has another group or other scores than at "
-                f"{other.place}; give a repeated scoring its own number in 'repeat'"
+                f"{item.location}: {item.id!r} has a different group or different scores at "
+                f"{other.location}; give a repeated scoring its own number in 'repeat'"
             )
 
 
@@ -109,17 +109,17 @@ def _rows(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
     else:
         for number, line in enumerate(text.splitlines(), 1):
             if line.strip():
-                place = f"{path}:{number}"
-                yield _json(line, place), place
+                location = f"{path}:{number}"
+                yield _json(line, location), location
 
 
-def _json(text: str, place: str) -> dict[str, Any]:
+def _json(text: str, location: str) -> dict[str, Any]:
     try:
         row = json.loads(text)
     except ValueError as error:
-        raise InputError(f"{place}: is not JSON: {error}") from None
+        raise InputError(f"{location}: invalid JSON: {error}") from None
     if not isinstance(row, dict):
-        raise InputError(f"{place}: must be a JSON object")
+        raise InputError(f"{location}: must be a JSON object")
     return row
 
 
@@ -127,9 +127,9 @@ def _csv_rows(text: str, path: Path) -> Iterator[tuple[dict[str, Any], str]]:
     reader = csv.DictReader(text.splitlines(), strict=True)
     try:
         for cells in reader:
-            place = f"{path}:{reader.line_num}"
+            location = f"{path}:{reader.line_num}"
             if None in cells or None in cells.values():
-                raise InputError(f"{place}: has another number of cells than the header")
+                raise InputError(f"{location}: the number of cells differs from the header")
             row: dict[str, Any] = {"scores": {}, "human": {}}
             for name, cell in cells.items():
                 part, _, key = name.partition(".")
@@ -141,9 +141,9 @@ def _csv_rows(text: str, path: Path) -> Iterator[tuple[dict[str, Any], str]]:
                     row["human"]["label"] = _cell(cell)
                 elif cell != "":
                     row[name] = cell
-            yield row, place
+            yield row, location
     except csv.Error as error:
-        raise InputError(f"{path}:{reader.line_num}: is not CSV: {error}") from None
+        raise InputError(f"{path}:{reader.line_num}: invalid CSV: {error}") from None
 
 
 def _cell(cell: str) -> Any:
@@ -155,8 +155,8 @@ def _cell(cell: str) -> Any:
         return cell
 
 
-def _verdict_row(doc: dict[str, Any], place: str) -> dict[str, Any]:
-    """A verdict document as an item: one run, grouped by the head that was reviewed."""
+def _verdict_row(doc: dict[str, Any], location: str) -> dict[str, Any]:
+    """The item row of a verdict document: one run, grouped by the reviewed head."""
     try:
         return {
             "id": doc["run_id"],
@@ -167,70 +167,72 @@ def _verdict_row(doc: dict[str, Any], place: str) -> dict[str, Any]:
         }
     except (KeyError, TypeError):
         raise InputError(
-            f"{place}: is not a verdict document; write items as .jsonl or .csv"
+            f"{location}: is not a verdict document; write items as .jsonl or .csv"
         ) from None
 
 
-def _item(row: dict[str, Any], place: str, scale: tuple[float, float]) -> Item:
+def _item(row: dict[str, Any], location: str, scale: tuple[float, float]) -> Item:
     name = row.get("id")
     if not isinstance(name, (str, int)) or name == "":
-        raise InputError(f"{place}: needs an 'id'")
+        raise InputError(f"{location}: missing 'id'")
     raw = row.get("scores", row.get("machine", {}))
     human = row.get("human", {})
     if "label" in row:
         human = {**human, "label": row["label"]} if isinstance(human, dict) else human
     for key, value in (("scores", raw), ("human", human)):
         if not isinstance(value, dict):
-            raise InputError(f"{place}: {key!r} must map names to values")
+            raise InputError(f"{location}: {key!r} must map names to values")
     return Item(
         id=str(name),
         group=str(row.get("group", name)),
-        scores=_scores(raw, place, scale),
-        text=next((str(row[k]) for k in _TEXTS if row.get(k)), ""),
+        scores=_scores(raw, location, scale),
+        text=next((str(row[k]) for k in _TEXT_KEYS if row.get(k)), ""),
         url=str(row.get("url", "")),
         verdict=str(row.get("verdict", "")),
         human=human,
         rater=str(row.get("rater", "")),
-        repeat=_whole(row.get("repeat", 0), place),
-        place=place,
+        repeat=_whole(row.get("repeat", 0), location),
+        location=location,
     )
 
 
-def _whole(value: Any, place: str) -> int:
+def _whole(value: Any, location: str) -> int:
     try:
         return int(value)
     except (TypeError, ValueError):
-        raise InputError(f"{place}: 'repeat' must be a whole number, not {value!r}") from None
+        raise InputError(f"{location}: 'repeat' must be a whole number, not {value!r}") from None
 
 
-def _scores(raw: Mapping[Any, Any], place: str, scale: tuple[float, float]) -> dict[str, Given]:
-    """Scores by criterion id; a name that no rubric allows (``Q1``) stands for the nearest id."""
+def _scores(raw: Mapping[Any, Any], location: str, scale: tuple[float, float]) -> dict[str, Given]:
+    """Scores by criterion id; a name that is not a valid id (``Q1``) is converted to one."""
     out: dict[str, Given] = {}
     for key, value in raw.items():
         name = str(key) if is_id(str(key)) else make_id(str(key), (), "")
         if not name or name in out:
-            raise InputError(f"{place}: the scores' name {key!r} is no criterion id of its own")
-        out[name] = _score(value, str(key), place, scale)
+            raise InputError(
+                f"{location}: the score name {key!r} does not give a unique criterion id"
+            )
+        out[name] = _score(value, str(key), location, scale)
     return out
 
 
-def _score(value: Any, name: str, place: str, scale: tuple[float, float]) -> Given:
+def _score(value: Any, name: str, location: str, scale: tuple[float, float]) -> Given:
     if value is None or value == "na":
         return None if value is None else "na"
     if isinstance(value, bool):
         return float(value)
     if not isinstance(value, (int, float)):
         raise InputError(
-            f"{place}: the score of {name!r} is {value!r}; allowed: a number, null for "
+            f"{location}: the score of {name!r} is {value!r}; allowed: a number, null for "
             'abstained, "na" for not applicable'
         )
     if math.isnan(value):
-        raise InputError(f"{place}: the score of {name!r} is not a number (NaN)")
+        raise InputError(f"{location}: the score of {name!r} is not a number (NaN)")
     low, high = scale
-    part = (float(value) - low) / (high - low)
-    if not -1e-9 <= part <= 1 + 1e-9:
+    scaled = (float(value) - low) / (high - low)
+    if not -1e-9 <= scaled <= 1 + 1e-9:
         raise InputError(
-            f"{place}: the score of {name!r} is {value}; allowed: {low:g} to {high:g}; "
-            "say --scale LOW:HIGH for another range"
+            f"{location}: the score of {name!r} is {value}; allowed: {low:g} to {high:g}; "
+            "set another range with --scale LOW:HIGH"
         )
-    return min(max(part, 0.0), 1.0)
+    return min(max(scaled, 0.0), 1.0)

@@ -1,4 +1,4 @@
-"""Text files of people: read with their faults in one line, replaced whole or not at all."""
+"""Read and atomically write text files that a person named, with one-line errors."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from orchestrator.errors import InputError
 
 
 def read_text(path: Path) -> str:
-    """A file's text; a byte order mark is left out.
+    """Read a UTF-8 file, without its byte order mark.
 
     Raises:
         InputError: it cannot be read, or is not UTF-8.
@@ -20,14 +20,14 @@ def read_text(path: Path) -> str:
 
 
 def write_text_atomically(path: Path, text: str) -> None:
-    """Write a file; what stood there stays until the new one is complete.
+    """Write a file by replacing it: readers see the old text or the new one, never a part.
 
     Raises:
         InputError: it cannot be written.
     """
-    new = path.with_name(path.name + ".new")
+    temporary = path.with_name(path.name + ".new")
     try:
-        new.write_text(text, encoding="utf-8")
-        new.replace(path)
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from None

@@ -76,7 +76,7 @@ def require_scores(rubric: Rubric, items: list[Item]) -> None:
         for criterion in rubric.criteria:
             if criterion.weight != 0.0 and criterion.id not in item.scores:
                 raise InputError(
-                    f"{item.place}: {item.id!r} has no score for {criterion.id!r}; score it, or "
+                    f"{item.location}: {item.id!r} has no score for {criterion.id!r}; score it, or "
                     'write null where the judge abstained or "na" where it does not apply'
                 )
 
@@ -101,7 +101,9 @@ def build_training_data(
     first = {item.id: item for item in items if not item.repeat}
     for label in labels:
         if label.item not in first:
-            raise InputError(f"{label.place}: the labeled item {label.item!r} is not in the items")
+            raise InputError(
+                f"{label.location}: the labeled item {label.item!r} is not in the items"
+            )
     if not labels:
         raise InputError("no labels; label some items first: diffcourt label ITEMS")
     rated = {x.item for x in labels}
@@ -114,7 +116,7 @@ def build_training_data(
     raters = tuple(sorted({x.rater for x in labels}))
     at = {item.id: i for i, item in enumerate(used)}
     item = np.array([at[x.item] for x in labels], dtype=np.int64)
-    level = np.array([scale.of(x.label) for x in labels], dtype=np.int64)
+    level = np.array([scale.category(x.label) for x in labels], dtype=np.int64)
     rater = np.array([raters.index(x.rater) for x in labels], dtype=np.int64)
     ratings = np.full((len(raters), len(used)), np.nan)
     ratings[rater, item] = level
@@ -152,7 +154,7 @@ def _require_usable_scores(used: list[Item], x: Floats, w0: Floats) -> None:
     empty = np.flatnonzero(~(~np.isnan(x) & (w0 > 0.0)).any(axis=1))
     if empty.size:
         item = used[int(empty[0])]
-        raise InputError(f'{item.place}: {item.id!r} has no usable score: all are null or "na"')
+        raise InputError(f'{item.location}: {item.id!r} has no usable score: all are null or "na"')
 
 
 def merge_rare_levels(y: Ints, weight: Floats, levels: int, cut: int) -> tuple[Ints, int, int]:

@@ -148,13 +148,13 @@ BAD: list[tuple[str, Callable[[list[dict]], object], str]] = [
     ("one class", lambda r: [x.update(label="accept") for x in r], "all 80 labels are 'accept'"),
     ("constant", lambda r: [x["scores"].update(b=0.5) for x in r], "'b' has the same score"),
     ("missing", lambda r: r[7]["scores"].pop("c"), "has no score for 'c'"),
-    ("duplicate", lambda r: r.append(dict(r[3])), "'i3' by rater 'ana' stands twice"),
+    ("duplicate", lambda r: r.append(dict(r[3])), "duplicate id 'i3' by rater 'ana'"),
     ("nan", lambda r: r[5]["scores"].update(a=float("nan")), "not a number"),
     ("out of range", lambda r: r[5]["scores"].update(a=3.2), "--scale"),
     ("text", lambda r: r[5]["scores"].update(a="good"), "allowed: a number"),
     ("ten", lambda r: r.__delitem__(slice(10, None)), "10 labeled items are too few"),
     ("label", lambda r: r[2].update(label="fine"), "the label is 'fine'"),
-    ("no id", lambda r: r[2].pop("id"), "needs an 'id'"),
+    ("no id", lambda r: r[2].pop("id"), "missing 'id'"),
     ("one group", lambda r: [x.update(group="g") for x in r], "the labeled items come from 1;"),
 ]
 
@@ -191,7 +191,7 @@ def test_contradicting_labels_from_one_rater(save: Save, house: Path, tmp_path: 
 def test_a_group_in_two_files(save: Save, house: Path) -> None:
     items = rows(80)
     one, two = save(items[:41], "one.jsonl"), save(items[41:], "two.jsonl")
-    with pytest.raises(InputError, match="the group 'g20' also stands in"):
+    with pytest.raises(InputError, match="the group 'g20' is also in"):
         run("tune", house, one, two)
 
 
@@ -218,7 +218,7 @@ def test_eval_names_the_ceiling_and_what_is_stale(
     text = (tmp_path / "house-v2.yaml").read_text().replace("what a means", "something else")
     (tmp_path / "house-v2.yaml").write_text(text)
     assert run("check", tmp_path / "house-v2.yaml") == 0
-    assert "stale: the criteria's text has changed" in capsys.readouterr().out
+    assert "stale: the text of the criteria has changed" in capsys.readouterr().out
 
 
 def _renamed(tmp_path: Path, house: Path, items: Path):  # type: ignore[no-untyped-def]

@@ -65,7 +65,7 @@ def test_a_graded_tree_comes_back_with_its_grades_and_its_root(tmp_path: Path) -
 
 def test_a_root_that_its_leaves_do_not_come_to_is_said() -> None:
     tree = {**graded(TREE, {"leaf-1": 1.0, "leaf-2": 0.0, "a": 0.5, "b": 1.0}), "score": 0.9}
-    assert "its leaves come to" in from_paperbench(tree, "tree", 0.5).unmapped[0]
+    assert "its leaves' weighted total is" in from_paperbench(tree, "tree", 0.5).unmapped[0]
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the shared data is not beside this checkout")
@@ -202,13 +202,13 @@ def test_exports_say_what_they_cannot_hold() -> None:
 @pytest.mark.parametrize(
     ("name", "doc", "message"),
     [
-        ("paperbench", {"id": "x"}, "needs 'requirements'"),
+        ("paperbench", {"id": "x"}, "requires 'requirements'"),
         ("paperbench", {**TREE, "sub_tasks": []}, "no sub_tasks"),
-        ("paperbench", {**TREE, "sub_tasks": TREE["sub_tasks"][:1] * 2}, "stands twice"),
-        ("healthbench", [], "needs 'rubrics'"),
-        ("autorubric", {"x": 1}, "needs 'rubric'"),
-        ("promptfoo", {"tests": []}, "takes one test"),
-        ("promptfoo", {"assert": [{"type": "equals"}]}, "no assertion maps"),
+        ("paperbench", {**TREE, "sub_tasks": TREE["sub_tasks"][:1] * 2}, "duplicate id"),
+        ("healthbench", [], "requires 'rubrics'"),
+        ("autorubric", {"x": 1}, "requires 'rubric'"),
+        ("promptfoo", {"tests": []}, "requires exactly one test"),
+        ("promptfoo", {"assert": [{"type": "equals"}]}, "no assertion can be imported"),
         ("deepeval", {}, "list of G-Eval metrics"),
     ],
 )
