@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 
 from orchestrator.app import state_directory
-from orchestrator.app.current_user import this_person
+from orchestrator.app.current_user import current_user
 from orchestrator.app.types import is_program_run, review_options
 from orchestrator.engine.approvals import (
     DEFAULT_VALID_SECONDS,
@@ -24,7 +24,7 @@ from orchestrator.review.change.git.commands import Git
 from orchestrator.stores.base import RunStore
 
 
-async def head_now(options: Mapping[str, Any], reviewed: str) -> str:
+async def current_head(options: Mapping[str, Any], reviewed: str) -> str:
     """The head of a review as it stands now: what an approval is bound to besides the call.
 
     Args:
@@ -37,7 +37,7 @@ async def head_now(options: Mapping[str, Any], reviewed: str) -> str:
     return await git.commit(options["head"] or "HEAD")
 
 
-def asked(repo: Path | None, run_id: str) -> dict[str, Mapping[str, Json]]:
+def pending_calls(repo: Path | None, run_id: str) -> dict[str, Mapping[str, Json]]:
     """The calls of a run that wait for a person.
 
     Raises:
@@ -48,11 +48,11 @@ def asked(repo: Path | None, run_id: str) -> dict[str, Mapping[str, Json]]:
         async with state_directory.open_writing(store, run.run_id) as journal:
             return pending_approvals(journal)
 
-    with state_directory.open_run(state_directory.home(repo), run_id) as (store, run):
+    with state_directory.open_run(state_directory.state_dir(repo), run_id) as (store, run):
         return anyio.run(look, store, run)
 
 
-def say(
+def decide_call(
     repo: Path | None,
     run_id: str,
     call: str,
@@ -77,13 +77,13 @@ def say(
                 reviewed = str(call_asked["world"])
                 now = reviewed
                 if not is_program_run(run):
-                    now = await head_now(review_options(run), reviewed)
+                    now = await current_head(review_options(run), reviewed)
                 if now != reviewed:
                     raise InputError(
                         f"the head has moved from {reviewed[:12]} to {now[:12]} since this was "
                         "asked; start a new review of it"
                     )
-            who = this_person()
+            who = current_user()
             at = SystemClock().now()
             decision = record_decision(
                 journal, call, approved=approved, who=who, now=at, seconds=seconds
@@ -91,5 +91,5 @@ def say(
             await journal.flush()
             return decision
 
-    with state_directory.open_run(state_directory.home(repo), run_id) as (store, run):
+    with state_directory.open_run(state_directory.state_dir(repo), run_id) as (store, run):
         return anyio.run(work, store, run)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import anyio
 
-from orchestrator.app.policy_sources import load_policy, sources
+from orchestrator.app.policy_sources import load_policy, read_layers
 from orchestrator.app.provider_selection import route_agents
 from orchestrator.app.run_review import require_source, resolve_change
 from orchestrator.app.types import ReviewOptions
@@ -44,7 +44,7 @@ async def _estimate(options: ReviewOptions) -> Estimate:
     ) as scratch:
         async with open_journal(NAME, store, clock, holder=this_process()) as journal:
             change = await resolve_change(options, Path(scratch), journal)
-            policy = load_policy(await sources(change), options)
+            policy = load_policy(await read_layers(change), options)
             choose, notes = route_agents(policy.settings, policy.catalog, os.environ)
             model = OpenModel(OfflineModel(), choose, notes)  # it is never called
             async with open_review(policy, change, journal, model=model, pool=new_pool()) as state:

@@ -7,7 +7,7 @@ import os
 import socket
 
 
-def this_person() -> str:
+def current_user() -> str:
     """The name by which the system knows whoever started this command, and the machine's."""
     try:
         name = getpass.getuser()

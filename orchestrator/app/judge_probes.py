@@ -18,8 +18,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator.app import state_directory
-from orchestrator.app.own_secrets import redactor
-from orchestrator.app.policy_sources import author_tier, environment
+from orchestrator.app.own_secrets import make_redactor
+from orchestrator.app.policy_sources import detect_author_tier, detect_environment
 from orchestrator.app.provider_selection import open_model
 from orchestrator.catalog.fields import OFFLINE
 from orchestrator.engine.agent import AgentRuntime
@@ -76,7 +76,7 @@ PROBES: Mapping[str, Callable[[Evidence], Evidence]] = MappingProxyType(
 )
 
 
-class Asking(Struct, frozen=True):
+class JudgeOptions(Struct, frozen=True):
     """Whether and how the judge is asked.
 
     Attributes:
@@ -90,10 +90,10 @@ class Asking(Struct, frozen=True):
     probes: bool = False
 
 
-NOBODY = Asking()
+NO_JUDGE = JudgeOptions()
 
 
-class Question(Struct, frozen=True):
+class JudgeRequest(Struct, frozen=True):
     """A recorded review, and who is to judge it.
 
     Attributes:
@@ -102,7 +102,7 @@ class Question(Struct, frozen=True):
 
     state: ReviewState
     folder: Path
-    asking: Asking
+    asking: JudgeOptions
 
 
 class Judge:
@@ -147,7 +147,7 @@ _OK = {"status": "ok"}
 
 
 @asynccontextmanager
-async def open_judge(question: Question) -> AsyncIterator[Judge | None]:
+async def open_judge(question: JudgeRequest) -> AsyncIterator[Judge | None]:
     """The judge of a recorded review; None where nobody is to be asked.
 
     Raises:
@@ -174,7 +174,7 @@ async def _kept(folder: Path, run_id: str) -> AsyncIterator[Journal]:
         if run_id not in {run.run_id for run in await store.runs()}:
             await store.create(run_id, clock.now(), {})
         async with open_journal(
-            run_id, store, clock, holder=this_process(), redact=redactor(os.environ)
+            run_id, store, clock, holder=this_process(), redact=make_redactor(os.environ)
         ) as journal:
             yield journal
     finally:
@@ -187,7 +187,7 @@ def _harness(state: ReviewState, journal: Journal, opened: OpenModel) -> AgentRu
     executor = Executor(
         old.registry, old.policy, journal, nonce=old.nonce, observer=recorded.observer
     )
-    guards = Guards(state.catalog.guards, environment(), author_tier(), journal)
+    guards = Guards(state.catalog.guards, detect_environment(), detect_author_tier(), journal)
 
     def choose(spec: AgentSpec) -> ModelChoice:
         # Without the next stages: the judge of the first one is what is measured.

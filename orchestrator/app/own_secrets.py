@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import unquote
 
-from orchestrator.app.audit.signing_keys import key_text
+from orchestrator.app.audit.signing_keys import read_key_text
 from orchestrator.engine.redaction import Redactor
 from orchestrator.errors import InputError
 
@@ -19,7 +19,7 @@ _PARAMETER = re.compile(r"[?&\s]password=([^&\s]+)", re.IGNORECASE)
 _PEM_LINE = re.compile(r"[A-Za-z0-9+/=]{24,}")
 
 
-def redactor(environment: Mapping[str, str]) -> Redactor:
+def make_redactor(environment: Mapping[str, str]) -> Redactor:
     """Knows the secrets in an environment, and the audit key, which may lie in a file.
 
     Those that only the configuration names are added when it has been read.
@@ -35,7 +35,7 @@ def _secrets(environment: Mapping[str, str]) -> Iterator[str]:
         if any(word in name.upper() for word in NAMES) and not _is_path(value):
             yield from _parts(value)
     try:
-        yield from _parts(key_text(environment))
+        yield from _parts(read_key_text(environment))
     except InputError:
         return  # said in full where the key is used; what cannot be read, nothing can give away
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from orchestrator.app.current_user import this_person
+from orchestrator.app.current_user import current_user
 from orchestrator.app.types import Answer
 from orchestrator.engine.human_questions import record_answer
 from orchestrator.engine.journal import Journal
@@ -21,27 +21,27 @@ WAITING = "waiting/"
 """Notes under this key are what a review had come to, each time that it stopped for an answer."""
 
 
-async def record(journal: Journal, said: Answer) -> None:
+async def answer_question(journal: Journal, answer: Answer) -> None:
     """Record an answer before anything else is done, so that it need not be given twice.
 
     Raises:
         InputError: no such question waits.
     """
     now = SystemClock().now()
-    await record_answer(journal, said.to, said.text, who=this_person(), now=now)
+    await record_answer(journal, answer.to, answer.text, who=current_user(), now=now)
 
 
-def awaited(verdict: Verdict) -> bool:
+def awaits_answer(verdict: Verdict) -> bool:
     """Whether a verdict is not the last word: a question waits."""
     return any(not question.answer for question in verdict.questions)
 
 
-def place(journal: Journal) -> str:
+def next_key(journal: Journal) -> str:
     """The key of the next such verdict."""
     return f"{WAITING}{1 + len(journal.notes(WAITING))}"
 
 
-def waiting(rows: Sequence[Row]) -> Row | None:
+def waiting_verdict(rows: Sequence[Row]) -> Row | None:
     """The row of the verdict of a run that waits; None when it has gone on, or never waited."""
     last = None
     for row in rows:

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from orchestrator.app.state_directory import top
+from orchestrator.app.state_directory import repo_root
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.data_sources import OVERLAY, Source, overlay, shipped
 from orchestrator.catalog.fields import Environment
@@ -26,12 +26,12 @@ TIER = "DIFFCOURT_TIER"
 """Environment variable: the trust tier of the change's author, named in config/guards.yaml."""
 
 
-def environment() -> Environment:
+def detect_environment() -> Environment:
     """``ci`` where the environment variable CI is set, as CI systems do; else ``local``."""
     return "ci" if os.environ.get("CI") else "local"
 
 
-def author_tier() -> str:
+def detect_author_tier() -> str:
     """The trust tier of the change's author; empty: the default of the configuration."""
     return os.environ.get(TIER, "").strip()
 
@@ -42,7 +42,7 @@ def load_policy(layers: Sequence[Source], options: ReviewOptions) -> Policy:
     Raises:
         ConfigError: the first error in a file.
     """
-    policy = read_policy(layers, environment=environment(), author_tier=author_tier())
+    policy = read_policy(layers, environment=detect_environment(), author_tier=detect_author_tier())
     return replace(policy, settings=_apply_options(policy.settings, options))
 
 
@@ -59,7 +59,7 @@ def _apply_options(settings: Settings, options: ReviewOptions) -> Settings:
     return replace(settings, bounds=replace(settings.bounds, **given_bounds), **given)
 
 
-async def sources(change: Change) -> list[Source]:
+async def read_layers(change: Change) -> list[Source]:
     """The layers of a review's policy, read from the base commit, never from the change."""
     if change.policy_commit is None:
         return [shipped()]
@@ -82,13 +82,13 @@ def _is_policy(path: str) -> bool:
     return len(parts) > 2 and parts[0] == OVERLAY and parts[1] in FOLDERS
 
 
-def on_disk(repo: Path | None) -> list[Source]:
+def read_layers_on_disk(repo: Path | None) -> list[Source]:
     """The layers as they lie in a work tree: for checking them before they are committed.
 
     Args:
         repo: a folder of it, None for where we stand.
     """
-    root = top(repo or Path()).resolve()
+    root = repo_root(repo or Path()).resolve()
     found = [os.fspath(path.relative_to(root)) for path in sorted((root / OVERLAY).rglob("*"))]
     with Beneath(root) as tree:
         files = {

@@ -18,9 +18,16 @@ from msgspec import Struct, convert, field
 
 from orchestrator.app import state_directory
 from orchestrator.app.coverage_reports import copy_reports
-from orchestrator.app.judge_probes import NOBODY, PROBES, Asking, Question, Scores, open_judge
+from orchestrator.app.judge_probes import (
+    NO_JUDGE,
+    PROBES,
+    JudgeOptions,
+    JudgeRequest,
+    Scores,
+    open_judge,
+)
 from orchestrator.app.partial_verdict import VERDICT
-from orchestrator.app.policy_sources import load_policy, sources
+from orchestrator.app.policy_sources import load_policy, read_layers
 from orchestrator.app.types import ReviewOptions, review_options
 from orchestrator.app.worker_pool import new_pool
 from orchestrator.engine import state_machine
@@ -100,7 +107,7 @@ def rescore(
     repo: Path | None,
     names: Sequence[str],
     rubric: Rubric,
-    asking: Asking = NOBODY,
+    asking: JudgeOptions = NO_JUDGE,
 ) -> list[Rescored | NotRescored]:
     """Score recorded runs with a rubric.
 
@@ -115,19 +122,19 @@ def rescore(
 
 
 async def _all(
-    repo: Path | None, names: Sequence[str], rubric: Rubric, asking: Asking
+    repo: Path | None, names: Sequence[str], rubric: Rubric, asking: JudgeOptions
 ) -> list[Rescored | NotRescored]:
-    folder = state_directory.home(repo)
+    folder = state_directory.state_dir(repo)
     out: list[Rescored | NotRescored] = []
     with state_directory.open_store(folder) as store:
         runs = await store.runs()
-        chosen = [state_directory.resolve(name, runs) for name in names] if names else runs[::-1]
+        chosen = [state_directory.find_run(name, runs) for name in names] if names else runs[::-1]
         for run in {r.run_id: r for r in chosen}.values():
             if not names and await store.find(run.run_id, VERDICT) is None:
                 continue
             try:
                 async with _replayed(store, run) as (state, verdict):
-                    question = Question(state, folder, asking)
+                    question = JudgeRequest(state, folder, asking)
                     out.append(await _score(question, verdict, rubric))
             except InputError:
                 raise
@@ -155,7 +162,7 @@ async def _replayed(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[Review
         raise StoreError("it has no verdict yet; finish it: diffcourt resume")
     verdict, change = convert(known, Verdict), serialization.from_json(taken_in)
     options = ReviewOptions.of_meta(review_options(run), None)
-    policy = load_policy(await sources(change), options)
+    policy = load_policy(await read_layers(change), options)
     reports = await copy_reports(options, policy.settings, journal, root=Path(), scratch=Path())
     async with open_review(
         policy,
@@ -180,7 +187,7 @@ def _same(card: Scorecard | None, verdict: Verdict) -> None:
         raise StoreError("its replay does not come to the score in its verdict")
 
 
-async def _score(question: Question, verdict: Verdict, rubric: Rubric) -> Rescored:
+async def _score(question: JudgeRequest, verdict: Verdict, rubric: Rubric) -> Rescored:
     state = question.state
     paths = [file.path for file in state.session.change.files]
     kept = await _kept(state, rubric)

@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 
 from orchestrator.app import state_directory
-from orchestrator.app.current_user import this_person
+from orchestrator.app.current_user import current_user
 from orchestrator.app.types import is_program_run, review_options
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.ports import RunMeta
@@ -18,9 +18,11 @@ from orchestrator.stores.base import RunStore
 NOTE = "rollback/"
 
 
-def scopes(repo: Path | None, folder: Path, run_id: str) -> FileRollback:
+def make_rollback(repo: Path | None, folder: Path, run_id: str) -> FileRollback:
     """Where a run's writing tools may change files, and where those are kept as they were."""
-    return FileRollback(state_directory.top(repo or Path()), folder / "runs" / run_id / "rollback")
+    return FileRollback(
+        state_directory.repo_root(repo or Path()), folder / "runs" / run_id / "rollback"
+    )
 
 
 async def restore_calls(
@@ -52,13 +54,13 @@ def _files_of(run: RunMeta, state_dir: Path) -> FileRollback:
     """
     if not is_program_run(run):
         repo = review_options(run)["repo"]
-        return scopes(Path(repo) if repo else None, state_dir, run.run_id)
+        return make_rollback(Path(repo) if repo else None, state_dir, run.run_id)
     if run.meta["root"] is None:
         raise InputError(f"no tool of {run.run_id} may change files, so nothing can be put back")
     return FileRollback(Path(run.meta["root"]), state_dir / "runs" / run.run_id / "rollback")
 
 
-def take_back(
+def roll_back(
     repo: Path | None, run_id: str, call: str | None, *, force: bool = False
 ) -> dict[str, list[str]]:
     """Put back what a call changed, or what all calls of the run did, the newest first.
@@ -73,12 +75,12 @@ def take_back(
         RunNotFound: there is none of that name.
         InputError: no such call changed files, or they have been changed since.
     """
-    folder = state_directory.home(repo)
+    folder = state_directory.state_dir(repo)
 
     async def work(store: RunStore, run: RunMeta) -> dict[str, list[str]]:
         files = _files_of(run, folder)
         async with state_directory.open_writing(store, run.run_id) as journal:
-            return await restore_calls(files, journal, call, who=this_person(), force=force)
+            return await restore_calls(files, journal, call, who=current_user(), force=force)
 
     with state_directory.open_run(folder, run_id) as (store, run):
         return anyio.run(work, store, run)

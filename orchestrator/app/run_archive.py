@@ -21,7 +21,7 @@ import anyio
 
 from orchestrator.app import state_directory
 from orchestrator.app.partial_verdict import VERDICT
-from orchestrator.app.run_listing import timeline
+from orchestrator.app.run_listing import build_timeline
 from orchestrator.app.state_directory import PATCH
 from orchestrator.app.types import ReviewOptions, TimelineEntry, is_program_run
 from orchestrator.engine.journal_chain import GENESIS, verify_chain
@@ -41,7 +41,7 @@ _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _ODD = re.compile(r"[^A-Za-z0-9_-]+")
 
 
-def export(repo: Path | None, run_id: str, target: Path) -> str:
+def export_run(repo: Path | None, run_id: str, target: Path) -> str:
     """Write a run as a folder; returns its whole id.
 
     Args:
@@ -53,7 +53,7 @@ def export(repo: Path | None, run_id: str, target: Path) -> str:
         OutputError: it could not be written; nothing is left of it.
         StoreError: the journal cannot be read, or was altered.
     """
-    folder, target = state_directory.home(repo), target.absolute()
+    folder, target = state_directory.state_dir(repo), target.absolute()
     with state_directory.open_store(folder) as store:
         run, rows = anyio.run(_read, store, run_id)
     verify_chain(rows)
@@ -61,7 +61,7 @@ def export(repo: Path | None, run_id: str, target: Path) -> str:
     try:
         if target.is_symlink() or (target.exists() and not _is_empty(target)):
             raise InputError(f"{target} is there already; name a new folder")
-        patch = state_directory.kept_patch(folder, run.run_id) if _has_patch(run) else None
+        patch = state_directory.load_patch(folder, run.run_id) if _has_patch(run) else None
         beside.mkdir(parents=True)
         _write(beside, run, rows, patch)
         beside.replace(target)
@@ -77,7 +77,7 @@ def _is_empty(folder: Path) -> bool:
 
 
 async def _read(store: RunStore, run_id: str) -> tuple[RunMeta, list[Row]]:
-    run = state_directory.resolve(run_id, await store.runs())
+    run = state_directory.find_run(run_id, await store.runs())
     return run, await store.rows(run.run_id)
 
 
@@ -136,7 +136,7 @@ def _put(place: Path, document: Json) -> None:
 def _progress(run: RunMeta, rows: Sequence[Row]) -> str:
     """What happened, a line each."""
     lines = [f"run {run.run_id}: {len(rows)} rows, head {rows[-1].hash if rows else GENESIS}", ""]
-    lines += map(_happened, timeline(rows))
+    lines += map(_happened, build_timeline(rows))
     return "".join(f"{line.encode('ascii', 'backslashreplace').decode()}\n" for line in lines)
 
 
@@ -146,7 +146,7 @@ def _happened(entry: TimelineEntry) -> str:
     return f"{entry.seq:6} {entry.at:9.3f} {took}  {entry.kind:8} {entry.key}  {said}".rstrip()
 
 
-def restore(repo: Path | None, source: Path) -> str:
+def import_run(repo: Path | None, source: Path) -> str:
     """Enter an exported run into the store; returns its id.
 
     The run then belongs to this repository. Its rows are checked against their chain, which says
@@ -159,7 +159,7 @@ def restore(repo: Path | None, source: Path) -> str:
         InputError: it is none, it is damaged, or a file of it is missing.
         StoreError: there is a run of that name, or the store cannot be written.
     """
-    folder = state_directory.home(repo)
+    folder = state_directory.state_dir(repo)
     source = Path(os.path.realpath(source))
     journal = source / JOURNAL if source.is_dir() else source
     try:
@@ -179,17 +179,17 @@ def restore(repo: Path | None, source: Path) -> str:
         given = run.meta["options"]
         given["repo"] = os.fspath((repo or Path()).absolute()) if given["repo"] else None
     with state_directory.open_store(folder) as store:
-        anyio.run(_enter, store, folder, run, rows, patch)
+        anyio.run(_store_run, store, folder, run, rows, patch)
     return run.run_id
 
 
-async def _enter(
+async def _store_run(
     store: RunStore, folder: Path, run: RunMeta, rows: Sequence[Row], patch: bytes | None
 ) -> None:
     if any(known.run_id == run.run_id for known in await store.runs()):
         raise run_exists(run.run_id)
     if patch is not None:
-        state_directory.keep_patch(folder, run.run_id, patch)
+        state_directory.save_patch(folder, run.run_id, patch)
     await store.restore(run, rows)
 
 

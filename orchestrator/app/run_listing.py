@@ -14,9 +14,9 @@ import anyio
 from msgspec import convert
 
 from orchestrator.app import state_directory
-from orchestrator.app.audit.trail import in_a_word
-from orchestrator.app.partial_verdict import VERDICT, waiting
-from orchestrator.app.policy_sources import on_disk
+from orchestrator.app.audit.trail import note_subject
+from orchestrator.app.partial_verdict import VERDICT, waiting_verdict
+from orchestrator.app.policy_sources import read_layers_on_disk
 from orchestrator.app.types import (
     PROGRAM,
     CatalogListing,
@@ -40,18 +40,18 @@ from orchestrator.stores.base import RunStore
 DAY = 24 * 3600.0
 
 
-def runs(repo: Path | None) -> list[RunInfo]:
+def list_runs(repo: Path | None) -> list[RunInfo]:
     """The runs of a repository, newest first."""
-    return newest(repo, None)[0]
+    return list_newest_runs(repo, None)[0]
 
 
-def newest(repo: Path | None, most: int | None) -> tuple[list[RunInfo], int]:
+def list_newest_runs(repo: Path | None, most: int | None) -> tuple[list[RunInfo], int]:
     """The newest runs of a repository, newest first, and how many more there are.
 
     Args:
         most: how many at the most; None: all.
     """
-    with state_directory.open_store(state_directory.home(repo)) as store:
+    with state_directory.open_store(state_directory.state_dir(repo)) as store:
         return anyio.run(_newest, store, most)
 
 
@@ -68,10 +68,10 @@ async def _result(store: RunStore, run: RunMeta) -> tuple[Verdict | None, bool]:
     found = await store.find(run.run_id, VERDICT)
     if found is not None:
         return _verdict(found), True
-    return _verdict(waiting(await store.rows(run.run_id))), False
+    return _verdict(waiting_verdict(await store.rows(run.run_id))), False
 
 
-def prune(
+def prune_runs(
     repo: Path | None, keep: int | None, days: float | None, *, dry: bool = False
 ) -> list[RunInfo]:
     """Remove runs for good, but never one that is being written; returns which, newest first.
@@ -81,7 +81,7 @@ def prune(
         days: how old a run must be to go.
         dry: remove nothing.
     """
-    folder = state_directory.home(repo)
+    folder = state_directory.state_dir(repo)
     with state_directory.open_store(folder) as store:
         return anyio.run(_prune, store, folder, keep, days, dry)
 
@@ -95,26 +95,26 @@ async def _prune(
     infos = [_info(run, *await _result(store, run)) for run in going]
     for run in () if dry else going:
         await store.forget(run.run_id)
-        state_directory.forget_scratch(folder, run.run_id)
+        state_directory.remove_scratch_dir(folder, run.run_id)
     if not dry:
-        await state_directory.forget_judgings(folder, {run.run_id for run in going})
+        await state_directory.remove_judgings(folder, {run.run_id for run in going})
     return infos
 
 
-def show(repo: Path | None, run_id: str) -> Shown:
+def show_run(repo: Path | None, run_id: str) -> Shown:
     """One run: its verdict where it has one, and its timeline.
 
     Raises:
         RunNotFound: there is none of that name.
     """
-    with state_directory.open_store(state_directory.home(repo)) as store:
+    with state_directory.open_store(state_directory.state_dir(repo)) as store:
         return anyio.run(_show, store, run_id)
 
 
 async def _show(store: RunStore, run_id: str) -> Shown:
-    run = state_directory.resolve(run_id, await store.runs())
+    run = state_directory.find_run(run_id, await store.runs())
     found, final = await _result(store, run)
-    return Shown(_info(run, found, final), found, timeline(await store.rows(run.run_id)))
+    return Shown(_info(run, found, final), found, build_timeline(await store.rows(run.run_id)))
 
 
 def _has_pending_call(rows: Sequence[Row]) -> bool:
@@ -152,7 +152,7 @@ def _info(run: RunMeta, verdict: Verdict | None, final: bool) -> RunInfo:
     )
 
 
-def timeline(rows: Sequence[Row]) -> list[TimelineEntry]:
+def build_timeline(rows: Sequence[Row]) -> list[TimelineEntry]:
     """What happened, from the rows: each effect once, with how long it took."""
     begun: dict[str, float] = {}
     found: list[TimelineEntry] = []
@@ -193,22 +193,22 @@ def _noted(body: Mapping[str, Any]) -> str:
     if "exchanges" in body:
         observations, turns = len(body["observations"]), body["exchanges"]
         return f"no room in the window: {observations} observations, {turns} turns left out"
-    said = in_a_word(body)
+    said = note_subject(body)
     return f"{said}: {body['why']}" if said and "why" in body else said
 
 
-def rules(repo: Path | None) -> list[Rule]:
+def list_rules(repo: Path | None) -> list[Rule]:
     """The rules that hold here, the repository's ``.diffcourt/`` on disk included.
 
     Raises:
         ConfigError: the first fault in them.
     """
-    return list(load_rules(on_disk(repo)).rules.values())
+    return list(load_rules(read_layers_on_disk(repo)).rules.values())
 
 
-def catalog(repo: Path | None) -> CatalogListing:
+def list_catalog(repo: Path | None) -> CatalogListing:
     """What the catalog holds here, the repository's ``.diffcourt/`` on disk included."""
-    layers = on_disk(repo)
+    layers = read_layers_on_disk(repo)
     tools = list(TOOLS.items())
     faults = problems(layers, tools=TOOLS.keys(), contracts=contracts())
     try:

@@ -2,7 +2,7 @@
 
     options → the change (git) → its policy → model, tools and reports, opened → the flow → verdict
 
-``run_review`` and ``resume_review`` block until they are done.
+Each function here blocks until it is done.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
 from orchestrator.app import partial_verdict, state_directory
-from orchestrator.app.approvals import head_now
+from orchestrator.app.approvals import current_head
 from orchestrator.app.coverage_reports import copy_reports
 from orchestrator.app.mcp.tools import open_tools
-from orchestrator.app.own_secrets import redactor
+from orchestrator.app.own_secrets import make_redactor
 from orchestrator.app.partial_verdict import VERDICT
-from orchestrator.app.policy_sources import load_policy, sources
+from orchestrator.app.policy_sources import load_policy, read_layers
 from orchestrator.app.provider_selection import open_model
-from orchestrator.app.rollback import scopes
+from orchestrator.app.rollback import make_rollback
 from orchestrator.app.types import Answer, ReviewOptions, review_options
 from orchestrator.app.worker_pool import new_pool
 from orchestrator.catalog.data_sources import Source
@@ -101,12 +101,12 @@ def open_new_run(options: ReviewOptions, pool: WorkerPool | None = None) -> Iter
         InputError: there is nothing to review.
     """
     require_source(options)
-    state_dir = state_directory.home(options.repo)
+    state_dir = state_directory.state_dir(options.repo)
     run_id = state_directory.new_run_id()
     with state_directory.open_store(state_dir) as store:
-        scratch = state_directory.scratch(state_dir, run_id)
+        scratch = state_directory.make_scratch_dir(state_dir, run_id)
         if options.diff is not None:
-            state_directory.keep_patch(state_dir, run_id, options.diff)
+            state_directory.save_patch(state_dir, run_id, options.diff)
         yield Run(run_id, options, state_dir, scratch, store, pool or new_pool())
 
 
@@ -117,7 +117,7 @@ async def review_new(run: Run, observer: Observer) -> Verdict:
     except (InputError, ConfigError):
         # Nothing was reviewed, and a resumption would fail in the same way.
         await run.store.forget(run.run_id)
-        state_directory.forget_scratch(run.state_dir, run.run_id)
+        state_directory.remove_scratch_dir(run.state_dir, run.run_id)
         raise
 
 
@@ -141,11 +141,11 @@ def resume_review(
         RunNotFound: no run has that name.
         InputError: the run has no such question.
     """
-    state_dir = state_directory.home(repo)
+    state_dir = state_directory.state_dir(repo)
     with state_directory.open_run(state_dir, run_id) as (store, found):
         kept = review_options(found)
-        diff = state_directory.kept_patch(state_dir, found.run_id) if kept["has_diff"] else None
-        scratch = state_directory.scratch(state_dir, found.run_id)
+        diff = state_directory.load_patch(state_dir, found.run_id) if kept["has_diff"] else None
+        scratch = state_directory.make_scratch_dir(state_dir, found.run_id)
         options = ReviewOptions.of_meta(kept, diff)
         run = Run(found.run_id, options, state_dir, scratch, store, pool or new_pool())
         work = partial(_review, run, observer, answer=answer, resumed=True)
@@ -197,14 +197,14 @@ def _sigterm_as_interrupt() -> Iterator[None]:
 async def _review(run: Run, observer: Observer, *, answer: Answer | None, resumed: bool) -> Verdict:
     """Open the run's journal, find the change, review it, and record the verdict."""
     if not resumed:
-        asked = redactor(os.environ).json({"options": run.options.as_meta()})
+        asked = make_redactor(os.environ).json({"options": run.options.as_meta()})
         await run.store.create(run.run_id, SystemClock().now(), asked)
     async with state_directory.open_writing(run.store, run.run_id) as journal:
         if not resumed:
-            state_directory.see_that_it_is_new(journal, run.state_dir)
+            state_directory.ensure_unwritten(journal, run.state_dir)
         observer = _redacting(observer, journal.redact)
         if answer is not None:
-            await partial_verdict.record(journal, answer)
+            await partial_verdict.answer_question(journal, answer)
         known = journal.noted(VERDICT)
         if known is not None:
             return convert(known, Verdict)
@@ -213,10 +213,14 @@ async def _review(run: Run, observer: Observer, *, answer: Answer | None, resume
         for note in change.notes:
             observer(Event("note", journal.elapsed(), detail=note))
         try:
-            verdict = await _review_change(run, change, await sources(change), journal, observer)
+            verdict = await _review_change(
+                run, change, await read_layers(change), journal, observer
+            )
         except ProviderRefused as refusal:
             raise refusal.of(run.run_id, run.options.repo) from None
-        place = partial_verdict.place(journal) if partial_verdict.awaited(verdict) else VERDICT
+        place = (
+            partial_verdict.next_key(journal) if partial_verdict.awaits_answer(verdict) else VERDICT
+        )
         journal.note(place, to_builtins(verdict))
         await journal.flush()
         observer(Event("run_finished", journal.elapsed(), detail=verdict.stop.reason))
@@ -257,7 +261,7 @@ async def _review_change(
 ) -> Verdict:
     """Load the policy, open what the review needs, and run the flow to its verdict."""
     options = run.options
-    top = state_directory.top(options.repo or Path())
+    top = state_directory.repo_root(options.repo or Path())
     reporter = BudgetReporter(observer)
     async with run.pool:
         policy = load_policy(layers, options)
@@ -273,7 +277,7 @@ async def _review_change(
                     pool=run.pool,
                     tools=tools,
                     approver=_approver(options, change, journal),
-                    rollback=scopes(options.repo, run.state_dir, run.run_id),
+                    rollback=make_rollback(options.repo, run.state_dir, run.run_id),
                     coverage=await copy_reports(
                         options, policy.settings, journal, root=top, scratch=run.scratch
                     ),
@@ -288,7 +292,7 @@ async def _review_change(
 
 def _approver(options: ReviewOptions, change: Change, journal: Journal) -> RecordedApprovals:
     """A person's approval is valid while the head that they were shown is still the head."""
-    head = partial(head_now, options.as_meta(), change.head)
+    head = partial(current_head, options.as_meta(), change.head)
     return RecordedApprovals(journal, SystemClock(), head)
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 
-from orchestrator.app.audit.signing_keys import signing_key
-from orchestrator.app.own_secrets import redactor
+from orchestrator.app.audit.signing_keys import load_signing_key
+from orchestrator.app.own_secrets import make_redactor
 from orchestrator.catalog.data_sources import OVERLAY, STATE_FOLDER
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.ports import RunMeta, SystemClock
@@ -38,7 +38,7 @@ PATCH = "change.patch"
 STORE = "DIFFCOURT_STORE"
 
 
-def home(repo: Path | None) -> Path:
+def state_dir(repo: Path | None) -> Path:
     """The state folder of a repository, or of the current folder where there is none.
 
     Where that cannot be used (a read-only checkout, or one that put a link in its place, which is a
@@ -47,13 +47,13 @@ def home(repo: Path | None) -> Path:
     Raises:
         StoreError: neither can be written.
     """
-    root = top(repo or Path())
+    root = repo_root(repo or Path())
     places = [(root, STATE)]
     if own := user_folder(os.environ, "XDG_STATE_HOME", ".local/state"):
         places.append((own, Path(hashlib.sha256(os.fsencode(root)).hexdigest()[:16])))
     for above, below in places:
         with suppress(OSError):
-            _claim(above, os.fspath(below))
+            _prepare_directory(above, os.fspath(below))
             return above.resolve() / below  # what is confined finds real places only
     raise StoreError(
         f"no place for the run's state: make {root / STATE} writable, or set XDG_STATE_HOME to a "
@@ -61,7 +61,7 @@ def home(repo: Path | None) -> Path:
     )
 
 
-def _claim(above: Path, below: str) -> None:
+def _prepare_directory(above: Path, below: str) -> None:
     """Make a state folder where it is missing.
 
     Raises:
@@ -82,16 +82,16 @@ def _claim(above: Path, below: str) -> None:
 
 def inside_repository(start: Path) -> bool:
     """Whether a folder lies in a git repository."""
-    return _holder(start.absolute()) is not None
+    return _find_root(start.absolute()) is not None
 
 
-def top(start: Path) -> Path:
+def repo_root(start: Path) -> Path:
     """The repository's top folder around ``start``, or ``start`` itself."""
     start = start.absolute()
-    return _holder(start) or start
+    return _find_root(start) or start
 
 
-def _holder(start: Path) -> Path | None:
+def _find_root(start: Path) -> Path | None:
     """The nearest folder that has a git directory, or is a bare repository."""
     for up in (start, *start.parents):
         if os.path.exists(up / ".git") or (up.name != ".git" and is_git_dir(up)):
@@ -117,13 +117,13 @@ def open_store(folder: Path) -> Iterator[RunStore]:
 
 @contextmanager
 def open_run(folder: Path, name: str) -> Iterator[tuple[RunStore, RunMeta]]:
-    """A run by its name, as ``resolve`` has it, and the store that it is in.
+    """A run by its name, as ``find_run`` has it, and the store that it is in.
 
     Raises:
-        RunNotFound, InputError, StoreError: as ``resolve`` and ``open_store``.
+        RunNotFound, InputError, StoreError: as ``find_run`` and ``open_store``.
     """
     with open_store(folder) as store:
-        yield store, resolve(name, anyio.run(store.runs))
+        yield store, find_run(name, anyio.run(store.runs))
 
 
 def open_writing(store: RunStore, run_id: str) -> AbstractAsyncContextManager[Journal]:
@@ -132,11 +132,11 @@ def open_writing(store: RunStore, run_id: str) -> AbstractAsyncContextManager[Jo
     Raises:
         InputError: the key that the environment names cannot be used.
     """
-    key, redact = signing_key(os.environ), redactor(os.environ)
+    key, redact = load_signing_key(os.environ), make_redactor(os.environ)
     return open_journal(run_id, store, SystemClock(), holder=this_process(), key=key, redact=redact)
 
 
-def see_that_it_is_new(journal: Journal, folder: Path) -> None:
+def ensure_unwritten(journal: Journal, folder: Path) -> None:
     """See that a run that was just begun has no record: what is recorded is believed, not done.
 
     Raises:
@@ -169,7 +169,7 @@ def new_run_id() -> str:
     return time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + secrets.token_hex(4)
 
 
-def resolve(name: str, runs: list[RunMeta]) -> RunMeta:
+def find_run(name: str, runs: list[RunMeta]) -> RunMeta:
     """The run of that name: a whole id, the start of exactly one, or ``latest``.
 
     Raises:
@@ -185,13 +185,13 @@ def resolve(name: str, runs: list[RunMeta]) -> RunMeta:
     raise RunNotFound(f"there is no run {name} here; `diffcourt runs` lists them")
 
 
-def forget_scratch(folder: Path, run_id: str) -> None:
+def remove_scratch_dir(folder: Path, run_id: str) -> None:
     """Remove a run's own folder."""
-    with suppress(OSError), Beneath(folder) as home, home.parent(f"runs/{run_id}") as (runs, name):
+    with suppress(OSError), Beneath(folder) as root, root.parent(f"runs/{run_id}") as (runs, name):
         shutil.rmtree(name, dir_fd=runs)
 
 
-async def forget_judgings(folder: Path, run_ids: Collection[str]) -> None:
+async def remove_judgings(folder: Path, run_ids: Collection[str]) -> None:
     """Remove what was judged anew of some runs."""
     if not (folder / JUDGINGS).is_file():
         return
@@ -204,14 +204,14 @@ async def forget_judgings(folder: Path, run_ids: Collection[str]) -> None:
         store.close()
 
 
-def scratch(folder: Path, run_id: str) -> Path:
+def make_scratch_dir(folder: Path, run_id: str) -> Path:
     """A folder of the run's own for git objects and its patch."""
-    with Beneath(folder) as home:
-        home.make_folder(f"runs/{run_id}")
+    with Beneath(folder) as root:
+        root.make_folder(f"runs/{run_id}")
     return folder / "runs" / run_id
 
 
-def keep_patch(folder: Path, run_id: str, patch: bytes) -> None:
+def save_patch(folder: Path, run_id: str, patch: bytes) -> None:
     """Keep the patch that a run reviews, on disk before the run is: it is asked for at resumption.
 
     Raises:
@@ -219,13 +219,13 @@ def keep_patch(folder: Path, run_id: str, patch: bytes) -> None:
     """
     place = folder / "runs" / run_id / PATCH
     try:
-        with Beneath(folder) as home, home.parent(f"runs/{run_id}/{PATCH}", make=True) as at:
+        with Beneath(folder) as root, root.parent(f"runs/{run_id}/{PATCH}", make=True) as at:
             create(*at, patch, 0o644, sync=True)
     except OSError as fault:
         raise StoreError(f"cannot write {place}: {fault.strerror}; free some space") from None
 
 
-def kept_patch(folder: Path, run_id: str) -> bytes:
+def load_patch(folder: Path, run_id: str) -> bytes:
     """The patch that a run reviews.
 
     Raises:

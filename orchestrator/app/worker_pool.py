@@ -24,7 +24,7 @@ def new_pool() -> WorkerPool:
 
 
 @contextmanager
-def workers(repo: Path | None) -> Iterator[WorkerPool]:
+def start_workers(repo: Path | None) -> Iterator[WorkerPool]:
     """Workers and a sandbox that start now, in processes of their own, while the caller goes on.
 
     Args:

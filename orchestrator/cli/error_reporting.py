@@ -107,6 +107,6 @@ def _say(text: str) -> None:
 
 
 def _without_secrets(text: str) -> str:
-    from orchestrator.app.own_secrets import redactor  # needed only when something went wrong
+    from orchestrator.app.own_secrets import make_redactor  # needed only when something went wrong
 
-    return redactor(os.environ)(text)
+    return make_redactor(os.environ)(text)

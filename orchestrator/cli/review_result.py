@@ -51,9 +51,9 @@ def deliver(
         DiffcourtError: the work failed, or its result could not be written.
     """
     gc.set_threshold(100_000)  # what is imported is no garbage, and there is much to look through
-    from orchestrator.app.worker_pool import workers
+    from orchestrator.app.worker_pool import start_workers
 
-    with workers(args.repo) as pool:
+    with start_workers(args.repo) as pool:
         from orchestrator.app import run_review  # noqa: F401 - most of what there is to import
         from orchestrator.report.progress_view import choose_progress_view
 

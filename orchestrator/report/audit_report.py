@@ -11,15 +11,15 @@ from orchestrator.report.terminal_escaping import escape_line, escape_unprintabl
 from orchestrator.report.text_layout import MIN_WIDTH, Page, count_noun, pad
 
 if TYPE_CHECKING:
-    from orchestrator.app.audit.trail import Act, Trail
-    from orchestrator.app.audit.verification import Verified
+    from orchestrator.app.audit.trail import Act, AuditTrail
+    from orchestrator.app.audit.verification import VerifiedRun
 
 WHO_WIDTH = 14
 AUTHORITY_WIDTH = 24
 MOST_FAULTS = 20
 
 
-def render_verification(done: Verified, width: int = 80) -> str:
+def render_verification(done: VerifiedRun, width: int = 80) -> str:
     """The outcome first, then what it rests on, then what it cannot tell; ends in a newline."""
     page, found = Page(max(width, MIN_WIDTH)), done.found
     word = "TAMPERED" if found.faults else "INTACT"
@@ -37,7 +37,7 @@ def render_verification(done: Verified, width: int = 80) -> str:
     return "\n".join(lines) + "\n"
 
 
-def render_audit_trail(trail: Trail, width: int = 80) -> str:
+def render_audit_trail(trail: AuditTrail, width: int = 80) -> str:
     """One entry per act, in the order in which they began, refusals marked; ends in a newline."""
     page, acts = Page(max(width, MIN_WIDTH)), trail.acts
     refused = sum(act.refused for act in acts)

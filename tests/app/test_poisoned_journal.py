@@ -36,7 +36,7 @@ async def leave_rows(place: Path) -> None:
 
 def test_a_new_run_believes_no_rows_that_stood_there_before_it(tmp_path: Path) -> None:
     repo = change(tmp_path / "repo", {}, {"app.py": "eval(input())\n"})
-    folder = state_directory.home(repo.path)
+    folder = state_directory.state_dir(repo.path)
     anyio.run(leave_rows, folder / state_directory.JOURNAL)
     with pytest.raises(StoreError, match="held rows of a run that had not begun"):
         run_review(options(repo.path, provider="offline"), ignore_event)

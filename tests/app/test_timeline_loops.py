@@ -2,7 +2,7 @@
 
 import pytest
 
-from orchestrator.app.run_listing import timeline
+from orchestrator.app.run_listing import build_timeline
 from orchestrator.engine.team import Task, run_team
 from orchestrator.engine.tool_registry import ToolPolicy
 from orchestrator.engine.types import Observation
@@ -32,7 +32,7 @@ async def test_both_are_shown_with_their_reason() -> None:
         )
         task = Task(spec(), "go", "1/act/worker")
         await run_team([task], runtime, account(turns=20), concurrency=1)
-    shown = " ".join(render_timeline(timeline(await store.rows(RUN)), 200).split())
+    shown = " ".join(render_timeline(build_timeline(await store.rows(RUN)), 200).split())
     assert "open: it broke 2 times in a row; the last: failed" in shown
     assert "cut: echo failed the same way 4 times: tool_down" in shown
     assert "failed: it went round in circles: echo failed the same way 4 times" in shown

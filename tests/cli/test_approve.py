@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.app.approvals import head_now
+from orchestrator.app.approvals import current_head
 from orchestrator.cli.main import main
 from orchestrator.engine.approvals import RecordedApprovals
 from orchestrator.engine.journal import open_journal
@@ -55,7 +55,7 @@ class Waiting:
 
     async def _sit(self, store: SqliteStore) -> ToolResult:
         async def head() -> str:
-            return await head_now(self.options, self.head)
+            return await current_head(self.options, self.head)
 
         async with open_journal(RUN, store, SystemClock(), holder="a test") as journal:
             approver = RecordedApprovals(journal, SystemClock(), head)

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
     PublicFormat,
 )
 
-from orchestrator.app.audit.signing_keys import signing_key
+from orchestrator.app.audit.signing_keys import load_signing_key
 from orchestrator.cli.main import main
 from orchestrator.errors import InputError
 from tests.review.review_kit import change
@@ -233,7 +233,7 @@ def test_wrong_usage_is_one_line_and_exit_2(
 )
 def test_a_key_that_cannot_sign_is_refused(env: Mapping[str, str], says: str) -> None:
     with pytest.raises(InputError, match=says):
-        signing_key(env)
+        load_signing_key(env)
 
 
 def test_a_review_with_such_a_key_does_not_begin(folder: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.app.rescore import Rescored, rescore
-from orchestrator.app.run_listing import show
+from orchestrator.app.run_listing import show_run
 from orchestrator.app.run_review import run_review
 from orchestrator.cli.main import main
 from orchestrator.engine.events import ignore_event
@@ -21,7 +21,7 @@ RULES = {"qa.untested-function", "qa.uncovered-lines"}
 
 
 def found(repo: Repo) -> set[str]:
-    verdict = show(repo.path, "latest").verdict
+    verdict = show_run(repo.path, "latest").verdict
     assert verdict is not None
     return {finding.rule for finding in verdict.findings} & RULES
 

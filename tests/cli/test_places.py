@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.app import state_directory
-from orchestrator.app.current_user import this_person
-from orchestrator.app.policy_sources import on_disk
+from orchestrator.app.current_user import current_user
+from orchestrator.app.policy_sources import read_layers_on_disk
 from orchestrator.cli.main import main
 from orchestrator.errors import StoreError
 from orchestrator.resources import user_folder
@@ -37,7 +37,7 @@ def homeless(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_any_place_for_the_state_it_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / ".diffcourt").write_text("in the way")  # root writes into a read-only folder
     with pytest.raises(StoreError, match=r"\.diffcourt/state writable, or set XDG_STATE_HOME"):
-        state_directory.home(tmp_path)
+        state_directory.state_dir(tmp_path)
 
 
 def test_a_users_folder_is_absolute_or_none(
@@ -65,9 +65,9 @@ def test_a_user_without_a_home_reviews_a_bare_repository_through_a_link(
     assert main(["review", "--repo", str(link), "--quiet", "--json", "-"]) == 1
     verdict = json.loads(capsys.readouterr().out)
     assert (verdict["status"], verdict["checked"][0]["path"]) == ("complete", "app.py")
-    assert state_directory.home(link) == bare / ".diffcourt/state"
-    assert state_directory.top(repo.path / ".git") == repo.path
-    assert this_person().startswith(f"user {os.getuid()} on ")
+    assert state_directory.state_dir(link) == bare / ".diffcourt/state"
+    assert state_directory.repo_root(repo.path / ".git") == repo.path
+    assert current_user().startswith(f"user {os.getuid()} on ")
 
 
 def test_a_work_tree_and_a_state_folder_behind_links_are_real_places(
@@ -94,7 +94,7 @@ def test_a_git_file_that_is_none_is_one_line(
 def test_policy_on_disk_is_that_of_the_top_wherever_one_stands(tmp_path: Path) -> None:
     repo = Repo(tmp_path / "repo")
     repo.write({".diffcourt/config/defaults.yaml": "fail_on: block\n", "a/b/c.py": ""})
-    assert len(on_disk(repo.path / "a/b")) == len(on_disk(repo.path)) == 2
+    assert len(read_layers_on_disk(repo.path / "a/b")) == len(read_layers_on_disk(repo.path)) == 2
 
 
 def test_a_current_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:

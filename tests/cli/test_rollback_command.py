@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.app.rollback import scopes
+from orchestrator.app.rollback import make_rollback
 from orchestrator.cli.main import main
 from orchestrator.stores.sqlite import SqliteStore
 from tests.review.review_kit import Repo, change
@@ -26,7 +26,7 @@ def repo(tmp_path: Path) -> Repo:
         store = SqliteStore(folder / "journal.db")
         await store.create(RUN, 1.0, {"options": {"repo": str(repo.path)}})
         store.close()
-        files = scopes(repo.path, folder, RUN)
+        files = make_rollback(repo.path, folder, RUN)
         for call, name in ((FIRST, "a.py"), (SECOND, "b.py")):
             await files.begin(call)
             (repo.path / name).write_text("changed\n")

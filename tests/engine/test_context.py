@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.app.run_listing import timeline
+from orchestrator.app.run_listing import build_timeline
 from orchestrator.engine.agent import AgentRuntime, run_agent
 from orchestrator.engine.model_routing import ModelChoice
 from orchestrator.engine.ports import MayRetry, always_retry
@@ -221,7 +221,7 @@ async def test_three_hundred_turns_never_outgrow_a_small_window() -> None:
         assert_in_pairs(request)
     # Each time much is left out, so it is done seldom, and is on record.
     assert 10 < len(notes) < 100
-    shown = [e.summary for e in timeline(await store.rows(RUN)) if e.key in notes]
+    shown = [e.summary for e in build_timeline(await store.rows(RUN)) if e.key in notes]
     assert len(shown) == len(notes)
     assert all("no room in the window" in line for line in shown)
     # A recorded run asks the same again, and nothing anew.

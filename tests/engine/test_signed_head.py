@@ -257,7 +257,7 @@ def test_every_altered_row_is_named_once() -> None:
 def test_what_we_start_cannot_read_the_key_from_us() -> None:
     script = """
 import ctypes, os, subprocess
-from orchestrator.app.audit.signing_keys import signing_key
+from orchestrator.app.audit.signing_keys import load_signing_key
 if os.getuid() == 0:  # root may read everybody's memory: be somebody else, as a user's process is
     os.setgid(65534); os.setuid(65534)
     ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)
@@ -265,7 +265,7 @@ def look():  # in no box at all
     ours = ["/bin/cat", f"/proc/{os.getpid()}/environ"]
     return subprocess.run(ours, env={}, capture_output=True).stdout
 before = look()
-signing_key(os.environ)
+load_signing_key(os.environ)
 after = look()
 print(b"SECRETSECRET" in before, b"SECRETSECRET" in after)
 """

@@ -11,7 +11,7 @@ import anyio
 from mcp_types import Tool
 from msgspec import convert
 
-from orchestrator.app.mcp.tools import ALLOWED, server_of
+from orchestrator.app.mcp.tools import ALLOWED, make_server
 from orchestrator.catalog.data_sources import shipped
 from orchestrator.catalog.layered_files import merged
 from orchestrator.catalog.mcp_servers import ServerEntry
@@ -66,7 +66,7 @@ def server(
     entry = convert(config, ServerEntry)
     policy = merged([shipped()], "config/tools.yaml", ToolsConfig)
     given = {ALLOWED: name, "PATH": os.environ["PATH"], **(environment or {})}
-    return server_of(name, entry, policy, repo=repo or Path("/nowhere"), environment=given)
+    return make_server(name, entry, policy, repo=repo or Path("/nowhere"), environment=given)
 
 
 class Bench:

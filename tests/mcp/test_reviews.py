@@ -9,7 +9,7 @@ import yaml
 from msgspec.structs import replace
 
 from orchestrator.app.mcp.tools import open_tools
-from orchestrator.app.policy_sources import sources
+from orchestrator.app.policy_sources import read_layers
 from orchestrator.catalog.settings import Settings
 from orchestrator.cli.main import main
 from orchestrator.engine import state_machine
@@ -64,7 +64,7 @@ async def review(
     if not await store.runs():
         await store.create("run", clock.now(), {})
     async with open_journal("run", store, clock, holder="test") as journal:
-        policy = read_policy(await sources(found))
+        policy = read_policy(await read_layers(found))
         policy = replace(policy, settings=alone(policy.settings, provider))
         servers = {"DIFFCOURT_MCP": allowed}
         async with (

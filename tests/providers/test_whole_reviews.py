@@ -9,7 +9,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from msgspec.structs import replace
 
 from orchestrator.app.cost_estimate import estimate_cost
-from orchestrator.app.run_listing import show
+from orchestrator.app.run_listing import show_run
 from orchestrator.cli.review_result import gate
 from orchestrator.engine.events import Event
 from orchestrator.engine.types import Json, Response, Text, Usage
@@ -133,7 +133,7 @@ def test_a_specialist_reads_the_playbook_that_it_opens(
     prompts = [json.dumps(seen.body["system"]) for seen in server.seen[:3]]
     assert "- test-strength: " in prompts[0]
     assert prompts[0] == prompts[1] == prompts[2]
-    timeline = [entry.key for entry in show(repo, verdict.run_id).timeline]
+    timeline = [entry.key for entry in show_run(repo, verdict.run_id).timeline]
     assert "1/act/generalist/turn1/tool1/use_skill" in timeline
 
 

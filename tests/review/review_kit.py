@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from orchestrator.app.policy_sources import sources
+from orchestrator.app.policy_sources import read_layers
 from orchestrator.app.types import ReviewOptions
 from orchestrator.app.worker_pool import new_pool
 from orchestrator.catalog.settings import Settings
@@ -120,7 +120,7 @@ async def review(
         await store.create(run_id, clock.now(), {})
     redact = Redactor(secrets)
     async with open_journal(run_id, store, clock, holder="test", redact=redact) as journal:
-        layers = await sources(found)
+        layers = await read_layers(found)
         policy = read_policy(layers, environment=environment, author_tier=tier)
         policy = replace(policy, settings=adjust(policy.settings))
         opened = OpenModel(model or OfflineModel(), choose_model)
@@ -138,7 +138,7 @@ async def review(
 async def session_of(repo: Repo) -> AsyncIterator[Session]:
     """The ground of a review of the newest commit."""
     found = await from_refs(repo.path, "HEAD~1", "HEAD")
-    rules = load_rules(await sources(found))
+    rules = load_rules(await read_layers(found))
     async with open_session(found, rules, {}, cores=1) as session:
         yield session
 

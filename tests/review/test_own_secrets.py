@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.app.own_secrets import redactor
+from orchestrator.app.own_secrets import make_redactor
 from orchestrator.cli.main import main
 from tests.providers.provider_kit import bench
 from tests.review.review_kit import change
@@ -62,7 +62,7 @@ def test_which_secrets_are_known(tmp_path: Path) -> None:
     file.write_text("audit-key-0123456789-0123456789-abcdef\n")
     file.chmod(0o600)
     body = "MC4CAQAwBQYDK2VwBCIEIGx1bXBlbnBh"
-    redact = redactor(
+    redact = make_redactor(
         {
             "DIFFCOURT_AUDIT_KEY_FILE": str(file),
             "DIFFCOURT_STORE": "postgresql://me:p%40ss-word-1@db.example:5432/runs",

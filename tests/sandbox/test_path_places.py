@@ -58,10 +58,10 @@ def test_a_checkout_cannot_move_the_state_elsewhere(
     (repo / ".git").mkdir(parents=True)
     (repo / link).parent.mkdir(parents=True, exist_ok=True)
     (repo / link).symlink_to(outside / "new.db" if link.endswith("db") else outside)
-    home = state_directory.home(repo)
+    home = state_directory.state_dir(repo)
     assert home.is_relative_to(tmp_path / "users")
-    state_directory.keep_patch(home, "run1", b"patch")
-    assert state_directory.kept_patch(home, "run1") == b"patch"
+    state_directory.save_patch(home, "run1", b"patch")
+    assert state_directory.load_patch(home, "run1") == b"patch"
     with state_directory.open_store(home):
         assert (home / "journal.db").exists()
     assert os.listdir(outside) == ["secret.py"]
@@ -70,9 +70,9 @@ def test_a_checkout_cannot_move_the_state_elsewhere(
 def test_a_runs_own_folder_is_no_link_either(tmp_path: Path, outside: Path) -> None:
     (tmp_path / "runs").symlink_to(outside)
     (outside / "run1").mkdir()
-    state_directory.forget_scratch(tmp_path, "run1")
+    state_directory.remove_scratch_dir(tmp_path, "run1")
     with pytest.raises(OSError):
-        state_directory.scratch(tmp_path, "run1")
+        state_directory.make_scratch_dir(tmp_path, "run1")
     assert sorted(os.listdir(outside)) == ["run1", "secret.py"]
 
 
@@ -83,11 +83,11 @@ def test_policy_on_disk_is_read_through_no_link(tmp_path: Path, outside: Path) -
     (folder / "tools.yaml").symlink_to(outside / "secret.py")
     (tmp_path / ".diffcourt/agents").symlink_to(outside)
     os.mkfifo(folder / "verdict.yaml")
-    (_, overlay) = policy_sources.on_disk(tmp_path)
+    (_, overlay) = policy_sources.read_layers_on_disk(tmp_path)
     assert set(overlay.files) == {"config/defaults.yaml"}
     shutil.rmtree(folder)
     (tmp_path / ".diffcourt/config").symlink_to(outside)
-    assert len(policy_sources.on_disk(tmp_path)) == 1
+    assert len(policy_sources.read_layers_on_disk(tmp_path)) == 1
 
 
 def test_an_import_reads_no_link_and_waits_for_no_pipe(tmp_path: Path, outside: Path) -> None:
@@ -95,12 +95,12 @@ def test_an_import_reads_no_link_and_waits_for_no_pipe(tmp_path: Path, outside: 
     source.mkdir()
     (source / "journal.jsonl").symlink_to(outside / "secret.py")
     with pytest.raises(InputError, match="cannot read"):
-        run_archive.restore(tmp_path, source)
+        run_archive.import_run(tmp_path, source)
     (source / "journal.jsonl").unlink()
     os.mkfifo(source / "journal.jsonl")
     signal.alarm(5)
     try:
         with pytest.raises(InputError, match="no regular file"):
-            run_archive.restore(tmp_path, source)
+            run_archive.import_run(tmp_path, source)
     finally:
         signal.alarm(0)

@@ -24,8 +24,8 @@ SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n
 
 
 def rows_of(repo: Path, name: str = "latest") -> tuple[RunMeta, list[Row]]:
-    with state_directory.open_store(state_directory.home(repo)) as store:
-        run = state_directory.resolve(name, anyio.run(store.runs))
+    with state_directory.open_store(state_directory.state_dir(repo)) as store:
+        run = state_directory.find_run(name, anyio.run(store.runs))
         return run, anyio.run(store.rows, run.run_id)
 
 
@@ -40,7 +40,7 @@ def reviewed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def exported(reviewed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("exported") / "run"
-    run_archive.export(reviewed, "latest", folder)
+    run_archive.export_run(reviewed, "latest", folder)
     return folder
 
 
@@ -75,14 +75,14 @@ def test_an_exported_run_can_be_read_with_cat(reviewed: Path, exported: Path) ->
 def test_an_imported_run_is_the_same_run(
     reviewed: Path, exported: Path, elsewhere: Path, file: str
 ) -> None:
-    run_archive.restore(elsewhere, exported / file)
+    run_archive.import_run(elsewhere, exported / file)
     (before, rows), (after, again) = rows_of(reviewed), rows_of(elsewhere)
     assert again == rows
     assert (after.run_id, after.started, after.writer) == (before.run_id, before.started, None)
     assert after.meta["options"] == {**before.meta["options"], "repo": str(elsewhere)}
-    assert run_listing.show(elsewhere, "latest") == run_listing.show(reviewed, "latest")
+    assert run_listing.show_run(elsewhere, "latest") == run_listing.show_run(reviewed, "latest")
     with pytest.raises(StoreError, match="here already; nothing was changed"):
-        run_archive.restore(elsewhere, exported / file)
+        run_archive.import_run(elsewhere, exported / file)
     assert rows_of(elsewhere)[1] == rows
 
 
@@ -90,13 +90,13 @@ def test_an_interrupted_run_goes_on_after_its_state_was_lost(tmp_path: Path) -> 
     repo = change(tmp_path / "repo", {}, {"app.py": SHELL}).path
     whole = run_review(options(repo, provider="offline"), ignore_event)
     run, rows = rows_of(repo)
-    with state_directory.open_store(state_directory.home(repo)) as store:
+    with state_directory.open_store(state_directory.state_dir(repo)) as store:
         anyio.run(store.forget, run.run_id)
         anyio.run(store.restore, run, rows[: len(rows) // 2])
-    run_archive.export(repo, "latest", tmp_path / "cut")
-    shutil.rmtree(state_directory.home(repo))
-    run_archive.restore(repo, tmp_path / "cut")
-    assert [info.state for info in run_listing.runs(repo)] == ["interrupted"]
+    run_archive.export_run(repo, "latest", tmp_path / "cut")
+    shutil.rmtree(state_directory.state_dir(repo))
+    run_archive.import_run(repo, tmp_path / "cut")
+    assert [info.state for info in run_listing.list_runs(repo)] == ["interrupted"]
     assert resume_review(repo, "latest", ignore_event).digest == whole.digest
 
 
@@ -105,25 +105,25 @@ def test_a_patch_travels_with_its_run(tmp_path: Path, elsewhere: Path) -> None:
     patch = repo.git("diff", "HEAD~1", "HEAD").encode() + b"\n"
     given = options(repo.path, diff=patch, diff_name="p", provider="offline")
     whole = run_review(given, ignore_event)
-    name = run_archive.export(repo.path, "latest", tmp_path / "run")
-    kept = state_directory.home(repo.path) / "runs" / name / "change.patch"
+    name = run_archive.export_run(repo.path, "latest", tmp_path / "run")
+    kept = state_directory.state_dir(repo.path) / "runs" / name / "change.patch"
     kept.rename(tmp_path / "away")
     for look in (
         lambda: resume_review(repo.path, name, ignore_event),
-        lambda: run_archive.export(repo.path, name, tmp_path / "again"),
+        lambda: run_archive.export_run(repo.path, name, tmp_path / "again"),
     ):
         with pytest.raises(StoreError, match="resume it on the machine that began it"):
             look()
     carried = tmp_path / "run" / "change.patch"
     carried.write_bytes(patch + b" ")
     with pytest.raises(InputError, match="change.patch is damaged"):
-        run_archive.restore(elsewhere, tmp_path / "run")
+        run_archive.import_run(elsewhere, tmp_path / "run")
     carried.unlink()
     with pytest.raises(InputError, match="change.patch is missing; import the folder"):
-        run_archive.restore(elsewhere, tmp_path / "run" / "journal.jsonl")
-    assert run_listing.runs(elsewhere) == []
+        run_archive.import_run(elsewhere, tmp_path / "run" / "journal.jsonl")
+    assert run_listing.list_runs(elsewhere) == []
     carried.write_bytes(patch)
-    run_archive.restore(elsewhere, tmp_path / "run")
+    run_archive.import_run(elsewhere, tmp_path / "run")
     assert resume_review(elsewhere, name, ignore_event).digest == whole.digest
 
 
@@ -169,19 +169,19 @@ def test_what_is_damaged_does_not_come_in(
     lines = (exported / "journal.jsonl").read_text().splitlines()
     (tmp_path / "journal.jsonl").write_text("\n".join(edit(lines)))
     with pytest.raises(InputError, match=r"is damaged|or is damaged") as caught:
-        run_archive.restore(elsewhere, tmp_path)
+        run_archive.import_run(elsewhere, tmp_path)
     assert "\n" not in str(caught.value)
-    assert run_listing.runs(elsewhere) == []
-    assert not (state_directory.home(elsewhere) / "runs").exists()
+    assert run_listing.list_runs(elsewhere) == []
+    assert not (state_directory.state_dir(elsewhere) / "runs").exists()
 
 
 def test_a_journal_that_was_altered_is_not_exported(reviewed: Path, tmp_path: Path) -> None:
     run, rows = rows_of(reviewed)
     broken = [*rows[:5], *rows[6:]]
-    with state_directory.open_store(state_directory.home(reviewed)) as store:
+    with state_directory.open_store(state_directory.state_dir(reviewed)) as store:
         anyio.run(store.restore, RunMeta("0-broken", 0.0, run.meta), broken)
         with pytest.raises(StoreError, match="row 7 where row 6 belongs"):
-            run_archive.export(reviewed, "0-broken", tmp_path / "run")
+            run_archive.export_run(reviewed, "0-broken", tmp_path / "run")
         anyio.run(store.forget, "0-broken")
     assert not (tmp_path / "run").exists()
 
@@ -190,14 +190,14 @@ def test_an_export_overwrites_nothing_and_leaves_no_half(reviewed: Path, tmp_pat
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "file").write_text("mine")
     with pytest.raises(InputError, match="taken is there already"):
-        run_archive.export(reviewed, "latest", tmp_path / "taken")
+        run_archive.export_run(reviewed, "latest", tmp_path / "taken")
     with pytest.raises(OutputError, match="cannot write"):
-        run_archive.export(reviewed, "latest", tmp_path / "taken" / "file" / "run")
+        run_archive.export_run(reviewed, "latest", tmp_path / "taken" / "file" / "run")
     with pytest.raises(RunNotFound):
-        run_archive.export(reviewed, "nothing", tmp_path / "run")
+        run_archive.export_run(reviewed, "nothing", tmp_path / "run")
     assert [file.name for file in tmp_path.iterdir()] == ["taken"]
     (tmp_path / "empty").mkdir()
-    run_archive.export(reviewed, "latest", tmp_path / "empty")
+    run_archive.export_run(reviewed, "latest", tmp_path / "empty")
     assert (tmp_path / "empty" / "journal.jsonl").exists()
 
 
@@ -205,13 +205,15 @@ def test_an_export_overwrites_nothing_and_leaves_no_half(reviewed: Path, tmp_pat
 def five(elsewhere: Path, reviewed: Path) -> Path:
     """Five runs, a day apart, the oldest being written."""
     meta = rows_of(reviewed)[0].meta
-    with state_directory.open_store(state_directory.home(elsewhere)) as store:
+    with state_directory.open_store(state_directory.state_dir(elsewhere)) as store:
         for number in range(5):
             started = run_listing.time.time() - (number + 0.5) * run_listing.DAY
             anyio.run(store.create, f"run{number}", started, meta)
-            state_directory.scratch(state_directory.home(elsewhere), f"run{number}")
+            state_directory.make_scratch_dir(state_directory.state_dir(elsewhere), f"run{number}")
         anyio.run(store.acquire, "run4", this_process(), 30)
-    with closing(SqliteStore(state_directory.home(elsewhere) / state_directory.JUDGINGS)) as judged:
+    with closing(
+        SqliteStore(state_directory.state_dir(elsewhere) / state_directory.JUDGINGS)
+    ) as judged:
         for number in range(5):
             anyio.run(judged.create, f"run{number}", 0.0, {})
     return elsewhere
@@ -233,9 +235,13 @@ def test_old_runs_go_and_the_one_that_is_being_written_stays(
         told = json.loads(capsys.readouterr().out)
         assert [run["run_id"] for run in told] == going
         left = everything if dry else everything - set(going)
-        assert {run.run_id for run in run_listing.runs(five)} == left
-        assert {place.name for place in (state_directory.home(five) / "runs").iterdir()} == left
-        with closing(SqliteStore(state_directory.home(five) / state_directory.JUDGINGS)) as judged:
+        assert {run.run_id for run in run_listing.list_runs(five)} == left
+        assert {
+            place.name for place in (state_directory.state_dir(five) / "runs").iterdir()
+        } == left
+        with closing(
+            SqliteStore(state_directory.state_dir(five) / state_directory.JUDGINGS)
+        ) as judged:
             assert {run.run_id for run in anyio.run(judged.runs)} == left
 
 

@@ -30,13 +30,13 @@ def test_runs_are_kept_on_the_server_and_not_in_the_repository(
     monkeypatch.setenv("DIFFCOURT_STORE", postgres.fresh("review"))
     verdict = run_review(options(repo.path, provider="offline"), ignore_event)
     assert verdict.verdict == "needs_changes"
-    assert not (state_directory.home(repo.path) / "journal.db").exists()
-    assert [run.run_id for run in run_listing.runs(repo.path)] == [verdict.run_id]
+    assert not (state_directory.state_dir(repo.path) / "journal.db").exists()
+    assert [run.run_id for run in run_listing.list_runs(repo.path)] == [verdict.run_id]
     assert resume_review(repo.path, "latest", ignore_event) == verdict
     # The same run, from the server into the repository's own journal.
-    run_archive.export(repo.path, "latest", tmp_path / "run")
+    run_archive.export_run(repo.path, "latest", tmp_path / "run")
     monkeypatch.delenv("DIFFCOURT_STORE")
-    run_archive.restore(repo.path, tmp_path / "run")
+    run_archive.import_run(repo.path, tmp_path / "run")
     assert resume_review(repo.path, "latest", ignore_event) == verdict
 
 

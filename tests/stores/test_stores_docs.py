@@ -36,7 +36,7 @@ def test_it_names_what_an_export_holds(tmp_path: Path) -> None:
     repo = change(tmp_path / "repo", {}, {"app.py": "import os\n"})
     patch = repo.git("diff", "HEAD~1", "HEAD").encode() + b"\n"
     run_review(options(repo.path, diff=patch, diff_name="p", provider="offline"), ignore_event)
-    run_archive.export(repo.path, "latest", tmp_path / "out")
+    run_archive.export_run(repo.path, "latest", tmp_path / "out")
     held = {
         f"{file.name}/" if file.is_dir() else file.name for file in (tmp_path / "out").iterdir()
     }

@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 import anyio
 from msgspec.structs import replace
 
-from orchestrator.app.audit.verification import hold
+from orchestrator.app.audit.verification import check_rows
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.journal_chain import (
     GENESIS,
@@ -221,7 +221,7 @@ class Bench:
             return None
         finally:
             db.execute("ROLLBACK")
-        found = hold(
+        found = check_rows(
             self.run,
             rows,
             self.anchor if case.given in {"head", "verdict"} else None,

@@ -9,9 +9,9 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.app.judge_probes import Asking
+from orchestrator.app.judge_probes import JudgeOptions
 from orchestrator.app.rescore import NotRescored, Rescored, rescore
-from orchestrator.app.state_directory import home, open_store
+from orchestrator.app.state_directory import open_store, state_dir
 from orchestrator.cli.main import main
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import SystemClock
@@ -84,7 +84,7 @@ def test_nothing_recorded_is_asked_again_and_the_run_is_not_touched(
         shipped, criteria=tuple(replace(c, weight=abs(c.weight)) for c in shipped.criteria)
     )
     with answered(monkeypatch) as server:  # a judge without a line: any question is an error
-        run = only(rescore(recorded, [], lighter, Asking(PROVIDER)))
+        run = only(rescore(recorded, [], lighter, JudgeOptions(PROVIDER)))
     assert server.seen == []
     assert run.card.total != run.verdict.score.total
     assert journal(recorded) == before
@@ -117,7 +117,7 @@ def test_only_a_reworded_criterion_is_asked_and_that_once(
     before = journal(recorded)
     for _ in range(2):
         with answered(monkeypatch, report({"risk-focus": 1.0})) as server:
-            run = only(rescore(recorded, [], reworded(shipped), Asking(PROVIDER)))
+            run = only(rescore(recorded, [], reworded(shipped), JudgeOptions(PROVIDER)))
         assert run.card.marks["risk-focus"].score == 1.0
         asked, server.seen[:] = list(server.seen), []
         if _ == 0:
@@ -134,17 +134,17 @@ def test_an_answer_that_failed_is_asked_for_again(
 ) -> None:
     broken = report({"risk-focus": 7.0})
     with answered(monkeypatch, broken, broken, broken):
-        run = only(rescore(recorded, [], reworded(shipped), Asking(PROVIDER)))
+        run = only(rescore(recorded, [], reworded(shipped), JudgeOptions(PROVIDER)))
     assert "not scored: the judge failed" in run.card.marks["risk-focus"].why
     with answered(monkeypatch, report({"risk-focus": 0.5})):
-        run = only(rescore(recorded, [], reworded(shipped), Asking(PROVIDER)))
+        run = only(rescore(recorded, [], reworded(shipped), JudgeOptions(PROVIDER)))
     assert run.card.marks["risk-focus"].score == 0.5
 
 
 def test_a_run_without_a_verdict_is_named(
     recorded: Path, shipped: Rubric, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with open_store(home(recorded)) as store:
+    with open_store(state_dir(recorded)) as store:
         anyio.run(store.create, "begun", 0.0, {"options": {}})
     assert len(rescore(recorded, [], shipped)) == 1
     assert scored(recorded, shipped, tmp_path, "--runs", "begun") == 3
@@ -168,7 +168,7 @@ def test_a_run_that_does_not_come_to_its_own_score_is_named(
         await store.forget(run.run_id)
         await store.restore(run, await copy.rows(run.run_id))
 
-    with open_store(home(recorded)) as store:
+    with open_store(state_dir(recorded)) as store:
         anyio.run(forge, store)
     (found,) = rescore(recorded, [], shipped)
     assert isinstance(found, NotRescored)
@@ -182,7 +182,7 @@ def test_an_altered_journal_is_named(recorded: Path, shipped: Rubric) -> None:
         await store.forget(run.run_id)
         await store.restore(run, [replace(rows[0], at=1.0), *rows[1:]])
 
-    with open_store(home(recorded)) as store:
+    with open_store(state_dir(recorded)) as store:
         anyio.run(alter, store)
     (found,) = rescore(recorded, [], shipped)
     assert isinstance(found, NotRescored)

@@ -22,7 +22,7 @@ MAX_BYTES = 64 << 10
 PR_SET_DUMPABLE = 4
 
 
-def signing_key(environment: Mapping[str, str]) -> SigningKey | None:
+def load_signing_key(environment: Mapping[str, str]) -> SigningKey | None:
     """The key that the environment names for signing, None when it names none.
 
     Raises:
@@ -39,7 +39,7 @@ def signing_key(environment: Mapping[str, str]) -> SigningKey | None:
     return key
 
 
-def key_text(environment: Mapping[str, str]) -> str:
+def read_key_text(environment: Mapping[str, str]) -> str:
     """The audit key itself, to keep it out of everything; empty where the environment names none.
 
     Raises:
@@ -49,7 +49,9 @@ def key_text(environment: Mapping[str, str]) -> str:
     return found[0].decode(errors="surrogateescape").strip() if found else ""
 
 
-def checking_keys(environment: Mapping[str, str], files: Sequence[Path]) -> dict[str, SigningKey]:
+def load_verification_keys(
+    environment: Mapping[str, str], files: Sequence[Path]
+) -> dict[str, SigningKey]:
     """The keys to check signatures with, by id: the environment's, and those in files.
 
     Raises:

@@ -43,14 +43,14 @@ class Act(Struct, frozen=True):
     refused: bool
 
 
-class Trail(Struct, frozen=True):
+class AuditTrail(Struct, frozen=True):
     """All that a run did, in the order in which it began."""
 
     run_id: str
     acts: tuple[Act, ...]
 
 
-def acts(rows: Sequence[Row]) -> list[Act]:
+def build_acts(rows: Sequence[Row]) -> list[Act]:
     """The acts of verified rows, in the order in which they began."""
     return sorted(_acts(rows), key=lambda act: act.row)
 
@@ -84,7 +84,7 @@ def _said(row: Row, body: Mapping[str, Any]) -> Act:
     if row.kind == SIGNED_HEAD:
         what, authority = f"signed rows 1 to {row.seq - 1}", f"key {body.get('key')}"
     else:
-        said = in_a_word(body)
+        said = note_subject(body)
         if "to_stage" in body:
             said = f"{body['agent']} escalates to {body['to_stage']}: {body['why']}"
         if row.key.startswith(APPROVAL):
@@ -105,7 +105,7 @@ def _said(row: Row, body: Mapping[str, Any]) -> Act:
     )
 
 
-def in_a_word(note: Mapping[str, Any]) -> str:
+def note_subject(note: Mapping[str, Any]) -> str:
     """The part of a note that says what it is about; empty where none does."""
     return str(next((note[name] for name in SAYS if note.get(name)), ""))
 

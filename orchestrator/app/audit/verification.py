@@ -13,8 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator.app import state_directory
-from orchestrator.app.audit.signing_keys import checking_keys
-from orchestrator.app.audit.trail import Trail, acts
+from orchestrator.app.audit.signing_keys import load_verification_keys
+from orchestrator.app.audit.trail import AuditTrail, build_acts
 from orchestrator.app.partial_verdict import VERDICT, WAITING
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.journal_chain import SigningKey
@@ -29,7 +29,7 @@ from orchestrator.engine.ports import Row
 from orchestrator.errors import InputError, StoreError
 
 
-class Verified(Struct, frozen=True):
+class VerifiedRun(Struct, frozen=True):
     """A run's journal held against what was given.
 
     Attributes:
@@ -43,14 +43,14 @@ class Verified(Struct, frozen=True):
     writer: str | None = None
 
 
-def verify(
+def verify_run(
     repo: Path | None,
     name: str,
     *,
     anchor: Anchor | None = None,
     verdict: Path | None = None,
     keys: Sequence[Path] = (),
-) -> Verified:
+) -> VerifiedRun:
     """Hold a run's journal against its chain, a verdict or a head, and keys.
 
     Args:
@@ -63,29 +63,29 @@ def verify(
         RunNotFound: there is no such run.
         StoreError: the journal cannot be read, or has no rows at all.
     """
-    known = checking_keys(os.environ, keys)
+    known = load_verification_keys(os.environ, keys)
     document = _document(verdict) if verdict else None
-    with state_directory.open_run(state_directory.home(repo), name) as (store, run):
+    with state_directory.open_run(state_directory.state_dir(repo), name) as (store, run):
         rows = anyio.run(store.rows, run.run_id)
     if document is not None:
         anchor = _anchor(document, run.run_id)
     if not rows and anchor is None and not known:
         raise StoreError(f"run {run.run_id} has no rows; there is nothing to verify")
-    return replace(hold(run.run_id, rows, anchor, document, known), writer=run.writer)
+    return replace(check_rows(run.run_id, rows, anchor, document, known), writer=run.writer)
 
 
-def hold(
+def check_rows(
     run_id: str,
     rows: Sequence[Row],
     anchor: Anchor | None,
     document: dict[str, Any] | None,
     keys: Mapping[str, SigningKey],
-) -> Verified:
+) -> VerifiedRun:
     """Hold rows against all that is known of them; ``document`` is the verdict as handed out."""
     found = verify_journal(run_id, rows, anchor, keys)
     if document is not None:
         found = replace(found, faults=(*found.faults, *_differs(document, rows)))
-    return Verified(run_id, _recorded(rows) is not None, found)
+    return VerifiedRun(run_id, _recorded(rows) is not None, found)
 
 
 def _document(path: Path) -> dict[str, Any]:
@@ -134,14 +134,14 @@ def _differs(document: dict[str, Any], rows: Sequence[Row]) -> list[Verification
     return []
 
 
-def trail(repo: Path | None, name: str) -> Trail:
+def load_trail(repo: Path | None, name: str) -> AuditTrail:
     """Who did what in a run.
 
     Raises:
         RunNotFound: there is no such run.
         StoreError: the journal cannot be read, or was altered.
     """
-    with state_directory.open_run(state_directory.home(repo), name) as (store, run):
+    with state_directory.open_run(state_directory.state_dir(repo), name) as (store, run):
         rows = anyio.run(store.rows, run.run_id)
     check_chain(rows)
-    return Trail(run.run_id, tuple(acts(rows)))
+    return AuditTrail(run.run_id, tuple(build_acts(rows)))

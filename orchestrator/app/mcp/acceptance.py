@@ -12,8 +12,8 @@ from typing import Any, Literal
 import anyio
 from msgspec import Struct, to_builtins
 
-from orchestrator.app.mcp.tools import ALLOWED, allowed, server_of
-from orchestrator.app.policy_sources import on_disk
+from orchestrator.app.mcp.tools import ALLOWED, allowed_servers, make_server
+from orchestrator.app.policy_sources import read_layers_on_disk
 from orchestrator.catalog.catalog import MCP, TOOLS
 from orchestrator.catalog.data_sources import Source
 from orchestrator.catalog.layered_files import merged
@@ -26,7 +26,7 @@ from orchestrator.mcp.server_config import Grant, Server, ServerFault
 State = Literal["accepted", "new", "changed", "not offered", "unusable"]
 
 
-class Configured(Struct, frozen=True):
+class ConfiguredServer(Struct, frozen=True):
     """One server as the configuration has it; ``tools`` as (name, level and whether it is pinned).
 
     Attributes:
@@ -40,7 +40,7 @@ class Configured(Struct, frozen=True):
     tools: list[tuple[str, str]]
 
 
-class Seen(Struct, frozen=True):
+class InspectedTool(Struct, frozen=True):
     """One tool as the server describes it now.
 
     Attributes:
@@ -55,7 +55,7 @@ class Seen(Struct, frozen=True):
     why: str = ""
 
 
-class Look(Struct, frozen=True):
+class ServerInspection(Struct, frozen=True):
     """What a look at a server showed.
 
     Attributes:
@@ -63,20 +63,20 @@ class Look(Struct, frozen=True):
         document: what ``.diffcourt/config/mcp.yaml`` must hold to accept what was seen.
     """
 
-    tools: list[Seen]
+    tools: list[InspectedTool]
     besides: list[str]
     document: Mapping[str, Any]
 
 
-def configured(repo: Path | None) -> list[Configured]:
+def list_servers(repo: Path | None) -> list[ConfiguredServer]:
     """The servers that the work tree's configuration names; none is started.
 
     Raises:
         ConfigError: a fault in ``config/mcp.yaml``.
     """
-    startable = allowed(os.environ)
+    startable = allowed_servers(os.environ)
     return [
-        Configured(
+        ConfiguredServer(
             name,
             entry.url or shlex.join(entry.command),
             name in startable,
@@ -85,33 +85,33 @@ def configured(repo: Path | None) -> list[Configured]:
                 for remote, tool in entry.tools.items()
             ],
         )
-        for name, entry in _file(on_disk(repo)).servers.items()
+        for name, entry in _file(read_layers_on_disk(repo)).servers.items()
     ]
 
 
-def look(repo: Path | None, name: str) -> Look:
+def inspect_server(repo: Path | None, name: str) -> ServerInspection:
     """Start one server, for it is named here by a person, and see what it says of its tools.
 
     Raises:
         InputError: there is no such server, or the extra is not installed.
         ServerFault: it cannot be used; says why.
     """
-    layers = on_disk(repo)
+    layers = read_layers_on_disk(repo)
     servers = _file(layers).servers
     if name not in servers:
         known = ", ".join(servers) or "none"
         raise InputError(f"there is no server {name!r} in config/mcp.yaml; there is {known}")
     policy, entry = merged(layers, TOOLS, ToolsConfig), servers[name]
     environment = {**os.environ, ALLOWED: name}
-    server = server_of(name, entry, policy, repo=repo, environment=environment)
-    return anyio.run(_look, server, entry)
+    server = make_server(name, entry, policy, repo=repo, environment=environment)
+    return anyio.run(_inspect, server, entry)
 
 
 def _file(layers: list[Source]) -> McpFile:
     return merged(layers, MCP, McpFile)
 
 
-async def _look(server: Server, entry: ServerEntry) -> Look:
+async def _inspect(server: Server, entry: ServerEntry) -> ServerInspection:
     try:
         from orchestrator.mcp.connection import Link  # noqa: PLC0415  (over a second, and an extra)
     except ImportError:
@@ -123,34 +123,34 @@ async def _look(server: Server, entry: ServerEntry) -> Look:
             listed = await Link(server, group).tools()
         finally:
             group.cancel_scope.cancel()
-    seen = [_seen(server, grant, listed) for grant in server.grants]
-    return Look(
+    seen = [_inspect_tool(server, grant, listed) for grant in server.grants]
+    return ServerInspection(
         seen,
         sorted(listed.keys() - entry.tools.keys()),
         _document(server.name, entry, listed, seen),
     )
 
 
-def _seen(server: Server, grant: Grant, listed: Mapping[str, Any]) -> Seen:
+def _inspect_tool(server: Server, grant: Grant, listed: Mapping[str, Any]) -> InspectedTool:
     from orchestrator.mcp.input_schemas import closed  # noqa: PLC0415
     from orchestrator.mcp.tool_pins import pin_of  # noqa: PLC0415
 
     level, tool = grant.level.name.lower(), listed.get(grant.remote)
     if tool is None:
-        return Seen(grant.name, level, "not offered")
+        return InspectedTool(grant.name, level, "not offered")
     try:
         schema = closed(tool.input_schema)
     except ServerFault as fault:
-        return Seen(grant.name, level, "unusable", tool.description or "", str(fault))
+        return InspectedTool(grant.name, level, "unusable", tool.description or "", str(fault))
     state: State = "new" if not grant.pin else "changed"
     if pin_of(tool) == grant.pin:
         state = "accepted"
     said = f"{tool.description or ''}\nparameters: {json.dumps(schema['properties'])}"
-    return Seen(grant.name, level, state, said)
+    return InspectedTool(grant.name, level, state, said)
 
 
 def _document(
-    name: str, entry: ServerEntry, listed: Mapping[str, Any], seen: list[Seen]
+    name: str, entry: ServerEntry, listed: Mapping[str, Any], seen: list[InspectedTool]
 ) -> dict[str, Any]:
     from orchestrator.mcp.tool_pins import pin_of  # noqa: PLC0415
 

@@ -32,7 +32,7 @@ GRACE = 0.5
 """Seconds that a server has to end by itself once its input is closed."""
 
 
-def connector(entry: ServerEntry, repo: Path, environment: Mapping[str, str]) -> Connect:
+def make_connector(entry: ServerEntry, repo: Path, environment: Mapping[str, str]) -> Connect:
     """How to reach a server; nothing is imported or started before it is used."""
 
     def connect(tell: Tell) -> AbstractAsyncContextManager[TransportStreams]:
@@ -44,13 +44,13 @@ def connector(entry: ServerEntry, repo: Path, environment: Mapping[str, str]) ->
             return over_http(entry.url, headers, tell)
         from orchestrator.mcp.stdio_transport import over_stdio  # noqa: PLC0415
 
-        return over_stdio(partial(_launched, entry, repo, environment), tell)
+        return over_stdio(partial(_launch, entry, repo, environment), tell)
 
     return connect
 
 
 @asynccontextmanager
-async def _launched(
+async def _launch(
     entry: ServerEntry, repo: Path, environment: Mapping[str, str]
 ) -> AsyncIterator[Process]:
     """The server's process, in an empty folder and a process group of its own; ended at the end."""

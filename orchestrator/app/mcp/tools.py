@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.app.mcp.server_launch import connector
+from orchestrator.app.mcp.server_launch import make_connector
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.fields import OFFLINE
 from orchestrator.catalog.mcp_servers import ServerEntry, tool_name
@@ -52,9 +52,9 @@ async def open_tools(
     connects only when one of them is called.
     """
     catalog = policy.catalog
-    wanted = _wanted(catalog, policy.settings)
+    wanted = _usable_tools(catalog, policy.settings)
     servers = [
-        server_of(name, entry, catalog.tool_policy, repo=repo, environment=environment)
+        make_server(name, entry, catalog.tool_policy, repo=repo, environment=environment)
         for name, entry in catalog.mcp.servers.items()
         if wanted & {tool_name(name, tool) for tool in entry.tools}
     ]
@@ -100,7 +100,7 @@ async def _offered(links: Sequence[Link], journal: Journal) -> list[Tool]:
     return [tool for link in links for tool in made(link, offers[link.server.name])]
 
 
-def _wanted(catalog: Catalog, settings: Settings) -> frozenset[str]:
+def _usable_tools(catalog: Catalog, settings: Settings) -> frozenset[str]:
     """Tools that an agent of this review could call: offline, those that its playbooks name."""
     offline = settings.provider == OFFLINE
     return frozenset(
@@ -114,12 +114,12 @@ def _in_playbooks(agent: AgentSpec) -> Iterable[str]:
     return (name for skill in agent.skills for name in named(skill.text))
 
 
-def allowed(environment: Mapping[str, str]) -> frozenset[str]:
+def allowed_servers(environment: Mapping[str, str]) -> frozenset[str]:
     """The servers that whoever runs the review lets start."""
     return frozenset(word.strip() for word in environment.get(ALLOWED, "").split(","))
 
 
-def server_of(
+def make_server(
     name: str,
     entry: ServerEntry,
     policy: ToolsConfig,
@@ -135,19 +135,19 @@ def server_of(
             name=(ours := tool_name(name, remote)),
             remote=remote,
             level=Level[tool.level.upper()],
-            timeout=_own(policy, ours).timeout or tool.timeout,
-            max_output=_own(policy, ours).max_output or tool.max_output,
+            timeout=_tool_override(policy, ours).timeout or tool.timeout,
+            max_output=_tool_override(policy, ours).max_output or tool.max_output,
             tags=frozenset(tool.tags) | more,
             pin=tool.pin or "",
         )
         for remote, tool in entry.tools.items()
     )
-    connect = connector(entry, repo or Path(), environment)
+    connect = make_connector(entry, repo or Path(), environment)
     return Server(
-        name, connect, grants, entry.start, "" if name in allowed(environment) else refused
+        name, connect, grants, entry.start, "" if name in allowed_servers(environment) else refused
     )
 
 
-def _own(policy: ToolsConfig, tool: str) -> ToolOverride:
+def _tool_override(policy: ToolsConfig, tool: str) -> ToolOverride:
     """What the tool policy says of one tool."""
     return policy.tools.get(tool, ToolOverride())

@@ -7,9 +7,9 @@ from collections.abc import Hashable
 from typing import Any, Final
 
 from orchestrator.checks.taint import (
+    attribute_access,
     branch_conditions,
     containers,
-    expressions,
     external_functions,
     strings,
 )
@@ -53,7 +53,7 @@ def call(frame: Frame, node: ast.Call) -> Value:
     receiver: Value | None = None
     if isinstance(node.func, ast.Attribute):
         receiver = frame.ev(node.func.value)
-        function = expressions.get(frame, receiver, node.func.attr, node.func)
+        function = attribute_access.get(frame, receiver, node.func.attr, node.func)
     else:
         function = frame.ev(node.func)
     if function.ref == "builtins.super":

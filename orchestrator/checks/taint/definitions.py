@@ -4,8 +4,8 @@ import ast
 
 from orchestrator.checks.taint.abstract_state import State
 from orchestrator.checks.taint.abstract_values import UNKNOWN, Value
+from orchestrator.checks.taint.attribute_access import named
 from orchestrator.checks.taint.call_frames import Frame
-from orchestrator.checks.taint.expressions import named
 from orchestrator.checks.taint.source_modules import Class, Function, Module, Namespace
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 from typing import Final
 
-from orchestrator.checks.taint import branch_conditions, expressions, sinks
+from orchestrator.checks.taint import attribute_access, branch_conditions, sinks
 from orchestrator.checks.taint.abstract_state import Obj
 from orchestrator.checks.taint.abstract_values import (
     DECODED,
@@ -36,7 +36,7 @@ def result(frame: Frame, call: Call) -> Value:
     if stored is not None:
         return stored
     value = _flow(frame, call)
-    named = expressions.named(frame, f"{call.ref}()" if call.ref else "?()", call.node)
+    named = attribute_access.named(frame, f"{call.ref}()" if call.ref else "?()", call.node)
     if named.ref == "?()":
         named = Value()
     locs = value.locs
@@ -84,7 +84,7 @@ def _cells(frame: Frame, call: Call) -> Value | None:
     for rule in frame.run.knowledge.stores.exact(call.ref):
         keys = [call.pick(selector) for selector in rule.key]
         names = [key.const if key.known else key.ref for key in keys if key is not None]
-        path = (*expressions.path_of(call.receiver), *names)
+        path = (*attribute_access.path_of(call.receiver), *names)
         value = call.pick(rule.value) if rule.value else None
         for loc in call.receiver.locs:
             obj = frame.state.object(loc)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from orchestrator.checks.taint import (
+    attribute_access,
     branch_conditions,
     containers,
     definitions,
@@ -289,13 +290,13 @@ def assign(frame: Frame, target: ast.expr, value: Value) -> None:
             assign(frame, inner, value)
         case ast.Attribute(value=owner, attr=name):
             base = frame.ev(owner)
-            expressions.put(frame, base, name, frame.at(value, target, f".{name} is set"))
+            attribute_access.put(frame, base, name, frame.at(value, target, f".{name} is set"))
             if base.ref:
                 _store_sink(frame, target, f"{base.ref}.{name}=", [value])
         case ast.Subscript(value=owner, slice=index):
             base, key = frame.ev(owner), frame.ev(index)
             stepped = frame.at(value, target, "an item is set")
-            expressions.put_item(frame, base, key, stepped)
+            attribute_access.put_item(frame, base, key, stepped)
             if base.ref:
                 _store_sink(frame, target, f"{base.ref}[]=", [key, stepped])
 

@@ -15,16 +15,16 @@ from orchestrator.checks.taint.entry_points import (
     covers,
     holding,
     lines_with,
+    mentions,
     spans,
+    telling,
+    users,
 )
 from orchestrator.checks.taint.library_models import Knowledge
 from orchestrator.checks.taint.source_modules import (
     Function,
     Module,
     Project,
-    mentions,
-    telling,
-    users,
 )
 
 _MAX_NAMES: Final = 300

@@ -33,11 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Record the decision, or list what waits."""
-    from orchestrator.app.approvals import asked, say
+    from orchestrator.app.approvals import decide_call, pending_calls
     from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
 
     if args.call is None:
-        waiting = asked(args.repo, args.run_id)
+        waiting = pending_calls(args.repo, args.run_id)
         for call, body in waiting.items():
             arguments = json.dumps(body["arguments"], sort_keys=True)
             emit(f"{escape_unprintable(call)}\n", sys.stdout)
@@ -49,7 +49,9 @@ def run(args: argparse.Namespace) -> int:
             emit("nothing waits for a person in this run\n", sys.stdout)
         return EXIT_OK
     approved = args.command == "approve"
-    decision = say(args.repo, args.run_id, args.call, approved=approved, seconds=args.hours * 3600)
+    decision = decide_call(
+        args.repo, args.run_id, args.call, approved=approved, seconds=args.hours * 3600
+    )
     outcome = "approved" if decision.approved else "denied"
     who = escape_unprintable(decision.who)
     emit(f"{outcome} by {who}; go on with: diffcourt resume {args.run_id}\n", sys.stdout)

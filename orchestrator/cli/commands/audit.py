@@ -88,7 +88,7 @@ def _verify(args: argparse.Namespace) -> int:
     from orchestrator.app.audit import verification
     from orchestrator.report.audit_report import render_verification
 
-    done = verification.verify(
+    done = verification.verify_run(
         args.repo, args.run_id, anchor=_anchor(args), verdict=args.verdict, keys=args.key
     )
     intact = not done.found.faults
@@ -104,7 +104,7 @@ def _show(args: argparse.Namespace) -> int:
     from orchestrator.app.audit import verification
     from orchestrator.report.audit_report import render_audit_trail
 
-    trail = verification.trail(args.repo, args.run_id)
+    trail = verification.load_trail(args.repo, args.run_id)
     if args.json:
         emit(as_json(to_builtins(trail)), sys.stdout)
     else:

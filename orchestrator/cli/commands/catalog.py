@@ -31,15 +31,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the listing on stdout, and every fault on stderr."""
-    from orchestrator.app.run_listing import catalog, rules
+    from orchestrator.app.run_listing import list_catalog, list_rules
     from orchestrator.report.terminal_escaping import escape_unprintable
 
     if args.rules:
         from orchestrator.report.rules_page import render_rules_page
 
-        emit(render_rules_page(rules(args.repo)), sys.stdout)
+        emit(render_rules_page(list_rules(args.repo)), sys.stdout)
         return EXIT_OK
-    listing = catalog(args.repo)
+    listing = list_catalog(args.repo)
     if args.json:
         emit(_json(listing), sys.stdout)
     elif not listing.problems:  # with faults nothing is loaded, and an empty list would say "none"

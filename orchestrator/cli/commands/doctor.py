@@ -72,12 +72,12 @@ def run(args: argparse.Namespace) -> int:
     """Print what is known on stdout; exit 2 when a call was asked for and one failed."""
     import anyio
 
-    from orchestrator.app.policy_sources import on_disk
+    from orchestrator.app.policy_sources import read_layers_on_disk
     from orchestrator.catalog.models import load_models
     from orchestrator.catalog.prices import load_prices
     from orchestrator.sandbox.level_descriptions import report
 
-    sources = on_disk(args.repo)
+    sources = read_layers_on_disk(args.repo)
     config, prices, env = load_models(sources), load_prices(sources), dict(os.environ)
     findings = [_look(name, config, prices, env) for name in config.providers]
     if args.call:

@@ -82,10 +82,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _runs(repo: Path | None) -> list[Item]:
     """Finished runs of the repository as items."""
-    from orchestrator.app.run_listing import runs, show
+    from orchestrator.app.run_listing import list_runs, show_run
     from orchestrator.tuning.scored_items import item_from_verdict
 
-    shown = (show(repo, info.run_id) for info in runs(repo) if info.verdict)
+    shown = (show_run(repo, info.run_id) for info in list_runs(repo) if info.verdict)
     return [item_from_verdict(to_builtins(s.verdict)) for s in shown if s.verdict]
 
 

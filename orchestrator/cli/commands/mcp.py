@@ -11,7 +11,7 @@ from orchestrator.cli.output import emit, width_of
 from orchestrator.errors import EXIT_OK
 
 if TYPE_CHECKING:
-    from orchestrator.app.mcp.acceptance import Look
+    from orchestrator.app.mcp.acceptance import ServerInspection
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,10 +43,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from orchestrator.app.mcp.acceptance import configured
+    from orchestrator.app.mcp.acceptance import list_servers
     from orchestrator.report.name_list import render_name_list
 
-    servers = configured(args.repo)
+    servers = list_servers(args.repo)
     if not servers:
         emit("config/mcp.yaml names no server\n", sys.stdout)
         return EXIT_OK
@@ -65,13 +65,13 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _accept(args: argparse.Namespace) -> int:
-    from orchestrator.app.mcp.acceptance import look
+    from orchestrator.app.mcp.acceptance import inspect_server
 
-    emit(_text(look(args.repo, args.server)), sys.stdout)
+    emit(_text(inspect_server(args.repo, args.server)), sys.stdout)
     return EXIT_OK
 
 
-def _text(seen: Look) -> str:
+def _text(seen: ServerInspection) -> str:
     """What a person must read before accepting, as comments, and the YAML to commit below it."""
     import yaml
 

@@ -26,10 +26,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Put back, and print what."""
-    from orchestrator.app.rollback import take_back
+    from orchestrator.app.rollback import roll_back
     from orchestrator.report.terminal_escaping import escape_unprintable, quote_path
 
-    for call, paths in take_back(args.repo, args.run_id, args.call, force=args.force).items():
+    for call, paths in roll_back(args.repo, args.run_id, args.call, force=args.force).items():
         emit(f"{escape_unprintable(call)}\n", sys.stdout)
         emit("".join(f"    {quote_path(path)}\n" for path in paths), sys.stdout)
     return EXIT_OK

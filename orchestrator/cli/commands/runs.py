@@ -69,10 +69,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from orchestrator.app.run_listing import newest
+    from orchestrator.app.run_listing import list_newest_runs
 
     most = LISTED if args.limit is None and not args.json else args.limit
-    found, left = newest(args.repo, most)
+    found, left = list_newest_runs(args.repo, most)
     _print(found, args.json)
     if left and not args.json:
         emit(f"and {left:,} older; --limit {len(found) + left} lists them all\n", sys.stdout)
@@ -89,9 +89,9 @@ def _print(found: list[RunInfo], json: bool) -> None:
 
 
 def _prune(args: argparse.Namespace) -> int:
-    from orchestrator.app.run_listing import prune
+    from orchestrator.app.run_listing import prune_runs
 
-    gone = prune(args.repo, args.keep, args.older_than, dry=args.dry_run)
+    gone = prune_runs(args.repo, args.keep, args.older_than, dry=args.dry_run)
     if gone or args.json:
         _print(gone, args.json)
     if not args.json:
@@ -101,17 +101,17 @@ def _prune(args: argparse.Namespace) -> int:
 
 
 def _export(args: argparse.Namespace) -> int:
-    from orchestrator.app.run_archive import export
+    from orchestrator.app.run_archive import export_run
 
-    name = export(args.repo, args.run_id, args.dir)
+    name = export_run(args.repo, args.run_id, args.dir)
     _told(args, name, f"run {name} is in {quote_path(str(args.dir))}")
     return EXIT_OK
 
 
 def _import(args: argparse.Namespace) -> int:
-    from orchestrator.app.run_archive import restore
+    from orchestrator.app.run_archive import import_run
 
-    name = restore(args.repo, args.source)
+    name = import_run(args.repo, args.source)
     _told(args, name, f"run {name} is here now; diffcourt show {name}")
     return EXIT_OK
 

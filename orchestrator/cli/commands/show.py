@@ -26,9 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the run's report, then its timeline."""
-    from orchestrator.app.run_listing import show
+    from orchestrator.app.run_listing import show_run
 
-    shown = show(args.repo, args.run_id)
+    shown = show_run(args.repo, args.run_id)
     emit(_json(shown) if args.json else _text(shown, args.repo), sys.stdout)
     return EXIT_OK
 

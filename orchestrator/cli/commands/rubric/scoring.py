@@ -72,7 +72,7 @@ def _score_runs(args: argparse.Namespace, out: TextIO) -> int:
     if (args.repeat or args.probes) and args.provider == OFFLINE:
         raise InputError("--repeat and --probes ask the judge; name who serves it: --provider NAME")
     need_numpy()
-    from orchestrator.app.judge_probes import Asking
+    from orchestrator.app.judge_probes import JudgeOptions
     from orchestrator.app.rescore import Rescored, rescore
     from orchestrator.report.terminal_escaping import escape_line
     from orchestrator.tuning.rubric_file import read_rubric
@@ -80,7 +80,7 @@ def _score_runs(args: argparse.Namespace, out: TextIO) -> int:
     rubric = read_rubric(rubric_path(args.rubric))
     repeat = max(args.repeat, PROBED_TWICE if args.probes else 0)
     names = [] if args.runs == ["all"] else args.runs
-    found = rescore(args.repo, names, rubric, Asking(args.provider, repeat, args.probes))
+    found = rescore(args.repo, names, rubric, JudgeOptions(args.provider, repeat, args.probes))
     done = [run for run in found if isinstance(run, Rescored)]
     for run in found:
         if isinstance(run, Rescored):

@@ -1,0 +1,171 @@
+"""Attributes and items: of our own objects, of modules, and of things from outside."""
+
+import ast
+from collections.abc import Hashable
+
+from orchestrator.checks.taint import containers
+from orchestrator.checks.taint.abstract_state import Obj
+from orchestrator.checks.taint.abstract_values import (
+    PART,
+    UNKNOWN,
+    Step,
+    Taint,
+    Value,
+    join,
+    join_all,
+    merge_taints,
+)
+from orchestrator.checks.taint.call_frames import Call, Frame
+from orchestrator.checks.taint.source_modules import Bound, Class, Function, Module, Namespace
+
+_MAX_REF = 160
+_AT = "at "
+
+
+def named(frame: Frame, ref: str, node: ast.AST) -> Value:
+    """A value known by its dotted name only: a source, or nothing yet."""
+    knowledge = frame.run.knowledge
+    ref = knowledge.canonical(ref) if len(ref) <= _MAX_REF else ""
+    for source in knowledge.sources.find(ref):
+        line = getattr(node, "lineno", 0)
+        trace = Step(frame.module.path, line, f"{ref.removeprefix('?.')} is read")
+        marks = frozenset({"mapping"} if source.mapping else ())
+        return Value(ref=ref, taints=(Taint(ref, source.kind, trace=trace),), marks=marks)
+    return Value(ref=ref)
+
+
+def get(frame: Frame, base: Value, name: str, node: ast.AST) -> Value:
+    """The value of ``base.name``."""
+    found: list[Value] = []
+    for loc in base.locs:
+        obj = frame.state.object(loc)
+        if obj.kind == "instance":
+            member = _member(frame, obj, Value(locs=(loc,)), name, node)
+            if member is not None:
+                found.append(member)
+    if found:
+        return join_all(found)
+    if base.target is not None:
+        member = _of_target(frame, base, name)
+        if member is not None:
+            return member
+    if base.known:
+        return UNKNOWN
+    value = named(frame, f"{base.ref or '?'}.{name}", node)
+    inherited = tuple(taint.derived(PART, f".{name}") for taint in base.taints)
+    locs = tuple(loc for loc in base.locs if frame.state.object(loc).kind == "cells")
+    return Value(
+        ref=value.ref,
+        taints=value.taints or inherited,
+        locs=locs,
+        marks=value.marks | base.marks,
+    )
+
+
+def _member(frame: Frame, obj: Obj, receiver: Value, name: str, node: ast.AST) -> Value | None:
+    field = obj.items.get(name)
+    if field is not None:
+        return field
+    cls = obj.cls
+    if not isinstance(cls, Class):
+        return obj.rest
+    found = cls.lookup(name)
+    if found is not None:
+        return _through_class(frame, found, receiver, node)
+    if obj.rest is not None:
+        return obj.rest
+    return _inherited(frame, cls, name, node)
+
+
+def _inherited(frame: Frame, cls: Class, name: str, node: ast.AST) -> Value:
+    """An attribute that a class has from outside the tree, or that is not known at all."""
+    outers = [f"{outer}.{name}" for outer in cls.outer_bases()]
+    for outer in outers:
+        value = named(frame, outer, node)
+        if value.taints or value.ref != outer or frame.run.knowledge.sinks.exact(outer):
+            return value
+    return named(frame, outers[0] if outers else f"?.{name}", node)
+
+
+def _through_class(frame: Frame, found: Value, receiver: Value, node: ast.AST) -> Value:
+    function = found.target
+    if not isinstance(function, Function) or function.cls is None:
+        return found
+    if function.is_static:
+        return found
+    if any(value.ref.endswith("property") for _, value in function.decorators):
+        call = Call(_expression(node), Value(target=Bound(function, receiver)), None, [], {})
+        return frame.run.invoke(frame, call)
+    return Value(target=Bound(function, receiver))
+
+
+def _expression(node: ast.AST) -> ast.expr:
+    return node if isinstance(node, ast.expr) else ast.Constant(None, lineno=0, col_offset=0)
+
+
+def _of_target(frame: Frame, base: Value, name: str) -> Value | None:
+    target = base.target
+    if isinstance(target, Class):
+        found = target.lookup(name)
+        if found is None:
+            return None
+        function = found.target
+        if isinstance(function, Function) and any(
+            value.ref == "builtins.classmethod" for _, value in function.decorators
+        ):
+            return Value(target=Bound(function, base))
+        return found
+    if isinstance(target, Module):
+        names = frame.run.globals_of(target)
+        if name in names:
+            return names[name]
+    if isinstance(target, Module | Namespace):
+        child = frame.run.project.child(target, name)
+        return Value(target=child) if child is not None else UNKNOWN
+    return None
+
+
+def item(frame: Frame, base: Value, key: Value, node: ast.AST) -> Value:
+    """The value of ``base[key]``."""
+    cells = [obj for obj in frame.state.of(base) if obj.kind == "cells"]
+    if cells:
+        path = (*path_of(base), key.const if key.known else key.ref)
+        stored = [obj.items[path] for obj in cells if path in obj.items]
+        if stored:
+            return join_all(stored)
+        marks = frozenset(mark for mark in base.marks if not mark.startswith(_AT))
+        here = marks | {f"{_AT}{key.const}"} if key.known else marks
+        return Value(ref=base.ref and f"{base.ref}[]", locs=base.locs, marks=here)
+    value = containers.item(frame, base, key, node)
+    if base.ref:
+        outer = named(frame, f"{base.ref}[]", node)
+        taints = merge_taints(value.taints, outer.taints)
+        return Value(value.const, outer.ref, taints, value.locs, value.target)
+    return value
+
+
+def path_of(base: Value) -> tuple[Hashable, ...]:
+    """The keys by which a value was reached within an object from outside."""
+    return tuple(mark.removeprefix(_AT) for mark in base.marks if mark.startswith(_AT))
+
+
+def put_item(frame: Frame, base: Value, key: Value, value: Value) -> None:
+    """Perform ``base[key] = value`` on objects of ours and on those from outside."""
+    containers.store(frame, base, key, value)
+    path = (*path_of(base), key.const if key.known else key.ref)
+    for loc in base.locs:
+        obj = frame.state.object(loc)
+        if obj.kind == "cells":
+            frame.state.objects[loc] = obj.put(path, value)
+
+
+def put(frame: Frame, base: Value, name: str, value: Value) -> None:
+    """Perform ``base.name = value``."""
+    strong = len(base.locs) == 1
+    for loc in base.locs:
+        obj = frame.state.object(loc)
+        if obj.kind == "instance":
+            old = None if strong else obj.items.get(name)
+            frame.state.objects[loc] = obj.put(name, value if old is None else join(old, value))
+        elif obj.kind == "cells":
+            frame.state.objects[loc] = obj.put((name,), value)
