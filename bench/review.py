@@ -111,7 +111,7 @@ async def main(repo):
                     nothing = {"root": ".", "paths": []}
                     await pool.call("orchestrator.checks.conflict_markers:run", nothing, seconds=30)
                 files = [
-                    check_data.write(kind, [shipped()], session.root / kind.folder.partition("/")[2])
+                    check_data.write(kind, [shipped()], session.root / kind.directory.partition("/")[2])
                     for kind in check_data.KINDS
                 ]
                 tool = _analyzer(name, entry, ToolInputs(session, pool, (), Focus(), (), *files))

@@ -79,7 +79,7 @@ def check_references(catalog: Catalog, rules: RuleTable, layers: Sequence[Source
     """
     waivers.check_waivers(catalog.verdict_policy, rules, layers)
     _check_rubrics(catalog.rubrics.values(), layers)
-    check_data.check(layers, rules)
+    check_data.validate(layers, rules)
 
 
 def _check_rubrics(rubrics: Iterable[Rubric], layers: Sequence[Source]) -> None:

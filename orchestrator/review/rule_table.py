@@ -1,6 +1,6 @@
-"""The rule table: what a tool's code means here, and how much it matters.
+"""The rule table: which codes of which tools are on, and the severity and texts of each.
 
-One table, in ``config/rules/*.yaml``, a file per category. A code that no rule names is off.
+It is read from ``config/rules/*.yaml``, a file per category. A code that no rule names is off.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,26 +17,27 @@ from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.field_types import Strict
 from orchestrator.errors import ConfigError
 
-FOLDER = "config/rules"
+DIRECTORY = "config/rules"
 
 
 class Example(Strict, frozen=True):
-    """A pair that differs by one thing."""
+    """Code that breaks the rule and code that keeps it, which differ by one thing."""
 
     bad: str
     good: str
 
 
 class Rule(Strict, frozen=True, kw_only=True):
-    """One rule.
+    """One rule of the table.
 
     Attributes:
-        codes: ``tool:code`` pairs that it stands for (``from`` in the file); ``tool:*`` stands for
-            the codes that no other rule names.
-        not_in: kinds of file it does not speak of.
-        not_constant: a class of the tracer's sinks (``config/taint/classes.yaml``): where it shows
-            that nothing but constants gets there, the pattern was wrong.
-        arguable: it is a matter of judgment, so an agent with evidence may argue it down.
+        codes: ``tool:code`` pairs that it turns on (``from`` in the file); ``tool:*`` is all codes
+            of the tool that no other rule names.
+        not_in: kinds of file that it does not apply to.
+        not_constant: a class of sinks (``config/taint/classes.yaml``): a finding is rejected where
+            taint tracking shows that only constants reach such a sink.
+        arguable: it is a matter of judgment, so an agent's objection with evidence may set it
+            aside.
     """
 
     id: Annotated[str, Meta(pattern=r"^[a-z]+\.[a-z0-9-]+$")]
@@ -58,24 +59,24 @@ class Rule(Strict, frozen=True, kw_only=True):
 
 
 class RuleFile(Strict, frozen=True):
-    """One file of the table."""
+    """One file of the rule table."""
 
     rules: tuple[Rule, ...]
 
 
 class RuleTable:
-    """All rules, by id and by code."""
+    """All rules; ``rules`` holds them by id."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.rules = {rule.id: rule for rule in rules}
         self._by_code = {code: rule for rule in self.rules.values() for code in rule.codes}
 
-    def of(self, tool: str, code: str) -> Rule | None:
-        """The rule that a tool's code stands for, None when it is off."""
+    def find(self, tool: str, code: str) -> Rule | None:
+        """The rule for a tool's code, None when the code is off."""
         return self._by_code.get(f"{tool}:{code}") or self._by_code.get(f"{tool}:*")
 
     def codes(self, tool: str, category: str | None = None) -> frozenset[str]:
-        """A tool's codes that are on, all of them or one category's."""
+        """The codes of a tool that are on, of all categories or of one."""
         return frozenset(
             name.split(":", 1)[1]
             for name, rule in self._by_code.items()
@@ -84,31 +85,31 @@ class RuleTable:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the whole table."""
+        """SHA-256 of all rules, in hex."""
         return digest([to_builtins(rule) for _, rule in sorted(self.rules.items())])
 
 
 def load_rules(sources: Sequence[Source]) -> RuleTable:
-    """Read the table of all layers.
+    """Read the rule files of all layers.
 
     Raises:
-        ConfigError: a fault in a file, an id or a code that stands twice.
+        ConfigError: a file is invalid, or a rule's id or a code appears twice.
     """
     rules: dict[str, Rule] = {}
     owner: dict[str, str] = {}
-    for file in read_all(sources, FOLDER, RuleFile):
+    for file in read_all(sources, DIRECTORY, RuleFile):
         for rule in file.rules:
             if rule.id in rules:
                 raise ConfigError(
-                    f"the rule {rule.id} stands twice; ids are unique",
-                    *place_of(sources, f"{FOLDER}/*.yaml", rule.id),
+                    f"the rule {rule.id} appears twice; ids must be unique",
+                    *place_of(sources, f"{DIRECTORY}/*.yaml", rule.id),
                 )
             rules[rule.id] = rule
             for code in rule.codes:
                 if code in owner:
                     raise ConfigError(
-                        f"{code} belongs to both {owner[code]} and {rule.id}; give it one",
-                        *place_of(sources, f"{FOLDER}/*.yaml", code),
+                        f"{code} is in both {owner[code]} and {rule.id}; keep one of them",
+                        *place_of(sources, f"{DIRECTORY}/*.yaml", code),
                     )
                 owner[code] = rule.id
     _check_tools(sources, rules.values())
@@ -116,16 +117,16 @@ def load_rules(sources: Sequence[Source]) -> RuleTable:
 
 
 def _check_tools(sources: Sequence[Source], rules: Iterable[Rule]) -> None:
-    """See that a repository's own rules speak of tools that there are."""
-    if not latest(sources[1:], f"{FOLDER}/*.yaml"):
+    """Check that a repository's own rules name tools that exist."""
+    if not latest(sources[1:], f"{DIRECTORY}/*.yaml"):
         return
-    shipped = (rule for file in read_all(sources[:1], FOLDER, RuleFile) for rule in file.rules)
+    shipped = (rule for file in read_all(sources[:1], DIRECTORY, RuleFile) for rule in file.rules)
     tools = {code.partition(":")[0] for rule in shipped for code in rule.codes}
     for rule in rules:
         for code in rule.codes:
             if code.partition(":")[0] not in tools:
                 raise ConfigError(
-                    f"{rule.id} is from {code!r}, which must be TOOL:CODE with a tool of these: "
+                    f"{rule.id} is from {code!r}, which must be TOOL:CODE with one of these tools: "
                     f"{', '.join(sorted(tools))}",
-                    *place_of(sources, f"{FOLDER}/*.yaml", code),
+                    *place_of(sources, f"{DIRECTORY}/*.yaml", code),
                 )

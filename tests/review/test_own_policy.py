@@ -40,7 +40,7 @@ def pattern(rule: str, good: str = "shop.raw('a');") -> dict[str, str]:
         ({"config/rules/x.yaml": RULE + '"rufff:S1"]}\n'}, "config/rules/x.yaml:2: security.x is"),
         (
             {"config/rules/x.yaml": RULE + '"ruff:S602"]}\n'},
-            "config/rules/x.yaml:2: ruff:S602 belongs to both security",
+            "config/rules/x.yaml:2: ruff:S602 is in both security",
         ),
         ({"config/verdict.yaml": WAIVER}, "config/verdict.yaml:2: waivers: there is no rule sec"),
         (

@@ -1,7 +1,7 @@
-"""Data files that checks read in their own process: of all layers, put where they find them.
+"""Data files of checks: validated here, and written where a check's worker can read them.
 
-``config/taint`` tells the tracer of libraries, ``config/patterns`` holds patterns of defects in
-other languages.
+``config/taint`` models libraries for taint tracking, ``config/patterns`` holds patterns of defects
+in languages other than Python.
 """
 
 from __future__ import annotations
@@ -19,80 +19,83 @@ from orchestrator.errors import ConfigError
 from orchestrator.resources import data_root
 from orchestrator.review.rule_table import RuleTable
 
-Documents = Sequence[tuple[str, Mapping[str, Any]]]  # name in messages, content
-Known = Mapping[str, Mapping[str, Any]]  # name without suffix → content
+Documents = Sequence[tuple[str, Mapping[str, Any]]]
+"""Name in messages and content of each file."""
+
+FilesByStem = Mapping[str, Mapping[str, Any]]
+"""Name without suffix → content."""
 
 
-class Kind(Struct, frozen=True):
-    """One folder of data files.
+class DataKind(Struct, frozen=True):
+    """One directory of data files.
 
     Attributes:
-        folder: such as ``config/taint``.
-        check: raises ``ConfigError`` for what its check could not read; given a repository's own
-            files, those of all layers, and the rules.
+        directory: such as ``config/taint``.
+        validate: raises ``ConfigError`` for what the check could not read; given a repository's
+            own files, those of all layers, and the rules.
     """
 
-    folder: str
-    check: Callable[[Documents, Known, RuleTable], None]
+    directory: str
+    validate: Callable[[Documents, FilesByStem, RuleTable], None]
 
     def files(self, sources: Sequence[Source]) -> Mapping[str, bytes]:
-        """The files of all layers; one replaces the lower one of its name."""
-        found = latest(sources, f"{self.folder}/*.yaml").values()
+        """Name → content, of all layers; a file replaces that of its name in a lower layer."""
+        found = latest(sources, f"{self.directory}/*.yaml").values()
         return {f"{file.stem}.yaml": file.data for file in found}
 
 
-def _check_taint(documents: Documents, known: Known, rules: RuleTable) -> None:
-    from orchestrator.checks.taint.library_models import build  # noqa: PLC0415 - as few have own
+def _validate_taint(documents: Documents, known: FilesByStem, rules: RuleTable) -> None:
+    from orchestrator.checks.taint.library_models import build  # noqa: PLC0415 - few repositories have any
 
     own = [(shown, build([(shown, content)])) for shown, content in documents]
     classes = {item["name"] for data in known.values() for item in data.get("classes") or ()}
-    for shown, knowledge in own:
-        for name in knowledge.named_classes():
+    for shown, models in own:
+        for name in models.named_classes():
             if name not in classes:
                 allowed = ", ".join(sorted(classes))
                 raise ConfigError(f"there is no class {name!r}; allowed: {allowed}", shown)
 
 
-def _check_patterns(documents: Documents, known: Known, rules: RuleTable) -> None:
+def _validate_patterns(documents: Documents, known: FilesByStem, rules: RuleTable) -> None:
     from orchestrator.checks.patterns.user_patterns import check_own  # noqa: PLC0415
 
     check_own(documents, known, rules.codes("patterns"))
 
 
-TAINT = Kind("config/taint", _check_taint)
-PATTERNS = Kind("config/patterns", _check_patterns)
+TAINT = DataKind("config/taint", _validate_taint)
+PATTERNS = DataKind("config/patterns", _validate_patterns)
 KINDS = (TAINT, PATTERNS)
 
 
-def write(kind: Kind, sources: Sequence[Source], folder: Path) -> list[str]:
-    """Write the files of all layers into a folder of ours; returns their paths."""
-    folder.mkdir()
+def write(kind: DataKind, sources: Sequence[Source], directory: Path) -> list[str]:
+    """Write the files of all layers into a new directory; returns their paths."""
+    directory.mkdir()
     paths = []
     for name, data in kind.files(sources).items():
-        place = folder / name
-        place.write_bytes(data)
-        paths.append(str(place))
+        file = directory / name
+        file.write_bytes(data)
+        paths.append(str(file))
     return paths
 
 
-def check(sources: Sequence[Source], rules: RuleTable) -> None:
-    """Hold a repository's own files against what the checks can read.
+def validate(sources: Sequence[Source], rules: RuleTable) -> None:
+    """Check that the checks can read a repository's own files.
 
     Raises:
-        ConfigError: the first fault.
+        ConfigError: the first error.
     """
     for kind in KINDS:
-        own = latest(sources[1:], f"{kind.folder}/*.yaml").values()
+        own = latest(sources[1:], f"{kind.directory}/*.yaml").values()
         if own:
-            documents = [(file.shown, _parsed(file.data, file.shown)) for file in own]
+            documents = [(file.shown, _parse(file.data, file.shown)) for file in own]
             known = {
-                file.stem: _parsed(file.data, file.shown)
-                for file in latest(sources, f"{kind.folder}/*.yaml").values()
+                file.stem: _parse(file.data, file.shown)
+                for file in latest(sources, f"{kind.directory}/*.yaml").values()
             }
-            kind.check(documents, known, rules)
+            kind.validate(documents, known, rules)
 
 
-def _parsed(data: bytes, shown: str) -> Mapping[str, Any]:
+def _parse(data: bytes, shown: str) -> Mapping[str, Any]:
     content = tree(data, shown).value
     if not isinstance(content, dict):
         raise ConfigError("a data file must be a mapping of sections", shown)
@@ -100,9 +103,9 @@ def _parsed(data: bytes, shown: str) -> Mapping[str, Any]:
 
 
 def digests(sources: Sequence[Source]) -> dict[str, str]:
-    """Folder → SHA-256 over all its files."""
+    """Directory → SHA-256 of its files in all layers, in hex."""
     return {
-        kind.folder: digest(
+        kind.directory: digest(
             {name: data.decode("utf-8", "replace") for name, data in kind.files(sources).items()}
         )
         for kind in KINDS
@@ -110,17 +113,17 @@ def digests(sources: Sequence[Source]) -> dict[str, str]:
 
 
 def contents_digest(paths: Sequence[str]) -> str:
-    """SHA-256 over written files, by name."""
+    """SHA-256 of files that ``write`` wrote, by name and content, in hex."""
     return digest({Path(path).name: Path(path).read_text("utf-8", "replace") for path in paths})
 
 
-def further_names(languages: Sequence[str]) -> list[str]:
-    """The file names of languages that a repository adds, as patterns.
+def added_file_patterns(pattern_files: Sequence[str]) -> list[str]:
+    """Patterns of file names of the languages that a repository adds, such as ``*.php``.
 
     Args:
-        languages: the paths of all files of patterns.
+        pattern_files: the paths of all files of defect patterns.
     """
-    shipped = {path.name for path in (data_root() / PATTERNS.folder).glob("*.yaml")}
-    own = [Path(file) for file in languages if Path(file).name not in shipped]
-    contents = (_parsed(file.read_bytes(), file.name) for file in own)
+    shipped = {path.name for path in (data_root() / PATTERNS.directory).glob("*.yaml")}
+    own = [Path(file) for file in pattern_files if Path(file).name not in shipped]
+    contents = (_parse(file.read_bytes(), file.name) for file in own)
     return [f"*{suffix}" for content in contents for suffix in content.get("grammars", ())]

@@ -49,8 +49,8 @@ class ComparisonCheck:
         """Whether the file's name matches the check's patterns."""
         return matches(path, self._patterns)
 
-    async def more(self, change: Change) -> Mapping[str, Any]:
-        """Further parts of the check's job."""
+    async def extra_job(self, change: Change) -> Mapping[str, Any]:
+        """Further parts of the check's job, for subclasses."""
         return {}
 
     async def run(
@@ -73,7 +73,7 @@ class ComparisonCheck:
                 for side, tree in trees.items()
             },
             "files": [_as_job(file) for file in files],
-            **await self.more(change),
+            **await self.extra_job(change),
         }
         function = f"{self._module}:run"
         try:

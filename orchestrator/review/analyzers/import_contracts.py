@@ -1,4 +1,4 @@
-"""The repository's own contracts on imports; most repositories have none, and no check runs."""
+"""The repository's own import contracts; most repositories have none, and no check runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from orchestrator.review.change.types import Change, ChangedFile
 
 
 class Layering(ComparisonCheck):
-    """The check ``layering``, run where base declares contracts."""
+    """The check ``layering``, run only where base declares contracts."""
 
     async def run(
         self, change: Change, base: Side, head: Side, files: Sequence[ChangedFile]

@@ -1,4 +1,4 @@
-"""The change's tests, run where the configuration of base says how; else there is nothing to do."""
+"""Running the change's tests, where the configuration of base says how."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from orchestrator.sandbox.isolated_run import run_code
 from orchestrator.sandbox.program_policy import Limits
 from orchestrator.sandbox.safe_paths import read_beneath
 
-LARGEST_REPORT = 8 << 20
+MAX_REPORT_BYTES = 8 << 20
 ORDER: tuple[SideName, ...] = ("head", "head", "base")
-"""What is run until a run passes: a failure again, and what was before it."""
+"""The sides to test until a run passes: a failure is repeated, then compared with base."""
 
 
 class RunTests(ComparisonCheck):
-    """The check ``run_tests`` over runs of the configured command, each in a room of its own.
+    """The check ``failed_tests`` over runs of the configured command, each in its own sandbox.
 
     Args:
         patterns: names of files that tests may depend on.
@@ -38,20 +38,20 @@ class RunTests(ComparisonCheck):
     def __init__(
         self, patterns: Sequence[str], tests: Tests | None, *, pool: Any, session: Session
     ) -> None:
-        named = patterns if tests else ()
+        wanted = patterns if tests else ()
         super().__init__(
-            "run_tests", "test_quality.failed_tests", named, pool=pool, session=session
+            "run_tests", "test_quality.failed_tests", wanted, pool=pool, session=session
         )
         self._tests = tests
-        self._known: Mapping[str, Any] | None = None
+        self._job: Mapping[str, Any] | None = None
 
-    async def more(self, change: Change) -> Mapping[str, Any]:
-        """The runs; one question is asked of them however many files are asked about."""
-        if self._known is None and self._tests is not None:
-            self._known = await self._ran(self._tests)
-        return self._known or {}
+    async def extra_job(self, change: Change) -> Mapping[str, Any]:
+        """The outcomes of the runs; the tests run once, however often the check is called."""
+        if self._job is None and self._tests is not None:
+            self._job = await self._run_all(self._tests)
+        return self._job or {}
 
-    async def _ran(self, tests: Tests) -> Mapping[str, Any]:
+    async def _run_all(self, tests: Tests) -> Mapping[str, Any]:
         runs: list[dict[str, Any]] = []
         unwritten: dict[str, str] = {}
         try:
@@ -59,8 +59,8 @@ class RunTests(ComparisonCheck):
                 runs.append(await self._run(tests, side, len(runs), unwritten))
                 if runs[-1]["code"] == 0:
                     break
-        except SandboxError as why:
-            return {"refused": str(why), "runs": [], "unwritten": {}}
+        except SandboxError as error:
+            return {"refused": str(error), "runs": [], "unwritten": {}}
         return {"refused": "", "runs": runs, "unwritten": unwritten}
 
     async def _run(
@@ -74,47 +74,47 @@ class RunTests(ComparisonCheck):
         runnable = [path for path in regular if listed[path][0] == "100755" and path not in failed]
         with tempfile.TemporaryDirectory(
             dir=scratch_directory.folder(), ignore_cleanup_errors=True
-        ) as folder:
-            tree = Path(folder) / "tree"
+        ) as directory:
+            tree = Path(directory) / "tree"
             copy = partial(_copy, exported.root, tree, regular, runnable, tests.report)
             await anyio.to_thread.run_sync(copy)
             limits = Limits(seconds=tests.seconds)
             reads = [Path(path) for path in tests.reads]
             code = await run_code(tests.command, tree, reads=reads, limits=limits)
             keep = self._session.root / f"run_tests-{number}.xml"
-            fault = await anyio.to_thread.run_sync(_take, tree, tests.report, keep)
-        report = str(keep) if tests.report and not fault else ""
-        return {"code": code, "name": tests.report, "report": report, "fault": fault}
+            error = await anyio.to_thread.run_sync(_save_report, tree, tests.report, keep)
+        report = str(keep) if tests.report and not error else ""
+        return {"code": code, "name": tests.report, "report": report, "fault": error}
 
 
 def _copy(
     root: Path, tree: Path, paths: Sequence[str], runnable: Sequence[str], report: str
 ) -> None:
-    """A tree of its own for one run, without a report that the change brings along."""
+    """Copy a side for one run, without a report that the change contains."""
     for path in paths:
         source = root / path
         if path != report and source.is_file():
-            place = tree / path
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, place)
+            target = tree / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
     tree.mkdir(exist_ok=True)
     for path in runnable:
         if path != report:
             (tree / path).chmod(0o755)
 
 
-def _take(tree: Path, report: str, keep: Path) -> str:
-    """Copy the report to where a confined worker can read it; why not, where that fails.
+def _save_report(tree: Path, report: str, keep: Path) -> str:
+    """Copy the report to where a confined worker can read it; an error message, or empty.
 
-    Everything that ran has ended by now, so it is what it will be. No link is followed.
+    All processes of the run have ended, so the report is complete. No link is followed.
     """
     if not report:
         return ""
     try:
-        data = read_beneath(tree, report, LARGEST_REPORT + 1)
-    except OSError as fault:
-        return f"could not be read: {fault.strerror}"
-    if len(data) > LARGEST_REPORT:
-        return f"larger than {LARGEST_REPORT >> 20} MiB"
+        data = read_beneath(tree, report, MAX_REPORT_BYTES + 1)
+    except OSError as error:
+        return f"could not be read: {error.strerror}"
+    if len(data) > MAX_REPORT_BYTES:
+        return f"larger than {MAX_REPORT_BYTES >> 20} MiB"
     keep.write_bytes(data)
     return ""

@@ -1,4 +1,4 @@
-"""Changed lines that no test runs; without a coverage report there is nothing to ask."""
+"""Changed lines that no test runs, as coverage reports show; without a report no check runs."""
 
 from __future__ import annotations
 
@@ -47,31 +47,31 @@ class UncoveredLines(ComparisonCheck):
         pool: WorkerPool,
         session: Session,
     ) -> None:
-        named = patterns if reports else ()
+        wanted = patterns if reports else ()
         super().__init__(
-            "uncovered_lines", "test_quality.uncovered_lines", named, pool=pool, session=session
+            "uncovered_lines", "test_quality.uncovered_lines", wanted, pool=pool, session=session
         )
         self._reports = tuple(reports)
 
-    async def more(self, change: Change) -> Mapping[str, Any]:
-        """The reports, and when head was committed; None where it is no commit."""
-        time = None
+    async def extra_job(self, change: Change) -> Mapping[str, Any]:
+        """The reports, and when head was committed; None where head is not a commit."""
+        head_time = None
         if OID.fullmatch(change.head):
-            told = await Git.of(change).run("show", "-s", "--format=%ct", change.head, "--")
-            time = float(told)
-        reports = await anyio.to_thread.run_sync(self._at_hand)
-        return {"reports": [to_builtins(report) for report in reports], "head_time": time}
+            seconds = await Git.of(change).run("show", "-s", "--format=%ct", change.head, "--")
+            head_time = float(seconds)
+        reports = await anyio.to_thread.run_sync(self._copy_reports)
+        return {"reports": [to_builtins(report) for report in reports], "head_time": head_time}
 
-    def _at_hand(self) -> list[CoverageReport]:
-        """The reports where a worker, which is confined to the review's own folder, can read them.
+    def _copy_reports(self) -> list[CoverageReport]:
+        """Copy the reports into the review's own directory, to which a worker is confined.
 
-        One that cannot be had stays where it is: the check says so.
+        One that cannot be read keeps its path, and the check reports it as a gap.
         """
-        return [self._copied(report) for report in self._reports]
+        return [self._copy(report) for report in self._reports]
 
-    def _copied(self, report: CoverageReport) -> CoverageReport:
-        place = self._session.root / Path(report.path).name
+    def _copy(self, report: CoverageReport) -> CoverageReport:
+        copy = self._session.root / Path(report.path).name
         with suppress(OSError):
-            place.write_bytes(Path(report.path).read_bytes())
-            return replace(report, path=str(place))
+            copy.write_bytes(Path(report.path).read_bytes())
+            return replace(report, path=str(copy))
         return report

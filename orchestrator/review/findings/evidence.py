@@ -131,7 +131,7 @@ async def _classify(
     session: Session, report: AnalyzerReport, files: _SideReader
 ) -> list[ComparableFinding]:
     """The findings of a report that a rule is on for, each with what it is compared by."""
-    rules = [(raw, session.rules.of(report.tool, raw.code)) for raw in report.findings]
+    rules = [(raw, session.rules.find(report.tool, raw.code)) for raw in report.findings]
     kept = [
         (raw, rule.id)
         for raw, rule in rules

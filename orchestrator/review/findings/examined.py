@@ -31,54 +31,54 @@ def list_checked(calls: Iterable[Call]) -> tuple[Checked, ...]:
 
 def list_skipped(
     session: Session,
-    entries: Sequence[Call],
+    calls: Sequence[Call],
     team: Iterable[Work],
     withheld: Mapping[str, tuple[str, bool]],
     left_out: Mapping[str, str],
 ) -> tuple[Skipped, ...]:
-    """What was left out and what could not be looked at.
+    """The files, and the parts of the review, that were left out or could not be examined.
 
     Args:
         withheld: analyzer → why no agent was given it, and whether that is a gap.
-        left_out: path → why the lead gave it to nobody; required checks look at it all the same.
+        left_out: path → why the lead assigned it to no agent; required checks examine it anyway.
     """
-    found: list[Skipped] = []
-    looked = {path for call in entries for path in call.result.examined}
+    skipped: list[Skipped] = []
+    examined = {path for call in calls for path in call.result.examined}
     for file in session.change.files:
         if why := session.left_out(file):
-            found.append(Skipped(path=file.path, why=why, gap=session.unread(file)))
-        elif file.path not in looked:
-            found.append(Skipped(path=file.path, why=UNEXAMINED, gap=True))
-    found += _unread(entries)
-    found += [
+            skipped.append(Skipped(path=file.path, why=why, gap=session.unread(file)))
+        elif file.path not in examined:
+            skipped.append(Skipped(path=file.path, why=UNEXAMINED, gap=True))
+    skipped += _list_gaps(calls)
+    skipped += [
         Skipped(path=path, why=f"the lead left it out: {why}", gap=True)
         for path, why in left_out.items()
     ]
-    last = {call.tool: call for call in entries}
-    found += [
+    last = {call.tool: call for call in calls}
+    skipped += [
         Skipped(path=WHOLE_CHANGE, why=call.why, tool=call.tool, gap=True)
         for call in last.values()
         if call.why
     ]
-    found += [
+    skipped += [
         Skipped(path=WHOLE_CHANGE, why=why, tool=tool, gap=gap)
         for tool, (why, gap) in withheld.items()
         if tool not in last
     ]
     ended = {entry.result.agent: entry.result for entry in team}
-    found += [
+    skipped += [
         Skipped(path=WHOLE_CHANGE, why=f"{r.status}: {r.detail}", tool=r.agent, gap=True)
         for r in ended.values()
         if r.status != "ok"
     ]
-    return tuple(sorted(found, key=lambda skip: (skip.path, skip.tool)))
+    return tuple(sorted(skipped, key=lambda skip: (skip.path, skip.tool)))
 
 
-def _unread(entries: Sequence[Call]) -> list[Skipped]:
-    """Files that analyzers could not look at; two tools over one analyzer say it once."""
-    analyzer = {call.tool: call.result.tool or call.tool for call in entries}
-    told: dict[tuple[str, str, str], Skipped] = {}
-    for (tool, path), why in sorted(gaps(entries).items()):
+def _list_gaps(calls: Sequence[Call]) -> list[Skipped]:
+    """Files that analyzers could not examine; two tools of one analyzer count once."""
+    analyzer = {call.tool: call.result.tool or call.tool for call in calls}
+    unique: dict[tuple[str, str, str], Skipped] = {}
+    for (tool, path), why in sorted(gaps(calls).items()):
         skip = Skipped(path=path, why=why, tool=tool, gap=True)
-        told.setdefault((analyzer[tool], path, why), skip)
-    return list(told.values())
+        unique.setdefault((analyzer[tool], path, why), skip)
+    return list(unique.values())

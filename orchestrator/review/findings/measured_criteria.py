@@ -28,20 +28,24 @@ def score_measured(
     calls: Sequence[Call],
     team: Sequence[Work],
 ) -> Mapping[str, Mark]:
-    """Marks by criterion id; the rubric picks those it has."""
+    """Marks by criterion id, for all of ``MEASURES``; the rubric picks those it has.
+
+    Args:
+        files: paths of all changed files.
+    """
     accounted = {c.path for c in synthesis.checked}
     accounted |= {s.path for s in synthesis.skipped if s.why and s.why != UNEXAMINED}
     applicable = [check for check in checks if check.status != "not_applicable"]
     passed = [check for check in applicable if check.status == "passed"]
     unverified = [r for r in synthesis.rejected if r.cause == "unverified"]
-    shown = len(synthesis.findings) + len(unverified)
+    reported = len(synthesis.findings) + len(unverified)
     gaps = [skip for skip in synthesis.skipped if skip.gap]
     return {
         "files-accounted": _share(
             sum(path in accounted for path in files), len(files), "changed files accounted for"
         ),
         "evidence-verified": _share(
-            len(synthesis.findings), shown, "findings whose quote stands where they say"
+            len(synthesis.findings), reported, "findings whose quote stands where they say"
         ),
         "contracts-kept": _share(
             sum(entry.result.status == "ok" for entry in team), len(team), "agents' reports valid"

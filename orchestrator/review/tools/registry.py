@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from orchestrator.catalog.settings import ToolsConfig
 from orchestrator.engine.ports import Tool
 from orchestrator.review.analysis import ChangeAnalyzer, Needs, SideAnalyzer
-from orchestrator.review.analyzers.check_data import contents_digest, further_names
+from orchestrator.review.analyzers.check_data import added_file_patterns, contents_digest
 from orchestrator.review.analyzers.comparison_checks import ComparisonCheck
 from orchestrator.review.analyzers.executables import Program
 from orchestrator.review.analyzers.file_patterns import (
@@ -102,7 +102,7 @@ def _patterns(category: str, about: str) -> OfSide:
         return SideCheck(
             "patterns",
             "patterns",
-            (*PATTERN_LANGUAGES, *further_names(inputs.pattern_files)),
+            (*PATTERN_LANGUAGES, *added_file_patterns(inputs.pattern_files)),
             "file",
             pool=inputs.pool,
             session=inputs.session,
