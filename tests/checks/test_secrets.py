@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import string
 import sysconfig
 import time
 from pathlib import Path
@@ -80,6 +81,7 @@ TOKENS = [
     ("anthropic-key", "", "s" + "k-ant-api03-", rand(93) + "AA"),
     ("openrouter-key", "", "s" + "k-or-v1-", rand(64, HEX)),
     ("huggingface-token", "", "h" + "f_", rand(34)),
+    ("huggingface-token", "", "h" + "f_", rand(34, string.ascii_letters)),
     ("groq-key", "", "gs" + "k_", rand(52)),
     ("replicate-token", "", "r" + "8_", rand(37)),
     ("perplexity-key", "", "pp" + "lx-", rand(48)),
@@ -100,6 +102,7 @@ TOKENS = [
     ("digitalocean-token", "", "dop" + "_v1_", rand(64, HEX)),
     ("heroku-key", "HEROKU_API_KEY=", "", uuid()),
     ("fly-token", "", "Fly" + "V1 fm2_", rand(120)),
+    ("fly-token", "", "fo" + "1_", rand(43)),
     ("netlify-token", "", "nf" + "p_", rand(40)),
     ("supabase-key", "", "sb" + "p_", rand(40, HEX)),
     ("planetscale-token", "", "psc" + "ale_tkn_", rand(43)),

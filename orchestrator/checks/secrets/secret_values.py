@@ -113,7 +113,16 @@ def is_template(value: str) -> bool:
 
 def is_made_up(token: str) -> bool:
     """Whether a token of a service's own shape is plainly there to show the shape."""
-    return bool(_MADE_UP.search(token)) or not any(c.isdigit() for c in token)
+    return bool(_MADE_UP.search(token)) or not (
+        any(c.isdigit() for c in token) or _is_letters_at_random(token)
+    )
+
+
+def _is_letters_at_random(token: str) -> bool:
+    """Whether a token without digits is drawn from both cases; words repeat their letters more."""
+    letters = max(re.split(r"[-_.]", token), key=len)
+    mixed = not (letters.islower() or letters.isupper())
+    return mixed and len(letters) >= 30 and entropy(letters) >= 4.2
 
 
 def reads_as_example(value: str) -> bool:

@@ -74,7 +74,7 @@ mailchimp-key | Mailchimp API key | -us | {_HEX32}-us\d{{1,2}}
 brevo-key | Brevo API key | xkeysib- | xkeysib-{_HEX64}-[A-Za-z0-9]{{16}}
 digitalocean-token | DigitalOcean token | _v1_ | do[opr]_v1_{_HEX64}
 heroku-key | Heroku API key | eroku,HEROKU,HRKU | HRKU-[\w-]{{36,80}}|(?i:heroku)[\w.-]{{0,20}}["'\s:=>]{{1,8}}(?P<s>{_UUID})
-fly-token | Fly.io token | FlyV1 | FlyV1 fm\d[\w+/=,-]{{80,2000}}
+fly-token | Fly.io token | FlyV1,fo1_ | FlyV1 fm\d[\w+/=,-]{{80,2000}}|fo1_[\w-]{{43}}
 netlify-token | Netlify token | nfp_ | nfp_[A-Za-z0-9]{{36,40}}
 supabase-key | Supabase key | sbp_,sb_secret_ | sbp_{_HEX40}|sb_secret_[\w-]{{31,60}}
 planetscale-token | PlanetScale token | pscale_ | pscale_(?:tkn|pw|oauth)_[\w.-]{{32,64}}
