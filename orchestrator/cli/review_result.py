@@ -55,7 +55,7 @@ def deliver(
 
     with start_workers(args.repo) as pool:
         from orchestrator.app import run_review  # noqa: F401 - most of what there is to import
-        from orchestrator.report.progress_view import choose_progress_view
+        from orchestrator.report.run_progress import choose_progress_view
 
         with choose_progress_view(sys.stderr, args.quiet) as view:
             verdict = work(view, pool)

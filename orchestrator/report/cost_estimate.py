@@ -1,4 +1,4 @@
-"""An estimate for a person, and for a program."""
+"""A cost estimate as text and as JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FIGURE = "{:>10,} {:>9}"
 
 
 def to_document(estimate: Estimate) -> dict[str, Any]:
-    """The estimate as JSON."""
+    """The estimate as JSON data."""
     expected, worst = estimate.iteration
     total_expected, total_worst = estimate.total
     return {
@@ -35,54 +35,59 @@ def render_cost_estimate(estimate: Estimate, width: int = 80) -> str:
     """The estimate as plain text, ending in a newline."""
     page = Page(max(width, MIN_WIDTH))
     if not estimate.shares:
-        said = f"The review asks no model (provider {estimate.provider}): no tokens, USD 0.00."
-        return "\n".join(page.wrap(escape_line(said))) + "\n"
-    sections = [_total(page, estimate), _table(estimate), _prices(page, estimate), _basis(page)]
+        text = f"No model calls (provider {estimate.provider}): 0 tokens, USD 0.00."
+        return "\n".join(page.wrap(escape_line(text))) + "\n"
+    sections = [
+        _render_total(page, estimate),
+        _render_table(estimate),
+        _render_prices(page, estimate),
+        _render_method(page),
+    ]
     return "\n\n".join("\n".join(section) for section in sections if section) + "\n"
 
 
-def _total(page: Page, estimate: Estimate) -> list[str]:
+def _render_total(page: Page, estimate: Estimate) -> list[str]:
     expected, worst = estimate.total
-    rounds = count_noun(estimate.iterations, "iteration")
-    lines = page.facts(
+    iterations = count_noun(estimate.iterations, "iteration")
+    lines = page.inline_list(
         (
-            f"expected {_said(expected, estimate)}",
-            f"at most {_said(worst, estimate)}, in {rounds}",
+            f"expected {_format_bill(expected, estimate)}",
+            f"at most {_format_bill(worst, estimate)}, in {iterations}",
         ),
         first="Estimate ",
     )
     lines += page.wrap(
-        escape_line(f"provider {estimate.provider}; nothing was asked or spent"), first="         "
+        escape_line(f"provider {estimate.provider}; no model was called"), first="         "
     )
     for note in estimate.notes[:10]:
         lines += page.wrap(escape_line(note), first="Note     ", most=4)
     return lines
 
 
-def _said(bill: Bill, estimate: Estimate) -> str:
-    return (f"USD {bill.usd:.4f}, " if _priced(estimate) else "") + f"{bill.tokens:,} tokens"
+def _format_bill(bill: Bill, estimate: Estimate) -> str:
+    return (f"USD {bill.usd:.4f}, " if _has_price(estimate) else "") + f"{bill.tokens:,} tokens"
 
 
-def _priced(estimate: Estimate) -> bool:
-    """Whether any model has a price."""
+def _has_price(estimate: Estimate) -> bool:
+    """Whether any model has a configured price."""
     return any(price for share in estimate.shares for price in share.prices.values())
 
 
-def _table(estimate: Estimate) -> list[str]:
+def _render_table(estimate: Estimate) -> list[str]:
     head = "{:<{}} turns  {:>20}  {:>20}".format("Agent", NAME_WIDTH, "expected", "at most")
     units = " " * (NAME_WIDTH + 6) + 2 * f"  {'tokens':>10} {'USD':>9}"
     rows = [
-        _row(share.agent, str(share.turns), share.expected, share.worst)
+        _format_row(share.agent, str(share.turns), share.expected, share.worst)
         for share in estimate.shares
     ]
-    whole = [
-        _row("One iteration", "", *estimate.iteration),
-        _row("The whole run", "", *estimate.total),
+    totals = [
+        _format_row("One iteration", "", *estimate.iteration),
+        _format_row("The whole run", "", *estimate.total),
     ]
-    return [head, units, *rows, *whole]
+    return [head, units, *rows, *totals]
 
 
-def _row(name: str, turns: str, expected: Bill, worst: Bill) -> str:
+def _format_row(name: str, turns: str, expected: Bill, worst: Bill) -> str:
     figures = [
         FIGURE.format(bill.tokens, f"{bill.usd:.4f}" if bill.usd else "-")
         for bill in (expected, worst)
@@ -90,25 +95,25 @@ def _row(name: str, turns: str, expected: Bill, worst: Bill) -> str:
     return f"{pad(escape_line(name), NAME_WIDTH)} {turns:>5}  {figures[0]}  {figures[1]}"
 
 
-def _prices(page: Page, estimate: Estimate) -> list[str]:
+def _render_prices(page: Page, estimate: Estimate) -> list[str]:
     models = {model: price for share in estimate.shares for model, price in share.prices.items()}
     lines = [f"Prices, in US dollars per million tokens ({PRICES_FILE})"]
     for model, price in models.items():
-        lines += page.wrap(escape_line(f"{model}: {_rates(price)}"), first="  - ", most=4)
+        lines += page.wrap(escape_line(f"{model}: {_describe_rates(price)}"), first="  - ", most=4)
     return lines
 
 
-def _rates(price: Price | None) -> str:
+def _describe_rates(price: Price | None) -> str:
     if price is None:
-        return "no price is known"
+        return "no price configured"
     rates = (
-        f"{price.input:g} in, {price.cached:g} from the cache, {price.cache_write:g} written to "
-        f"it, {price.output:g} out"
+        f"input {price.input:g}, cached input {price.cached:g}, cache write {price.cache_write:g}, "
+        f"output {price.output:g}"
     )
-    more = f"; more above {price.long.above:,} tokens of input" if price.long else ""
+    more = f"; higher above {price.long.above:,} input tokens" if price.long else ""
     return f"{rates}{more} ({price.source}, {price.date})"
 
 
-def _basis(page: Page) -> list[str]:
+def _render_method(page: Page) -> list[str]:
     texts = tuple(" ".join(text.split()) for text in BASIS)
-    return ["How this is reckoned", *page.items(texts)]
+    return ["How the estimate is computed", *page.bullet_list(texts)]

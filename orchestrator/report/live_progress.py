@@ -1,4 +1,4 @@
-"""Progress on a terminal: one small picture that is drawn over and over, and gone at the end."""
+"""Live progress on a terminal: a small display, redrawn in place and cleared at the end."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from orchestrator.report.terminal_escaping import escape_line
 from orchestrator.report.text_layout import format_duration, truncate
 
 REFRESH_PER_SECOND = 8
-MOST_AGENTS = 16
-_ROOMY = 70  # columns; with fewer the counts are left out, so that no agent takes two lines
+MAX_AGENTS = 16
+_WIDTH_FOR_COUNTS = 70  # columns; with fewer an agent with its counts would take two lines
 _STATUS_STYLE = {"running": "cyan", "ok": "green"}
 
 
 class LiveProgress:
-    """The state, each agent with its current tool, findings so far, budget used and time passed.
+    """Shows the state, each agent with its running tools, findings, budget used and elapsed time.
 
-    The picture is cleared however the run ends, so that the report or the error stands alone.
+    The display is cleared however the run ends, so that only the report or the error remains.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._progress = RunProgress()
-        self._lock = Lock()  # rich draws from a thread of its own
+        self._lock = Lock()  # rich renders in a thread of its own
         self._live: Live | None = None
         self._started = monotonic()
 
@@ -40,7 +40,7 @@ class LiveProgress:
         console = Console(file=self._stream, highlight=False, markup=False, emoji=False)
         self._live = Live(
             console=console,
-            get_renderable=lambda: self._picture(console.height, console.width),
+            get_renderable=lambda: self._render(console.height, console.width),
             refresh_per_second=REFRESH_PER_SECOND,
             transient=True,
             redirect_stdout=False,
@@ -48,7 +48,7 @@ class LiveProgress:
         self._started = monotonic()
         try:
             self._live.start()
-        except BaseException:  # Ctrl-C while it starts: the cursor may be hidden already
+        except BaseException:  # Ctrl-C during the start: the cursor may be hidden already
             self._live.stop()
             raise
         return self
@@ -64,11 +64,11 @@ class LiveProgress:
             self._live = None
 
     def __call__(self, event: Event) -> None:
-        """Take one event in; it is drawn with the next refresh."""
+        """Record one event; the next refresh shows it."""
         with self._lock:
             self._progress.add(event)
 
-    def _picture(self, height: int, width: int) -> RenderableType:
+    def _render(self, height: int, width: int) -> RenderableType:
         with self._lock:
             progress = self._progress
             most = progress.limits.get("seconds")
@@ -76,44 +76,44 @@ class LiveProgress:
                 (escape_line(progress.state), "bold"),
                 f"   {format_duration(monotonic() - self._started)}",
                 f" of {format_duration(most)}" if most is not None else "",
-                f"   findings so far {progress.findings}",
+                f"   findings {progress.findings}",
                 no_wrap=True,
                 overflow="ellipsis",
             )
             table = Table.grid(padding=(0, 2))
-            rows, left = _rows(progress, min(MOST_AGENTS, max(height - 5, 1)))
+            rows, left = _select_agents(progress, min(MAX_AGENTS, max(height - 5, 1)))
             for agent in rows:
                 cells = [
                     Text(f"  {truncate(escape_line(agent.name), 20)}"),
                     Text(agent.status, style=_STATUS_STYLE.get(agent.status, "yellow")),
-                    Text(truncate(_doing(agent), max(width - 56, 10))),
+                    Text(truncate(_describe_activity(agent), max(width - 56, 10))),
                     Text(f"findings {agent.findings}", style="dim"),
                     Text(f"calls {agent.tool_calls}", style="dim"),
                 ]
-                table.add_row(*cells[: 5 if width >= _ROOMY else 3])
+                table.add_row(*cells[: 5 if width >= _WIDTH_FOR_COUNTS else 3])
             parts: list[RenderableType] = [head, table]
             if left:
                 parts.append(Text(f"  and {left} more", style="dim"))
-            below = filter(None, (_budget(progress), escape_line(progress.note)))
+            below = filter(None, (_describe_budget(progress), escape_line(progress.note)))
             parts += [Text(truncate(line, width), style="dim") for line in below]
             return Group(*parts)
 
 
-def _rows(progress: RunProgress, most: int) -> tuple[list[AgentProgress], int]:
-    """The agents that fit, those at work first, and the number of the others."""
+def _select_agents(progress: RunProgress, most: int) -> tuple[list[AgentProgress], int]:
+    """The agents that fit, running ones first, and the number of the others."""
     named = [agent for agent in progress.agents.values() if agent.name]
     ordered = sorted(named, key=lambda agent: agent.status != "running")
     return ordered[:most], max(len(ordered) - most, 0)
 
 
-def _doing(agent: AgentProgress) -> str:
+def _describe_activity(agent: AgentProgress) -> str:
     if agent.tools:
         return escape_line(", ".join(agent.tools))
     return "thinking" if agent.thinking else ""
 
 
-def _budget(progress: RunProgress) -> str:
-    """``tool calls 14 of 400``, for every counter but time that is used or bounded."""
+def _describe_budget(progress: RunProgress) -> str:
+    """``tool calls 14 of 400``, for every counter except time that is used or limited."""
     parts = []
     for name, label in (
         ("iterations", "iterations"),
@@ -123,11 +123,11 @@ def _budget(progress: RunProgress) -> str:
     ):
         used, most = progress.used.get(name, 0), progress.limits.get(name)
         if used or most is not None:
-            limit = f" of {_amount(most)}" if most is not None else ""
-            parts.append(f"{label} {_amount(used)}{limit}")
+            limit = f" of {_format_amount(most)}" if most is not None else ""
+            parts.append(f"{label} {_format_amount(used)}{limit}")
     return "  ".join(parts)
 
 
-def _amount(value: float) -> str:
-    """Whole numbers in full, fractions of a dollar to a hundredth of a cent."""
+def _format_amount(value: float) -> str:
+    """Whole numbers in full, dollars to a hundredth of a cent."""
     return f"{round(value, 4):,.12g}"

@@ -1,4 +1,4 @@
-"""The list of runs."""
+"""The list of runs as a table."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from orchestrator.report.text_layout import MIN_WIDTH, pad, truncate
 if TYPE_CHECKING:
     from orchestrator.app.types import RunInfo
 
-MIN_CHANGE = 14
-_COMMIT = re.compile(r"\b([0-9a-f]{6})[0-9a-f]{34,}\b")  # two of them fit into the least room
+MIN_CHANGE_WIDTH = 14
+_COMMIT = re.compile(r"\b([0-9a-f]{6})[0-9a-f]{34,}\b")  # two of them fit into MIN_CHANGE_WIDTH
 
 
 def render_runs(rows: Sequence[RunInfo], width: int = 80) -> str:
-    """A table, in the order given; ends in a newline."""
+    """Runs as a table, in the given order; ends in a newline."""
     if not rows:
         return "No runs yet. Start one with: diffcourt review\n"
     table = [("run", "started", "result", "found", "change")]
-    table += [_cells(row) for row in rows]
+    table += [_format_cells(row) for row in rows]
     widths = [max(cell_len(row[column]) for row in table) for column in range(4)]
-    room = max(max(width, MIN_WIDTH) - sum(widths) - 2 * len(widths), MIN_CHANGE)
+    room = max(max(width, MIN_WIDTH) - sum(widths) - 2 * len(widths), MIN_CHANGE_WIDTH)
     lines = []
     for row in table:
         cells = [pad(cell, size) for cell, size in zip(row[:3], widths, strict=False)]
@@ -35,20 +35,20 @@ def render_runs(rows: Sequence[RunInfo], width: int = 80) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _cells(row: RunInfo) -> tuple[str, str, str, str, str]:
-    """A row's texts; the result is the verdict, or the state of a run that has no last word yet."""
+def _format_cells(row: RunInfo) -> tuple[str, str, str, str, str]:
+    """A row's cells; the result is the verdict, or the state of a run without a final one."""
     result = row.state if row.state == "waiting" else row.verdict or row.state
     return (
         escape_unprintable(row.run_id),
-        _local(row.started),
+        _format_local_time(row.started),
         escape_unprintable(result.replace("_", " ")),
         "-" if row.findings is None else f"{row.findings:,}",
         escape_line(_COMMIT.sub(r"\1", row.change)),
     )
 
 
-def _local(started: str) -> str:
-    """An ISO time as local date, hours and minutes; anything else as it stands."""
+def _format_local_time(started: str) -> str:
+    """An ISO time as local date, hours and minutes; any other text unchanged."""
     try:
         moment = datetime.fromisoformat(started)
     except ValueError:

@@ -1,17 +1,18 @@
-"""A page of plain text: widths in cells, wrapping with a hanging indent, a little color."""
+"""Plain-text layout: widths in terminal cells, wrapping with a hanging indent, color."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from rich.cells import cell_len, chop_cells
 
-from orchestrator.report.terminal_escaping import escape_line
+from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
 
 MIN_WIDTH = 40
+NAME_WIDTH = 24
 DEEP_INDENT = " " * 8
-"""Deeper than any line of ours begins, so that wrapped text from outside never looks like one."""
+"""Deeper than any line of a report, so that wrapped external text never looks like one."""
 _STYLES = {
     "bold": "1",
     "dim": "2",
@@ -28,7 +29,7 @@ def count_noun(count: int, noun: str) -> str:
 
 
 def render_omitted(total: int, most: int, what: str = "in the JSON") -> list[str]:
-    """The line that tells how many were left out of a list; none when all of it is shown."""
+    """The line that counts the omitted entries of a list; empty when none is omitted."""
     return [f"  and {total - most:,} more {what}"] if total > most else []
 
 
@@ -43,20 +44,20 @@ def format_duration(seconds: float) -> str:
 
 
 def truncate(text: str, width: int) -> str:
-    """The text in at most ``width`` cells; a cut is shown by three dots."""
-    start = text[: 4 * width]  # of a line of megabytes, only the beginning is measured
+    """The text in at most ``width`` cells; truncation is marked by three dots."""
+    start = text[: 4 * width]  # only the beginning of a very long line is measured
     if start == text and cell_len(text) <= width:
         return text
     return chop_cells(start, max(width - 3, 1))[0].rstrip() + "..."
 
 
 def pad(text: str, width: int) -> str:
-    """The text in exactly ``width`` cells, cut or filled on the right."""
+    """The text in exactly ``width`` cells, truncated or padded on the right."""
     text = truncate(text, width)
     return text + " " * (width - cell_len(text))
 
 
-def _words(text: str, room: int) -> Iterator[str]:
+def _split_words(text: str, room: int) -> Iterator[str]:
     for word in text.split(" "):
         if cell_len(word) <= room:
             yield word
@@ -65,18 +66,18 @@ def _words(text: str, room: int) -> Iterator[str]:
 
 
 class Page(Struct, frozen=True):
-    """How wide to write, and whether in color.
+    """Layout settings of a report.
 
     Attributes:
         width: columns of the terminal.
-        color: ANSI codes are used, around text that was already laid out.
+        color: use ANSI codes, applied after layout.
     """
 
     width: int = 80
     color: bool = False
 
     def paint(self, text: str, style: str) -> str:
-        """The text in a style, or as it is."""
+        """The text in a style, unchanged without color."""
         return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.color and text else text
 
     def heading(self, text: str, style: str = "bold") -> str:
@@ -86,22 +87,22 @@ class Page(Struct, frozen=True):
     def wrap(
         self, text: str, *, first: str = "", rest: str | None = None, most: int = 12
     ) -> list[str]:
-        """Printable one-line text as lines no wider than the page.
+        """Wrap printable one-line text to the page's width.
 
         Args:
-            text: already made visible.
-            first: what the first line begins with.
-            rest: what the others begin with; spaces as wide as ``first`` when None.
-            most: lines at the most; a cut is shown by three dots.
+            text: escaped already.
+            first: prefix of the first line.
+            rest: prefix of the other lines; spaces as wide as ``first`` when None.
+            most: maximum number of lines; truncation is marked by three dots.
         """
         rest = " " * cell_len(first) if rest is None else rest
         if len(text) > self.width * most:
             text = text[: self.width * most] + "..."
         lines, line, fresh = [], first, True
-        for word in _words(text, max(self.width - cell_len(rest), 8)):
+        for word in _split_words(text, max(self.width - cell_len(rest), 8)):
             joined = line + ("" if fresh else " ") + word
             if cell_len(joined) > self.width and line != rest:
-                # A first part that leaves no room for a word stands on a line of its own.
+                # A prefix that leaves no room for a word gets a line of its own.
                 lines.append(line.rstrip())
                 joined = rest + word
             line, fresh = joined, False
@@ -110,8 +111,8 @@ class Page(Struct, frozen=True):
             lines = [*lines[: most - 1], truncate(lines[most - 1], self.width - 4) + " ..."]
         return lines
 
-    def items(self, texts: Sequence[str], *, most: int = 20, rest: str = "more") -> list[str]:
-        """A list of sentences from outside, each with a dash, the number left out at the end."""
+    def bullet_list(self, texts: Sequence[str], *, most: int = 20, rest: str = "more") -> list[str]:
+        """A bulleted list of external texts, with the number of omitted ones at the end."""
         lines: list[str] = []
         for text in texts[:most]:
             lines += self.wrap(escape_line(text), first="  - ", most=6)
@@ -119,8 +120,8 @@ class Page(Struct, frozen=True):
             lines.append(f"  and {len(texts) - most:,} {rest}")
         return lines
 
-    def facts(self, parts: Iterable[str], *, first: str = "") -> list[str]:
-        """Short facts side by side, a new line where the next one does not fit."""
+    def inline_list(self, parts: Iterable[str], *, first: str = "") -> list[str]:
+        """Short texts side by side, with a line break where the next one does not fit."""
         indent = " " * cell_len(first)
         lines, line, fresh = [], first, True
         for part in filter(None, parts):
@@ -130,3 +131,17 @@ class Page(Struct, frozen=True):
                 joined = indent + part
             line, fresh = joined, False
         return [*lines, line]
+
+
+def render_name_list(parts: Mapping[str, Sequence[tuple[str, str]]], width: int = 80) -> str:
+    """Name → description lists under headings, ending in a newline."""
+    page = Page(max(width, MIN_WIDTH))
+    names = [escape_unprintable(name) for entries in parts.values() for name, _ in entries]
+    column = min(max(map(cell_len, names), default=0), NAME_WIDTH)
+    lines: list[str] = []
+    for part, entries in parts.items():
+        lines += ["", f"{part.capitalize()} ({len(entries)})"]
+        for name, description in entries:
+            first = f"  {pad(escape_unprintable(name), column)}  "
+            lines += page.wrap(escape_line(description), first=first, most=3)
+    return "\n".join(lines[1:]) + "\n"

@@ -1,4 +1,4 @@
-"""A run's journal as a timeline: what happened when, under which state and agent."""
+"""A run's journal as a timeline: events by iteration, state and agent."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ STEP_WIDTH = 24
 def render_timeline(records: Iterable[TimelineEntry], width: int = 80) -> str:
     """One line per effect, by iteration and state, within these by agent; ends in a newline.
 
-    Agents work at the same time, so their entries are put next to each other; the time column still
-    says what ran in parallel.
+    Agents run concurrently, so each agent's entries are grouped; the time column shows what ran in
+    parallel.
     """
     page = Page(max(width, MIN_WIDTH))
     groups: dict[str, dict[str, list[tuple[str, TimelineEntry]]]] = {}
     for record in sorted(records, key=lambda record: record.seq):
-        round_and_state, agent, step = _place(record.key)
-        groups.setdefault(round_and_state, {}).setdefault(agent, []).append((step, record))
+        heading, agent, step = _split_key(record.key)
+        groups.setdefault(heading, {}).setdefault(agent, []).append((step, record))
     if not groups:
-        return "Nothing is recorded yet.\n"
-    every = [row for agents in groups.values() for rows in agents.values() for row in rows]
-    kinds = min(max(cell_len(escape_unprintable(record.kind)) for _, record in every), KIND_WIDTH)
-    steps = min(max(cell_len(escape_unprintable(step)) for step, _ in every), STEP_WIDTH)
+        return "No entries are recorded yet.\n"
+    entries = [row for agents in groups.values() for rows in agents.values() for row in rows]
+    kinds = min(max(cell_len(escape_unprintable(record.kind)) for _, record in entries), KIND_WIDTH)
+    steps = min(max(cell_len(escape_unprintable(step)) for step, _ in entries), STEP_WIDTH)
     lines = [f"{'#':>6} {'at':>8} {'took':>7}  what"]
     for heading, agents in groups.items():
         lines += ["", escape_unprintable(heading)]
@@ -40,14 +40,14 @@ def render_timeline(records: Iterable[TimelineEntry], width: int = 80) -> str:
             if agent:
                 lines.append(f"  {escape_unprintable(agent)}")
             for step, record in rows:
-                lines += _line(page, step, record, kinds, steps)
+                lines += _render_entry(page, step, record, kinds, steps)
     return "\n".join(lines) + "\n"
 
 
-def _place(key: str) -> tuple[str, str, str]:
+def _split_key(key: str) -> tuple[str, str, str]:
     """A key such as ``2/act/security/turn3/model`` as (state with its iteration, agent, step)."""
     parts = key.split("/")
-    heading = "the run"
+    heading = "run"
     if parts[0].isdigit():
         heading = f"iteration {parts.pop(0)}"
         if parts:
@@ -56,7 +56,9 @@ def _place(key: str) -> tuple[str, str, str]:
     return heading, agent, "/".join(parts)
 
 
-def _line(page: Page, step: str, record: TimelineEntry, kinds: int, steps: int) -> list[str]:
+def _render_entry(
+    page: Page, step: str, record: TimelineEntry, kinds: int, steps: int
+) -> list[str]:
     took = "" if record.seconds is None else format_duration(record.seconds)
     start = (
         f"{record.seq:>6} {record.at:>7.2f}s {took:>7}  "

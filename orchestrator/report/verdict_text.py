@@ -1,17 +1,38 @@
-"""The verdict as plain text for a person: the decision first, then its grounds, then its limits."""
+"""The verdict as plain text: the decision first, then its reasons, findings, gaps and usage."""
 
 from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Callable, Iterable
+from math import inf, isfinite
 from pathlib import Path
 
-from orchestrator.catalog.fields import Outcome
-from orchestrator.report import escalation, findings, score_and_usage, unexamined_files
-from orchestrator.report.terminal_escaping import escape_line, escape_unprintable, quote_path
-from orchestrator.report.text_layout import MIN_WIDTH, Page, count_noun, truncate
-from orchestrator.review.verdict.model import Verdict
+from rich.cells import cell_len
 
+from orchestrator.catalog.fields import Outcome
+from orchestrator.errors import answer_command
+from orchestrator.report import findings_text
+from orchestrator.report.terminal_escaping import escape_line, escape_unprintable, quote_path
+from orchestrator.report.text_layout import (
+    DEEP_INDENT,
+    MIN_WIDTH,
+    Page,
+    count_noun,
+    format_duration,
+    pad,
+    render_omitted,
+    truncate,
+)
+from orchestrator.review.verdict.model import AgentReport, Skipped, Verdict
+from orchestrator.review.verdict.usage import Usage
+
+MAX_ROWS = 30
+NAME_WIDTH = 28
+GROUPED_FROM = 4
+"""Files with the same reason from which they are shown as one entry."""
+MAX_SKIPPED_ENTRIES = 20
+EXAMPLES = 3
 _STYLE: dict[Outcome, str] = {"merge": "green", "needs_changes": "yellow", "block": "red"}
 _OBJECT_ID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
@@ -21,49 +42,49 @@ def render_verdict(
 ) -> str:
     """The whole report, ending in a newline.
 
-    Everything that comes from the change or from a model is shown escaped where it would not print,
-    so that it can neither move the cursor nor look like a line of the report.
+    Text from the change or from a model is escaped where it is not printable, so that it can
+    neither move the cursor nor imitate a line of the report.
 
     Args:
-        width: columns to fill.
-        color: ANSI codes are used.
-        repo: named in the commands that the report tells to run, when the person named one.
+        width: maximum line width in columns.
+        color: use ANSI codes.
+        repo: the ``--repo`` that the user gave; repeated in suggested commands.
     """
     page = Page(max(width, MIN_WIDTH), color)
     sections = [
-        _header(page, verdict),
-        _reasons(page, verdict),
-        escalation.questions(page, verdict, repo),
-        findings.findings(page, verdict),
-        unexamined_files.not_reviewed(page, verdict),
-        unexamined_files.required_checks(page, verdict),
-        findings.waived(page, verdict),
-        findings.rejected(page, verdict),
-        score_and_usage.score(page, verdict),
-        score_and_usage.agents(page, verdict),
-        escalation.stage_changes(page, verdict),
-        score_and_usage.rounds(page, verdict),
-        score_and_usage.guards(page, verdict),
-        score_and_usage.stop(page, verdict),
-        score_and_usage.next_steps(page, verdict),
-        _footer(page, verdict, repo),
+        _render_header(page, verdict),
+        _render_reasons(page, verdict),
+        _render_questions(page, verdict, repo),
+        findings_text.render_open(page, verdict),
+        _render_skipped(page, verdict),
+        _render_required_checks(page, verdict),
+        findings_text.render_waived(page, verdict),
+        findings_text.render_rejected(page, verdict),
+        _render_score(page, verdict),
+        _render_agents(page, verdict),
+        _render_escalations(page, verdict),
+        _render_iterations(page, verdict),
+        _render_guards(page, verdict),
+        _render_stop_reason(page, verdict),
+        _render_next_steps(page, verdict),
+        _render_footer(page, verdict, repo),
     ]
     return "\n\n".join("\n".join(section) for section in sections if section) + "\n"
 
 
-def _header(page: Page, verdict: Verdict) -> list[str]:
-    counted = findings.open_findings(verdict)
-    word = verdict.verdict.replace("_", " ").upper()
-    missing = len(unexamined_files.gaps(verdict))
+def _render_header(page: Page, verdict: Verdict) -> list[str]:
+    counted = findings_text.sort_open_findings(verdict)
+    outcome = verdict.verdict.replace("_", " ").upper()
+    gaps = len(_find_gaps(verdict))
     status = "review complete"
     if verdict.status == "incomplete":
-        status = "REVIEW INCOMPLETE" + (f" ({count_noun(missing, 'gap')})" if missing else "")
-    first, *others = page.facts(
-        (word, status, findings.count_by_severity(counted) or "no findings")
+        status = "REVIEW INCOMPLETE" + (f" ({count_noun(gaps, 'gap')})" if gaps else "")
+    first, *others = page.inline_list(
+        (outcome, status, findings_text.count_by_severity(counted) or "no findings")
     )
-    lines = [page.paint(word, _STYLE[verdict.verdict]) + first[len(word) :], *others]
-    lines += page.facts(_change(verdict), first="Change   ")
-    lines += page.facts(_score(verdict), first="Score    ")
+    lines = [page.paint(outcome, _STYLE[verdict.verdict]) + first[len(outcome) :], *others]
+    lines += page.inline_list(_describe_change(verdict), first="Change   ")
+    lines += page.inline_list(_describe_score(verdict), first="Score    ")
     for note in verdict.change.notes[:10]:
         lines += page.wrap(escape_line(note), first="Note     ", most=4)
     if verdict.lead_summary:
@@ -73,38 +94,41 @@ def _header(page: Page, verdict: Verdict) -> list[str]:
     return lines
 
 
-def _change(verdict: Verdict) -> list[str]:
+def _describe_change(verdict: Verdict) -> list[str]:
     change = verdict.change
-    seen = len({entry.path for entry in verdict.checked})
+    reviewed = len({entry.path for entry in verdict.checked})
     files = count_noun(change.files, "file")
-    if seen != change.files:
-        files += f" ({seen:,} reviewed)"
-    sides = f"{_side(change.base)}..{_side(change.head)}"
+    if reviewed != change.files:
+        files += f" ({reviewed:,} reviewed)"
+    sides = f"{_format_revision(change.base)}..{_format_revision(change.head)}"
     return [sides, files, f"+{change.added_lines:,} -{change.removed_lines:,}"]
 
 
-def _score(verdict: Verdict) -> list[str]:
+def _describe_score(verdict: Verdict) -> list[str]:
     total = "not scored"
     if verdict.score.total is not None:
-        total = f"{verdict.score.total:.2f} ({verdict.score.threshold:.2f} needed)"
+        total = f"{verdict.score.total:.2f} (threshold {verdict.score.threshold:.2f})"
     return [total, f"confidence {verdict.confidence:.2f}"]
 
 
-def _side(name: str) -> str:
+def _format_revision(name: str) -> str:
     """A commit id cut to twelve digits, any other name as it is."""
     return name[:12] if _OBJECT_ID.fullmatch(name) else truncate(escape_unprintable(name), 40)
 
 
-def _reasons(page: Page, verdict: Verdict) -> list[str]:
+def _render_reasons(page: Page, verdict: Verdict) -> list[str]:
     if not verdict.reasons:
         return []
-    return [page.heading("Why"), *page.items(verdict.reasons, most=12, rest="more in the JSON")]
+    return [
+        page.heading("Why"),
+        *page.bullet_list(verdict.reasons, most=12, rest="more in the JSON"),
+    ]
 
 
-def _footer(page: Page, verdict: Verdict, repo: Path | None) -> list[str]:
+def _render_footer(page: Page, verdict: Verdict, repo: Path | None) -> list[str]:
     where = f" --repo {escape_unprintable(shlex.quote(str(repo)))}" if repo else ""
     show = f"diffcourt show {escape_unprintable(verdict.run_id)}{where}"
-    lines = score_and_usage.used(page, verdict.usage)
+    lines = _render_usage(page, verdict.usage)
     origin = verdict.provenance
     by = ", ".join(
         (f"diffcourt {origin.version}", f"provider {origin.provider}", *origin.models[:4])
@@ -115,3 +139,245 @@ def _footer(page: Page, verdict: Verdict, repo: Path | None) -> list[str]:
             f"{quote_path(artifact.path)} ({escape_line(artifact.name)})", first="File     "
         )
     return [*lines, f"Run      {show}   (--json for everything)"]
+
+
+def _render_questions(page: Page, verdict: Verdict, repo: Path | None) -> list[str]:
+    """Open questions, each with the command that answers it; then the answered ones."""
+    waiting = [question for question in verdict.questions if not question.answer]
+    lines = [page.heading("Waiting for your answer")] if waiting else []
+    for question in waiting:
+        name = question.name if len(waiting) > 1 else ""
+        command = answer_command(verdict.run_id, name, repo)
+        lines += page.wrap(escape_line(question.question), first="  ", most=8)
+        lines.append(f"    {escape_unprintable(command)}")
+    answered = [question for question in verdict.questions if question.answer]
+    if answered:
+        lines += [*([""] if waiting else []), page.heading("Answered questions")]
+    for question in answered:
+        lines += page.wrap(escape_line(question.question), first="  ", most=4)
+        answer = f"{question.answered_by}, {question.answered_at}: {question.answer}"
+        lines += page.wrap(escape_line(answer), first="    ", most=8)
+    return lines
+
+
+def _render_escalations(page: Page, verdict: Verdict) -> list[str]:
+    """Every move to another escalation stage, with its reason."""
+    if not verdict.escalations:
+        return []
+    lines = [page.heading("Escalated")]
+    for change in verdict.escalations[:MAX_ROWS]:
+        stages = f"{change.from_stage} -> {change.to_stage}"
+        text = f"{change.agent} (iteration {change.iteration}) {stages}: {change.why}"
+        lines += page.wrap(escape_line(text), first="  ", most=3)
+    return lines + render_omitted(len(verdict.escalations), MAX_ROWS)
+
+
+def _find_gaps(verdict: Verdict) -> list[Skipped]:
+    """Skipped files that make the review incomplete."""
+    return [entry for entry in verdict.skipped if entry.gap]
+
+
+def _render_skipped(page: Page, verdict: Verdict) -> list[str]:
+    """Files that were not reviewed: gaps first, then files that policy excludes."""
+    by_policy = [entry for entry in verdict.skipped if not entry.gap]
+    gaps = _find_gaps(verdict)
+    if not gaps and not by_policy:
+        return []
+    lines = [page.heading("Not reviewed")]
+    if gaps:
+        lines.append(page.paint("  Gaps (these make the review incomplete)", "yellow"))
+        lines += _render_skipped_groups(page, gaps)
+    if by_policy:
+        lines.append("  Excluded by policy")
+        lines += _render_skipped_groups(page, by_policy)
+    return lines
+
+
+def _render_skipped_groups(page: Page, entries: Iterable[Skipped]) -> list[str]:
+    """One line per file, or one per reason where many files share it."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for entry in entries:
+        groups.setdefault((entry.tool, entry.why), []).append(entry.path)
+    blocks: list[list[str]] = []
+    for (tool, why), paths in groups.items():
+        reason = (f"{tool}: " if tool else "") + why
+        if len(paths) < GROUPED_FROM:
+            blocks += [_render_skipped_file(page, path, reason) for path in paths]
+        else:
+            blocks.append(_render_skipped_group(page, paths, reason))
+    lines = [line for block in blocks[:MAX_SKIPPED_ENTRIES] for line in block]
+    if len(blocks) > MAX_SKIPPED_ENTRIES:
+        lines.append(f"    and {len(blocks) - MAX_SKIPPED_ENTRIES:,} more in the JSON")
+    return lines
+
+
+def _render_skipped_file(page: Page, path: str, reason: str) -> list[str]:
+    where = f"    {quote_path(path)}  " if path else "    "
+    return page.wrap(escape_line(reason), first=where, rest=DEEP_INDENT, most=3)
+
+
+def _render_skipped_group(page: Page, paths: list[str], reason: str) -> list[str]:
+    named = ", ".join(quote_path(path) for path in paths[:EXAMPLES])
+    lines = page.wrap(
+        escape_line(reason),
+        first=f"    {count_noun(len(paths), 'file')}: ",
+        rest=DEEP_INDENT,
+        most=3,
+    )
+    return lines + page.wrap(f"{named}, ...", first="      ", rest=DEEP_INDENT, most=3)
+
+
+def _render_required_checks(page: Page, verdict: Verdict) -> list[str]:
+    """Numbers of required checks by status, and those that failed or did not run."""
+    counts: dict[str, int] = {}
+    for check in verdict.required_checks:
+        counts[check.status] = counts.get(check.status, 0) + 1
+    if not counts:
+        return []
+    summary = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in counts.items())
+    lines = [page.heading(f"Required checks: {summary}")]
+    for check in verdict.required_checks:
+        if check.status in {"failed", "not_run"}:
+            first = f"  {escape_line(check.name)}  {check.status.replace('_', ' ')}"
+            detail = f"{first}: {escape_line(check.detail)}" if check.detail else first
+            lines += page.wrap(detail.strip(), first="  ", rest=DEEP_INDENT, most=3)
+    return lines
+
+
+def _format_score(score: float | None) -> str:
+    """A score of 0 to 1 with two digits, a dash for None."""
+    return "-" if score is None else f"{score:.2f}"
+
+
+def _render_score(page: Page, verdict: Verdict) -> list[str]:
+    """The rubric's criteria as a table."""
+    criteria = verdict.score.criteria
+    heading = f"Review score: {_describe_score(verdict)[0]}"
+    lines = [page.heading(heading)]
+    names = [escape_line(criterion.id) for criterion in criteria]
+    width = min(max(map(cell_len, [*names, "criterion"])), NAME_WIDTH)
+    if criteria:
+        lines.append(page.paint(f"  {pad('criterion', width)}  score  weight  why", "dim"))
+    for name, criterion in list(zip(names, criteria, strict=True))[:MAX_ROWS]:
+        why = escape_line(criterion.why)
+        if criterion.evidence:
+            why += escape_line(f"; {'; '.join(criterion.evidence)}")
+        if criterion.missing:
+            why += escape_line(f"; missing: {', '.join(criterion.missing)}")
+        first = (
+            f"  {pad(name, width)}  {_format_score(criterion.score):>5}  {criterion.weight:>6g}  "
+        )
+        lines += page.wrap(why, first=first, most=4)
+    return lines + render_omitted(len(criteria), MAX_ROWS)
+
+
+def _render_agents(page: Page, verdict: Verdict) -> list[str]:
+    """Each agent's work in numbers, and the reason when its status is not ok."""
+    if not verdict.agents:
+        return []
+    several = len({agent.iteration for agent in verdict.agents}) > 1
+    names = [_format_agent_name(agent, several) for agent in verdict.agents]
+    width = min(max(map(cell_len, [*names, "agent"])), NAME_WIDTH)
+    head = f"  {pad('agent', width)}  status   files  findings  turns  tool calls"
+    lines = [page.heading("Agents"), page.paint(head, "dim")]
+    for name, agent in list(zip(names, verdict.agents, strict=True))[:MAX_ROWS]:
+        status = pad(agent.status, 7)
+        if agent.status != "ok":
+            status = page.paint(status, "yellow")
+        lines.append(
+            f"  {pad(name, width)}  {status}  {agent.checked:>5,}  {len(agent.findings):>8,}"
+            f"  {agent.turns:>5,}  {agent.tool_calls:>10,}"
+        )
+        if agent.status != "ok":
+            reason = "; ".join(filter(None, (agent.summary, *agent.gaps[:3])))
+            reason = escape_line(reason or "no reason given")
+            lines += page.wrap(reason, first="      why: ", rest=DEEP_INDENT, most=3)
+    return lines + render_omitted(len(verdict.agents), MAX_ROWS)
+
+
+def _format_agent_name(agent: AgentReport, several: bool) -> str:
+    return escape_line(f"{agent.agent} (iteration {agent.iteration})" if several else agent.agent)
+
+
+def _render_iterations(page: Page, verdict: Verdict) -> list[str]:
+    """What each iteration added; empty for a single iteration."""
+    if len(verdict.iterations) < 2:
+        return []
+    lines = [page.heading("Iterations")]
+    for step in verdict.iterations[:MAX_ROWS]:
+        text = (
+            f"score {_format_score(step.score)}, {count_noun(step.new_findings, 'new finding')}, "
+            f"new evidence {step.new_evidence:,}, {count_noun(step.gaps, 'gap')} -> {step.decision}"
+        )
+        lines += page.wrap(escape_line(text), first=f"  {step.number}  ", most=3)
+    return lines + render_omitted(len(verdict.iterations), MAX_ROWS)
+
+
+def _render_guards(page: Page, verdict: Verdict) -> list[str]:
+    """Decisions of the guards; empty without any."""
+    if not verdict.guards:
+        return []
+    lines = [page.heading("Guards")]
+    for ruling in verdict.guards[:MAX_ROWS]:
+        times = f", {ruling.count} times" if ruling.count > 1 else ""
+        text = f"{ruling.layer} {ruling.guard}: {ruling.action}, {ruling.agent}: {ruling.reason}"
+        lines += page.wrap(escape_line(text + times), first="  ", rest="    ", most=3)
+    return lines + render_omitted(len(verdict.guards), MAX_ROWS)
+
+
+def _render_stop_reason(page: Page, verdict: Verdict) -> list[str]:
+    """Why the review stopped, and what remains uncertain."""
+    lines = [page.heading("Why the review stopped")]
+    lines += page.wrap(
+        escape_line(f"{verdict.stop.reason}: {verdict.stop.detail}"), first="  ", rest="    "
+    )
+    if verdict.stop.uncertain:
+        lines += ["", page.heading("Still uncertain"), *page.bullet_list(verdict.stop.uncertain)]
+    return lines
+
+
+def _render_next_steps(page: Page, verdict: Verdict) -> list[str]:
+    """Next actions for a person, most urgent first."""
+    steps = dict.fromkeys(filter(None, (verdict.stop.next_human_action, *verdict.next_actions)))
+    if not steps:
+        return []
+    return [page.heading("What to do next"), *page.bullet_list(tuple(steps), most=10)]
+
+
+def _render_usage(page: Page, usage: Usage) -> list[str]:
+    """Resources used, with their limits where there are any."""
+    tokens = usage.input_tokens + usage.output_tokens + usage.uncertain_tokens
+    parts = [
+        f"time {format_duration(usage.seconds)}" + _format_limit(usage, "seconds", format_duration),
+        f"iterations {usage.iterations}" + _format_limit(usage, "iterations"),
+        f"model calls {usage.model_calls:,}",
+        f"tool calls {usage.tool_calls:,}" + _format_limit(usage, "tool_calls"),
+    ]
+    if tokens:
+        parts.append(f"tokens {tokens:,}{_format_cached(usage)}" + _format_limit(usage, "tokens"))
+    if usage.usd:
+        parts.append(f"USD {usage.usd:.4f}{_format_uncertain(usage)}" + _format_limit(usage, "usd"))
+    lines = page.inline_list(parts, first="Used     ")
+    for note in usage.notes[:10]:
+        lines += page.wrap(escape_line(note), first="Note     ", most=4)
+    return [page.paint(line, "dim") for line in lines]
+
+
+def _format_cached(usage: Usage) -> str:
+    """Cached tokens and the money they saved; empty for none."""
+    if not usage.cached_tokens:
+        return ""
+    saved = f", which saved USD {usage.saved_usd:.4f}" if usage.saved_usd > 0 else ""
+    return f" ({usage.cached_tokens:,} cached{saved})"
+
+
+def _format_uncertain(usage: Usage) -> str:
+    """Cost of calls whose usage is uncertain; empty for none."""
+    return f" (USD {usage.uncertain_usd:.4f} of it uncertain)" if usage.uncertain_usd else ""
+
+
+def _format_limit(
+    usage: Usage, name: str, render: Callable[[float], str] = "{:,.10g}".format
+) -> str:
+    most = usage.limits.get(name, inf)
+    return f" of {render(most)}" if isfinite(most) else ""

@@ -134,14 +134,14 @@ def test_a_cut_end_is_told_by_the_verdict_the_head_and_the_key(
     for given in (("--verdict", "verdict.json"), ("--key", "public.pem")):
         code, out, _ = verify(capsys, *given)
         assert code == 1
-        assert "none is recorded" in out
+        assert "not recorded" in out
     edit(folder, "DELETE FROM journal WHERE place & 0xffffffff = ?", carried["journal_length"])
     code, out, _ = verify(capsys, *head)
     assert code == 1
     assert "its end was cut off, or an older copy" in " ".join(out.split())
     edit(folder, "UPDATE runs SET holder = ?, lease_until = ?", "somebody", time.time() + 99)
     code, out, _ = verify(capsys)  # nothing given, nothing told: as the gaps of the report say
-    assert (code, "Writer   somebody: not all of it is there yet" in out) == (0, True)
+    assert (code, "Writer   somebody: the run is still being written" in out) == (0, True)
 
 
 def test_another_verdict_than_the_recorded_one_is_told(
@@ -297,4 +297,4 @@ def test_what_the_page_says_to_type_works(folder: Path, monkeypatch: pytest.Monk
     assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
     assert "\nINTACT " in done.stdout
     assert "Not told" not in done.stdout
-    assert " acts, 0 refused" in done.stdout
+    assert " actions, 0 refused" in done.stdout

@@ -34,7 +34,7 @@ def test_its_commands_run_without_a_key_and_leave_nothing_behind(
     (drawn,) = re.findall(r"^```text estimate\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
     assert shape(printed[0]).startswith(shape(drawn))
     assert '"worst"' in printed[1]
-    assert printed[2] == "The review asks no model (provider offline): no tokens, USD 0.00.\n"
+    assert printed[2] == "No model calls (provider offline): 0 tokens, USD 0.00.\n"
     assert not (repo / ".diffcourt").exists()
 
 
@@ -46,7 +46,7 @@ def test_an_estimate_says_whose_prices_and_how_it_is_reckoned(
     assert main([*command, "--provider", "openai", "--max-usd", "0.25"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "at most USD 0.2500" in out
-    assert "gpt-6.1-terra: 1 in, 0.05 from the cache" in out
+    assert "gpt-6.1-terra: input 1, cached input 0.05" in out
     assert "(developers.openai.com/api/docs/pricing, 2026-11-21)" in out
     assert "Expected: one iteration" in out
 

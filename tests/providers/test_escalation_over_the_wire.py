@@ -60,7 +60,7 @@ def test_it_asks_says_so_everywhere_and_goes_on_with_the_answer(
     with says(REFUSED, REFUSED, *WORK) as server:
         assert command(repo, *REVIEW) == 3
         out = capsys.readouterr().out
-        assert "Waits for your answer" in out
+        assert "Waiting for your answer" in out
         assert "not today" in out
         assert f"--answer TEXT --repo {repo}" in out
 
@@ -90,8 +90,8 @@ def test_it_asks_says_so_everywhere_and_goes_on_with_the_answer(
 
     assert command(repo, "show", "latest") == 0
     out = capsys.readouterr().out
-    assert "generalist (round 1) strong -> strongest" in out
-    assert "Answered by a person" in out
+    assert "generalist (iteration 1) strong -> strongest" in out
+    assert "Answered questions" in out
     assert "escalates from strong to strongest" in " ".join(out.split())
     assert "StopHuman" in out
     assert command(repo, "audit", "show", "latest") == 0

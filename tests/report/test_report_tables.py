@@ -3,8 +3,8 @@
 from rich.cells import cell_len
 
 from orchestrator.app.types import RunInfo, TimelineEntry
-from orchestrator.report.name_list import render_name_list
 from orchestrator.report.run_list import render_runs
+from orchestrator.report.text_layout import render_name_list
 from orchestrator.report.timeline import render_timeline
 
 ENTRIES = [
@@ -46,7 +46,7 @@ def test_a_hostile_timeline_stays_on_its_lines() -> None:
 
 
 def test_an_empty_timeline_says_so() -> None:
-    assert render_timeline([]) == "Nothing is recorded yet.\n"
+    assert render_timeline([]) == "No entries are recorded yet.\n"
 
 
 def test_runs_show_the_verdict_or_else_the_state() -> None:

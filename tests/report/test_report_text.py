@@ -41,7 +41,7 @@ def test_it_leads_with_the_decision_and_its_counts() -> None:
         "+1,404",
         "-233",
     ]
-    assert "0.82 (0.80 needed)" in score
+    assert "0.82 (threshold 0.80)" in score
     assert "confidence 0.71" in score
 
 
@@ -68,10 +68,10 @@ def test_the_sections_come_in_the_order_a_reader_needs() -> None:
         "Required checks",
         "Waived",
         "Rejected",
-        "Score of",
+        "Review score",
         "Agents",
         "Iterations",
-        "Why it stopped",
+        "Why the review stopped",
         "Still uncertain",
         "What to do next",
         "Used",
@@ -130,7 +130,7 @@ def test_waived_and_rejected_findings_are_told_and_not_counted() -> None:
 
 
 def test_the_score_table_marks_what_was_not_scored_and_names_what_is_missing() -> None:
-    rows = block(render_verdict(rich_verdict()), "Score of").splitlines()
+    rows = block(render_verdict(rich_verdict()), "Review score").splitlines()
     clarity = next(row for row in rows if "clarity" in row).split()
     assert clarity[:3] == ["clarity", "-", "1"]
     assert "missing: ruff" in "\n".join(rows)

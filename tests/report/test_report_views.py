@@ -13,8 +13,7 @@ from rich.console import Console
 
 from orchestrator.engine.events import Event, ignore_event
 from orchestrator.report.live_progress import LiveProgress
-from orchestrator.report.plain_progress import PlainProgress
-from orchestrator.report.progress_view import choose_progress_view
+from orchestrator.report.run_progress import PlainProgress, choose_progress_view
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,7 +52,7 @@ def test_a_log_gets_states_agents_refusals_and_notes() -> None:
         "    0.1s  act",
         "    0.2s    qa: started",
         "    0.9s    qa: rm: not_permitted",
-        "    1.0s    qa: ok (tool calls 2, raised 3)",
+        "    1.0s    qa: ok (tool calls 2, findings 3)",
         "    1.1s  note: the clone is shallow",
         "   12.3s  stopped: done",
     ]
@@ -68,14 +67,14 @@ def test_a_log_stays_short_whatever_agents_do() -> None:
     busy += [Event("note", 1.0, detail=f"n{n}") for n in range(3_000)]
     lines = lines_of(busy)
     assert len(lines) <= 160
-    assert any("in the report only" in line for line in lines)
+    assert any("only in the report" in line for line in lines)
 
 
 def test_what_is_replayed_is_one_line() -> None:
     replayed = [Event("state", 0.0, detail=f"s{n}", replayed=True) for n in range(9)]
     lines = lines_of([*replayed, Event("state", 0.1, detail="act")])
     assert [line.split("s  ")[1] for line in lines] == [
-        "taking over what was recorded before",
+        "replaying the recorded part of the run",
         "act",
     ]
 
@@ -131,7 +130,7 @@ import sys, time
 sys.path.insert(0, {here!r})
 from test_report_views import RUN
 from orchestrator.engine.events import Event
-from orchestrator.report.progress_view import choose_progress_view
+from orchestrator.report.run_progress import choose_progress_view
 with choose_progress_view(sys.stderr) as view:
     for event in RUN[:6]:
         view(event)
@@ -184,7 +183,7 @@ def test_a_terminal_sees_progress_and_is_left_clean(ending: str, last: str) -> N
     after = seen[seen.rindex("\x1b[?25h") :]
     assert last in after
     assert "tool calls 2 of 40" not in after
-    assert seen.count("findings so far") <= 20
+    assert seen.count("findings 3") <= 20
 
 
 def test_a_narrow_terminal_gets_a_line_an_agent() -> None:
@@ -193,7 +192,7 @@ def test_a_narrow_terminal_gets_a_line_an_agent() -> None:
         for event in RUN[:7]:
             view(event)
         console = Console(width=40, file=io.StringIO())
-        console.print(view._picture(10, 40))
+        console.print(view._render(10, 40))
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert [line.split()[0] for line in lines] == ["act", "qa"]
     assert all(len(line) <= 40 for line in lines)

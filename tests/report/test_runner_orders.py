@@ -9,7 +9,7 @@ from orchestrator.cli.error_reporting import report_faults
 from orchestrator.cli.output import as_json, emit
 from orchestrator.engine.events import Event
 from orchestrator.errors import InputError
-from orchestrator.report.plain_progress import PlainProgress
+from orchestrator.report.run_progress import PlainProgress
 from orchestrator.report.verdict_text import render_verdict
 from orchestrator.review.verdict.model import Evidence, Verdict
 from tests.report.verdict_samples import finding, verdict

@@ -99,8 +99,8 @@ async def test_what_is_proved_stays_and_what_is_a_matter_of_judgment_can_be_argu
     assert {found[line].id for line in (8, 12, 13)} == set(told.rsplit("on ", 1)[1].split(", "))
 
     text = render_verdict(verdict, width=200)
-    assert "but: security argues that it is none: It is none. (it stands: ruff proved it" in text
-    assert "but: typos calls it info" in text
+    assert "but: security disputes it: It is none. (kept: ruff proved it" in text
+    assert "but: typos rates it info" in text
     assert "argued down by docs: It is none." in text
 
 

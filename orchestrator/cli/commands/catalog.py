@@ -62,6 +62,6 @@ def _json(listing: CatalogListing) -> str:
 
 
 def _text(listing: CatalogListing) -> str:
-    from orchestrator.report.name_list import render_name_list
+    from orchestrator.report.text_layout import render_name_list
 
     return render_name_list({part: getattr(listing, part) for part in PARTS}, width_of(sys.stdout))

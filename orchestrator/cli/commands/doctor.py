@@ -161,7 +161,7 @@ async def _call(
 
 
 def _text(findings: list[Finding], sandbox: Report) -> str:
-    from orchestrator.report.name_list import render_name_list
+    from orchestrator.report.text_layout import render_name_list
 
     providers = [(OFFLINE, "ready; needs nothing")]
     parts: dict[str, list[tuple[str, str]]] = {

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _list(args: argparse.Namespace) -> int:
     from orchestrator.app.mcp.acceptance import list_servers
-    from orchestrator.report.name_list import render_name_list
+    from orchestrator.report.text_layout import render_name_list
 
     servers = list_servers(args.repo)
     if not servers:

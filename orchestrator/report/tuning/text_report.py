@@ -50,7 +50,7 @@ def render_evaluation(found: Evaluation, width: int = 80, color: bool = False) -
     page = Page(width, color)
     lines = [page.heading(f"{escape_unprintable(found.name)} version {found.version}")]
     counts = ((found.items, "item"), (found.labels, "label"), (found.groups, "group"))
-    lines += page.facts([count_noun(n, noun) for n, noun in counts], first="  ")
+    lines += page.inline_list([count_noun(n, noun) for n, noun in counts], first="  ")
     for line in found.stale_inputs:
         lines += page.wrap(f"stale: {line}", first="  ")
     if found.tuned_on_these:
@@ -100,7 +100,7 @@ def count_labels(assessment: LabelAssessment) -> tuple[str, ...]:
 
 def _render_labels(page: Page, assessment: LabelAssessment) -> list[str]:
     lines = [page.heading("Labels")]
-    lines += page.facts(count_labels(assessment), first="  ")
+    lines += page.inline_list(count_labels(assessment), first="  ")
     lines += _render_inter_rater(page, assessment.inter_rater)
     for note in assessment.notes:
         lines += page.wrap(escape_unprintable(note), first="  - ")

@@ -1,4 +1,4 @@
-"""The findings as text: the open ones by severity with evidence, then those that do not count."""
+"""Findings as text: open ones by severity with evidence, then waived and rejected ones."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from orchestrator.report.terminal_escaping import (
 from orchestrator.report.text_layout import DEEP_INDENT, Page, count_noun, render_omitted, truncate
 from orchestrator.review.verdict.model import Finding, Verdict, severity_counts
 
-MOST_FINDINGS = 50
-MOST_OTHERS = 10
+MAX_FINDINGS = 50
+MAX_OTHERS = 10
 QUOTE_LINES = 6
 _STYLE = {"critical": "red", "high": "red", "medium": "yellow", "low": "blue", "info": "bold"}
 
 
-def open_findings(verdict: Verdict) -> list[Finding]:
-    """The findings that count, worst first, otherwise in the verdict's order."""
+def sort_open_findings(verdict: Verdict) -> list[Finding]:
+    """Open findings, most severe first, otherwise in the verdict's order."""
     counted = [finding for finding in verdict.findings if finding.state == "open"]
     return sorted(counted, key=lambda finding: SEVERITIES.index(finding.severity))
 
 
 def count_by_severity(findings: Iterable[Finding]) -> str:
-    """``1 critical, 3 low``, of those that count; empty for none."""
+    """``1 critical, 3 low``, of open findings; empty for none."""
     counts = severity_counts(findings)
     return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
 
 
-def place(finding: Finding) -> str:
-    """Where it stands, as editors and terminals understand it."""
+def format_location(finding: Finding) -> str:
+    """``path:line``, which editors and terminals recognize."""
     return f"{quote_path(finding.path)}:{finding.start_line}"
 
 
-def _quote(page: Page, finding: Finding) -> list[str]:
+def _render_quote(page: Page, finding: Finding) -> list[str]:
     if not finding.evidence.quote.strip():
         return []
     quoted = escape_code_lines(finding.evidence.quote)
@@ -54,23 +54,23 @@ def _quote(page: Page, finding: Finding) -> list[str]:
     return lines
 
 
-def _source(finding: Finding) -> str:
-    """Who reported it, under which rule, and how sure."""
+def _describe_source(finding: Finding) -> str:
+    """Id, rule, CWE numbers, reporters and confidence."""
     parts = [finding.id, finding.rule, *(f"CWE-{number}" for number in finding.cwe)]
     by = ", ".join(finding.reported_by[:6])
     if len(finding.reported_by) > 6:
         by += f" and {len(finding.reported_by) - 6} more"
-    sure = f", confidence {finding.confidence:.2f}" if finding.confidence < 1 else ""
-    return escape_line(f"[{', '.join(filter(None, parts))}] by {by or 'nobody named'}{sure}")
+    confidence = f", confidence {finding.confidence:.2f}" if finding.confidence < 1 else ""
+    return escape_line(f"[{', '.join(filter(None, parts))}] by {by or 'unknown'}{confidence}")
 
 
-def _one(page: Page, finding: Finding) -> list[str]:
-    where = place(finding)
+def _render_finding(page: Page, finding: Finding) -> list[str]:
+    where = format_location(finding)
     first, *others = page.wrap(
         escape_line(finding.title), first=f"  {where}  ", rest=DEEP_INDENT, most=4
     )
     lines = ["  " + page.paint(where, "bold") + first[2 + len(where) :], *others]
-    lines += _quote(page, finding)
+    lines += _render_quote(page, finding)
     if finding.detail and escape_line(finding.detail) != escape_line(finding.title):
         lines += page.wrap(
             escape_line(finding.detail), first="      why: ", rest=DEEP_INDENT, most=4
@@ -79,9 +79,9 @@ def _one(page: Page, finding: Finding) -> list[str]:
         lines += page.wrap(
             escape_line(finding.fix_suggestion), first="      fix: ", rest=DEEP_INDENT, most=4
         )
-    lines += _contradictions(page, finding)
-    told = [escape_line(finding.waiver)] if finding.waiver else []
-    for text in (*told, _source(finding)):
+    lines += _render_contradictions(page, finding)
+    waiver = [escape_line(finding.waiver)] if finding.waiver else []
+    for text in (*waiver, _describe_source(finding)):
         lines += [
             page.paint(line, "dim")
             for line in page.wrap(text, first="      ", rest=DEEP_INDENT, most=3)
@@ -89,81 +89,81 @@ def _one(page: Page, finding: Finding) -> list[str]:
     return lines
 
 
-def _contradictions(page: Page, finding: Finding) -> list[str]:
-    """Who calls it graver or milder, and who argues that it is none."""
+def _render_contradictions(page: Page, finding: Finding) -> list[str]:
+    """Reporters who rate it differently or dispute it."""
     if not finding.contested:
         return []
-    told = [
-        f"{said.by} calls it {said.severity}"
-        for said in finding.reports
-        if said.severity != finding.severity
+    texts = [
+        f"{report.by} rates it {report.severity}"
+        for report in finding.reports
+        if report.severity != finding.severity
     ]
-    told += [
-        f"{said.by} argues that it is none: {said.reason} (it stands: {said.why_not})"
-        for said in finding.objections
+    texts += [
+        f"{objection.by} disputes it: {objection.reason} (kept: {objection.why_not})"
+        for objection in finding.objections
     ]
     lines: list[str] = []
-    for text in dict.fromkeys(told):
+    for text in dict.fromkeys(texts):
         lines += page.wrap(escape_line(text), first="      but: ", rest=DEEP_INDENT, most=4)
     return lines
 
 
-def findings(page: Page, verdict: Verdict) -> list[str]:
-    """Every open finding up to a cap, grouped by severity."""
-    counted = open_findings(verdict)
+def render_open(page: Page, verdict: Verdict) -> list[str]:
+    """Open findings up to a maximum, grouped by severity."""
+    counted = sort_open_findings(verdict)
     lines: list[str] = []
     for severity in SEVERITIES:
-        group = [finding for finding in counted[:MOST_FINDINGS] if finding.severity == severity]
+        group = [finding for finding in counted[:MAX_FINDINGS] if finding.severity == severity]
         if not group:
             continue
         total = sum(finding.severity == severity for finding in counted)
         lines += ["", page.heading(f"{severity.capitalize()} ({total:,})", _STYLE[severity])]
         for number, finding in enumerate(group):
-            lines += ([""] if number else []) + _one(page, finding)
-    left = counted[MOST_FINDINGS:]
+            lines += ([""] if number else []) + _render_finding(page, finding)
+    left = counted[MAX_FINDINGS:]
     if left:
         text = f"and {len(left):,} more in the JSON ({count_by_severity(left)})"
         lines += ["", f"  {text}"]
     return lines[1:]
 
 
-def waived(page: Page, verdict: Verdict) -> list[str]:
-    """Findings that a person has accepted: they stand, and do not count."""
+def render_waived(page: Page, verdict: Verdict) -> list[str]:
+    """Findings that a waiver accepts: shown, and not counted."""
     accepted = [finding for finding in verdict.findings if finding.state == "waived"]
     if not accepted:
         return []
-    lines = [page.heading(f"Waived ({len(accepted):,}): these stand, and do not count")]
-    for finding in accepted[:MOST_OTHERS]:
+    lines = [page.heading(f"Waived ({len(accepted):,}): accepted, not counted")]
+    for finding in accepted[:MAX_OTHERS]:
         text = f"{finding.severity}: {finding.title} [{finding.rule}]; {finding.waiver}"
         lines += page.wrap(
-            escape_line(text), first=f"  {place(finding)}  ", rest=DEEP_INDENT, most=2
+            escape_line(text), first=f"  {format_location(finding)}  ", rest=DEEP_INDENT, most=2
         )
-    return lines + render_omitted(len(accepted), MOST_OTHERS)
+    return lines + render_omitted(len(accepted), MAX_OTHERS)
 
 
-def rejected(page: Page, verdict: Verdict) -> list[str]:
-    """What was reported and not believed, by reason."""
-    named: dict[str, list[Finding]] = {}
+def render_rejected(page: Page, verdict: Verdict) -> list[str]:
+    """Reported findings that are not counted, by reason."""
+    by_reason: dict[str, list[Finding]] = {}
     for entry in verdict.rejected:
-        named.setdefault(entry.reason, []).append(entry.finding)
+        by_reason.setdefault(entry.reason, []).append(entry.finding)
     listed = {entry.finding.id for entry in verdict.rejected}
     for finding in verdict.findings:
         if finding.state == "rejected" and finding.id not in listed:
-            named.setdefault("marked as rejected", []).append(finding)
-    total = sum(map(len, named.values()))
+            by_reason.setdefault("marked as rejected", []).append(finding)
+    total = sum(map(len, by_reason.values()))
     if not total:
         return []
-    lines = [page.heading(f"Rejected ({total:,}): reported, and not believed")]
-    for reason, group in list(named.items())[:MOST_OTHERS]:
+    lines = [page.heading(f"Rejected ({total:,}): reported, not counted")]
+    for reason, group in list(by_reason.items())[:MAX_OTHERS]:
         lines += page.wrap(
             escape_line(reason), first=f"  {len(group):>4,}  ", rest=DEEP_INDENT, most=3
         )
-        lines += page.wrap(_examples(group), first=DEEP_INDENT, most=3)
-    return lines + render_omitted(len(named), MOST_OTHERS, "reasons")
+        lines += page.wrap(_list_examples(group), first=DEEP_INDENT, most=3)
+    return lines + render_omitted(len(by_reason), MAX_OTHERS, "reasons")
 
 
-def _examples(group: Sequence[Finding]) -> str:
+def _list_examples(group: Sequence[Finding]) -> str:
     shown = ", ".join(
-        f"{place(finding)} [{escape_unprintable(finding.rule)}]" for finding in group[:2]
+        f"{format_location(finding)} [{escape_unprintable(finding.rule)}]" for finding in group[:2]
     )
     return shown + (", ..." if len(group) > 2 else "")
