@@ -1,6 +1,8 @@
 """``python -m orchestrator`` is the ``diffcourt`` command."""
 
-from orchestrator.cli.main import process
+import sys
+
+from orchestrator.cli.main import main
 
 if __name__ == "__main__":
-    process()
+    sys.exit(main())

@@ -10,7 +10,7 @@ import anyio
 
 from orchestrator.app.policy_sources import load_policy, read_layers
 from orchestrator.app.provider_selection import route_agents
-from orchestrator.app.run_review import require_source, resolve_change
+from orchestrator.app.run_review import BACKEND, require_source, resolve_change
 from orchestrator.app.types import ReviewOptions
 from orchestrator.app.worker_pool import new_pool
 from orchestrator.engine.journal import open_journal
@@ -25,14 +25,17 @@ from orchestrator.stores.memory import MemoryStore
 NAME = "estimate"
 
 
-def estimate_cost(options: ReviewOptions) -> Estimate:
+def estimate_cost(options: ReviewOptions, backend: str = BACKEND) -> Estimate:
     """Estimate what a review will cost. It needs no key.
+
+    Args:
+        backend: the event loop, ``asyncio`` or ``trio``.
 
     Raises:
         DiffcourtError: the change cannot be reviewed; says what to do.
     """
     require_source(options)
-    return anyio.run(_estimate, options)
+    return anyio.run(_estimate, options, backend=backend)
 
 
 async def _estimate(options: ReviewOptions) -> Estimate:

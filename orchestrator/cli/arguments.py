@@ -1,4 +1,4 @@
-"""The parser and the types of arguments that commands share."""
+"""The argument parser, argument types and options that several commands share."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from typing import Any, NoReturn, TypeVar
 
 P = TypeVar("P", bound=argparse.ArgumentParser)
 
+BACKENDS = ("asyncio", "trio")
+
 EXIT_CODES = """\
 exit codes:
   0    the verdict is below --fail-on
   1    the verdict is at or above --fail-on
   2    wrong usage, configuration or input
-  3    incomplete: something was not looked at, or the run failed
-  130  interrupted; diffcourt resume goes on\
+  3    incomplete: something was not reviewed, or the run failed
+  130  interrupted; continue with diffcourt resume\
 """
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line, and that takes no shortened options."""
+    """An argument parser with one-line errors and without abbreviated options."""
 
     def __init__(self, **settings: Any) -> None:
         settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
@@ -32,23 +34,23 @@ class Parser(argparse.ArgumentParser):
         try:
             super()._print_message(message, file)
         except (AttributeError, BrokenPipeError):
-            return  # the stream is closed, or its reader has left; older Pythons do not mind it
+            return  # the stream is closed, or the reader of the pipe has exited
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong and where the help is; exit 2."""
+        """Print the error and how to get help, and exit with code 2."""
         command = self.prog.removeprefix("diffcourt").strip()
         where = f"{command}: " if command else ""
         self.exit(2, f"diffcourt: {where}{message} (see {self.prog} --help)\n")
 
 
 def add_part(parts: argparse._SubParsersAction[P], name: str, summary: str, **settings: Any) -> P:
-    """A command, or a part of one; its summary is also what it is described by."""
+    """Add a command or a subcommand; its summary is its default description."""
     settings.setdefault("description", f"{summary[0].upper()}{summary[1:]}.")
     return parts.add_parser(name, help=summary, **settings)
 
 
 def ref(text: str) -> str:
-    """A git ref; an empty one is most often an unset variable."""
+    """Argument type: a git ref. An empty one is most often an unset variable."""
     if not text.strip():
         raise argparse.ArgumentTypeError("is empty; name a commit, branch or tag")
     if text.startswith("-"):
@@ -56,23 +58,23 @@ def ref(text: str) -> str:
     return text
 
 
-def folder(text: str) -> Path:
-    """An existing folder."""
+def directory(text: str) -> Path:
+    """Argument type: an existing directory."""
     if not text:
-        raise argparse.ArgumentTypeError("is empty; name a folder")
+        raise argparse.ArgumentTypeError("is empty; name a directory")
     try:
         found = Path(text).is_dir()
     except (OSError, ValueError):
         found = False
     if not found:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a folder")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a directory")
     if not os.access(text, os.R_OK | os.X_OK):
-        raise argparse.ArgumentTypeError(f"{text!r} may not be looked into by this user")
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be read by this user")
     return Path(text)
 
 
 def name_of(what: str) -> Callable[[str], str]:
-    """The type of a name that must not be empty."""
+    """An argument type: a name that must not be empty."""
 
     def name(text: str) -> str:
         if not text.strip():
@@ -83,7 +85,7 @@ def name_of(what: str) -> Callable[[str], str]:
 
 
 def count(text: str) -> int:
-    """A whole number, at least 1."""
+    """Argument type: a whole number, at least 1."""
     try:
         value = int(text)
     except ValueError:
@@ -94,7 +96,7 @@ def count(text: str) -> int:
 
 
 def amount(text: str) -> float:
-    """A finite number above 0."""
+    """Argument type: a finite number above 0."""
     try:
         value = float(text)
     except ValueError:
@@ -105,22 +107,32 @@ def amount(text: str) -> float:
 
 
 def add_repo(parser: argparse._ActionsContainer) -> None:
-    """The option that names the repository."""
+    """Add --repo, which names the repository."""
     parser.add_argument(
-        "--repo", type=folder, metavar="DIR", help="the repository; default: the current folder"
+        "--repo",
+        type=directory,
+        metavar="DIR",
+        help="the repository; default: the current directory",
     )
 
 
 def add_run(parser: argparse.ArgumentParser) -> None:
-    """The argument that names a run."""
+    """Add the argument that names a run."""
     parser.add_argument(
         "run_id",
         type=name_of("a run (diffcourt runs lists them)"),
         metavar="RUN",
-        help="the run's id, the beginning of one, or latest",
+        help="the run's id, a unique prefix of it, or latest",
     )
 
 
 def add_json_flag(parser: argparse.ArgumentParser) -> None:
-    """The option of a command that prints."""
+    """Add --json, for a command that prints a result."""
     parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def add_backend(parser: argparse._ActionsContainer) -> None:
+    """Add --backend, which chooses the event loop."""
+    parser.add_argument(
+        "--backend", choices=BACKENDS, default=BACKENDS[0], help="event loop; default: asyncio"
+    )

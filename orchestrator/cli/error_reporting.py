@@ -1,4 +1,4 @@
-"""What goes wrong, as one line on stderr and an exit code. Nobody is shown a traceback."""
+"""Report errors as one line on stderr and an exit code, without a traceback."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ from orchestrator.errors import (
 )
 from orchestrator.report.terminal_escaping import escape_unprintable, neutralize_ci_commands
 
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
+_OUT_OF_RESOURCES = {errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE}
 
 
-def report_faults(command: Callable[[], int]) -> int:
-    """Run a command to its exit code, whatever happens in it.
+def report_errors(command: Callable[[], int]) -> int:
+    """Run a command and return its exit code; every exception is reported as one line.
 
     ``DIFFCOURT_DEBUG=1`` adds the traceback of an internal error.
     """
     for stream in (sys.stdout, sys.stderr):
-        _tolerate(stream)
+        _escape_unencodable(stream)
     try:
         code = _run(command)
-    except DiffcourtError as fault:
-        _say(str(fault))
-        code = fault.exit_code
-    except Exception as fault:  # the last line of defense, and it fails closed
-        code = _machine(fault) or _internal(fault)
+    except DiffcourtError as error:
+        _print_error(str(error))
+        code = error.exit_code
+    except Exception as error:  # an internal error never passes as success
+        code = _report_os_error(error) or _report_internal_error(error)
     except (KeyboardInterrupt, BaseExceptionGroup):  # a group, when Ctrl-C fell into a task group
-        _say("interrupted; what can be continued is listed by: diffcourt runs")
+        _print_error("interrupted; list the runs that can be resumed with: diffcourt runs")
         code = EXIT_INTERRUPTED
     return code
 
 
-def _tolerate(stream: TextIO | None) -> None:
-    """Have a stream that is not UTF-8 print escapes where it would crash."""
+def _escape_unencodable(stream: TextIO | None) -> None:
+    """Let a stream that is not UTF-8 print escapes in place of raising."""
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is None:
         return
     try:
         reconfigure(errors="backslashreplace")
     except BrokenPipeError:
-        discard(stream)  # it flushes first, and nobody reads any more
+        discard(stream)  # it flushes first, and the reader of the pipe has exited
     except (OSError, ValueError):
-        return  # a full disk says so again when the result is written
+        return  # a full disk is reported when the result is written
 
 
 def _run(command: Callable[[], int]) -> int:
@@ -62,25 +62,27 @@ def _run(command: Callable[[], int]) -> int:
     except SystemExit as stop:  # argparse: its message is already out
         code = stop.code if isinstance(stop.code, int) else EXIT_USAGE
     flush(sys.stdout)
-    # What a reader that left did not take would make the interpreter change our exit code.
+    # Output that a closed pipe did not take would make the interpreter change our exit code.
     with suppress(OutputError):
         flush(sys.stderr)
     return code
 
 
-def _machine(fault: Exception) -> int | None:
-    """Say what the machine lacks; None when the fault is ours."""
-    if isinstance(fault, OSError) and fault.errno in _NO_ROOM:
-        where = f" for {fault.filename}" if fault.filename else ""
-        _say(f"{fault.strerror}{where}; make room, then: diffcourt resume latest")
+def _report_os_error(error: Exception) -> int | None:
+    """Report an error of the operating system; None when it is not one."""
+    if isinstance(error, OSError) and error.errno in _OUT_OF_RESOURCES:
+        where = f" for {error.filename}" if error.filename else ""
+        _print_error(
+            f"{error.strerror}{where}; free some space or memory, then: diffcourt resume latest"
+        )
         return EXIT_INCOMPLETE
-    if isinstance(fault, FileNotFoundError) and _is_nowhere():
-        _say("the current folder is gone; change to one that is there")
+    if isinstance(error, FileNotFoundError) and _cwd_is_gone():
+        _print_error("the current directory no longer exists; change to another")
         return EXIT_USAGE
     return None
 
 
-def _is_nowhere() -> bool:
+def _cwd_is_gone() -> bool:
     try:
         os.getcwd()
     except FileNotFoundError:
@@ -88,25 +90,25 @@ def _is_nowhere() -> bool:
     return False
 
 
-def _internal(fault: Exception) -> int:
+def _report_internal_error(error: Exception) -> int:
     if os.environ.get("DIFFCOURT_DEBUG") == "1":
-        sys.stderr.write(_without_secrets("".join(traceback.format_exception(fault))))
-    _say(
-        f"internal error, please report it: {type(fault).__name__}: {fault} "
+        sys.stderr.write(_without_secrets("".join(traceback.format_exception(error))))
+    _print_error(
+        f"internal error, please report it: {type(error).__name__}: {error} "
         "(DIFFCOURT_DEBUG=1 shows where)"
     )
     return EXIT_INCOMPLETE
 
 
-def _say(text: str) -> None:
+def _print_error(text: str) -> None:
     try:
         line = neutralize_ci_commands(f"diffcourt: {escape_unprintable(_without_secrets(text))}")
         print(line, file=sys.stderr, flush=True)
     except (OSError, ValueError):
-        discard(sys.stderr)  # nobody listens; the exit code still tells
+        discard(sys.stderr)  # the exit code is all that is left
 
 
 def _without_secrets(text: str) -> str:
-    from orchestrator.app.own_secrets import make_redactor  # needed only when something went wrong
+    from orchestrator.app.own_secrets import make_redactor  # only errors need it
 
     return make_redactor(os.environ)(text)

@@ -1,7 +1,7 @@
 """The ``diffcourt`` command.
 
-A subcommand is one line in ``COMMANDS`` and a module with ``add_arguments(parser)`` and
-``run(args) -> exit code``. Only the chosen one's module is imported, since start-up counts.
+A subcommand is an entry in ``COMMANDS`` and a module with ``add_arguments(parser)`` and
+``run(args) -> exit code``. Only the chosen subcommand's module is imported, for a fast start.
 """
 
 from __future__ import annotations
@@ -14,63 +14,49 @@ TYPE_CHECKING = False  # importing typing alone would double the start-up time
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
     from collections.abc import Sequence
-    from typing import NoReturn
 
     from orchestrator.cli.arguments import Parser
 
 COMMANDS = {
     "review": (
         "orchestrator.cli.commands.review",
-        "review a change and say merge, needs changes or block",
+        "review a change; the verdict is merge, needs_changes or block",
     ),
     "resume": (
         "orchestrator.cli.commands.resume",
-        "go on with a review that was cut off, or asks something",
+        "resume an interrupted review or answer its question",
     ),
     "approve": (
         "orchestrator.cli.commands.approve",
-        "say yes to a call that cannot be undone, once",
+        "approve a pending irreversible call",
     ),
-    "deny": ("orchestrator.cli.commands.approve", "say no to a call that waits for a person"),
+    "deny": ("orchestrator.cli.commands.approve", "deny a pending irreversible call"),
     "rollback": (
         "orchestrator.cli.commands.rollback",
-        "put back what a run's writing tools changed",
+        "restore the files that a run's tools changed",
     ),
-    "runs": ("orchestrator.cli.commands.runs", "list the runs, newest first"),
+    "runs": ("orchestrator.cli.commands.runs", "list, prune, export or import runs"),
     "show": ("orchestrator.cli.commands.show", "print a run's report and timeline"),
     "audit": (
         "orchestrator.cli.commands.audit",
-        "check a run's journal, and list who did what in it",
+        "verify a run's journal, or list who did what in it",
     ),
     "catalog": (
         "orchestrator.cli.commands.catalog",
-        "list and check agents, skills, tools and rubrics",
+        "list and validate agents, skills, tools and rubrics",
     ),
-    "label": ("orchestrator.cli.commands.label", "say what people think of items, for tuning"),
+    "label": ("orchestrator.cli.commands.label", "label runs or items by hand, for rubric tuning"),
     "rubric": (
         "orchestrator.cli.commands.rubric.command",
-        "check, score, evaluate and tune a rubric",
+        "validate, score, evaluate and tune a rubric",
     ),
     "schema": ("orchestrator.cli.commands.schema", "print a published JSON Schema"),
-    "mcp": ("orchestrator.cli.commands.mcp", "list the servers of tools, and accept their tools"),
+    "mcp": ("orchestrator.cli.commands.mcp", "list MCP servers, or accept their tools"),
     "doctor": (
         "orchestrator.cli.commands.doctor",
-        "say which model providers are configured, and try them",
+        "show the sandbox and the configured model providers",
     ),
 }
-
-
-def process() -> NoReturn:
-    """The command as a process, which ends with it.
-
-    At once: to take a thousand modules apart first takes a tenth of a second.
-    """
-    code = main()
-    import atexit
-    import os
-
-    atexit._run_exitfuncs()
-    os._exit(code)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -88,12 +74,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             print(f"diffcourt {__version__}", flush=True)
         except OSError:
-            pass  # the long way round deals with readers that left and full disks
+            pass  # argparse's own --version below handles closed pipes and full disks
         else:
             return 0
-    from orchestrator.cli.error_reporting import report_faults
+    from orchestrator.cli.error_reporting import report_errors
 
-    return report_faults(lambda: _dispatch(args))
+    return report_errors(lambda: _dispatch(args))
 
 
 def _dispatch(args: list[str]) -> int:
@@ -101,9 +87,9 @@ def _dispatch(args: list[str]) -> int:
 
     from orchestrator.cli.arguments import add_part
 
-    # The first word is the command: no option that comes before it takes a value.
+    # The first positional argument is the command: no option before it takes a value.
     chosen = next((arg for arg in args if not arg.startswith("-")), "")
-    parser, subparsers = _top()
+    parser, subparsers = _make_parser()
     commands = {
         name: add_part(subparsers, name, summary) for name, (_, summary) in COMMANDS.items()
     }
@@ -116,17 +102,17 @@ def _dispatch(args: list[str]) -> int:
         return 2
     parsed, unknown = parser.parse_known_args(args)
     if unknown:
-        commands[chosen].error(f"unknown: {' '.join(unknown)}")
+        commands[chosen].error(f"unknown arguments: {' '.join(unknown)}")
     code: int = parsed.run(parsed)
     return code
 
 
-def _top() -> tuple[Parser, _SubParsersAction[Parser]]:
+def _make_parser() -> tuple[Parser, _SubParsersAction[Parser]]:
     from orchestrator.cli.arguments import EXIT_CODES, Parser
 
     parser = Parser(
         prog="diffcourt",
-        description="Review a change with analyzers, agents and a judge. The verdict is computed.",
+        description="Review a change with analyzers, agents and a judge.",
         epilog=EXIT_CODES,
     )
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""Where results go: standard output, standard error, a file written in one step."""
+"""Write results to standard output, standard error, or atomically to a file."""
 
 from __future__ import annotations
 
@@ -19,70 +19,70 @@ MAX_WIDTH = 100
 
 
 def as_json(document: Any) -> str:
-    """A document as JSON that any terminal, encoding and parser takes: ASCII only, indented."""
+    """A document as indented JSON in ASCII, which every terminal and encoding can show."""
     return neutralize_ci_commands(json.dumps(document, indent=2, allow_nan=False)) + "\n"
 
 
 def emit(text: str, stream: TextIO | None) -> None:
-    """Print; a reader that has left is no error, since the exit code tells the outcome.
+    """Print text; a closed pipe is no error, since the exit code gives the outcome.
 
-    The reader may be a CI job's runner, which would take orders from what a change wrote.
+    Commands to a CI runner are escaped, since the text may quote the change.
 
     Raises:
-        OutputError: it could not be written for another reason, as on a full disk.
+        OutputError: it cannot be written, for example because the disk is full.
     """
-    if stream is None:  # closed by whoever started us
+    if stream is None:  # closed by the parent process
         return
     try:
         stream.write(neutralize_ci_commands(text))
     except BrokenPipeError:
         discard(stream)
-    except OSError as fault:
+    except OSError as error:
         discard(stream)
-        raise OutputError(f"cannot write the output: {fault.strerror}") from None
+        raise OutputError(f"cannot write the output: {error.strerror}") from None
     flush(stream)
 
 
 def flush(stream: TextIO | None) -> None:
-    """Send what is buffered, with the same care as ``emit``."""
+    """Flush a stream, with the errors of ``emit``."""
     if stream is None:
         return
     try:
         stream.flush()
     except BrokenPipeError:
         discard(stream)
-    except OSError as fault:
+    except OSError as error:
         discard(stream)
-        raise OutputError(f"cannot write the output: {fault.strerror}") from None
+        raise OutputError(f"cannot write the output: {error.strerror}") from None
 
 
 def discard(stream: TextIO | None) -> None:
-    """Let all further output on a broken stream go nowhere, the last flush at exit included."""
+    """Redirect a broken stream to /dev/null, so that the flush at exit does not fail."""
     try:
         if stream is not None:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, stream.fileno())
             os.close(nowhere)
     except (OSError, ValueError):
-        return  # it has no file descriptor, so nothing is flushed behind our back
+        return  # it has no file descriptor, so nothing is flushed at exit
 
 
 def width_of(stream: TextIO | None) -> int:
-    """Columns to fill: the terminal's up to a readable measure, 80 anywhere else."""
+    """Columns to fill: those of the terminal, at most 100; 80 where there is none."""
     if stream is None or not stream.isatty():
         return 80
     return min(shutil.get_terminal_size().columns, MAX_WIDTH)
 
 
-def in_color(stream: TextIO | None) -> bool:
-    """Whether ANSI colors are welcome (https://no-color.org)."""
+def use_color(stream: TextIO | None) -> bool:
+    """Whether to print ANSI colors (https://no-color.org)."""
     if stream is None or not stream.isatty() or os.environ.get("NO_COLOR"):
         return False
     return os.environ.get("TERM", "dumb") not in {"", "dumb", "unknown"}
 
 
-def _led_out(path: Path) -> bool:
-    """Whether links take a name that stands in a checkout out of its work tree."""
+def _leaves_checkout(path: Path) -> bool:
+    """Whether symbolic links lead a path in a checkout out of its work tree."""
     given = Path(os.path.abspath(path))
     top = next((up for up in given.parents if os.path.lexists(up / ".git")), None)
     if top is None:
@@ -93,7 +93,7 @@ def _led_out(path: Path) -> bool:
 
 
 class JsonTarget:
-    """Where ``--json`` goes; making one finds out whether it can be written, before any work.
+    """Where ``--json`` goes; the constructor checks that it can be written, before any work.
 
     Args:
         name: a file, or ``-`` for standard output.
@@ -108,27 +108,29 @@ class JsonTarget:
         if self.to_stdout:
             return
         if not name:
-            raise InputError("--json: the file's name is empty; name a file, or - for stdout")
+            raise InputError(
+                "--json: the file name is empty; name a file, or - for standard output"
+            )
         self._path = Path(name)
         try:
-            if _led_out(self._path):
+            if _leaves_checkout(self._path):
                 raise InputError(
-                    f"--json: {quote_path(name)} leads out of the checkout through a link, which a "
-                    "change may have brought; remove that link, or name another file"
+                    f"--json: {quote_path(name)} leads out of the checkout through a symbolic "
+                    "link, which a change may have added; remove the link, or name another file"
                 )
             self._special = self._is_special()
             if not self._special:
-                # Through a symbolic link the file behind it is replaced, and the link stays.
+                # Of a symbolic link, the file behind it is replaced and the link stays.
                 self._path = Path(os.path.realpath(name))
                 self._temporary().unlink()
-        except (OSError, ValueError) as fault:
-            raise InputError(f"--json: {self._cannot(fault)}") from None
+        except (OSError, ValueError) as error:
+            raise InputError(f"--json: {self._message(error)}") from None
 
     def write(self, document: Any) -> None:
-        """Write the document whole or not at all.
+        """Write the document completely or not at all.
 
         Raises:
-            OutputError: it could not be written after all.
+            OutputError: it cannot be written.
         """
         text = as_json(document)
         if self.to_stdout:
@@ -141,14 +143,14 @@ class JsonTarget:
                 self._replace(text)
         except BrokenPipeError:
             return
-        except OSError as fault:
-            raise OutputError(self._cannot(fault)) from None
+        except OSError as error:
+            raise OutputError(self._message(error)) from None
 
     def _is_special(self) -> bool:
-        """A device or a pipe is written to, not replaced, and not opened early: its reader waits.
+        """Whether it is a device or a pipe, which is written to and not replaced.
 
         Raises:
-            OSError: it is there and cannot be written to.
+            OSError: it exists and cannot be written to.
         """
         try:
             mode = self._path.stat().st_mode
@@ -161,7 +163,7 @@ class JsonTarget:
         return not stat.S_ISREG(mode)
 
     def _temporary(self) -> Path:
-        """A new empty file next to the target, readable by whom the umask says."""
+        """Create an empty file next to the target, with the permissions of the umask."""
         path = self._path.with_name(f".diffcourt-{secrets.token_hex(8)}.tmp")
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
         return path
@@ -179,6 +181,6 @@ class JsonTarget:
         finally:
             temporary.unlink(missing_ok=True)
 
-    def _cannot(self, fault: Exception) -> str:
-        why = fault.strerror if isinstance(fault, OSError) else str(fault)
+    def _message(self, error: Exception) -> str:
+        why = error.strerror if isinstance(error, OSError) else str(error)
         return f"cannot write {quote_path(self._name)}: {why}"

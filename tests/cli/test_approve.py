@@ -82,7 +82,7 @@ def test_what_waits_is_listed_with_what_it_would_do(
     assert command(waiting, "approve", RUN) == 0
     out = capsys.readouterr().out
     assert CALL in out
-    assert "a asks for deploy" in out
+    assert "a requests deploy" in out
     assert "\x1b" not in out
 
 

@@ -11,7 +11,7 @@ from typing import IO
 import pytest
 
 from orchestrator import __version__
-from orchestrator.cli.error_reporting import report_faults
+from orchestrator.cli.error_reporting import report_errors
 from orchestrator.cli.main import COMMANDS, main
 from orchestrator.errors import (
     ConfigError,
@@ -91,15 +91,15 @@ def test_only_the_chosen_command_is_imported() -> None:
         ([], "usage: diffcourt"),
         (["revieww"], "revieww"),
         (["--bogus"], "COMMAND"),
-        (["review", "--bogus", "1"], "unknown: --bogus 1"),
-        (["review", "--max-u", "1"], "unknown: --max-u 1"),
-        (["review", "extra"], "unknown: extra"),
+        (["review", "--bogus", "1"], "unknown arguments: --bogus 1"),
+        (["review", "--max-u", "1"], "unknown arguments: --max-u 1"),
+        (["review", "extra"], "unknown arguments: extra"),
         (["review", "--head", "x", "--worktree"], "not allowed with"),
         (["review", "--diff", "x", "--head", "y"], "not allowed with"),
         (["review", "--diff", "x", "--worktree"], "not allowed with"),
         (["review", "--base", ""], "is empty"),
         (["review", "--base=--upload-pack=x"], "is not a commit"),
-        (["review", "--repo", "no such folder"], "is not a folder"),
+        (["review", "--repo", "no such folder"], "is not a directory"),
         (["review", "--fail-on", "sometimes"], "needs_changes"),
         (["review", "--pattern", "crowd"], "team"),
         (["review", "--provider", ""], "is empty"),
@@ -189,7 +189,7 @@ def test_every_fault_is_one_line_and_its_exit_code(
     def command() -> int:
         raise fault
 
-    assert report_faults(command) == code
+    assert report_errors(command) == code
     captured = capsys.readouterr()
     assert captured.err.startswith("diffcourt: ")
     assert said in captured.err
@@ -201,15 +201,15 @@ def test_debug_shows_where_an_internal_error_came_from(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DIFFCOURT_DEBUG", "1")
-    assert report_faults(lambda: 1 // 0) == 3
+    assert report_errors(lambda: 1 // 0) == 3
     assert "Traceback" in capsys.readouterr().err
 
 
 def test_ascii_terminals_get_escapes() -> None:
     code = (
-        "from orchestrator.cli.error_reporting import report_faults\n"
+        "from orchestrator.cli.error_reporting import report_errors\n"
         "from orchestrator.cli.output import emit\nimport sys\n"
-        "report_faults(lambda: emit('caf\\u00e9\\n', sys.stdout) or 0)"
+        "report_errors(lambda: emit('caf\\u00e9\\n', sys.stdout) or 0)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],

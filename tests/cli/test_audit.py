@@ -185,10 +185,10 @@ def test_a_journal_that_cannot_be_read_or_is_empty_is_exit_3(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--head", "0" * 64), "belong together"),
-        (("--length", "3"), "belong together"),
-        (("--head", "short", "--length", "3"), "no head"),
-        (("--head", "0" * 64, "--length", "3", "--verdict", "verdict.json"), "of its own"),
+        (("--head", "0" * 64), "given together"),
+        (("--length", "3"), "given together"),
+        (("--head", "short", "--length", "3"), "not a journal head"),
+        (("--head", "0" * 64, "--length", "3", "--verdict", "verdict.json"), "cannot be combined"),
         (("--verdict", "missing.json"), "cannot be read"),
         (("--verdict", "public.pem"), "is no verdict"),
         (("--verdict", "other.json"), "is of run"),

@@ -105,7 +105,7 @@ def test_a_current_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
         check=False, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
     )  # fmt: skip
     assert done.returncode == 2
-    assert done.stderr == "diffcourt: the current folder is gone; change to one that is there\n"
+    assert done.stderr == "diffcourt: the current directory no longer exists; change to another\n"
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may look into everything")

@@ -13,7 +13,7 @@ from msgspec import convert
 
 from orchestrator.cli.main import main
 from orchestrator.cli.output import JsonTarget
-from orchestrator.cli.review_result import add_result_options, deliver, gate
+from orchestrator.cli.review_result import add_result_options, deliver, exit_code
 from orchestrator.engine.events import Observer
 from orchestrator.errors import InputError, OutputError
 from orchestrator.review.verdict.model import ChangeRef, Outcome, Provenance, Score, Stop, Verdict
@@ -89,7 +89,7 @@ def test_no_link_of_a_checkout_leads_the_verdict_out_of_it(tmp_path: Path, name:
     (repo / "verdict.json").symlink_to(home / "profile")
     (repo / "out").symlink_to(home)
     (repo / "hook.json").symlink_to(".git/hooks/pre-push")
-    with pytest.raises(InputError, match="leads out of the checkout through a link"):
+    with pytest.raises(InputError, match="leads out of the checkout through a symbolic link"):
         JsonTarget(str(repo / name))
     assert [path.read_text() for path in home.iterdir()] == ["mine"]
     (repo / "real.json").write_text("old")
@@ -134,9 +134,9 @@ def test_a_named_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
         ("block", "never", 0),
     ],
 )
-def test_the_gate(outcome: Outcome, fail_on: str, code: int) -> None:
-    assert gate(verdict(outcome), fail_on) == code
-    assert gate(verdict(outcome, status="incomplete"), fail_on) == 3
+def test_the_exit_code(outcome: Outcome, fail_on: str, code: int) -> None:
+    assert exit_code(verdict(outcome), fail_on) == code
+    assert exit_code(verdict(outcome, status="incomplete"), fail_on) == 3
 
 
 def result_args(*argv: str) -> argparse.Namespace:

@@ -35,7 +35,7 @@ def accepted(tmp_path_factory: pytest.TempPathFactory) -> Repo:
             assert main(["mcp", "accept", name, "--repo", str(repo.path)]) == 0
         printed = out.read_text()
         assert "is new" in printed
-        assert "# offered and not named: " in printed
+        assert "# offered, but not in the configuration: " in printed
         servers[name] = {**config, **yaml.safe_load(printed)["servers"][name]}
     repo.commit(
         {
@@ -85,7 +85,7 @@ def test_the_list_starts_nothing_and_says_what_is_pinned(
     out = capsys.readouterr().out
     assert "trap__t" in out
     assert "no pin yet" in out
-    assert "may not start here" in out
+    assert "not allowed to start here" in out
     assert not (tmp_path / "started").exists()
 
 

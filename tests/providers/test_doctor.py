@@ -41,7 +41,7 @@ def test_nothing_configured_is_said_and_is_no_failure(doctor):
     assert "(platform.claude.com/docs/en/models/haiku-5-5/overview, 2026-11-21)" in " ".join(
         out.split()
     )
-    assert "no model is named" in out
+    assert "no model is configured" in out
 
 
 def test_a_key_is_never_printed_and_without_the_flag_nothing_is_called(doctor, monkeypatch):
@@ -70,7 +70,7 @@ def test_a_call_to_each_configured_provider(doctor, monkeypatch, server):
         "missing": "OPENAI_API_KEY",
         "models": 0,
         "answer": None,
-        "fault": None,
+        "error": None,
     }
     assert providers["anthropic"]["models"][0]["source"].startswith("platform.claude.com")
     assert providers["openai-compatible"]["models"][0] == {
@@ -94,7 +94,7 @@ def test_a_call_that_fails_is_one_line_and_exit_code_2(doctor, monkeypatch, serv
 
 def test_a_call_with_nothing_configured_says_so(doctor):
     code, _, err = doctor("--call")
-    assert (code, err) == (2, "no provider is configured, so nothing was called\n")
+    assert (code, err) == (2, "no provider is configured, so none was called\n")
 
 
 def test_a_fault_in_the_repositorys_file_is_one_line(doctor, tmp_path):

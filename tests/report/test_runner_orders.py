@@ -5,7 +5,7 @@ import json
 
 from msgspec import to_builtins
 
-from orchestrator.cli.error_reporting import report_faults
+from orchestrator.cli.error_reporting import report_errors
 from orchestrator.cli.output import as_json, emit
 from orchestrator.engine.events import Event
 from orchestrator.errors import InputError
@@ -66,7 +66,7 @@ def fail(order: str) -> int:
 
 def test_nor_does_an_error(capsys):
     for order in ORDERS:
-        report_faults(lambda order=order: fail(order))
+        report_errors(lambda order=order: fail(order))
     assert obeyed(capsys.readouterr().err) == []
 
 

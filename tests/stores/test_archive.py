@@ -254,12 +254,13 @@ def test_the_command_says_what_it_did(
 
     folder = str(tmp_path / "run")
     assert re.fullmatch(
-        rf"run \S+ is in {folder}\n", said("export", "latest", folder, "--repo", str(reviewed))
+        rf"exported run \S+ to {folder}\n",
+        said("export", "latest", folder, "--repo", str(reviewed)),
     )
-    assert "is here now; diffcourt show" in said("import", folder, "--repo", str(elsewhere))
+    assert "; show it with: diffcourt show" in said("import", folder, "--repo", str(elsewhere))
     assert "needs changes" in said("--repo", str(elsewhere))
-    assert said("prune", "--keep", "1", "--repo", str(elsewhere)) == "0 runs removed\n"
-    assert "1 run would be removed" in said(
+    assert said("prune", "--keep", "1", "--repo", str(elsewhere)) == "0 runs deleted\n"
+    assert "1 run would be deleted" in said(
         "prune", "--older-than", "0.0000001", "--dry-run", "--repo", str(elsewhere)
     )
 
@@ -271,7 +272,7 @@ def test_a_long_list_is_cut_and_says_so(five: Path, capsys: pytest.CaptureFixtur
 
     _, *rows, last = said("--limit", "2").splitlines()
     assert [row.split()[0] for row in rows] == ["run0", "run1"]
-    assert last == "and 3 older; --limit 5 lists them all"
+    assert last == "and 3 older runs; --limit 5 lists all"
     assert "older" not in said("--limit", "5") + said()
     assert len(json.loads(said("--json"))) == 5
     assert len(json.loads(said("--json", "--limit", "2"))) == 2

@@ -1,4 +1,4 @@
-"""``diffcourt audit``: is a run's journal as it was written, and who did what in it."""
+"""``diffcourt audit``: verify a run's journal, or list who did what in it."""
 
 from __future__ import annotations
 
@@ -20,17 +20,19 @@ if TYPE_CHECKING:
 
 EXIT_CODES = """\
 exit codes:
-  0    intact, as far as what was given can tell; what it cannot tell is named
-  1    tampered with: which row, and what is wrong
+  0    intact, as far as the given keys and head can show
+  1    tampered with: the row and the error are printed
   2    wrong usage or key
   3    the journal cannot be read\
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's parts and their options."""
+    """Add the subcommands and their options."""
     parser.epilog = EXIT_CODES
-    parts = parser.add_subparsers(title="parts", metavar="PART", dest="part", required=True)
+    parts = parser.add_subparsers(
+        title="subcommands", metavar="SUBCOMMAND", dest="part", required=True
+    )
 
     def part(
         name: str, do: Callable[[argparse.Namespace], int], summary: str
@@ -42,33 +44,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         add_json_flag(p)
         return p
 
-    p = part("verify", _verify, "say whether a run's journal is as it was written")
+    p = part("verify", _verify, "verify that a run's journal was not altered")
     p.epilog = EXIT_CODES
     p.add_argument(
-        "--verdict", type=Path, metavar="FILE", help="the verdict that review --json wrote"
+        "--verdict",
+        type=Path,
+        metavar="FILE",
+        help="compare with a verdict that review --json wrote",
     )
-    p.add_argument("--head", type=_head, metavar="HASH", help="its provenance.journal_head")
-    p.add_argument("--length", type=count, metavar="N", help="its provenance.journal_length")
+    p.add_argument(
+        "--head", type=_head, metavar="HASH", help="the verdict's provenance.journal_head"
+    )
+    p.add_argument(
+        "--length", type=count, metavar="N", help="the verdict's provenance.journal_length"
+    )
     p.add_argument(
         "--key",
         type=Path,
         action="append",
         default=[],
         metavar="FILE",
-        help="check signatures with this key too (a public one is enough); may be repeated",
+        help="also verify signatures with this key, private or public; may be repeated",
     )
-    part("show", _show, "list who did what, when and on which authority, with refusals")
+    part("show", _show, "list who did what, when and by which authority, with refusals")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the part that was named."""
+    """Run the chosen subcommand."""
     code: int = args.do(args)
     return code
 
 
 def _head(text: str) -> str:
     if not re.fullmatch(r"[0-9a-f]{64}", text):
-        raise argparse.ArgumentTypeError("is no head: 64 digits, as provenance.journal_head has")
+        raise argparse.ArgumentTypeError(
+            "is not a journal head: 64 hexadecimal digits, as in provenance.journal_head"
+        )
     return text
 
 
@@ -76,11 +87,13 @@ def _anchor(args: argparse.Namespace) -> Anchor | None:
     from orchestrator.engine.journal_verification import Anchor
 
     if (args.head is None) != (args.length is None):
-        raise InputError("--head and --length belong together; give both, or --verdict")
+        raise InputError("--head and --length must be given together; or give --verdict")
     if args.head is None:
         return None
     if args.verdict is not None:
-        raise InputError("--verdict carries a head of its own; give it, or --head and --length")
+        raise InputError(
+            "--verdict cannot be combined with --head and --length, since it contains them"
+        )
     return Anchor(args.head, args.length)
 
 

@@ -1,4 +1,4 @@
-"""``diffcourt catalog``."""
+"""``diffcourt catalog``: list and validate agents, skills, tools and rubrics."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ PARTS = ("agents", "skills", "tools", "rubrics")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's options."""
+    """Add the command's options."""
     parser.description = (
-        "List agents, skills, tools and rubrics, those of the repository's .diffcourt/\n"
-        "included, and check them: a fault is a line with its file, and exit code 2."
+        "List and validate agents, skills, tools and rubrics, with those of the\n"
+        "repository's .diffcourt/. Errors are printed with file and line; exit code 2."
     )
     add_repo(parser)
     add_json_flag(parser)
     parser.add_argument(
-        "--rules", action="store_true", help="print the rules for findings instead, as Markdown"
+        "--rules", action="store_true", help="print the rules for findings as Markdown instead"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the listing on stdout, and every fault on stderr."""
+    """Print the catalog on stdout, and every error on stderr."""
     from orchestrator.app.run_listing import list_catalog, list_rules
     from orchestrator.report.terminal_escaping import escape_unprintable
 
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     listing = list_catalog(args.repo)
     if args.json:
         emit(_json(listing), sys.stdout)
-    elif not listing.problems:  # with faults nothing is loaded, and an empty list would say "none"
+    elif not listing.problems:  # with errors nothing is loaded, and an empty list would mislead
         emit(_text(listing), sys.stdout)
     for problem in listing.problems:
         emit(f"{escape_unprintable(str(problem))}\n", sys.stderr)
@@ -55,8 +55,8 @@ def _json(listing: CatalogListing) -> str:
         for part in PARTS
     }
     document["problems"] = [
-        {"file": fault.file, "line": fault.line, "message": fault.message}
-        for fault in listing.problems
+        {"file": error.file, "line": error.line, "message": error.message}
+        for error in listing.problems
     ]
     return as_json(document)
 

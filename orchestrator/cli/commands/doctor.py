@@ -1,4 +1,4 @@
-"""``diffcourt doctor``."""
+"""``diffcourt doctor``: show the sandbox and the configured model providers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 TRY_SECONDS = 30.0
 TRY_TOKENS = 300
-"""Enough for a short thought and a word."""
+"""Tokens of the answer: enough for short reasoning and one word."""
 
 
 class StageLine(Struct, frozen=True):
@@ -34,42 +34,41 @@ class StageLine(Struct, frozen=True):
     price: Price | None
 
 
-class Finding(Struct, frozen=True):
-    """What is known of one provider.
+class ProviderStatus(Struct, frozen=True):
+    """The configuration of one provider, and the result of a call to it.
 
     Attributes:
-        absent: the environment variable that has yet to be set, empty when it is configured.
-        key_env: the one that holds the key.
-        answer: what a call gave, empty when none was made or none came.
-        fault: why no answer came.
+        missing: the environment variable that must be set; empty when it is configured.
+        key_env: the environment variable that holds the key.
+        answer: a summary of the answer; empty without a successful call.
+        error: why the call failed; empty when it did not.
     """
 
     name: str
-    absent: str
+    missing: str
     key_env: str
     stages: tuple[StageLine, ...]
     answer: str = ""
-    fault: str = ""
+    error: str = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's options."""
+    """Add the command's options."""
     parser.description = (
-        "Say which sandbox there is, which providers are configured, which model each\n"
-        "escalation stage has there, and what it costs. Nothing is spent unless --call is\n"
-        "given, and keys are never printed."
+        "Show the sandbox level, and the configured providers with their model and price\n"
+        "for each escalation stage. Without --call none is called. Keys are not printed."
     )
     add_repo(parser)
     parser.add_argument(
         "--call",
         action="store_true",
-        help="make one tiny call to each configured provider, with its cheapest model",
+        help="make one small call to each configured provider, with its cheapest model",
     )
     add_json_flag(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what is known on stdout; exit 2 when a call was asked for and one failed."""
+    """Print the status; the exit code is 2 when a call failed."""
     import anyio
 
     from orchestrator.app.policy_sources import read_layers_on_disk
@@ -79,22 +78,24 @@ def run(args: argparse.Namespace) -> int:
 
     sources = read_layers_on_disk(args.repo)
     config, prices, env = load_models(sources), load_prices(sources), dict(os.environ)
-    findings = [_look(name, config, prices, env) for name in config.providers]
+    statuses = [_provider_status(name, config, prices, env) for name in config.providers]
     if args.call:
-        findings = anyio.run(_call_all, findings, config, prices, env)
+        statuses = anyio.run(_call_all, statuses, config, prices, env)
     sandbox = report()
-    emit(_json(findings, sandbox) if args.json else _text(findings, sandbox), sys.stdout)
-    return _code(findings) if args.call else EXIT_OK
+    emit(_json(statuses, sandbox) if args.json else _text(statuses, sandbox), sys.stdout)
+    return _code(statuses) if args.call else EXIT_OK
 
 
-def _code(findings: list[Finding]) -> int:
-    if not any(finding.answer or finding.fault for finding in findings):
-        emit("no provider is configured, so nothing was called\n", sys.stderr)
+def _code(statuses: list[ProviderStatus]) -> int:
+    if not any(status.answer or status.error for status in statuses):
+        emit("no provider is configured, so none was called\n", sys.stderr)
         return EXIT_USAGE
-    return EXIT_USAGE if any(finding.fault for finding in findings) else EXIT_OK
+    return EXIT_USAGE if any(status.error for status in statuses) else EXIT_OK
 
 
-def _look(name: str, config: ModelsConfig, prices: Prices, env: Mapping[str, str]) -> Finding:
+def _provider_status(
+    name: str, config: ModelsConfig, prices: Prices, env: Mapping[str, str]
+) -> ProviderStatus:
     from orchestrator.catalog.prices import price_of
     from orchestrator.engine.model_routing import HUMAN
     from orchestrator.providers.factory import missing_variable
@@ -109,26 +110,22 @@ def _look(name: str, config: ModelsConfig, prices: Prices, env: Mapping[str, str
         except ConfigError:
             model = ""
         stages.append(StageLine(stage.name, model, price_of(prices, model)))
-    return Finding(name, missing_variable(provider, env), provider.key_env, tuple(stages))
-
-
-# --- one tiny call --------------------------------------------------------------------------------
+    return ProviderStatus(name, missing_variable(provider, env), provider.key_env, tuple(stages))
 
 
 async def _call_all(
-    findings: list[Finding], config: ModelsConfig, prices: Prices, env: Mapping[str, str]
-) -> list[Finding]:
-    hasty = replace(config.calls, attempts=2, timeout=TRY_SECONDS, deadline=TRY_SECONDS)
-    quick = replace(config, calls=hasty)
+    statuses: list[ProviderStatus], config: ModelsConfig, prices: Prices, env: Mapping[str, str]
+) -> list[ProviderStatus]:
+    short = replace(config.calls, attempts=2, timeout=TRY_SECONDS, deadline=TRY_SECONDS)
+    quick = replace(config, calls=short)
     return [
-        finding if finding.absent else await _call(finding, quick, prices, env)
-        for finding in findings
+        status if status.missing else await _call(status, quick, prices, env) for status in statuses
     ]
 
 
 async def _call(
-    finding: Finding, config: ModelsConfig, prices: Prices, env: Mapping[str, str]
-) -> Finding:
+    status: ProviderStatus, config: ModelsConfig, prices: Prices, env: Mapping[str, str]
+) -> ProviderStatus:
     import anyio
 
     from orchestrator.engine.types import Message, Request, Section, Text
@@ -137,84 +134,81 @@ async def _call(
     try:
         request = Request(
             agent="doctor",
-            model=config.resolve(finding.name, config.stages[0].name, env),
+            model=config.resolve(status.name, config.stages[0].name, env),
             system=(Section("role", "doctor", "Answer with the one word: ready"),),
             messages=(Message("user", (Text("Are you there?"),)),),
             max_tokens=TRY_TOKENS,
             effort="low",
         )
-        async with make_model(finding.name, config, prices, env=env) as model:
+        async with make_model(status.name, config, prices, env=env) as model:
             started = anyio.current_time()
             response = await model.respond(request)
             seconds = anyio.current_time() - started
-    except DiffcourtError as fault:
-        return replace(finding, fault=str(fault))
+    except DiffcourtError as error:
+        return replace(status, error=str(error))
     used = response.usage
     answer = (
         f"{response.model} answered in {seconds:.1f} s: {used.input_tokens} tokens in, "
         f"{used.output_tokens} out, ${used.usd:.6f}"
     )
-    return replace(finding, answer=answer)
+    return replace(status, answer=answer)
 
 
-# --- what is printed ------------------------------------------------------------------------------
-
-
-def _text(findings: list[Finding], sandbox: Report) -> str:
+def _text(statuses: list[ProviderStatus], sandbox: Report) -> str:
     from orchestrator.report.text_layout import render_name_list
 
-    providers = [(OFFLINE, "ready; needs nothing")]
+    providers = [(OFFLINE, "ready; needs no key")]
     parts: dict[str, list[tuple[str, str]]] = {
         "sandbox": _sandbox(sandbox),
         "providers": providers,
     }
-    for finding in findings:
-        providers.append((finding.name, _state(finding)))
-        parts[f"models of {finding.name}"] = [(line.stage, _cost(line)) for line in finding.stages]
+    for status in statuses:
+        providers.append((status.name, _describe(status)))
+        parts[f"models of {status.name}"] = [(line.stage, _cost(line)) for line in status.stages]
     return render_name_list(parts, width_of(sys.stdout))
 
 
 def _sandbox(found: Report) -> list[tuple[str, str]]:
-    rows = [("level", f"{found.level or 'none can be used'}{found.why and f'; {found.why}'}")]
+    rows = [("level", f"{found.level or 'none available'}{found.why and f'; {found.why}'}")]
     rows += [("" if number else "stops", what) for number, what in enumerate(found.stops)]
     rows += [("" if number else "does not stop", what) for number, what in enumerate(found.leaves)]
     rows += [("limits", found.limits)] if found.limits else []
     return [*rows, ("better with", found.hint)] if found.hint else rows
 
 
-def _state(finding: Finding) -> str:
-    if finding.absent:
-        return f"not configured; set {finding.absent}"
-    if finding.fault:
-        return f"configured, but a call failed: {finding.fault}"
-    key = f"{finding.key_env} is set" if os.environ.get(finding.key_env) else "no key is set"
-    return f"ready; {finding.answer}" if finding.answer else f"configured; {key}"
+def _describe(status: ProviderStatus) -> str:
+    if status.missing:
+        return f"not configured; set {status.missing}"
+    if status.error:
+        return f"configured, but a call failed: {status.error}"
+    key = f"{status.key_env} is set" if os.environ.get(status.key_env) else "no key is set"
+    return f"ready; {status.answer}" if status.answer else f"configured; {key}"
 
 
 def _cost(line: StageLine) -> str:
     if not line.model:
-        return "no model is named"
+        return "no model is configured"
     if line.price is None:
-        return f"{line.model}: no price is known, so its budget counts tokens only"
+        return f"{line.model}: price unknown, so its budget counts tokens only"
     price = line.price
     cost = f"${price.input:.2f} in, ${price.output:.2f} out per million tokens"
     return f"{line.model}: {cost} ({price.source}, {price.date})"
 
 
-def _json(findings: list[Finding], sandbox: Report) -> str:
+def _json(statuses: list[ProviderStatus], sandbox: Report) -> str:
     return as_json(
         {
             "sandbox": to_builtins(sandbox),
             "providers": [
                 {
-                    "name": finding.name,
-                    "configured": not finding.absent,
-                    "missing": finding.absent or None,
-                    "models": [_stage_json(line) for line in finding.stages],
-                    "answer": finding.answer or None,
-                    "fault": finding.fault or None,
+                    "name": status.name,
+                    "configured": not status.missing,
+                    "missing": status.missing or None,
+                    "models": [_stage_json(line) for line in status.stages],
+                    "answer": status.answer or None,
+                    "error": status.error or None,
                 }
-                for finding in findings
+                for status in statuses
             ],
         }
     )

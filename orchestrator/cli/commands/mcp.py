@@ -1,4 +1,4 @@
-"""``diffcourt mcp``: list the configured servers, and accept what they say of their tools."""
+"""``diffcourt mcp``: list the configured MCP servers, and accept their tools."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's parts and their options."""
-    parts = parser.add_subparsers(title="parts", metavar="PART", dest="part", required=True)
-    summary = "list the servers and tools that config/mcp.yaml names; starts none"
+    """Add the subcommands and their options."""
+    parts = parser.add_subparsers(
+        title="subcommands", metavar="SUBCOMMAND", dest="part", required=True
+    )
+    summary = "list the servers and tools in config/mcp.yaml without starting them"
     part = add_part(parts, "list", summary)
     add_repo(part)
     part.set_defaults(do=_list)
-    summary = "start one server, and print what it says of its tools and the pins to commit"
+    summary = "start one server and print its tools and the pins to commit"
     part = add_part(
         parts,
         "accept",
         summary,
-        description=f"{summary.capitalize()}. It runs the command that the work tree's\n"
-        ".diffcourt/config/mcp.yaml names; `diffcourt mcp list` shows which that is.",
+        description=f"{summary.capitalize()}. It runs the command in the work tree's\n"
+        ".diffcourt/config/mcp.yaml; `diffcourt mcp list` shows it.",
     )
     part.add_argument(
         "server", type=name_of("a server"), metavar="SERVER", help="the server's name"
@@ -37,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run one part; exit 2 when a server cannot be used."""
+    """Run the chosen subcommand; the exit code is 2 when a server cannot be used."""
     code: int = args.do(args)
     return code
 
@@ -48,13 +50,13 @@ def _list(args: argparse.Namespace) -> int:
 
     servers = list_servers(args.repo)
     if not servers:
-        emit("config/mcp.yaml names no server\n", sys.stdout)
+        emit("config/mcp.yaml has no servers\n", sys.stdout)
         return EXIT_OK
     parts: dict[str, list[tuple[str, str]]] = {
         "servers": [
             (
                 server.name,
-                server.where if server.allowed else f"{server.where} (may not start here)",
+                server.where if server.allowed else f"{server.where} (not allowed to start here)",
             )
             for server in servers
         ],
@@ -72,7 +74,7 @@ def _accept(args: argparse.Namespace) -> int:
 
 
 def _text(seen: ServerInspection) -> str:
-    """What a person must read before accepting, as comments, and the YAML to commit below it."""
+    """The tools as comments, to be read before accepting, and the YAML to commit."""
     import yaml
 
     from orchestrator.report.terminal_escaping import escape_code_lines, escape_unprintable
@@ -84,6 +86,9 @@ def _text(seen: ServerInspection) -> str:
         if tool.said and tool.state != "accepted":
             lines += [f"#     {line}" for line in escape_code_lines(tool.said)]
     if seen.besides:
-        lines.append(f"# offered and not named: {', '.join(map(escape_unprintable, seen.besides))}")
-    lines.append("# If you accept this, have .diffcourt/config/mcp.yaml say so in base:")
+        besides = ", ".join(map(escape_unprintable, seen.besides))
+        lines.append(f"# offered, but not in the configuration: {besides}")
+    lines.append(
+        "# To accept these tools, commit this in .diffcourt/config/mcp.yaml of the base branch:"
+    )
     return "\n".join(lines) + "\n" + yaml.safe_dump(seen.document, sort_keys=False)

@@ -1,41 +1,42 @@
-"""``diffcourt resume``."""
+"""``diffcourt resume``: continue an interrupted or waiting review."""
 
 from __future__ import annotations
 
 import argparse
 
-from orchestrator.cli.arguments import EXIT_CODES, add_repo, add_run, name_of
+from orchestrator.cli.arguments import EXIT_CODES, add_backend, add_repo, add_run, name_of
 from orchestrator.cli.output import JsonTarget
 from orchestrator.cli.review_result import add_result_options, deliver
 from orchestrator.errors import InputError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's options."""
+    """Add the command's options."""
     parser.description = (
-        "Go on with a review that was interrupted, or that waits for an answer.\n"
-        "What is recorded is not done again."
+        "Resume a review that was interrupted, or answer the question that it waits for.\n"
+        "Recorded model and tool calls are not repeated."
     )
     parser.epilog = EXIT_CODES
     add_run(parser)
     add_repo(parser)
-    said = parser.add_argument_group("answer")
-    said.add_argument(
-        "--answer", metavar="TEXT", help="what you say to the question that the review stopped for"
+    answer = parser.add_argument_group("answer")
+    answer.add_argument(
+        "--answer", metavar="TEXT", help="your answer to the question of the review"
     )
-    said.add_argument(
+    answer.add_argument(
         "--to",
         type=name_of("a question"),
         metavar="NAME",
-        help="the question you answer, where several wait",
+        help="the name of the question, if several are pending",
     )
     add_result_options(parser)
+    add_backend(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Resume, and return the gate's exit code."""
+    """Resume the review and return the exit code."""
     if args.to is not None and args.answer is None:
-        raise InputError("--to names the question of an answer; add --answer TEXT")
+        raise InputError("--to requires --answer TEXT")
     target = JsonTarget(args.json) if args.json is not None else None
 
     from orchestrator.app.run_review import resume_review
@@ -45,5 +46,7 @@ def run(args: argparse.Namespace) -> int:
     return deliver(
         args,
         target,
-        lambda view, pool: resume_review(args.repo, args.run_id, view, answer=answer, pool=pool),
+        lambda view, pool: resume_review(
+            args.repo, args.run_id, view, answer=answer, pool=pool, backend=args.backend
+        ),
     )

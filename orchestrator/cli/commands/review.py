@@ -1,4 +1,4 @@
-"""``diffcourt review``."""
+"""``diffcourt review``: review a change."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from orchestrator.cli.arguments import EXIT_CODES, add_repo, amount, count, name_of, ref
+from orchestrator.cli.arguments import (
+    EXIT_CODES,
+    add_backend,
+    add_repo,
+    amount,
+    count,
+    name_of,
+    ref,
+)
 from orchestrator.cli.output import JsonTarget, emit, width_of
 from orchestrator.cli.review_result import add_result_options, deliver
 from orchestrator.errors import EXIT_OK, InputError
@@ -35,21 +43,21 @@ GIVEN = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's options."""
+    """Add the command's options."""
     parser.description = (
-        "Review a change. With nothing said: the current branch against its merge base\n"
-        "with the default branch."
+        "Review a change. Without options: the current branch against its merge base with\n"
+        "the default branch."
     )
     parser.epilog = EXIT_CODES
     what = parser.add_argument_group("what to review")
     add_repo(what)
     what.add_argument(
-        "--base", type=ref, metavar="REF", help="compare with this; default: the merge base"
+        "--base", type=ref, metavar="REF", help="compare with this ref; default: the merge base"
     )
     side = what.add_mutually_exclusive_group()
-    side.add_argument("--head", type=ref, metavar="REF", help="the change; default: HEAD")
+    side.add_argument("--head", type=ref, metavar="REF", help="the ref to review; default: HEAD")
     side.add_argument(
-        "--worktree", action="store_true", help="review the files as they are, committed or not"
+        "--worktree", action="store_true", help="review the work tree, committed or not"
     )
     side.add_argument("--diff", metavar="FILE", help="review a unified diff; - is standard input")
     add_result_options(parser)
@@ -58,31 +66,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         action="append",
         default=[],
-        help="what tests ran: Cobertura XML, coverage.py JSON or lcov; may be repeated",
+        help="a coverage report: Cobertura XML, coverage.py JSON or lcov; may be repeated",
     )
-    how = parser.add_argument_group("how")
+    how = parser.add_argument_group("how to review")
     how.add_argument(
-        "--provider", type=name_of("a provider"), metavar="NAME", help="who answers the agents"
+        "--provider",
+        type=name_of("a provider"),
+        metavar="NAME",
+        help="the model provider, such as offline or anthropic",
     )
     how.add_argument(
-        "--pattern", choices=("team", "single"), help="a lead with specialists, or one agent alone"
+        "--pattern", choices=("team", "single"), help="a lead with specialists, or a single agent"
     )
-    how.add_argument("--max-iterations", type=count, metavar="N", help="rounds at the most")
-    how.add_argument("--max-tool-calls", type=count, metavar="N", help="tool calls at the most")
-    how.add_argument("--max-minutes", type=amount, metavar="N", help="wall time at the most")
-    how.add_argument("--max-usd", type=amount, metavar="X", help="US dollars at the most")
+    how.add_argument(
+        "--max-iterations", type=count, metavar="N", help="maximum number of iterations"
+    )
+    how.add_argument(
+        "--max-tool-calls", type=count, metavar="N", help="maximum number of tool calls"
+    )
+    how.add_argument("--max-minutes", type=amount, metavar="N", help="maximum wall time in minutes")
+    how.add_argument("--max-usd", type=amount, metavar="X", help="maximum cost in US dollars")
     how.add_argument(
         "--estimate",
         action="store_true",
-        help="only say what the review is expected to cost, and what at the most; asks no model",
+        help="print the expected and the maximum cost, and exit; no model is called",
     )
+    add_backend(how)
     how.add_argument(
-        "--no-cache", action="store_true", help="ask analyzers again about files they know"
+        "--no-cache", action="store_true", help="analyze every file again, without cached results"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Review, and return the gate's exit code."""
+    """Review the change and return the exit code."""
     target = JsonTarget(args.json) if args.json is not None else None
     diff = None if args.diff is None else _read(args.diff)
 
@@ -97,12 +113,14 @@ def run(args: argparse.Namespace) -> int:
         **{name: getattr(args, name) for name in GIVEN},
     )
     if args.estimate:
-        return _estimate(args, target, estimate_cost(options))
-    return deliver(args, target, lambda view, pool: run_review(options, view, pool=pool))
+        return _estimate(args, target, estimate_cost(options, args.backend))
+    return deliver(
+        args, target, lambda view, pool: run_review(options, view, pool=pool, backend=args.backend)
+    )
 
 
 def _estimate(args: argparse.Namespace, target: JsonTarget | None, found: Estimate) -> int:
-    """Hand an estimate out; with ``--json`` it takes the verdict's place."""
+    """Print an estimate; with ``--json`` it is written in place of the verdict."""
     from orchestrator.report.cost_estimate import render_cost_estimate, to_document
 
     if target is not None:
@@ -113,7 +131,7 @@ def _estimate(args: argparse.Namespace, target: JsonTarget | None, found: Estima
 
 
 def _read(name: str) -> bytes:
-    """The diff's bytes.
+    """Read the diff from a file or, for ``-``, from standard input.
 
     Raises:
         InputError: it cannot be read.
@@ -124,8 +142,8 @@ def _read(name: str) -> bytes:
         if sys.stdin is None:
             raise InputError("--diff -: standard input is closed")
         return sys.stdin.buffer.read()
-    except (OSError, ValueError) as fault:
-        why = fault.strerror if isinstance(fault, OSError) else str(fault)
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
         raise InputError(f"--diff: cannot read {quote_path(name)}: {why}") from None
 
 

@@ -1,4 +1,4 @@
-"""``diffcourt rollback``."""
+"""``diffcourt rollback``: restore the files that a run's tools changed."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ from orchestrator.errors import EXIT_OK
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's options."""
+    """Add the command's options."""
     parser.description = (
-        "Put files back as they were before a run's writing tools changed them.\n"
-        "Without CALL: what all of the run's calls changed, the newest first."
+        "Restore files to their state before a run's tools changed them.\n"
+        "Without CALL: undo all calls of the run, newest first."
     )
     add_run(parser)
-    parser.add_argument("call", nargs="?", metavar="CALL", help="the call, as audit show names it")
+    parser.add_argument(
+        "call", nargs="?", metavar="CALL", help="the name of the call, as audit show prints it"
+    )
     add_repo(parser)
     parser.add_argument(
-        "--force", action="store_true", help="also put back what was changed again since"
+        "--force", action="store_true", help="also restore files that were changed since"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Put back, and print what."""
+    """Restore the files and print their paths."""
     from orchestrator.app.rollback import roll_back
     from orchestrator.report.terminal_escaping import escape_unprintable, quote_path
 

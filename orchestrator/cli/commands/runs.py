@@ -22,38 +22,44 @@ LISTED = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's options and parts; without a part it lists."""
-    parser.description = "List the runs, newest first; or remove, export or import some."
+    """Add the command's options and subcommands; without a subcommand it lists."""
+    parser.description = "List the runs, newest first; or prune, export or import runs."
     add_repo(parser)
     add_json_flag(parser)
     parser.add_argument(
         "--limit",
         type=count,
         metavar="N",
-        help=f"list the newest N; default: {LISTED}, and all of them with --json",
+        help=f"list the newest N; default: {LISTED}, or all with --json",
     )
     parser.set_defaults(do=_list)
-    parts = parser.add_subparsers(title="parts", metavar="[PART]", dest="part")
-    p = _part(parts, "prune", "remove old runs for good; one that is being written stays")
+    parts = parser.add_subparsers(title="subcommands", metavar="[SUBCOMMAND]", dest="part")
+    p = _part(parts, "prune", "delete old runs; a run in progress is kept")
     which = p.add_mutually_exclusive_group(required=True)
-    which.add_argument("--keep", type=count, metavar="N", help="the newest N stay")
-    which.add_argument("--older-than", type=amount, metavar="DAYS", help="younger ones stay")
-    p.add_argument("--dry-run", action="store_true", help="only say which would go")
+    which.add_argument("--keep", type=count, metavar="N", help="keep the newest N runs")
+    which.add_argument(
+        "--older-than", type=amount, metavar="DAYS", help="delete runs older than DAYS"
+    )
+    p.add_argument(
+        "--dry-run", action="store_true", help="only list the runs that would be deleted"
+    )
     p.set_defaults(do=_prune, keep=None, older_than=None, dry_run=False)
-    p = _part(parts, "export", "write a run as a folder that one can read with cat")
+    p = _part(parts, "export", "export a run to a directory of text files")
     add_run(p)
-    p.add_argument("dir", type=Path, metavar="DIR", help="the folder to make")
+    p.add_argument("dir", type=Path, metavar="DIR", help="the directory to create")
     p.set_defaults(do=_export)
-    p = _part(parts, "import", "enter an exported run, checked against its chain")
-    p.add_argument("source", type=Path, metavar="DIR|FILE", help="its folder, or journal.jsonl")
+    p = _part(parts, "import", "import an exported run, after verifying its hash chain")
+    p.add_argument(
+        "source", type=Path, metavar="DIR|FILE", help="the exported directory, or its journal.jsonl"
+    )
     p.set_defaults(do=_import)
 
 
 def _part(
     parts: argparse._SubParsersAction[argparse.ArgumentParser], name: str, summary: str
 ) -> argparse.ArgumentParser:
-    # The shared options may stand on either side of the part's name: what is not said after it
-    # must not overwrite what was said before.
+    # Shared options may precede or follow the subcommand: a default after it must not overwrite
+    # a value before it.
     p = add_part(parts, name, summary, argument_default=argparse.SUPPRESS)
     add_repo(p)
     add_json_flag(p)
@@ -61,9 +67,9 @@ def _part(
 
 
 def run(args: argparse.Namespace) -> int:
-    """List, or run the part that was named."""
+    """List the runs, or run the chosen subcommand."""
     if args.part and args.limit is not None:
-        raise InputError(f"--limit is for the list, not for {args.part}")
+        raise InputError(f"--limit does not apply to {args.part}")
     code: int = args.do(args)
     return code
 
@@ -75,7 +81,7 @@ def _list(args: argparse.Namespace) -> int:
     found, left = list_newest_runs(args.repo, most)
     _print(found, args.json)
     if left and not args.json:
-        emit(f"and {left:,} older; --limit {len(found) + left} lists them all\n", sys.stdout)
+        emit(f"and {left:,} older runs; --limit {len(found) + left} lists all\n", sys.stdout)
     return EXIT_OK
 
 
@@ -91,12 +97,12 @@ def _print(found: list[RunInfo], json: bool) -> None:
 def _prune(args: argparse.Namespace) -> int:
     from orchestrator.app.run_listing import prune_runs
 
-    gone = prune_runs(args.repo, args.keep, args.older_than, dry=args.dry_run)
-    if gone or args.json:
-        _print(gone, args.json)
+    deleted = prune_runs(args.repo, args.keep, args.older_than, dry=args.dry_run)
+    if deleted or args.json:
+        _print(deleted, args.json)
     if not args.json:
-        done = "would be removed" if args.dry_run else "removed"
-        emit(f"{len(gone)} {'run' if len(gone) == 1 else 'runs'} {done}\n", sys.stdout)
+        done = "would be deleted" if args.dry_run else "deleted"
+        emit(f"{len(deleted)} {'run' if len(deleted) == 1 else 'runs'} {done}\n", sys.stdout)
     return EXIT_OK
 
 
@@ -104,7 +110,7 @@ def _export(args: argparse.Namespace) -> int:
     from orchestrator.app.run_archive import export_run
 
     name = export_run(args.repo, args.run_id, args.dir)
-    _told(args, name, f"run {name} is in {quote_path(str(args.dir))}")
+    _print_run_id(args, name, f"exported run {name} to {quote_path(str(args.dir))}")
     return EXIT_OK
 
 
@@ -112,9 +118,9 @@ def _import(args: argparse.Namespace) -> int:
     from orchestrator.app.run_archive import import_run
 
     name = import_run(args.repo, args.source)
-    _told(args, name, f"run {name} is here now; diffcourt show {name}")
+    _print_run_id(args, name, f"imported run {name}; show it with: diffcourt show {name}")
     return EXIT_OK
 
 
-def _told(args: argparse.Namespace, run_id: str, line: str) -> None:
+def _print_run_id(args: argparse.Namespace, run_id: str, line: str) -> None:
     emit(as_json({"run_id": run_id}) if args.json else f"{line}\n", sys.stdout)

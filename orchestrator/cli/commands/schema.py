@@ -1,4 +1,4 @@
-"""``diffcourt schema``."""
+"""``diffcourt schema``: print a published JSON Schema."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from orchestrator.errors import EXIT_OK
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's options."""
-    parser.add_argument("document", choices=("verdict",), help="the document it describes: verdict")
+    """Add the command's options."""
+    parser.add_argument("document", choices=("verdict",), help="the kind of document: verdict")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""``diffcourt show``."""
+"""``diffcourt show``: print a run's report and timeline."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import to_builtins
 
 from orchestrator.cli.arguments import add_json_flag, add_repo, add_run
-from orchestrator.cli.output import as_json, emit, in_color, width_of
+from orchestrator.cli.output import as_json, emit, use_color, width_of
 from orchestrator.errors import EXIT_OK
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's options."""
+    """Add the command's options."""
     add_run(parser)
     add_repo(parser)
     add_json_flag(parser)
@@ -53,5 +53,5 @@ def _text(shown: Shown, repo: Path | None) -> str:
     if shown.verdict is None:
         report = f"{render_runs([shown.info], width)}There is no verdict yet.\n"
     else:
-        report = render_verdict(shown.verdict, width=width, color=in_color(sys.stdout), repo=repo)
+        report = render_verdict(shown.verdict, width=width, color=use_color(sys.stdout), repo=repo)
     return f"{report}\nTimeline\n{render_timeline(shown.timeline, width)}"

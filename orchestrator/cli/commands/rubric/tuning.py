@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from orchestrator.cli.commands.rubric.arguments import load, plain, rubric_path, write_text
-from orchestrator.cli.output import JsonTarget, as_json, emit, in_color, width_of
+from orchestrator.cli.output import JsonTarget, as_json, emit, use_color, width_of
 from orchestrator.errors import EXIT_GATED, EXIT_OK, InputError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def evaluate(args: argparse.Namespace, out: TextIO) -> int:
 
     found = measure(read.rubric, read.data, read.items, digest_labels(read.labels))
     if target is None or not target.to_stdout:
-        emit(render_evaluation(found, width_of(out), in_color(out)), out)
+        emit(render_evaluation(found, width_of(out), use_color(out)), out)
     if target is not None:
         target.write(plain(found))
     return EXIT_OK
@@ -58,7 +58,7 @@ def tune(args: argparse.Namespace, out: TextIO) -> int:
         raise InputError(f"--seed must not be negative, and is {seed}")
     found = tuning.tune_rubric(read.rubric, read.data, read.items, _aim(args), seed, args.refits)
     if target is None or not target.to_stdout:
-        emit(render_tuning(found, width_of(out), in_color(out)), out)
+        emit(render_tuning(found, width_of(out), use_color(out)), out)
     if args.report:
         from orchestrator.report.tuning.html_report import render_tuning_page
 
