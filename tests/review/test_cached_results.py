@@ -46,7 +46,7 @@ def reviewed(repo: Repo, **said: object) -> Verdict:
     return run_review(options(repo.path, **said), ignore_event)
 
 
-def test_the_verdict_is_the_same_with_and_without(tmp_path: Path, monkeypatch) -> None:
+def test_the_verdict_is_the_same_with_and_without_a_cache(tmp_path: Path, monkeypatch) -> None:
     cache = tmp_path / "cache"
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     repo = change(tmp_path / "repo", BASE, HEAD)
@@ -86,7 +86,7 @@ async def asked(pool: WorkerPool, memory: Memory, side: Side, paths: list[str]) 
 
 
 @pytest.mark.anyio
-async def test_what_is_known_is_not_asked_again(side: Side) -> None:
+async def test_cached_files_are_not_analyzed_again(side: Side) -> None:
     memory, closed = Memory(), WorkerPool(1, prefix=PREFIX)
     paths = ["app.py", "bad.py", "data.json"]
     async with WorkerPool(1, prefix=PREFIX, reads=[side.root]) as pool:

@@ -1,4 +1,4 @@
-"""What an agent cites is looked up: text of head, of the change, of a finding, of a tool's answer."""
+"""Citations are checked: text of head, of the change, of a finding, of a tool's answer."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,7 +40,7 @@ ADDED = {"path": "app.py", "line": 2}
 REMOVED = {**ADDED, "removed": True}
 
 
-async def test_findings_are_held_against_head_and_the_change(tmp_path: Path) -> None:
+async def test_findings_are_checked_against_head_and_the_change(tmp_path: Path) -> None:
     async with session_of(change(tmp_path, BASE, HEAD)) as session:
 
         async def rejected(**more: object) -> str:
@@ -83,7 +83,7 @@ CITED = [
 ]
 
 
-async def test_a_citation_holds_where_its_text_stands(tmp_path: Path) -> None:
+async def test_a_citation_is_valid_where_its_text_occurs(tmp_path: Path) -> None:
     answers: Mapping[str, list[str]] = {"search": [ANSWER]}
     async with session_of(change(tmp_path, BASE, HEAD)) as session:
         known = Sources(session, {"F1": FOUND}, lambda tool: answers.get(tool, []))

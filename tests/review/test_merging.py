@@ -62,7 +62,7 @@ def merged(*reports: FindingReport, policy: VerdictPolicy = POLICY) -> list[Find
         {"title": "Anything", "cwe": (), "rule": "security.subprocess-shell"},
     ],
 )
-def test_an_agent_and_an_analyzer_that_mean_the_same_report_one_finding(
+def test_an_agent_and_an_analyzer_that_mean_the_same_defect_make_one_finding(
     other: dict[str, Any],
 ) -> None:
     (found,) = merged(agent(**other), tool())
@@ -83,11 +83,11 @@ def test_an_agent_and_an_analyzer_that_mean_the_same_report_one_finding(
         {"cwe": (), "title": "Command without a time limit"},
     ],
 )
-def test_other_places_and_other_meanings_stay_apart(other: dict[str, Any]) -> None:
+def test_other_lines_and_other_defects_are_not_merged(other: dict[str, Any]) -> None:
     assert len(merged(tool(), agent(**other))) == 2
 
 
-def test_a_name_is_not_believed_where_the_place_is_another() -> None:
+def test_a_fingerprint_is_not_believed_where_the_lines_differ() -> None:
     name = tool().finding.fingerprint
     assert len(merged(tool(), agent(refers_to=name, title="It", cwe=()))) == 1
     assert (
@@ -96,7 +96,7 @@ def test_a_name_is_not_believed_where_the_place_is_another() -> None:
     assert len(merged(tool(), agent(refers_to=name, path="other.py"))) == 2
 
 
-def test_two_findings_of_one_agent_that_it_gives_no_rule_stay_apart() -> None:
+def test_two_findings_of_one_agent_without_a_rule_are_not_merged() -> None:
     reports = [agent(cwe=(), title=title) for title in ("Loses the last row", "Never closes it")]
     assert len(merged(*reports)) == 2
 
@@ -124,7 +124,7 @@ def test_each_further_independent_reporter_halves_the_doubt(
     assert found.confidence == pytest.approx(confidence)
 
 
-def test_two_severities_are_kept_and_the_one_that_counts_most_stands() -> None:
+def test_all_severities_are_kept_and_the_one_that_weighs_most_counts() -> None:
     (found,) = merged(tool(), agent(severity="critical", confidence=0.9))
     assert (found.severity, found.contested) == ("critical", True)
     assert [(said.by, said.severity) for said in found.reports] == [
@@ -184,7 +184,7 @@ def heaviest(*reports: FindingReport, policy: VerdictPolicy) -> int:
 @given(
     st.lists(any_report, max_size=6), any_report, st.sampled_from(["critical", "high", "medium"])
 )
-def test_no_report_makes_anything_count_for_less_or_vanish(
+def test_no_report_lowers_or_hides_another(
     before: list[FindingReport], more: FindingReport, block_at: Severity
 ) -> None:
     policy = replace(POLICY, block_at=block_at)
@@ -220,7 +220,7 @@ waivable = st.builds(
           agent("b", severity="low", title="Loses rows")],
          agent("c", severity="critical", confidence=0.5, cwe=(89,), title="Loses rows"))  # fmt: skip
 @given(st.lists(waivable, max_size=6), waivable)
-def test_no_agent_brings_a_report_of_another_under_its_own_waiver(
+def test_no_agent_extends_its_waiver_to_a_report_of_another(
     before: list[FindingReport], more: FindingReport
 ) -> None:
     policy = replace(POLICY, waivers=(Waiver(rule="qa.complexity", why="generated"),))

@@ -62,7 +62,7 @@ def essence(found: Synthesis) -> object:
     return [*map(of, found.findings)], rejected, decide(found.findings, POLICY, complete=True)
 
 
-async def test_prose_moves_nothing(tmp_path: Path) -> None:
+async def test_prose_changes_no_finding_and_no_outcome(tmp_path: Path) -> None:
     pick = random.Random(4)
     name = tool().finding.fingerprint
     finding = replace(tool(start_line=1, end_line=1).finding, fingerprint=name)

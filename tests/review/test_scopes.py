@@ -1,4 +1,4 @@
-"""What encloses a line: it tells findings apart whose text is equal."""
+"""The scope of a line, which tells findings with equal text apart."""
 
 import time
 from pathlib import Path
@@ -37,16 +37,16 @@ def _told(root: Path, name: str, text: str, lines: list[int]) -> list[str]:
         ("a.yml", YAML, {1: "jobs", 3: "build", 4: ""}),
     ],
 )
-def test_what_encloses_a_line(tmp_path: Path, name: str, text: str, told: dict[int, str]) -> None:
+def test_the_scope_of_a_line(tmp_path: Path, name: str, text: str, told: dict[int, str]) -> None:
     assert _told(tmp_path, name, text, list(told)) == list(told.values())
 
 
-def test_what_is_not_there_has_none(tmp_path: Path) -> None:
+def test_a_missing_file_has_no_scopes(tmp_path: Path) -> None:
     job = {"root": str(tmp_path), "paths": ["a.py"], "lines": {"a.py": [1]}}
     assert enclosing_scopes.run(job) == {}
 
 
-def test_many_questions_about_many_scopes_take_no_longer_than_reading_them(tmp_path: Path) -> None:
+def test_time_grows_linearly_with_lines_and_scopes(tmp_path: Path) -> None:
     text = "def f():\n pass\n" * 3000
     start = time.process_time()
     assert set(_told(tmp_path, "a.py", text, list(range(1, 6001)))) == {"f"}

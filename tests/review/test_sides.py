@@ -1,4 +1,4 @@
-"""Which sides of a change an analyzer is asked about."""
+"""Which sides of a change an analyzer runs on."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,7 +43,7 @@ class Watched(Ruff):
     ],
     ids=["silent", "mended", "brought-in", "was-there", "one-more"],
 )
-async def test_base_is_asked_when_head_has_something(
+async def test_base_is_analyzed_when_head_has_findings(
     tmp_path: Path, base: str, head: str, asked: list[str], new: int
 ) -> None:
     repo, ruff = change(tmp_path, {"app.py": base}, {"app.py": head}), Watched()
@@ -55,7 +55,7 @@ async def test_base_is_asked_when_head_has_something(
     assert result.version
 
 
-async def test_a_program_that_states_no_version_has_said_nothing(tmp_path: Path) -> None:
+async def test_a_program_without_a_version_is_an_error(tmp_path: Path) -> None:
     program = tmp_path / "bin/ruff"
     program.parent.mkdir()
     program.write_text('#!/bin/sh\ncase "$1" in --version) exit 3;; esac\necho "[]"\n')

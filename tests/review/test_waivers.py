@@ -1,4 +1,4 @@
-"""Waivers: what a person has accepted stays to be seen, and does not decide."""
+"""Waivers: a finding that a person has accepted is still shown, and does not decide."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -36,7 +36,7 @@ async def test_a_waived_finding_is_shown_and_does_not_count(tmp_path: Path) -> N
     assert verdict.verdict == "merge"
 
 
-async def test_it_holds_for_its_paths_only(tmp_path: Path) -> None:
+async def test_a_waiver_holds_for_its_paths_only(tmp_path: Path) -> None:
     waiver = f"  - {{rule: {RULE}, paths: ['tools/**'], why: Run by hand only.}}\n"
     verdict = await reviewed(tmp_path, waiver, "app/run.py")
     assert shell_finding(verdict).state == "open"
@@ -44,7 +44,7 @@ async def test_it_holds_for_its_paths_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("days", "state"), [(0, "waived"), (-1, "open")])
-async def test_it_ends_after_its_last_day_and_says_so(
+async def test_a_waiver_expires_after_its_last_day_and_says_so(
     tmp_path: Path, days: int, state: str
 ) -> None:
     # The day may turn while this runs: a day more or less is given where it would matter.
@@ -63,7 +63,7 @@ async def test_a_single_finding_is_waived_by_its_fingerprint(tmp_path: Path) -> 
     assert shell_finding(verdict).state == "waived"
 
 
-async def test_one_more_of_the_same_is_not_the_one_that_was_waived(tmp_path: Path) -> None:
+async def test_one_more_equal_finding_is_not_waived(tmp_path: Path) -> None:
     first = await review(change(tmp_path / "first", {}, {"tools/run.py": SHELL}))
     waiver = f"waivers:\n  - {{fingerprint: {shell_finding(first).fingerprint}, why: Known.}}\n"
     base = {".diffcourt/config/verdict.yaml": waiver, "tools/run.py": SHELL}
@@ -88,7 +88,7 @@ async def test_a_waiver_that_the_change_brings_does_not_count(tmp_path: Path) ->
         (f"{{rule: {RULE}}}", "why"),
     ],
 )
-async def test_a_waiver_that_says_nothing_is_a_fault(
+async def test_a_waiver_that_matches_nothing_is_an_error(
     tmp_path: Path, waiver: str, says: str
 ) -> None:
     with pytest.raises(ConfigError, match=says):

@@ -1,4 +1,4 @@
-"""What a finding quotes when its file could not be searched for secrets."""
+"""Quotes of a finding are withheld when its file could not be searched for secrets."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ def _findings(seen: Observation) -> tuple[LocatedFinding, ...]:
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])  # it takes its time
-async def test_a_text_that_is_searched_without_end_is_not_quoted_and_the_others_are(
+async def test_a_file_whose_search_times_out_is_not_quoted_and_the_others_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evidence, "SECONDS", 1.0)
@@ -51,7 +51,7 @@ async def test_a_text_that_is_searched_without_end_is_not_quoted_and_the_others_
     assert SECRET not in repr((seen.content, seen.data))
 
 
-async def test_nothing_is_quoted_when_there_is_nobody_to_search_it(tmp_path: Path) -> None:
+async def test_nothing_is_quoted_when_no_worker_can_search_it(tmp_path: Path) -> None:
     closed = WorkerPool(1, prefix=PREFIX)
     async with session_of(change(tmp_path, {}, {"app.py": EVAL})) as session:
         seen = await _looked(session, closed)
@@ -61,7 +61,7 @@ async def test_nothing_is_quoted_when_there_is_nobody_to_search_it(tmp_path: Pat
     assert SECRET not in repr((seen.content, seen.data))
 
 
-async def test_nobody_is_asked_when_there_is_nothing_to_quote(tmp_path: Path) -> None:
+async def test_no_worker_is_needed_when_there_is_nothing_to_quote(tmp_path: Path) -> None:
     repo = change(tmp_path, {}, {"app.py": f'PASSWORD = "{SECRET}"\n'})
     async with session_of(repo) as session, WorkerPool(1, prefix=PREFIX) as pool:
         seen = await _looked(session, pool)

@@ -1,4 +1,4 @@
-"""A folder of files, and what an analyzer says of them."""
+"""A directory of files, and what an analyzer reports on them."""
 
 from collections.abc import Callable, Mapping
 from functools import cache

@@ -1,4 +1,4 @@
-"""For each of hadolint's codes that a rule names: a file with the defect, and one without."""
+"""For each of hadolint's codes that are on: a file with the defect, and one without."""
 
 FROM = "FROM debian:12\n"
 

@@ -1,4 +1,4 @@
-"""The analyzers around external programs, each with a text that it finds fault with."""
+"""The analyzers of external programs, each with a text in which it finds something."""
 
 from dataclasses import dataclass
 

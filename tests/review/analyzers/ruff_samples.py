@@ -1,4 +1,4 @@
-"""For each of ruff's codes about bugs: text that has the defect, and text that has not."""
+"""For each of ruff's codes about bugs: text with the defect, and text without."""
 
 from tests.review.analyzers.ruff_text import within
 

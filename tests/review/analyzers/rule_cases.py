@@ -1,4 +1,4 @@
-"""For every rule a small change with the defect, and one that differs by one thing and has not.
+"""For every rule a small change with the defect, and one without that differs by one thing.
 
 Rules over external programs, patterns and taint take the samples that those are tested by. The others
 have theirs here. A case's files lie in a folder of its own, unless a tool wants them elsewhere.

@@ -1,4 +1,4 @@
-"""For each of ShellCheck's codes that a rule names: a script with the defect, and one without."""
+"""For each of ShellCheck's codes that are on: a script with the defect, and one without."""
 
 BASH = "#!/bin/bash\n"
 SH = "#!/bin/sh\n"

@@ -1,4 +1,4 @@
-"""Scripts within the files of components, as oxlint and the patterns read them."""
+"""Scripts in component files, as oxlint and the pattern check read them."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

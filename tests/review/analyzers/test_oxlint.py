@@ -1,4 +1,4 @@
-"""Every code of oxlint that a rule names: a script with the defect, and one without."""
+"""Every code of oxlint that is on: a script with the defect, and one without."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -60,7 +60,7 @@ SAMPLES: dict[str, tuple[str, str]] = {
 }
 
 
-async def test_code_is_shown(export: Export, rules: RuleTable) -> None:
+async def test_every_code_is_found_in_its_bad_sample_only(export: Export, rules: RuleTable) -> None:
     files = {
         f"{kind}/{number}.js": sample[nth]
         for number, sample in enumerate(SAMPLES.values())
@@ -78,14 +78,14 @@ def test_every_code_of_the_table_has_a_sample(rules: RuleTable) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["js", "jsx", "mjs", "cjs", "ts", "mts", "cts", "tsx"])
-async def test_every_kind_of_script_is_read(export: Export, suffix: str) -> None:
+async def test_every_kind_of_script_is_analyzed(export: Export, suffix: str) -> None:
     side = export({f"a.{suffix}": "f();\ndebugger;\n"})
     report = await Oxlint({"no-debugger"}).run(side, [f"a.{suffix}"])
     assert [(finding.line, finding.code) for finding in report.findings] == [(2, "no-debugger")]
 
 
 @pytest.mark.parametrize("suffix", ["d.ts", "d.mts", "d.cts"])
-async def test_declarations_are_read_as_such(export: Export, suffix: str) -> None:
+async def test_declaration_files_are_parsed_as_declarations(export: Export, suffix: str) -> None:
     path = f"typings/my.index.{suffix}"
     report = await Oxlint({"no-debugger"}).run(export({path: "export const a: number;\n"}), [path])
     assert (report.gaps, report.examined) == ({}, {path})
@@ -103,7 +103,7 @@ async def test_script_that_does_not_parse_is_a_gap(export: Export) -> None:
     "comment",
     ["// eslint-disable-next-line", "// oxlint-disable-next-line", "/* eslint-disable */"],
 )
-async def test_the_change_cannot_silence_it(export: Export, comment: str) -> None:
+async def test_suppression_comments_of_the_change_have_no_effect(export: Export, comment: str) -> None:
     off = '{"rules": {"no-debugger": "off"}, "ignorePatterns": ["**"]}'
     names = {".oxlintrc.json": off, ".eslintignore": "*", "a.js": f"{comment}\ndebugger;\n"}
     report = await Oxlint({"no-debugger"}).run(export(names), ["a.js"])

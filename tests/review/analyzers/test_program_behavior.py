@@ -1,4 +1,4 @@
-"""What a change can contain to mislead the external programs."""
+"""What a change can contain to mislead external programs."""
 
 import os
 import shlex
@@ -32,7 +32,7 @@ StandIn = Callable[[str, str], str]
 
 
 @every_tool
-async def test_finding_has_its_place_and_only_codes_that_are_on_are_reported(
+async def test_a_finding_has_its_lines_and_only_codes_that_are_on_are_reported(
     export: Export, tool: Tool
 ) -> None:
     side = export({tool.path: tool.text})
@@ -77,7 +77,7 @@ async def test_file_that_does_not_parse_is_a_gap_and_leaves_the_others_alone(
     ],
     ids=["ruff", "sh", "docker", "zizmor"],
 )
-async def test_odd_names_are_passed_safely_and_come_back_as_they_are(
+async def test_unusual_file_names_are_passed_safely_and_reported_unchanged(
     export: Export, make: Make, code: str, text: str, names: list[str | bytes]
 ) -> None:
     paths = sorted(os.fsdecode(name) for name in names)
@@ -149,20 +149,20 @@ async def test_configuration_in_the_change_is_not_read(export: Export, tool: Too
         ),
     ],
 )
-async def test_comments_in_the_change_silence_nothing(
+async def test_suppression_comments_of_the_change_have_no_effect(
     export: Export, make: Make, code: str, path: str, text: str, line: int
 ) -> None:
     assert places(await make({code}).run(export({path: text}), [path])) == [(path, line, code)]
 
 
-async def test_two_hundred_files_in_one_go(export: Export) -> None:
+async def test_two_hundred_files_in_one_run(export: Export) -> None:
     paths = [f"package/{'x' * 100}/module_{n:03}.py" for n in range(200)]
     report = await Ruff({"S605"}).run(export(dict.fromkeys(paths, PYTHON)), paths)
     assert [place[0] for place in places(report)] == paths
     assert report.examined == set(paths)
 
 
-async def test_files_beyond_one_call_are_all_looked_at(export: Export, stand_in: StandIn) -> None:
+async def test_files_beyond_one_run_are_all_analyzed(export: Export, stand_in: StandIn) -> None:
     real = shlex.quote(Program("ruff", "ruff").find())
     few = 'until [ "${1:---}" = -- ]; do shift; done; [ $# -le 10 ]'
     folder = stand_in("ruff", f'( {few} ) || exit 9\nexec {real} "$@"')
@@ -174,14 +174,14 @@ async def test_files_beyond_one_call_are_all_looked_at(export: Export, stand_in:
     assert [place[0] for place in places(report)] == paths
 
 
-def test_names_are_split_by_their_bytes_and_by_their_number() -> None:
+def test_file_names_are_split_by_bytes_and_by_number() -> None:
     names = ["a" * 10, "\udcff" * 10, "ü" * 10, "b" * 50, "c", "d"]
     assert list(batches(names, max_bytes=40)) == [names[:2], names[2:3], names[3:4], names[4:]]
     assert list(batches(names, max_files=4)) == [names[:4], names[4:]]
     assert list(batches([])) == []
 
 
-def test_a_copy_is_read_once_however_much_is_found_in_it(tmp_path: Path) -> None:
+def test_a_copy_is_read_once_however_many_findings_it_has(tmp_path: Path) -> None:
     (tmp_path / "f0.py").write_text("a\nb\n")
     copies = FileCopies(tmp_path, {"f0.py": "a.py"}, {})
     assert copies.text("f0.py", 2, 2) == "b"

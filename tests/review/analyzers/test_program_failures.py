@@ -1,4 +1,4 @@
-"""How the external programs can fail: always an error or a gap, never a clean report."""
+"""Failures of external programs: always an error or a gap, never a clean report."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -19,7 +19,7 @@ StandIn = Callable[[str, str], str]
 
 
 @every_tool
-async def test_missing_program_is_an_error_that_says_how_to_get_it(
+async def test_a_missing_program_is_an_error_that_says_how_to_install_it(
     export: Export,
     tmp_path: Path,
     tool: Tool,
@@ -65,7 +65,7 @@ async def test_failing_program_is_an_error(
 
 
 @every_tool
-async def test_nothing_is_run_where_nothing_is_asked(
+async def test_nothing_runs_without_codes_or_files(
     export: Export,
     tmp_path: Path,
     tool: Tool,
@@ -97,7 +97,7 @@ async def test_a_relative_folder_of_the_search_path_is_not_used(
         Program("ruff", "ruff", search=f"programs:.:{tmp_path}").find()
 
 
-async def test_text_of_a_program_cannot_forge_lines(export: Export, stand_in: StandIn) -> None:
+async def test_a_message_of_a_program_is_one_line(export: Export, stand_in: StandIn) -> None:
     body = "printf 'a\\033[2Jb\\rc %0500d\\nd\\n' 1 >&2; exit 4"
     program = Program("ruff", "ruff", search=stand_in("ruff", body))
     report = await Ruff({"S605"}, program).run(export({"a.py": PYTHON}), ["a.py"])

@@ -1,4 +1,4 @@
-"""What each external program's analyzer looks at, and what it leaves out on purpose."""
+"""Which files each external program analyzes, and which findings are left out on purpose."""
 
 from collections.abc import Callable, Mapping
 
@@ -63,7 +63,7 @@ def codes(report: AnalyzerReport) -> list[str]:
         ),
     ],
 )
-async def test_files_are_chosen_by_name(
+async def test_files_are_selected_by_name(
     make: type[ProgramAnalyzer], wanted: list[str], others: list[str]
 ) -> None:
     analyzer = make({"x"})
@@ -110,7 +110,7 @@ async def test_only_shell_scripts_are_examined(export: Export) -> None:
     assert not report.gaps
 
 
-async def test_python_is_told_by_the_first_line_where_there_is_no_ending(export: Export) -> None:
+async def test_python_is_recognized_by_the_first_line_where_there_is_no_suffix(export: Export) -> None:
     files: dict[str, str | bytes] = {
         "bin/a": "#!/usr/bin/env python3\neval(input())\n",
         "bin/b": "#!/bin/sh\neval(input())\n",
@@ -123,13 +123,13 @@ async def test_python_is_told_by_the_first_line_where_there_is_no_ending(export:
     assert not report.gaps
 
 
-async def test_line_ends_are_reported_once_a_script(export: Export) -> None:
+async def test_line_endings_are_reported_once_per_script(export: Export) -> None:
     side = export({"a.sh": "#!/bin/sh\r\necho a\r\necho b\r\n"})
     report = await ShellCheck({"SC1017"}).run(side, ["a.sh"])
     assert [found.line for found in report.findings] == [1]
 
 
-async def test_an_action_of_another_program_is_none_of_ours(export: Export) -> None:
+async def test_an_action_file_of_another_program_is_not_analyzed(export: Export) -> None:
     side = export({"a/action.yml": "steps: [\n", "b/action.yml": "name: x\n{{ runs: }}\n"})
     report = await Zizmor({"template-injection"}).run(side, ["a/action.yml", "b/action.yml"])
     assert report.error is None
@@ -137,7 +137,7 @@ async def test_an_action_of_another_program_is_none_of_ours(export: Export) -> N
     assert not report.gaps
 
 
-async def test_actions_are_read_as_actions(export: Export) -> None:
+async def test_actions_are_analyzed_as_actions(export: Export) -> None:
     text = (
         "name: x\ndescription: x\nruns:\n  using: composite\n  steps:\n    - shell: bash\n"
         "      run: echo ${{ github.event.issue.title }}\n"
@@ -151,13 +151,13 @@ async def test_actions_are_read_as_actions(export: Export) -> None:
     assert report.examined == {"setup/action.yml", "action.yaml"}
 
 
-async def test_constant_command_and_debugger_import_are_no_hazards(export: Export) -> None:
+async def test_a_constant_command_and_a_debugger_import_are_not_reported(export: Export) -> None:
     text = "import os, pdb\nimport subprocess as s\nos.system('a')\ns.run('a', shell=True)\n"
     side = export({"a.py": text})
     assert codes(await Ruff({"S602", "S605", "T100"}).run(side, ["a.py"])) == []
 
 
-async def test_newest_syntax_is_no_error_and_late_names_are_known(export: Export) -> None:
+async def test_the_newest_syntax_is_no_error_and_new_names_are_known(export: Export) -> None:
     text = (
         "type A[T] = list[T]\nx = t'{1}'\ntry:\n    pass\nexcept* ValueError, OSError:\n    pass\n"
         "def f(b: B) -> B: ...\nclass B: ...\n"
@@ -179,13 +179,13 @@ async def test_newest_syntax_is_no_error_and_late_names_are_known(export: Export
         "from a import b, c, d, e, f\n",
     ],
 )
-async def test_import_that_is_meant_is_not_left_over(export: Export, line: str) -> None:
+async def test_an_import_with_a_comment_that_it_is_intended_is_not_reported(export: Export, line: str) -> None:
     side = export({"a.py": line, "b.py": "import array\n"})
     report = await Ruff({"F401"}).run(side, ["a.py", "b.py"])
     assert [(found.path, found.code) for found in report.findings] == [("b.py", "F401")]
 
 
-async def test_in_tests_a_type_in_quotes_may_name_nothing(export: Export) -> None:
+async def test_in_tests_a_quoted_type_may_be_undefined(export: Export) -> None:
     text = "class A:\n    a: 'Gone'\n    b: Gone\n"
     side = export({"tests/test_a.py": text, "a.py": text})
     report = await Ruff({"F821"}).run(side, ["tests/test_a.py", "a.py"])
@@ -193,7 +193,7 @@ async def test_in_tests_a_type_in_quotes_may_name_nothing(export: Export) -> Non
     assert places == [("a.py", 2), ("a.py", 3), ("tests/test_a.py", 3)]
 
 
-async def test_fixture_asked_for_by_name_hides_nothing(export: Export) -> None:
+async def test_a_fixture_requested_by_name_is_no_redefinition(export: Export) -> None:
     text = (
         "from fixtures import server\n\n\ndef test_a(server):\n    assert server\n\n\n"
         "def test_a():\n    assert 1 + 1 == 2\n"
@@ -202,7 +202,7 @@ async def test_fixture_asked_for_by_name_hides_nothing(export: Export) -> None:
     assert [found.line for found in report.findings] == [8]
 
 
-async def test_security_rules_are_less_sure_than_the_others(export: Export) -> None:
+async def test_security_findings_have_a_lower_confidence(export: Export) -> None:
     side = export(
         {"a.py": "import os\ndef f(x):\n    os.system(x)\n    if x or True:\n        return y\n"}
     )

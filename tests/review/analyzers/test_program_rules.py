@@ -1,4 +1,4 @@
-"""Every code that a rule names is shown by a text that has the defect and one that has not."""
+"""Every code that is on finds a sample with the defect and not one without."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -78,17 +78,17 @@ def said(rules: RuleTable, tmp_path_factory: pytest.TempPathFactory) -> Said:
 
 
 @pytest.mark.parametrize(("tool", "code"), CASES)
-def test_code_is_shown(said: Said, tool: str, code: str) -> None:
+def test_every_code_is_found_in_its_bad_sample_only(said: Said, tool: str, code: str) -> None:
     path = SAMPLES[tool][code][0]
     assert code in said[tool, "bad"][path]
     assert code not in said[tool, "good"][path]
 
 
 @pytest.mark.parametrize("tool", ["zizmor", "shellcheck", "hadolint"])
-def test_good_text_has_no_finding_at_all(said: Said, tool: str) -> None:
+def test_good_samples_have_no_finding(said: Said, tool: str) -> None:
     assert {path: codes for path, codes in said[tool, "good"].items() if codes} == {}
 
 
 @pytest.mark.parametrize("tool", ANALYZERS)
-def test_every_code_of_the_table_has_a_sample_and_the_reverse(rules: RuleTable, tool: str) -> None:
+def test_samples_and_codes_of_the_rule_table_are_the_same(rules: RuleTable, tool: str) -> None:
     assert rules.codes(tool) == set(SAMPLES[tool])

@@ -1,4 +1,4 @@
-"""The change's tests in a room of their own: what is told of them, and what hostile ones can do."""
+"""The change's tests in a sandbox: what is reported of them, and what hostile tests can do."""
 
 import json
 import os
@@ -107,7 +107,7 @@ def test_a_test_that_passes_when_run_again_is_flaky(rooms: None, tmp_path: Path)
 
 
 @needs_bwrap
-def test_the_exit_status_counts_and_not_what_the_report_says(rooms: None, tmp_path: Path) -> None:
+def test_the_exit_status_decides_and_not_the_report(rooms: None, tmp_path: Path) -> None:
     lies = "import os\n" + PASS.replace("tell()", "try:\n    tell()\nfinally:\n    os._exit(3)")
     verdict = reviewed(tmp_path / "lies", PASS, lies)
     assert told(verdict) == [("qa.tests-fail", "check.py", 1)]
@@ -116,7 +116,7 @@ def test_the_exit_status_counts_and_not_what_the_report_says(rooms: None, tmp_pa
     )
 
 
-def test_without_a_room_nothing_is_run(tmp_path: Path) -> None:
+def test_without_a_sandbox_nothing_runs(tmp_path: Path) -> None:
     verdict = reviewed(tmp_path, PASS, FAIL)
     assert told(verdict) == []
     assert gaps(verdict) == {("check.py", NO_SANDBOX), ("pay.py", NO_SANDBOX)}
@@ -181,7 +181,7 @@ async def test_hostile_tests_reach_nothing_and_outlive_nothing(rooms: None, tmp_
 
 @needs_bwrap
 @pytest.mark.anyio
-async def test_a_run_ends_with_its_time_its_caller_and_its_room(
+async def test_a_run_ends_with_its_timeout_its_caller_and_its_sandbox(
     rooms: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     beats = "import time\nwhile True:\n open('beats', 'a').write('x')\n time.sleep(.05)"
@@ -213,7 +213,7 @@ async def test_a_run_ends_with_its_time_its_caller_and_its_room(
     assert not (timed / "late").exists()
 
 
-def test_a_report_is_read_with_no_dtd() -> None:
+def test_a_report_is_parsed_without_a_dtd() -> None:
     with pytest.raises(NotJUnitError, match="DTD"):
         failed(b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>')
     with pytest.raises(NotJUnitError, match="no well-formed"):

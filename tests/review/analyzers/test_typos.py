@@ -1,4 +1,4 @@
-"""Misspellings in what people read: prose and comments, not names, code or other languages."""
+"""Misspellings in prose and comments, not in names, code or other languages."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -34,7 +34,7 @@ async def words(export: Export, path: str, text: str) -> list[tuple[int, str | N
         ("a.rb", "x = 1\n  # You will recieve a mail.\n"),
     ],
 )
-async def test_misspelt_word_is_shown(export: Export, path: str, text: str) -> None:
+async def test_a_misspelling_is_found(export: Export, path: str, text: str) -> None:
     assert await words(export, path, text) == [(2, "recieve")]
     assert await words(export, path, text.replace("recieve", "receive")) == []
 

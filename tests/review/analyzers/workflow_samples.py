@@ -1,4 +1,4 @@
-"""For each of zizmor's audits that a rule names: a file with the defect, and one without."""
+"""For each of zizmor's audits that are on: a file with the defect, and one without."""
 
 CI = ".github/workflows/ci.yml"
 DEPENDABOT = ".github/dependabot.yml"
