@@ -9,7 +9,7 @@ processes together, and the start-up of the command over that of a bare interpre
 Alone means from nothing, as when somebody starts it by hand: a program with its own start, one of our
 checks with the start of the process that it runs in. The interpreter and imports of the benchmark
 itself are not counted. ``warm`` is the same with the checks' processes up and everything imported.
-The reviews work without kept answers, but for the last, which finds all of them.
+The reviews run without cached results, but for the last, which finds all of them.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def main() -> None:
             f"{files:4} files: review {wall:.2f} s, slowest alone {slowest:.2f} s ({name}), "
             f"review / (1.5 x slowest + 0.5 s) = {wall / (1.5 * slowest + 0.5):.2f}\n"
             f"            slowest warm {warm:.2f} s ({warm_name}), ratio "
-            f"{wall / (1.5 * warm + 0.5):.2f}; again with kept answers {again / wall:.2f} of it; "
+            f"{wall / (1.5 * warm + 0.5):.2f}; again with cached results {again / wall:.2f} of it; "
             f"peak {peak:.0f} MB on {os.cpu_count()} cores"
         )
         if os.environ.get("VERBOSE"):

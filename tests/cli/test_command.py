@@ -116,7 +116,7 @@ def test_outside_a_repository_nothing_is_left_behind(tmp_path: Path) -> None:
 
 
 def started(repo: Repo, *before: str) -> subprocess.Popen[bytes]:
-    """A review that is at its specialists' work; with kept answers it might end there."""
+    """A review that is at its specialists' work; with cached results it might end there."""
     process = subprocess.Popen(
         [*before, sys.executable, "-m", "orchestrator", "review", "--no-cache"],
         cwd=repo.path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,

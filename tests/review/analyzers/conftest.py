@@ -39,8 +39,8 @@ def export(tmp_path: Path) -> Callable[[Mapping[str, Content]], Side]:
 
 
 @pytest.fixture
-def stand_in(tmp_path: Path) -> Callable[[str, str], str]:
-    """Puts a script in a program's place and gives the folder to look in."""
+def fake_program(tmp_path: Path) -> Callable[[str, str], str]:
+    """Write a script under a program's name; returns the directory to search."""
 
     def make(name: str, body: str) -> str:
         folder = tmp_path / "programs"

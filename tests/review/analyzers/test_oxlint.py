@@ -103,7 +103,9 @@ async def test_script_that_does_not_parse_is_a_gap(export: Export) -> None:
     "comment",
     ["// eslint-disable-next-line", "// oxlint-disable-next-line", "/* eslint-disable */"],
 )
-async def test_suppression_comments_of_the_change_have_no_effect(export: Export, comment: str) -> None:
+async def test_suppression_comments_of_the_change_have_no_effect(
+    export: Export, comment: str
+) -> None:
     off = '{"rules": {"no-debugger": "off"}, "ignorePatterns": ["**"]}'
     names = {".oxlintrc.json": off, ".eslintignore": "*", "a.js": f"{comment}\ndebugger;\n"}
     report = await Oxlint({"no-debugger"}).run(export(names), ["a.js"])
@@ -114,9 +116,9 @@ async def test_suppression_comments_of_the_change_have_no_effect(export: Export,
     ("body", "why"), [("exit 3", "exit code 3"), ("echo '{}'", "of an unknown shape")]
 )
 async def test_program_that_fails_is_an_error(
-    export: Export, stand_in: Callable[[str, str], str], tmp_path: Path, body: str, why: str
+    export: Export, fake_program: Callable[[str, str], str], tmp_path: Path, body: str, why: str
 ) -> None:
-    program = Program("oxlint", "oxlint", search=stand_in("oxlint", body))
+    program = Program("oxlint", "oxlint", search=fake_program("oxlint", body))
     report = await Oxlint({"no-debugger"}, program).run(export({"a.js": "f();"}), ["a.js"])
     assert report.error is not None
     assert why in report.error

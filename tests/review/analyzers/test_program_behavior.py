@@ -28,7 +28,7 @@ from tests.review.analyzers.program_tools import (
 pytestmark = pytest.mark.anyio
 
 Export = Callable[[Mapping[str, str | bytes]], Side]
-StandIn = Callable[[str, str], str]
+FakeProgram = Callable[[str, str], str]
 
 
 @every_tool
@@ -162,10 +162,12 @@ async def test_two_hundred_files_in_one_run(export: Export) -> None:
     assert report.examined == set(paths)
 
 
-async def test_files_beyond_one_run_are_all_analyzed(export: Export, stand_in: StandIn) -> None:
+async def test_files_beyond_one_run_are_all_analyzed(
+    export: Export, fake_program: FakeProgram
+) -> None:
     real = shlex.quote(Program("ruff", "ruff").find())
     few = 'until [ "${1:---}" = -- ]; do shift; done; [ $# -le 10 ]'
-    folder = stand_in("ruff", f'( {few} ) || exit 9\nexec {real} "$@"')
+    folder = fake_program("ruff", f'( {few} ) || exit 9\nexec {real} "$@"')
     paths = [f"a{n:02}.py" for n in range(20)]
     side = export(dict.fromkeys(paths, PYTHON))
     report = await Ruff({"S605"}, Program("ruff", "ruff", search=folder, max_files=9)).run(

@@ -15,7 +15,7 @@ from tests.review.analyzers.program_tools import PYTHON, Tool, every_tool, place
 pytestmark = pytest.mark.anyio
 
 Export = Callable[[Mapping[str, str | bytes]], Side]
-StandIn = Callable[[str, str], str]
+FakeProgram = Callable[[str, str], str]
 
 
 @every_tool
@@ -49,12 +49,12 @@ async def test_a_missing_program_is_an_error_that_says_how_to_install_it(
 )
 async def test_failing_program_is_an_error(
     export: Export,
-    stand_in: StandIn,
+    fake_program: FakeProgram,
     tool: Tool,
     body: str,
     why: str,
 ) -> None:
-    folder = stand_in(tool.make.name, body)
+    folder = fake_program(tool.make.name, body)
     program = Program(tool.make.name, tool.make.package, limits=Limits(seconds=0.3), search=folder)
     report = await tool.make({tool.code}, program).run(export({tool.path: tool.text}), [tool.path])
     assert report.error is not None
@@ -88,18 +88,20 @@ async def test_file_that_is_not_there_is_a_gap(export: Export, tool: Tool) -> No
 
 
 async def test_a_relative_folder_of_the_search_path_is_not_used(
-    tmp_path: Path, stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, fake_program: FakeProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = Path(stand_in("ruff", "exit 0"))
+    folder = Path(fake_program("ruff", "exit 0"))
     monkeypatch.chdir(folder.parent)
     assert Program("ruff", "ruff", search=f"{tmp_path}:{folder}").find() == str(folder / "ruff")
     with pytest.raises(SandboxError, match="ruff is not installed"):
         Program("ruff", "ruff", search=f"programs:.:{tmp_path}").find()
 
 
-async def test_a_message_of_a_program_is_one_line(export: Export, stand_in: StandIn) -> None:
+async def test_a_message_of_a_program_is_one_line(
+    export: Export, fake_program: FakeProgram
+) -> None:
     body = "printf 'a\\033[2Jb\\rc %0500d\\nd\\n' 1 >&2; exit 4"
-    program = Program("ruff", "ruff", search=stand_in("ruff", body))
+    program = Program("ruff", "ruff", search=fake_program("ruff", body))
     report = await Ruff({"S605"}, program).run(export({"a.py": PYTHON}), ["a.py"])
     assert report.error is not None
     assert report.error.isprintable()

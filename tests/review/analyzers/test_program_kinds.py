@@ -110,7 +110,9 @@ async def test_only_shell_scripts_are_examined(export: Export) -> None:
     assert not report.gaps
 
 
-async def test_python_is_recognized_by_the_first_line_where_there_is_no_suffix(export: Export) -> None:
+async def test_python_is_recognized_by_the_first_line_where_there_is_no_suffix(
+    export: Export,
+) -> None:
     files: dict[str, str | bytes] = {
         "bin/a": "#!/usr/bin/env python3\neval(input())\n",
         "bin/b": "#!/bin/sh\neval(input())\n",
@@ -179,7 +181,9 @@ async def test_the_newest_syntax_is_no_error_and_new_names_are_known(export: Exp
         "from a import b, c, d, e, f\n",
     ],
 )
-async def test_an_import_with_a_comment_that_it_is_intended_is_not_reported(export: Export, line: str) -> None:
+async def test_an_import_with_a_comment_that_it_is_intended_is_not_reported(
+    export: Export, line: str
+) -> None:
     side = export({"a.py": line, "b.py": "import array\n"})
     report = await Ruff({"F401"}).run(side, ["a.py", "b.py"])
     assert [(found.path, found.code) for found in report.findings] == [("b.py", "F401")]

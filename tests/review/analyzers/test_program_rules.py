@@ -50,13 +50,13 @@ SAMPLES: dict[str, dict[str, tuple[str, str, str]]] = {
 }
 CASES = [(tool, code) for tool, samples in SAMPLES.items() for code in samples]
 
-Said = dict[tuple[str, str], dict[str, set[str]]]
+ReportedCodes = dict[tuple[str, str], dict[str, set[str]]]
 
 
 @pytest.fixture(scope="module")
-def said(rules: RuleTable, tmp_path_factory: pytest.TempPathFactory) -> Said:
+def reported_codes(rules: RuleTable, tmp_path_factory: pytest.TempPathFactory) -> ReportedCodes:
     """(tool, bad or good) → path → codes; each tool runs once over all of its samples."""
-    found: Said = {}
+    found: ReportedCodes = {}
     for tool, samples in SAMPLES.items():
         for nth, kind in enumerate(("bad", "good"), start=1):
             root: Path = tmp_path_factory.mktemp(f"{tool}-{kind}")
@@ -78,15 +78,17 @@ def said(rules: RuleTable, tmp_path_factory: pytest.TempPathFactory) -> Said:
 
 
 @pytest.mark.parametrize(("tool", "code"), CASES)
-def test_every_code_is_found_in_its_bad_sample_only(said: Said, tool: str, code: str) -> None:
+def test_every_code_is_found_in_its_bad_sample_only(
+    reported_codes: ReportedCodes, tool: str, code: str
+) -> None:
     path = SAMPLES[tool][code][0]
-    assert code in said[tool, "bad"][path]
-    assert code not in said[tool, "good"][path]
+    assert code in reported_codes[tool, "bad"][path]
+    assert code not in reported_codes[tool, "good"][path]
 
 
 @pytest.mark.parametrize("tool", ["zizmor", "shellcheck", "hadolint"])
-def test_good_samples_have_no_finding(said: Said, tool: str) -> None:
-    assert {path: codes for path, codes in said[tool, "good"].items() if codes} == {}
+def test_good_samples_have_no_finding(reported_codes: ReportedCodes, tool: str) -> None:
+    assert {path: codes for path, codes in reported_codes[tool, "good"].items() if codes} == {}
 
 
 @pytest.mark.parametrize("tool", ANALYZERS)

@@ -83,11 +83,11 @@ async def test_configuration_of_the_change_is_not_read(export: Export) -> None:
 
 
 async def test_program_that_fails_is_an_error(
-    export: Export, stand_in: Callable[[str, str], str]
+    export: Export, fake_program: Callable[[str, str], str]
 ) -> None:
     side = export({"a.md": "You will recieve it.\n"})
     for body, why in (("exit 3", "exit code 3"), ("echo '{}'", "of an unknown shape")):
-        program = Program("typos", "typos", search=stand_in("typos", body))
+        program = Program("typos", "typos", search=fake_program("typos", body))
         report = await Typos({"misspelling"}, program).run(side, ["a.md"])
         assert report.error is not None
         assert why in report.error
