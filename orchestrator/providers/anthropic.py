@@ -3,7 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar, cast
+
+import anthropic
+import httpx2
+from anthropic import NOT_GIVEN, BaseModel, MessageStream, Stream
+from anthropic.types import (
+    InputJSONDelta,
+    Message,
+    MessageDeltaUsage,
+    RawContentBlockDeltaEvent,
+    RawContentBlockStartEvent,
+    RawMessageDeltaEvent,
+    RawMessageStartEvent,
+    RawMessageStopEvent,
+    RawMessageStreamEvent,
+    TextBlock,
+    ToolUseBlock,
+    Usage,
+)
 
 from orchestrator.engine.types import (
     Aside,
@@ -16,8 +34,7 @@ from orchestrator.engine.types import (
     ToolCall,
     ToolResult,
 )
-from orchestrator.providers import stream_parsing
-from orchestrator.providers.base import ApiModel
+from orchestrator.providers.base import ApiModel, incomplete_stream
 from orchestrator.providers.conversation import (
     MergedMessage,
     merge_messages,
@@ -26,19 +43,16 @@ from orchestrator.providers.conversation import (
     tool_choice,
 )
 from orchestrator.providers.reply_parsing import (
-    Calls,
     Counts,
+    InvalidReplyError,
     Reply,
-    Unusable,
-    a_list,
-    a_name,
-    a_text,
-    an_object,
-    count,
-    members,
-    some,
+    ToolCallParser,
+    dump,
+    expect_list,
+    expect_text,
+    printable_name,
+    read_count,
 )
-from orchestrator.providers.stream_parsing import Events
 
 _STOPS: dict[str, StopKind] = {
     "end_turn": "end",
@@ -49,26 +63,35 @@ _STOPS: dict[str, StopKind] = {
     "pause_turn": "paused",
     "refusal": "refused",
 }
-_CACHED = {"type": "ephemeral"}
-_ASIDES = "mid-conversation-system-clear-at-2026-08-21"
-_CHOICES = {"auto": "auto", "none": "none", "required": "any"}
+_CACHE_CONTROL = {"type": "ephemeral"}
+_DELTAS = {
+    "text_delta": "text",
+    "citations_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "thinking",
+}
+"""Change → the block that it applies to."""
+_ASIDES_BETA = "mid-conversation-system-clear-at-2026-08-21"
+_TOOL_CHOICES = {"auto": "auto", "none": "none", "required": "any"}
 
 
 class AnthropicModel(ApiModel):
-    """Speaks the Messages API.
+    """A model behind the Messages API.
 
-    The prefix that is cached ends after the system prompt, and after each of the last two messages
-    of the user; the second of these is what the next request will find. An aside is a system
-    message that clears itself: it stays in place, since reasoning is signed over all before it.
+    Cache breakpoints stand after the system prompt and after each of the last two user messages;
+    the next request hits the last one. An aside is a system message that expires by itself: it
+    stays in place, since reasoning is signed over everything before it.
     """
 
-    def body(self, request: Request) -> dict[str, Json]:
-        """The request as the API has it."""
+    sdk: ClassVar[Any] = anthropic
+
+    def build_body(self, request: Request) -> dict[str, Json]:
+        """Build the request's JSON body for the API."""
         can = self.provider.can
         system = [{"type": "text", "text": text} for text in render_system_parts(request, can)]
-        said = merge_messages(request, self.name, asides=True)
-        messages = [message for turn in said for message in _messages(turn)]
-        _mark(system, messages)
+        merged = merge_messages(request, self.name, asides=True)
+        messages = [item for message in merged for item in _render_message(message)]
+        _set_cache_breakpoints(system, messages)
         body: dict[str, Json] = {
             "model": request.model,
             "max_tokens": self.output_limit(request),
@@ -84,21 +107,21 @@ class AnthropicModel(ApiModel):
                 }
                 for tool in request.tools
             ]
-            body["tool_choice"] = self._choice(request)
+            body["tool_choice"] = self._tool_choice(request)
         if can.streams:
             body["stream"] = True
-        output = self._output(request)
+        output = self._output_config(request)
         return {**body, "output_config": output} if output else body
 
-    def _choice(self, request: Request) -> dict[str, Json]:
+    def _tool_choice(self, request: Request) -> dict[str, Json]:
         can = self.provider.can
         kind = tool_choice(request, can)
-        choice: dict[str, Json] = {"type": _CHOICES[kind]}
+        choice: dict[str, Json] = {"type": _TOOL_CHOICES[kind]}
         if not can.parallel_calls and kind != "none":
             choice["disable_parallel_tool_use"] = True
         return choice
 
-    def _output(self, request: Request) -> dict[str, Json]:
+    def _output_config(self, request: Request) -> dict[str, Json]:
         can, output = self.provider.can, dict[str, Json]()
         if request.effort and can.effort:
             output["effort"] = request.effort
@@ -107,55 +130,123 @@ class AnthropicModel(ApiModel):
             output["format"] = {"type": "json_schema", "schema": schema}
         return output
 
-    def _chunks(self, body: dict[str, Any]) -> Any:
-        aside = any(message["role"] == "system" for message in body["messages"])
+    def _open_response(self, body: dict[str, Any]) -> Any:
+        has_aside = any(message["role"] == "system" for message in body["messages"])
         return self.client.messages.with_streaming_response.create(
-            **body, extra_headers={"anthropic-beta": _ASIDES} if aside else None
+            **body,
+            extra_headers={"anthropic-beta": _ASIDES_BETA} if has_aside else None,
         )
 
-    def joined(self, events: Events) -> dict[str, Json]:
-        """The API's reply, from its events."""
-        return stream_parsing.message(events)
+    def _construct(self, document: dict[str, Json]) -> Message:
+        return Message.construct(**document)
 
-    def read(self, document: dict[str, Json], request: Request) -> Reply:
-        """The API's reply, read."""
-        calls = Calls(request)
-        content = a_list(document.get("content"), "its content")
-        blocks = [self._read_block(an_object(block, "a block"), calls) for block in content]
-        given = document.get("stop_reason")
-        if not isinstance(given, str) or given not in _STOPS:
-            raise Unusable(f"its stop_reason is {given!r:.60}")
-        counts = _counts(document.get("usage"))
-        return Reply(tuple(blocks), _STOPS[given], counts, a_name(document.get("model")))
+    def _accumulate(self, response: httpx2.Response) -> Message:
+        events = _CheckedStream(
+            cast_to=cast("type[RawMessageStreamEvent]", RawMessageStreamEvent),
+            response=response,
+            client=self.client,
+        )
+        stream = MessageStream(events, output_format=NOT_GIVEN)
+        stream.until_done()
+        if not events.complete:
+            raise incomplete_stream()
+        message = stream.get_final_message()
+        for index, parts in events.arguments.items():
+            block: Any = message.content[index]
+            block.input = "".join(parts)
+        return message
 
-    def _read_block(self, block: dict[str, Json], calls: Calls) -> Block:
-        kind = a_text(block.get("type"), "a block's type")
-        if kind == "text":
-            return Text(a_text(block.get("text"), "a text block's text"))
-        if kind == "tool_use":
-            return calls.add(block.get("id"), block.get("name"), block.get("input"))
-        if kind.endswith(("_tool_use", "_tool_result")):
-            raise Unusable(f"a tool of the provider's own was run ({kind:.40}); none is enabled")
-        return Opaque(self.name, block)
+    def _convert(self, reply: Message, request: Request) -> Reply:
+        calls = ToolCallParser(request)
+        content = expect_list(reply.content, "its content")
+        blocks = tuple(self._convert_block(block, calls) for block in content)
+        stop = reply.stop_reason
+        if not isinstance(stop, str) or stop not in _STOPS:
+            raise InvalidReplyError(f"its stop_reason is {stop!r:.60}")
+        return Reply(blocks, _STOPS[stop], _read_counts(reply.usage), printable_name(reply.model))
+
+    def _convert_block(self, block: Any, calls: ToolCallParser) -> Block:
+        match block:
+            case TextBlock(type="text"):
+                return Text(expect_text(block.text, "a text block's text"))
+            case ToolUseBlock(type="tool_use"):
+                return calls.add(block.id, block.name, block.input)
+        kind = getattr(block, "type", None)
+        if isinstance(block, BaseModel) and isinstance(kind, str):
+            if kind.endswith(("_tool_use", "_tool_result")):
+                raise InvalidReplyError(
+                    f"it ran a tool of the provider's own ({kind:.40}); none is enabled"
+                )
+            return Opaque(self.name, dump(block))
+        raise InvalidReplyError("a content block is not an object with a type")
 
 
-def _mark(system: list[dict[str, Json]], messages: list[dict[str, Json]]) -> None:
-    """Set the breakpoints of the cache."""
-    system[-1]["cache_control"] = _CACHED
-    asked = [message for message in messages if message["role"] == "user"]
-    for message in asked[-2:]:
-        message["content"][-1]["cache_control"] = _CACHED
+class _CheckedStream(Stream[RawMessageStreamEvent]):
+    """The events that the SDK's accumulator applies as they are meant.
+
+    The accumulator skips changes of blocks that it does not know, ignores where a block begins, and
+    completes the JSON of a tool call that was cut off. Such events are an error here, and the
+    arguments of tool calls are kept as the text that was sent.
+
+    Attributes:
+        complete: whether the event that ends a reply has come.
+        arguments: block index → the pieces of its JSON.
+    """
+
+    complete = False
+
+    def __iter__(self) -> Iterator[RawMessageStreamEvent]:
+        self.arguments: dict[int, list[str]] = {}
+        kinds: list[str] = []
+        for event in super().__iter__():
+            match event:
+                case RawMessageStartEvent(type="message_start"):
+                    event.message.usage = event.message.usage or Usage.construct()
+                case RawMessageDeltaEvent(type="message_delta"):
+                    event.usage = event.usage or MessageDeltaUsage.construct()
+                case RawContentBlockStartEvent(type="content_block_start"):
+                    if event.index != len(kinds):
+                        raise InvalidReplyError(f"block {event.index!r:.20} begins out of order")
+                    kinds.append(event.content_block.type)
+                case RawContentBlockDeltaEvent(type="content_block_delta"):
+                    self._check_delta(event, kinds)
+                    if isinstance(event.delta, InputJSONDelta):
+                        pieces = self.arguments.setdefault(event.index, [])
+                        pieces.append(expect_text(event.delta.partial_json, "partial_json"))
+                        continue
+                case RawMessageStopEvent(type="message_stop"):
+                    self.complete = True
+            yield event
+
+    def _check_delta(self, event: RawContentBlockDeltaEvent, kinds: list[str]) -> None:
+        if event.index not in range(len(kinds)):
+            raise InvalidReplyError(f"block {event.index!r:.20} changes before it begins")
+        kind, change = kinds[event.index], event.delta.type
+        if change == "input_json_delta" and kind.endswith("tool_use"):
+            return
+        if _DELTAS.get(change) != kind:
+            raise InvalidReplyError(
+                f"a {kind:.40} block changes by a {change!r:.40}, which is unknown; "
+                "try `streams: false`"
+            )
 
 
-def _messages(turn: MergedMessage) -> Iterator[dict[str, Json]]:
-    blocks = [_block(block) for block in turn.blocks if not isinstance(block, Aside)]
-    yield {"role": turn.role, "content": blocks}
-    for block in turn.blocks:
+def _set_cache_breakpoints(system: list[dict[str, Json]], messages: list[dict[str, Json]]) -> None:
+    system[-1]["cache_control"] = _CACHE_CONTROL
+    user_messages = [message for message in messages if message["role"] == "user"]
+    for message in user_messages[-2:]:
+        message["content"][-1]["cache_control"] = _CACHE_CONTROL
+
+
+def _render_message(message: MergedMessage) -> Iterator[dict[str, Json]]:
+    blocks = [_render_block(block) for block in message.blocks if not isinstance(block, Aside)]
+    yield {"role": message.role, "content": blocks}
+    for block in message.blocks:
         if isinstance(block, Aside):
             yield {"role": "system", "clear_at": "next_user_message", "content": block.text}
 
 
-def _block(block: Block) -> Json:
+def _render_block(block: Block) -> Json:
     match block:
         case Text(text):
             return {"type": "text", "text": text}
@@ -172,15 +263,14 @@ def _block(block: Block) -> Json:
             return payload
 
 
-def _counts(usage: Json) -> Counts:
-    given = members(usage)
-    fresh, output = count(given.get("input_tokens")), count(given.get("output_tokens"))
-    cached = some(given.get("cache_read_input_tokens"))
-    written = some(given.get("cache_creation_input_tokens"))
+def _read_counts(usage: Usage) -> Counts:
+    fresh = read_count(usage, "input_tokens")
+    cached = read_count(usage, "cache_read_input_tokens") or 0
+    written = read_count(usage, "cache_creation_input_tokens") or 0
     return Counts(
         input=None if fresh is None else fresh + cached + written,
-        output=output,
+        output=read_count(usage, "output_tokens"),
         cached=cached,
         cache_write=written,
-        reasoning=some(members(given.get("output_tokens_details")).get("thinking_tokens")),
+        reasoning=read_count(usage, "output_tokens_details", "thinking_tokens") or 0,
     )

@@ -1,4 +1,4 @@
-"""What all providers share: one call from request to response, whatever the API."""
+"""What all API providers share: one model call from request to response."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from functools import partial
-from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import anyio
+import httpx2
 from msgspec.structs import replace
 
 from orchestrator.catalog.models import Provider
@@ -20,34 +20,50 @@ from orchestrator.engine.types import Json, Request, Response, Usage
 from orchestrator.errors import ModelError
 from orchestrator.providers import pricing
 from orchestrator.providers.circuit_breaker import CircuitBreaker, State
-from orchestrator.providers.provider_errors import TransientError, classify_status
+from orchestrator.providers.provider_errors import TransientError, classify_status, error_kind
 from orchestrator.providers.reply_parsing import (
-    MAX_BYTES,
+    InvalidReplyError,
     Reply,
-    Unusable,
-    an_object,
+    drop_unsafe_calls,
+    expect_object,
     loads,
-    settle,
 )
 from orchestrator.providers.retry import Retrier
-from orchestrator.providers.stream_parsing import MAX_STREAM_BYTES, Events, events
 from orchestrator.providers.token_counting import max_input_tokens
+
+MAX_BYTES = 8_000_000
+"""Size limit of a reply that is not streamed."""
+
+MAX_STREAM_BYTES = 64_000_000
+"""Size limit of a streamed reply: each event adds some hundred bytes to a few of content."""
+
+THREAD_BYTES = 250_000
+"""Replies above this size are decoded in a worker thread, so that the event loop never stalls."""
+
+_EVENT_STREAM = "text/event-stream"
+_REQUEST = httpx2.Request("POST", "https://provider.invalid")
+"""Stands for the request in errors of the SDKs: the real one holds the API key."""
 
 
 def ignore(event: CallEvent) -> None:
-    """Look away."""
+    """Ignore the event."""
 
 
 class ApiModel(ABC):
-    """A model behind an HTTP API. Use ``make_model``; it opens and closes the client.
+    """A model behind an HTTP API. Use ``make_model``, which opens and closes the client.
+
+    The SDK sends the request; its reply is read here, up to a size limit, and then decoded by the
+    SDK's stream and reply types (decision 0011).
 
     Args:
-        client: the SDK's client; whoever made it closes it.
-        sdk: the vendor's module, for its exceptions.
+        client: the SDK's client; the caller closes it.
         name: the provider's name.
-        secret: the key, so that it can be kept out of messages.
-        on_event: told of tries that failed and of the breaker's changes.
+        secret: the API key, which is kept out of messages.
+        on_event: called with failed attempts and changes of the circuit breaker.
     """
+
+    sdk: ClassVar[Any]
+    """The vendor's module, for its exceptions."""
 
     def __init__(
         self,
@@ -55,7 +71,6 @@ class ApiModel(ABC):
         client: Any,
         *,
         name: str,
-        sdk: ModuleType,
         prices: Prices,
         retrier: Retrier,
         secret: str,
@@ -64,7 +79,6 @@ class ApiModel(ABC):
         self.client = client
         self.name, self.provider = name, provider
         self._prices, self._retrier, self._on_event = prices, retrier, on_event
-        self._sdk: Any = sdk
         self._secret = secret
         self._breakers: dict[str, CircuitBreaker] = {}
 
@@ -72,146 +86,176 @@ class ApiModel(ABC):
         return f"<{type(self).__name__} {self.name}>"
 
     @abstractmethod
-    def body(self, request: Request) -> dict[str, Json]:
-        """The request as the API has it."""
+    def build_body(self, request: Request) -> dict[str, Json]:
+        """Build the request's JSON body for the API."""
 
     @abstractmethod
-    def _chunks(self, body: dict[str, Any]) -> Any:
+    def _open_response(self, body: dict[str, Any]) -> Any:
         """Send it: an async context manager with ``iter_bytes()``, raising the SDK's errors."""
 
     @abstractmethod
-    def joined(self, events: Events) -> dict[str, Json]:
-        """The API's reply, from its events.
+    def _construct(self, document: dict[str, Json]) -> Any:
+        """Construct the SDK's reply object from a reply that is not streamed."""
+
+    @abstractmethod
+    def _accumulate(self, response: httpx2.Response) -> Any:
+        """Construct the SDK's reply object from a complete stream of events.
 
         Raises:
-            Transient: it is not whole.
-            Unusable: it cannot be used.
+            TransientError: the stream ended too early, or reports an error.
+            InvalidReplyError: an event does not fit.
         """
 
     @abstractmethod
-    def read(self, document: dict[str, Json], request: Request) -> Reply:
-        """The API's reply, read.
+    def _convert(self, reply: Any, request: Request) -> Reply:
+        """Convert the SDK's reply object.
 
         Raises:
-            Unusable: it cannot be used.
+            InvalidReplyError: a field has an unexpected value.
         """
 
     def output_limit(self, request: Request) -> int:
-        """The most tokens that the answer may have, as it is sent."""
+        """The output token limit as it is sent."""
         return request.max_tokens
 
     def worst_case(self, request: Request) -> Usage:
-        """The most that one try can use: a bound of the input's tokens, and the output's limit."""
-        whole, output = max_input_tokens(request), self.output_limit(request)
+        """The most that one attempt can use: an upper bound of the input, and the output limit."""
+        tokens, output = max_input_tokens(request), self.output_limit(request)
         price = price_of(self._prices, request.model)
-        return Usage(
-            whole, output, usd=pricing.max_call_cost(price, whole, output) if price else 0.0
-        )
+        usd = pricing.max_call_cost(price, tokens, output) if price else 0.0
+        return Usage(tokens, output, usd=usd)
 
     async def respond(self, request: Request, may_retry: MayRetry = always_retry) -> Response:
-        """Answer one request, with as many tries as the policy has.
+        """Answer one request, with as many attempts as the call policy allows.
 
         Raises:
             ModelError: no usable answer came; one line that says what to do.
-            ProviderRefused: none can come, as long as a setting is what it is.
+            ProviderRefused: no call can succeed until a setting is changed.
         """
-        who = f"{self.name} {request.model}"
-        body, lost, failed = self.body(request), 0, 0
-        about = partial(CallEvent, provider=self.name, model=request.model, agent=request.agent)
+        caller = f"{self.name} {request.model}"
+        body, lost, failed = self.build_body(request), 0, 0
+        event = partial(CallEvent, provider=self.name, model=request.model, agent=request.agent)
 
-        def report(fault: TransientError, wait: float) -> None:
+        def report(error: TransientError, wait: float) -> None:
             nonlocal lost, failed
-            if fault.lost and not may_retry():
+            if error.lost and not may_retry():
                 raise ModelError(
-                    f"{who} lost a reply ({fault}) that may have been billed, and what is left of "
-                    "the budget does not pay for another try"
+                    f"{caller} lost a reply ({error}) that may have been billed, and the rest of "
+                    "the budget does not pay for another attempt"
                 )
-            lost, failed = lost + fault.lost, failed + 1
-            told = about("retry", detail=str(fault), number=failed, wait=wait, lost=fault.lost)
-            self._on_event(told)
+            lost, failed = lost + error.lost, failed + 1
+            self._on_event(
+                event("retry", detail=str(error), number=failed, wait=wait, lost=error.lost)
+            )
 
         try:
-            document = await self._retrier.run(
-                lambda seconds: self._attempt(body, request.model, seconds),
+            reply = await self._retrier.run(
+                lambda seconds: self._attempt(body, request, seconds),
                 self._breaker(request.model),
-                who,
+                caller,
                 report,
                 streams=self.provider.can.streams,
             )
-        except ModelError as fault:
-            if fault.billed:
-                why = f"the last try may have been billed: {fault}"
-                self._on_event(about("lost", detail=why, number=failed + 1, lost=True))
+        except ModelError as error:
+            if error.billed:
+                detail = f"the last attempt may have been billed: {error}"
+                self._on_event(event("lost", detail=detail, number=failed + 1, lost=True))
             raise
-        try:
-            reply = self.read(document, request)
-        except Unusable as fault:
-            raise _unusable(who, fault) from None
-        blocks, stop = settle(reply.blocks, reply.stop)
-        used = replace(self._usage(reply, request), lost=lost)
-        return Response(blocks, stop, used, reply.model or request.model)
+        blocks, stop = drop_unsafe_calls(reply.blocks, reply.stop)
+        usage = replace(self._compute_usage(reply, request), lost=lost)
+        return Response(blocks, stop, usage, reply.model or request.model)
 
-    # --- one try --------------------------------------------------------------------------------
+    # --- one attempt ----------------------------------------------------------------------------
 
-    async def _attempt(self, body: dict[str, Any], model: str, seconds: float) -> dict[str, Json]:
-        data, streamed = await self._received(body, model, seconds)
-        try:
-            if streamed:
-                return self.joined(list(events(data)))
-            return an_object(loads(data), "it")
-        except Unusable as fault:
-            raise _unusable(f"{self.name} {model}", fault) from None
-
-    async def _received(
-        self, body: dict[str, Any], model: str, seconds: float
-    ) -> tuple[bytes, bool]:
-        """All bytes of a reply, and whether they are a stream of events."""
-        sdk = self._sdk
+    async def _attempt(self, body: dict[str, Any], request: Request, seconds: float) -> Reply:
+        caller, sdk = f"{self.name} {request.model}", self.sdk
         try:
             with anyio.fail_after(seconds):
-                async with self._chunks(body) as response:
-                    # A gateway that cannot stream answers as ever.
-                    streamed = "text/event-stream" in response.headers.get("content-type", "")
-                    most = MAX_STREAM_BYTES if streamed else MAX_BYTES
-                    return await _all(response.iter_bytes(), most), streamed
+                response = await self._receive(body)
+                if len(response.content) <= THREAD_BYTES:
+                    return self.decode(response, request)
+                return await anyio.to_thread.run_sync(
+                    self.decode, response, request, abandon_on_cancel=True
+                )
+        except InvalidReplyError as error:
+            raise ModelError(f"{caller} sent an invalid reply: {error}") from None
+        except TransientError:
+            raise
         except (TimeoutError, sdk.APITimeoutError):
             raise TransientError(f"no answer within {seconds:.0f} s", lost=True) from None
-        except sdk.APIStatusError as fault:
-            status, headers = fault.status_code, fault.response.headers
-            said = fault.body
+        except sdk.APIStatusError as error:
             raise classify_status(
-                self.name, self.provider, model, status, headers, said, secret=self._secret
+                self.name,
+                self.provider,
+                request.model,
+                error.status_code,
+                error.response.headers,
+                error.body,
+                secret=self._secret,
             ) from None
-        except sdk.APIConnectionError as fault:
-            kind = type(fault.__cause__).__name__
-            never_sent = kind in {"ConnectError", "ConnectTimeout"}
-            where = f"; is {self.provider.base_url_env} right?" if never_sent else ""
-            raise TransientError(f"no connection ({kind}{where})", lost=not never_sent) from None
-        except Unusable as fault:
-            raise ModelError(f"{self.name} {model} sent too much: {fault}") from None
-        except Exception as fault:
-            # The SDK and its transport, fed by a stranger: whatever they trip over is a lost reply.
-            # Its text is left out, since a transport's error can quote a header.
+        except sdk.APIConnectionError as error:
+            cause = type(error.__cause__).__name__
+            never_sent = cause in {"ConnectError", "ConnectTimeout"}
+            hint = f"; is {self.provider.base_url_env} correct?" if never_sent else ""
+            raise TransientError(f"no connection ({cause}{hint})", lost=not never_sent) from None
+        except Exception as error:
+            # Any error of the SDK or its transport is a lost reply. Its text is left out, since a
+            # transport's error can quote a header.
+            name = type(error).__name__
+            raise TransientError(f"the connection broke off ({name})", lost=True) from None
+
+    async def _receive(self, body: dict[str, Any]) -> httpx2.Response:
+        """Send a request and read its complete reply, up to the size limit."""
+        async with self._open_response(body) as response:
+            kind = response.headers.get("content-type", "")
+            limit = MAX_STREAM_BYTES if _EVENT_STREAM in kind else MAX_BYTES
+            data = await _read_all(response.iter_bytes(), limit)
+        return httpx2.Response(200, headers={"content-type": kind}, content=data, request=_REQUEST)
+
+    def decode(self, response: httpx2.Response, request: Request) -> Reply:
+        """Decode a complete reply, streamed or not, by the SDK.
+
+        Raises:
+            TransientError: the stream ended too early, or the server reports an error in it.
+            InvalidReplyError: the reply is not what the API specifies.
+        """
+        try:
+            # A gateway that cannot stream sends the whole reply at once.
+            if _EVENT_STREAM in response.headers.get("content-type", ""):
+                reply = self._accumulate(response)
+            else:
+                reply = self._construct(expect_object(loads(response.content), "it"))
+            return self._convert(reply, request)
+        except (TransientError, InvalidReplyError):
+            raise
+        except self.sdk.APIError as error:
             raise TransientError(
-                f"the reply broke off ({type(fault).__name__})", lost=True
+                f"the server reported an error in the stream ({error_kind(error.body)!r:.60})",
+                lost=True,
             ) from None
+        except ValueError as error:
+            raise InvalidReplyError(f"it is not valid JSON ({type(error).__name__})") from None
+        except Exception as error:
+            # The SDKs do not validate what they decode, and trip over unexpected types.
+            name = type(error).__name__
+            raise InvalidReplyError(f"it does not have the API's structure ({name})") from None
 
     def _breaker(self, model: str) -> CircuitBreaker:
         if model not in self._breakers:
 
-            def changed(before: State, after: State, why: str) -> None:
-                detail = f"{before} -> {after}: {why}"
+            def on_change(before: State, after: State, reason: str) -> None:
+                detail = f"{before} -> {after}: {reason}"
                 self._on_event(CallEvent("breaker", self.name, model, "", detail))
 
             policy = self._retrier.policy.breaker
             self._breakers[model] = CircuitBreaker(
-                policy.failures, policy.cooldown, self._retrier.clock, changed
+                policy.failures, policy.cooldown, self._retrier.clock, on_change
             )
         return self._breakers[model]
 
-    # --- what it cost ---------------------------------------------------------------------------
+    # --- costs ----------------------------------------------------------------------------------
 
-    def _usage(self, reply: Reply, request: Request) -> Usage:
+    def _compute_usage(self, reply: Reply, request: Request) -> Usage:
         counts = reply.counts
         if counts.input is None or counts.output is None:
             return replace(self.worst_case(request), estimated=True)
@@ -226,15 +270,16 @@ class ApiModel(ABC):
         )
 
 
-def _unusable(who: str, fault: Unusable) -> ModelError:
-    return ModelError(f"{who} sent a reply that cannot be used: {fault}")
+def incomplete_stream() -> TransientError:
+    """The error of a stream that ended before the reply was complete."""
+    return TransientError("the stream ended before the reply was complete", lost=True)
 
 
-async def _all(chunks: AsyncGenerator[bytes], most: int) -> bytes:
+async def _read_all(chunks: AsyncGenerator[bytes], limit: int) -> bytes:
     data = bytearray()
     async with aclosing(chunks):
         async for chunk in chunks:
             data += chunk
-            if len(data) > most:
-                raise Unusable(f"it is longer than {most:,} bytes")
+            if len(data) > limit:
+                raise InvalidReplyError(f"it is larger than the limit of {limit:,} bytes")
     return bytes(data)

@@ -26,7 +26,7 @@ from orchestrator.engine.types import (
     ToolCall,
     ToolResult,
 )
-from orchestrator.providers.reply_parsing import means_nothing_alone, whole
+from orchestrator.providers.reply_parsing import escape_surrogates, is_reasoning
 from orchestrator.providers.strict_schemas import to_strict_schema
 
 EMPTY_PLACEHOLDER = "(nothing)"
@@ -99,21 +99,23 @@ def _sendable_blocks(message: Message, provider: str, *, asides: bool) -> tuple[
         for block in normalized
         if block is not None
     )
-    return () if all(means_nothing_alone(block) for block in blocks) else blocks
+    return () if all(is_reasoning(block) for block in blocks) else blocks
 
 
 def _normalize_block(block: Block, provider: str) -> Block | None:
     match block:
         case Text(text):
-            return Text(whole(text)) if text.strip() else None
+            return Text(escape_surrogates(text)) if text.strip() else None
         case ToolResult():
-            return ToolResult(block.call_id, whole(block.content) or EMPTY_PLACEHOLDER, block.ok)
+            return ToolResult(
+                block.call_id, escape_surrogates(block.content) or EMPTY_PLACEHOLDER, block.ok
+            )
         case Opaque():
             return block if block.provider == provider else None
         case ToolCall():
             return block
         case Aside(text):
-            return Aside(whole(text))
+            return Aside(escape_surrogates(text))
 
 
 def render_system_parts(request: Request, can: Capabilities) -> list[str]:
@@ -126,7 +128,7 @@ def render_system_parts(request: Request, can: Capabilities) -> list[str]:
             "Your final report is one JSON object with nothing around it. It is valid under this "
             f"JSON Schema:\n{json.dumps(request.output_schema, ensure_ascii=False)}"
         )
-    return [whole(part) for part in parts]
+    return [escape_surrogates(part) for part in parts]
 
 
 def tool_choice(request: Request, can: Capabilities) -> Literal["auto", "none", "required"]:

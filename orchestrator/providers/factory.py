@@ -151,7 +151,7 @@ def _anthropic_model(connection: _Connection, settings: dict[str, Any]) -> Anthr
             verify=_ssl_context(),
         ),
     )
-    return AnthropicModel(connection.provider, client, sdk=anthropic, **settings)
+    return AnthropicModel(connection.provider, client, **settings)
 
 
 def _openai_model(
@@ -177,5 +177,5 @@ def _openai_model(
     client.organization = connection.env.get("OPENAI_ORG_ID") if official else None
     client.project = connection.env.get("OPENAI_PROJECT_ID") if official else None
     if official:
-        return OpenAIModel(connection.provider, client, sdk=openai, **settings)
-    return CompatibleModel(connection.provider, client, sdk=openai, **settings)
+        return OpenAIModel(connection.provider, client, **settings)
+    return CompatibleModel(connection.provider, client, **settings)

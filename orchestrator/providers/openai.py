@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, ClassVar
+
+import httpx2
+import openai
+from openai import BaseModel, Stream
+from openai.types.responses import Response as OpenAIResponse
+from openai.types.responses import (
+    ResponseFunctionToolCall,
+    ResponseOutputMessage,
+    ResponseOutputRefusal,
+    ResponseOutputText,
+    ResponseUsage,
+)
 
 from orchestrator.engine.types import (
     Block,
@@ -15,54 +27,60 @@ from orchestrator.engine.types import (
     ToolCall,
     ToolResult,
 )
-from orchestrator.providers import stream_parsing
-from orchestrator.providers.base import ApiModel
+from orchestrator.providers.base import ApiModel, incomplete_stream
 from orchestrator.providers.conversation import (
-    MergedMessage,
     merge_messages,
     render_system_parts,
     strict_output_schema,
     tool_choice,
 )
+from orchestrator.providers.provider_errors import TransientError, error_kind
 from orchestrator.providers.reply_parsing import (
-    Calls,
     Counts,
+    InvalidReplyError,
     Reply,
-    Unusable,
-    a_list,
-    a_name,
-    a_text,
-    an_object,
-    count,
-    members,
-    some,
+    ToolCallParser,
+    dump,
+    expect_list,
+    expect_text,
+    object_or_empty,
+    printable_name,
+    read_count,
 )
-from orchestrator.providers.stream_parsing import Events
 
-LEAST_OUTPUT = 16
-"""The API refuses a smaller limit."""
+MIN_OUTPUT_TOKENS = 16
+"""The API rejects a smaller limit."""
 
 _INCOMPLETE: dict[str, StopKind] = {
     "max_output_tokens": "max_tokens",
     "content_filter": "filtered",
 }
 _CARRIED = frozenset({"reasoning", "compaction"})
+_FINAL_EVENTS = frozenset({"response.completed", "response.incomplete", "response.failed"})
+_RETRYABLE_CODES = ("server_error", "rate_limit_exceeded")
+"""Without streaming, these are statuses 500 and 429."""
 
 
 class OpenAIModel(ApiModel):
-    """Speaks the Responses API, with nothing stored there: reasoning comes and goes encrypted."""
+    """A model behind the Responses API, used without storage: reasoning is exchanged encrypted."""
+
+    sdk: ClassVar[Any] = openai
 
     def output_limit(self, request: Request) -> int:
-        """The most tokens that the answer may have; the API has a smallest value."""
-        return max(request.max_tokens, LEAST_OUTPUT)
+        """The output token limit as it is sent; the API has a minimum."""
+        return max(request.max_tokens, MIN_OUTPUT_TOKENS)
 
-    def body(self, request: Request) -> dict[str, Json]:
-        """The request as the API has it."""
+    def build_body(self, request: Request) -> dict[str, Json]:
+        """Build the request's JSON body for the API."""
         can = self.provider.can
         body: dict[str, Json] = {
             "model": request.model,
             "instructions": "\n\n".join(render_system_parts(request, can)),
-            "input": [item for turn in merge_messages(request, self.name) for item in _items(turn)],
+            "input": [
+                _render_item(message.role, block)
+                for message in merge_messages(request, self.name)
+                for block in message.blocks
+            ],
             "max_output_tokens": self.output_limit(request),
             "store": False,
             "include": ["reasoning.encrypted_content"],
@@ -91,44 +109,55 @@ class OpenAIModel(ApiModel):
             body["text"] = {"format": form}
         return body
 
-    def _chunks(self, body: dict[str, Any]) -> Any:
-        # As extra_body: the SDK holds each parameter against its unions of types, which for a long
-        # conversation takes it longer than all the rest together.
+    def _open_response(self, body: dict[str, Any]) -> Any:
+        # As extra_body: the SDK checks each parameter against unions of types, which for a long
+        # conversation takes longer than everything else.
         return self.client.responses.with_streaming_response.create(extra_body=body)
 
-    def joined(self, events: Events) -> dict[str, Json]:
-        """The API's reply, from its events."""
-        return stream_parsing.response(events)
+    def _construct(self, document: dict[str, Json]) -> OpenAIResponse:
+        return OpenAIResponse.construct(**document)
 
-    def read(self, document: dict[str, Json], request: Request) -> Reply:
-        """The API's reply, read."""
-        calls, blocks, refused = Calls(request), list[Block](), False
-        for given in a_list(document.get("output"), "its output"):
-            item = an_object(given, "an item")
-            kind = a_text(item.get("type"), "an item's type")
-            if kind == "message" and item.get("phase") != "commentary":
-                words, refusal = _words(item)
-                blocks += words
-                refused = refused or refusal
-            elif kind == "function_call":
-                blocks.append(
-                    calls.add(item.get("call_id"), item.get("name"), item.get("arguments"))
-                )
-            elif kind not in _CARRIED and kind.endswith(("_call", "_call_output", "_output")):
-                raise Unusable(f"a tool that was not offered was used ({kind:.40})")
-            else:
-                # Reasoning, commentary (which is no report), and what we do not know yet.
-                blocks.append(Opaque(self.name, item))
-        stop = "refused" if refused else _stop(document)
-        counts = _counts(document.get("usage"))
-        return Reply(tuple(blocks), stop, counts, a_name(document.get("model")))
+    def _accumulate(self, response: httpx2.Response) -> OpenAIResponse:
+        # The last event repeats the whole response. Events are not constructed as SDK types, which
+        # takes 8 times as long as parsing them.
+        for event in Stream(cast_to=object, response=response, client=self.client):
+            match event:
+                case {"type": "error"}:
+                    raise _server_error(event)
+                case {"type": str(kind), "response": dict(document)} if kind in _FINAL_EVENTS:
+                    error = object_or_empty(document.get("error"))
+                    if error.get("code") in _RETRYABLE_CODES:
+                        raise _server_error(error)
+                    return self._construct(document)
+        raise incomplete_stream()
+
+    def _convert(self, reply: OpenAIResponse, request: Request) -> Reply:
+        calls, blocks, refused = ToolCallParser(request), list[Block](), False
+        for item in expect_list(reply.output, "its output"):
+            match item:
+                case ResponseOutputMessage(type="message") if item.phase != "commentary":
+                    texts, refusal = _read_message(item)
+                    blocks += texts
+                    refused = refused or refusal
+                case ResponseFunctionToolCall(type="function_call"):
+                    blocks.append(calls.add(item.call_id, item.name, item.arguments))
+                case _:
+                    blocks.append(self._carry(item))
+        stop = "refused" if refused else _read_stop(reply)
+        counts = _read_counts(reply.usage)
+        return Reply(tuple(blocks), stop, counts, printable_name(reply.model))
+
+    def _carry(self, item: object) -> Opaque:
+        """Keep reasoning, commentary (which is not the report) and unknown items as they are."""
+        kind = getattr(item, "type", None)
+        if not isinstance(item, BaseModel) or not isinstance(kind, str):
+            raise InvalidReplyError("an output item is not an object with a type")
+        if kind not in _CARRIED and kind.endswith(("_call", "_call_output", "_output")):
+            raise InvalidReplyError(f"it used a tool that was not offered ({kind:.40})")
+        return Opaque(self.name, dump(item))
 
 
-def _items(turn: MergedMessage) -> list[Json]:
-    return [_item(turn.role, block) for block in turn.blocks]
-
-
-def _item(role: str, block: Block) -> Json:
+def _render_item(role: str, block: Block) -> Json:
     match block:
         case Text(text) if role == "assistant":
             return {"type": "message", "role": "assistant", "content": text}
@@ -136,8 +165,8 @@ def _item(role: str, block: Block) -> Json:
             part = {"type": "input_text", "text": text}
             return {"type": "message", "role": "user", "content": [part]}
         case ToolCall(id, name, arguments):
-            written = json.dumps(dict(arguments), ensure_ascii=False)
-            return {"type": "function_call", "call_id": id, "name": name, "arguments": written}
+            text = json.dumps(dict(arguments), ensure_ascii=False)
+            return {"type": "function_call", "call_id": id, "name": name, "arguments": text}
         case ToolResult():
             return {
                 "type": "function_call_output",
@@ -148,44 +177,45 @@ def _item(role: str, block: Block) -> Json:
             return payload
 
 
-def _words(item: dict[str, Json]) -> tuple[list[Text], bool]:
-    """A message's texts, and whether it is a refusal."""
+def _server_error(error: Any) -> TransientError:
+    kind = error_kind(error)
+    return TransientError(f"the server reported an error in the stream ({kind!r:.60})", lost=True)
+
+
+def _read_message(item: ResponseOutputMessage) -> tuple[list[Text], bool]:
+    """Read a message's texts, and whether it is a refusal."""
     texts, refused = list[Text](), False
-    for given in a_list(item.get("content"), "a message's content"):
-        part = an_object(given, "a part of a message")
-        if part.get("type") == "output_text":
-            texts.append(Text(a_text(part.get("text"), "a part's text")))
-        elif part.get("type") == "refusal":
-            texts.append(Text(a_text(part.get("refusal"), "a refusal")))
-            refused = True
-        else:
-            raise Unusable(f"a message has a part of type {part.get('type')!r:.40}")
+    for part in expect_list(item.content, "a message's content"):
+        match part:
+            case ResponseOutputText(type="output_text"):
+                texts.append(Text(expect_text(part.text, "a message's text")))
+            case ResponseOutputRefusal(type="refusal"):
+                texts.append(Text(expect_text(part.refusal, "a refusal")))
+                refused = True
+            case _:
+                kind = getattr(part, "type", None)
+                raise InvalidReplyError(f"a message has a part of type {kind!r:.40}")
     return texts, refused
 
 
-def _stop(document: dict[str, Json]) -> StopKind:
-    status = document.get("status")
-    if status == "completed":
+def _read_stop(reply: OpenAIResponse) -> StopKind:
+    if reply.status == "completed":
         return "end"
-    if status == "incomplete":
-        reason = members(document.get("incomplete_details")).get("reason")
+    if reply.status == "incomplete":
+        reason = getattr(reply.incomplete_details, "reason", None)
         if isinstance(reason, str) and reason in _INCOMPLETE:
             return _INCOMPLETE[reason]
-        raise Unusable(f"it is incomplete because of {reason!r:.60}")
-    code = members(document.get("error")).get("code")
-    raise Unusable(f"its status is {status!r:.40}" + (f", error {code!r:.60}" if code else ""))
+        raise InvalidReplyError(f"it is incomplete because of {reason!r:.60}")
+    code = getattr(reply.error, "code", None)
+    detail = f", error {code!r:.60}" if code else ""
+    raise InvalidReplyError(f"its status is {reply.status!r:.40}{detail}")
 
 
-def _counts(usage: Json) -> Counts:
-    given = members(usage)
-    inputs, outputs = (
-        members(given.get("input_tokens_details")),
-        members(given.get("output_tokens_details")),
-    )
+def _read_counts(usage: ResponseUsage | None) -> Counts:
     return Counts(
-        input=count(given.get("input_tokens")),
-        output=count(given.get("output_tokens")),
-        cached=some(inputs.get("cached_tokens")),
-        cache_write=some(inputs.get("cache_write_tokens")),
-        reasoning=some(outputs.get("reasoning_tokens")),
+        input=read_count(usage, "input_tokens"),
+        output=read_count(usage, "output_tokens"),
+        cached=read_count(usage, "input_tokens_details", "cached_tokens") or 0,
+        cache_write=read_count(usage, "input_tokens_details", "cache_write_tokens") or 0,
+        reasoning=read_count(usage, "output_tokens_details", "reasoning_tokens") or 0,
     )

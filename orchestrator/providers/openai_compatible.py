@@ -1,13 +1,21 @@
 """Any server of the Chat Completions API: vLLM, llama.cpp, Ollama, a gateway.
 
-What such a server lacks is known from its capability flags, never guessed from its name.
+Capability flags say what a server lacks; nothing is guessed from its name.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import httpx2
+import openai
+from openai import BaseModel, Stream
+from openai.types import CompletionUsage
+from openai.types.chat import ChatCompletion, ChatCompletionMessage
+from openai.types.chat.chat_completion import Choice
 
 from orchestrator.engine.types import (
     Block,
@@ -19,8 +27,8 @@ from orchestrator.engine.types import (
     ToolCall,
     ToolResult,
 )
-from orchestrator.providers import stream_parsing, text_tool_calls
-from orchestrator.providers.base import ApiModel
+from orchestrator.providers import text_tool_calls
+from orchestrator.providers.base import ApiModel, incomplete_stream
 from orchestrator.providers.conversation import (
     MergedMessage,
     accepts_schema,
@@ -30,58 +38,64 @@ from orchestrator.providers.conversation import (
     tool_choice,
 )
 from orchestrator.providers.reply_parsing import (
-    Calls,
+    MAX_BLOCKS,
     Counts,
+    InvalidReplyError,
     Reply,
-    Unusable,
-    a_list,
-    a_name,
-    a_text,
-    an_object,
-    count,
-    members,
-    some,
+    ToolCallParser,
+    check_json,
+    expect_list,
+    expect_object,
+    expect_text,
+    object_or_empty,
+    printable_name,
+    read_count,
 )
-from orchestrator.providers.stream_parsing import Events
 
 _STOPS: dict[str, StopKind] = {
     "length": "max_tokens",
     "content_filter": "filtered",
 }
 _REASONING_KEYS = ("reasoning_content", "reasoning")
-_THINK, _THOUGHT = "<think>", "</think>"
+_TEXT_KEYS = ("content", "refusal", *_REASONING_KEYS)
+_THINK_START, _THINK_END = "<think>", "</think>"
 
 
 class CompatibleModel(ApiModel):
-    """Speaks Chat Completions within what the server can do."""
+    """A model behind Chat Completions, within the server's capabilities."""
 
-    def body(self, request: Request) -> dict[str, Json]:
-        """The request as the API has it."""
+    sdk: ClassVar[Any] = openai
+
+    def build_body(self, request: Request) -> dict[str, Json]:
+        """Build the request's JSON body for the API."""
         can = self.provider.can
         as_text = can.tool_calls == "text"
         parts = render_system_parts(request, can)
         if as_text and request.tools:
             parts.append(text_tool_calls.render_tools(request))
         messages: list[Json] = [{"role": "system", "content": "\n\n".join(parts)}]
-        for turn, after in _pairs(merge_messages(request, self.name)):
-            messages += _text_turn(turn, request) if as_text else self._turn(turn, after)
+        for message, following in _pair_with_next(merge_messages(request, self.name)):
+            if as_text:
+                messages += _render_as_text(message, request)
+            else:
+                messages += self._render_message(message, following)
         body: dict[str, Json] = {
             "model": request.model,
             "messages": messages,
             can.max_tokens_field: self.output_limit(request),
         }
         if request.tools and not as_text:
-            body |= self._tools(request)
+            body |= self._render_tools(request)
         if request.effort and can.effort:
             body["reasoning_effort"] = request.effort
         if can.streams:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
-        form = self._format(request)
+        form = self._response_format(request)
         return {**body, "response_format": form} if form else body
 
-    def _tools(self, request: Request) -> dict[str, Json]:
+    def _render_tools(self, request: Request) -> dict[str, Json]:
         can = self.provider.can
-        offered: dict[str, Json] = {
+        fields: dict[str, Json] = {
             "tools": [
                 {
                     "type": "function",
@@ -95,129 +109,206 @@ class CompatibleModel(ApiModel):
             ],
             "tool_choice": tool_choice(request, can),
         }
-        return {**offered, "parallel_tool_calls": True} if can.parallel_calls else offered
+        return {**fields, "parallel_tool_calls": True} if can.parallel_calls else fields
 
-    def _format(self, request: Request) -> dict[str, Json] | None:
+    def _response_format(self, request: Request) -> dict[str, Json] | None:
         can = self.provider.can
         if request.output_schema is None or not accepts_schema(request, can):
             return None
         if can.schemas == "json":
             return {"type": "json_object"}
-        closed = strict_output_schema(request, can)
-        schema = closed or dict(request.output_schema)
-        form = {"name": "report", "schema": schema, "strict": closed is not None}
+        strict = strict_output_schema(request, can)
+        schema = strict or dict(request.output_schema)
+        form = {"name": "report", "schema": schema, "strict": strict is not None}
         return {"type": "json_schema", "json_schema": form}
 
-    def _turn(self, turn: MergedMessage, after: MergedMessage | None) -> list[Json]:
-        if turn.role == "user":
+    def _render_message(self, merged: MergedMessage, following: MergedMessage | None) -> list[Json]:
+        if merged.role == "user":
             # The results were written with their calls where only one call may stand in a message.
-            results = turn.results if self.provider.can.parallel_calls else ()
-            words = [{"role": "user", "content": turn.text}] if turn.text else []
-            return [*map(_result, results), *words]
-        calls = list(turn.calls)
+            results = merged.results if self.provider.can.parallel_calls else ()
+            texts = [{"role": "user", "content": merged.text}] if merged.text else []
+            return [*map(_render_result, results), *texts]
+        calls = list(merged.calls)
         if self.provider.can.parallel_calls or not calls:
-            return [self._said(turn.text, calls, turn)]
-        answers = {result.call_id: result for result in after.results} if after else {}
+            return [self._render_assistant(merged.text, calls, merged)]
+        results_by_id = {r.call_id: r for r in following.results} if following else {}
         messages: list[Json] = []
         for at, call in enumerate(calls):
-            messages.append(self._said("" if at else turn.text, [call], turn))
-            messages += [_result(answers[call.id])] if call.id in answers else []
+            text = "" if at else merged.text
+            messages.append(self._render_assistant(text, [call], merged))
+            if call.id in results_by_id:
+                messages.append(_render_result(results_by_id[call.id]))
         return messages
 
-    def _said(self, text: str, calls: list[ToolCall], turn: MergedMessage) -> dict[str, Json]:
+    def _render_assistant(
+        self, text: str, calls: list[ToolCall], merged: MergedMessage
+    ) -> dict[str, Json]:
         message: dict[str, Json] = {"role": "assistant", "content": text or None}
         if calls:
-            message["tool_calls"] = [_call(call) for call in calls]
+            message["tool_calls"] = [_render_call(call) for call in calls]
         else:
             message["content"] = text
         if self.provider.can.returns_reasoning:
-            for block in turn.blocks:
+            for block in merged.blocks:
                 if isinstance(block, Opaque):
                     message |= {
                         key: value
-                        for key, value in members(block.payload).items()
+                        for key, value in object_or_empty(block.payload).items()
                         if key in _REASONING_KEYS
                     }
         return message
 
-    def _chunks(self, body: dict[str, Any]) -> Any:
+    def _open_response(self, body: dict[str, Any]) -> Any:
         # As extra_body, for the reason that the Responses API's provider gives.
         return self.client.chat.completions.with_streaming_response.create(
             model=body["model"], messages=[], extra_body=body
         )
 
-    def joined(self, events: Events) -> dict[str, Json]:
-        """The API's reply, from its events."""
-        return stream_parsing.completion(events)
+    def _construct(self, document: dict[str, Json]) -> ChatCompletion:
+        return ChatCompletion.construct(**document)
 
-    def read(self, document: dict[str, Json], request: Request) -> Reply:
-        """The API's reply, read."""
-        choices = a_list(document.get("choices"), "its choices")
-        if not choices:
-            raise Unusable("it has no choice")
-        choice = an_object(choices[0], "its choice")
-        message = an_object(choice.get("message"), "its message")
-        blocks, calls = list[Block](), Calls(request)
-        reasoning = {key: message[key] for key in _REASONING_KEYS if message.get(key)}
-        if reasoning:
-            blocks.append(Opaque(self.name, {"type": "reasoning", **reasoning}))
-        blocks += self._words(message.get("content"), request, calls)
-        for given in a_list(message.get("tool_calls") or [], "its tool_calls"):
-            call = an_object(given, "a call")
-            called = members(call.get("function"))
-            blocks.append(calls.add(call.get("id"), called.get("name"), called.get("arguments")))
-        stop: StopKind = _STOPS.get(str(choice.get("finish_reason")), "end")
-        refusal = message.get("refusal")
-        if isinstance(refusal, str) and refusal:
-            blocks, stop = [Text(refusal)], "refused"
-        counts = _counts(document.get("usage"))
-        return Reply(tuple(blocks), stop, counts, a_name(document.get("model")))
+    def _accumulate(self, response: httpx2.Response) -> ChatCompletion:
+        chunks = _ChunkAccumulator()
+        for chunk in Stream(cast_to=object, response=response, client=self.client):
+            chunks.add(expect_object(chunk, "a chunk"))
+        # The SDK ends at this marker without telling.
+        if not (chunks.finish_reason or response.content.rstrip().endswith(b"[DONE]")):
+            raise incomplete_stream()
+        return self._construct(chunks.build_document())
 
-    def _words(self, content: Json, request: Request, calls: Calls) -> list[Block]:
+    def _convert(self, reply: ChatCompletion, request: Request) -> Reply:
+        match expect_list(reply.choices, "its choices"):
+            case [Choice(message=ChatCompletionMessage() as message) as choice, *_]:
+                pass
+            case _:
+                raise InvalidReplyError("it has no choice with a message")
+        calls = ToolCallParser(request)
+        reasoning = {key: text for key in _REASONING_KEYS if (text := getattr(message, key, None))}
+        blocks = [self._reasoning(**reasoning)] if reasoning else list[Block]()
+        blocks += self._convert_content(message.content, request, calls)
+        for call in expect_list(message.tool_calls or [], "its tool_calls"):
+            if not isinstance(call, BaseModel):
+                raise InvalidReplyError("a tool call is not an object")
+            # A server may leave out the type, and with it what the SDK constructs.
+            function = getattr(call, "function", None)
+            name, arguments = getattr(function, "name", None), getattr(function, "arguments", None)
+            blocks.append(calls.add(getattr(call, "id", None), name, arguments))
+        stop: StopKind = _STOPS.get(str(choice.finish_reason), "end")
+        if isinstance(message.refusal, str) and message.refusal:
+            blocks, stop = [Text(expect_text(message.refusal, "a refusal"))], "refused"
+        counts = _read_counts(reply.usage)
+        return Reply(tuple(blocks), stop, counts, printable_name(reply.model))
+
+    def _reasoning(self, **fields: Json) -> Block:
+        return Opaque(self.name, check_json({"type": "reasoning", **fields}))
+
+    def _convert_content(
+        self, content: Json, request: Request, calls: ToolCallParser
+    ) -> list[Block]:
         if content is None:
             return []
-        can, text, blocks = self.provider.can, a_text(content, "its content"), list[Block]()
-        head = text.lstrip()
-        if can.think_tags and head.startswith(_THINK) and _THOUGHT in head:
-            thought, _, text = head.removeprefix(_THINK).partition(_THOUGHT)
-            blocks.append(Opaque(self.name, {"type": "reasoning", "reasoning_content": thought}))
+        can, text, blocks = self.provider.can, expect_text(content, "its content"), list[Block]()
+        start = text.lstrip()
+        if can.think_tags and start.startswith(_THINK_START) and _THINK_END in start:
+            thought, _, text = start.removeprefix(_THINK_START).partition(_THINK_END)
+            blocks.append(self._reasoning(reasoning_content=thought))
         if can.tool_calls == "text":
             return [*blocks, *text_tool_calls.parse_calls(text, request, calls)]
         return [*blocks, Text(text)]
 
 
-def _pairs(every: list[MergedMessage]) -> Iterator[tuple[MergedMessage, MergedMessage | None]]:
-    return zip(every, [*every[1:], None], strict=True)
+@dataclass
+class _ChunkAccumulator:
+    """Joins the chunks of a stream into the document of a reply that is not streamed.
+
+    The SDK's accumulator supports OpenAI's own server only (decision 0011): other servers leave
+    out a call's index, number calls from 1, or repeat its id and name in every chunk.
+    """
+
+    document: dict[str, Json] = field(default_factory=dict)
+    texts: dict[str, list[str]] = field(default_factory=dict)
+    calls: dict[int, dict[str, Json]] = field(default_factory=dict)
+    arguments: dict[int, list[str]] = field(default_factory=dict)
+    finish_reason: Json = None
+
+    def add(self, chunk: dict[str, Json]) -> None:
+        """Add one chunk.
+
+        Raises:
+            InvalidReplyError: it does not fit.
+        """
+        self.document |= {key: chunk[key] for key in ("model", "usage") if chunk.get(key)}
+        choices = chunk.get("choices")
+        choice = object_or_empty(choices[0]) if isinstance(choices, list) and choices else {}
+        self.finish_reason = choice.get("finish_reason") or self.finish_reason
+        delta = object_or_empty(choice.get("delta"))
+        for key in _TEXT_KEYS:
+            if delta.get(key):
+                self.texts.setdefault(key, []).append(expect_text(delta[key], key))
+        for call in expect_list(delta.get("tool_calls") or [], "its tool_calls"):
+            self._add_call(expect_object(call, "a tool call"))
+
+    def _add_call(self, call: dict[str, Json]) -> None:
+        # Without an index, an id begins a call, and what follows belongs to it.
+        last = len(self.calls) if call.get("id") else max(len(self.calls) - 1, 0)
+        index = last if call.get("index") is None else call["index"]
+        if not isinstance(index, int) or not 0 <= index < MAX_BLOCKS:
+            raise InvalidReplyError(f"a tool call has the index {index!r:.20}")
+        function = object_or_empty(call.get("function"))
+        fields = {"id": call.get("id"), "name": function.get("name")}
+        self.calls.setdefault(index, {}).update({k: v for k, v in fields.items() if v})
+        if function.get("arguments"):
+            text = expect_text(function["arguments"], "a piece of arguments")
+            self.arguments.setdefault(index, []).append(text)
+
+    def build_document(self) -> dict[str, Json]:
+        """Build the reply from all chunks."""
+        calls = [
+            {
+                "id": call.get("id"),
+                "type": "function",
+                "function": {
+                    "name": call.get("name"),
+                    "arguments": "".join(self.arguments.get(index, [])),
+                },
+            }
+            for index, call in sorted(self.calls.items())
+        ]
+        message: dict[str, Json] = {key: "".join(parts) for key, parts in self.texts.items()}
+        message |= {"role": "assistant", "tool_calls": calls or None}
+        choice = {"index": 0, "message": message, "finish_reason": self.finish_reason}
+        return {**self.document, "choices": [choice]}
 
 
-def _text_turn(turn: MergedMessage, request: Request) -> list[Json]:
-    words = (text_tool_calls.render_block(block, request) for block in turn.blocks)
-    return [{"role": turn.role, "content": "\n\n".join(filter(None, words))}]
+def _pair_with_next(
+    messages: list[MergedMessage],
+) -> Iterator[tuple[MergedMessage, MergedMessage | None]]:
+    return zip(messages, [*messages[1:], None], strict=True)
 
 
-def _call(call: ToolCall) -> Json:
-    written = json.dumps(dict(call.arguments), ensure_ascii=False)
+def _render_as_text(message: MergedMessage, request: Request) -> list[Json]:
+    texts = (text_tool_calls.render_block(block, request) for block in message.blocks)
+    return [{"role": message.role, "content": "\n\n".join(filter(None, texts))}]
+
+
+def _render_call(call: ToolCall) -> Json:
+    arguments = json.dumps(dict(call.arguments), ensure_ascii=False)
     return {
         "id": call.id,
         "type": "function",
-        "function": {"name": call.name, "arguments": written},
+        "function": {"name": call.name, "arguments": arguments},
     }
 
 
-def _result(result: ToolResult) -> Json:
+def _render_result(result: ToolResult) -> Json:
     return {"role": "tool", "tool_call_id": result.call_id, "content": result.content}
 
 
-def _counts(usage: Json) -> Counts:
-    given = members(usage)
-    inputs, outputs = (
-        members(given.get("prompt_tokens_details")),
-        members(given.get("completion_tokens_details")),
-    )
+def _read_counts(usage: CompletionUsage | None) -> Counts:
     return Counts(
-        input=count(given.get("prompt_tokens")),
-        output=count(given.get("completion_tokens")),
-        cached=some(inputs.get("cached_tokens")),
-        cache_write=some(inputs.get("cache_write_tokens")),
-        reasoning=some(outputs.get("reasoning_tokens")),
+        input=read_count(usage, "prompt_tokens"),
+        output=read_count(usage, "completion_tokens"),
+        cached=read_count(usage, "prompt_tokens_details", "cached_tokens") or 0,
+        cache_write=read_count(usage, "prompt_tokens_details", "cache_write_tokens") or 0,
+        reasoning=read_count(usage, "completion_tokens_details", "reasoning_tokens") or 0,
     )

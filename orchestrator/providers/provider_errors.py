@@ -10,7 +10,7 @@ from typing import Any
 
 from orchestrator.catalog.models import MODELS_FILE, Provider
 from orchestrator.errors import ModelError, ProviderRefused
-from orchestrator.providers.reply_parsing import members
+from orchestrator.providers.reply_parsing import object_or_empty
 
 RETRYABLE_STATUSES = frozenset({408, 409, 429, *range(500, 600)})
 """Statuses after which a later attempt may succeed (529 is "overloaded")."""
@@ -108,8 +108,8 @@ def parse_retry_after(headers: Mapping[str, str]) -> float | None:
 
 def _server_message(body: Any, secret: str) -> str:
     """Quote the server's error message: one short printable line without the API key."""
-    inner = members(body).get("error", body)
-    message = members(inner).get("message", inner)
+    inner = object_or_empty(body).get("error", body)
+    message = object_or_empty(inner).get("message", inner)
     if not isinstance(message, str):
         return ""
     line = " ".join(
@@ -117,6 +117,12 @@ def _server_message(body: Any, secret: str) -> str:
     )
     # A long run of characters without a break may be an encoded key.
     return _LONG_TOKEN.sub("[...]", redact_key(line, secret))[:_MAX_QUOTED]
+
+
+def error_kind(body: Any) -> Any:
+    """The code or type of an error that a server reports in a JSON body, None without one."""
+    error = object_or_empty(object_or_empty(body).get("error") or body)
+    return error.get("code") or error.get("type")
 
 
 def redact_key(text: str, secret: str) -> str:

@@ -1,7 +1,8 @@
-"""From a reply's bytes to blocks that are always well-formed.
+"""Turns what a server sent into blocks that are always well-formed.
 
-Whatever a server sends, what leaves here is finite JSON with whole Unicode, calls with unique ids
-and plain names, and counts that can be true; or ``Unusable`` says why not.
+The SDKs construct their reply objects without validation, so any field may hold any value. Whatever
+a server sends, what leaves here is finite JSON with valid Unicode, calls with unique ids and plain
+names, and plausible token counts; otherwise ``InvalidReplyError`` says what is wrong.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
@@ -25,34 +26,33 @@ from orchestrator.engine.types import (
     ToolCall,
 )
 
-MAX_BYTES = 8_000_000
 MAX_DEPTH = 64
 MAX_BLOCKS = 1_000
 MAX_CALLS = 64
 MAX_COUNT = 10_000_000
-"""More tokens than any model takes: a claim above it is no count."""
+"""More tokens than any model accepts; a larger count is implausible."""
 
 UNREADABLE = "unreadable_arguments"
 """The one argument of a call whose arguments were no JSON object. A tool's schema is closed, so the
-executor refuses the call, and the refusal is what the model gets to see."""
+executor refuses the call, and the model sees the refusal."""
 
 REASONING = frozenset({"thinking", "redacted_thinking", "reasoning"})
-"""Kinds of blocks that mean nothing without what they led to."""
+"""Types of blocks that hold reasoning."""
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_INT_DIGITS = 18
+_MAX_INT = 10**18
 
 
-class Unusable(Exception):
-    """A reply that is none; the text says what is wrong with it."""
+class InvalidReplyError(Exception):
+    """A reply that cannot be used; the message says what is wrong with it."""
 
 
 class Counts(Struct, frozen=True):
-    """Tokens of one call; None where the reply did not say, or not believably.
+    """Tokens of one call; None where the reply has no plausible count.
 
     Attributes:
-        input: all of it, cached and written to the cache included.
-        reasoning: the part of ``output`` that was thinking.
+        input: all input tokens, including those read from and written to the cache.
+        reasoning: the part of ``output`` that was reasoning.
     """
 
     input: int | None = None
@@ -63,7 +63,7 @@ class Counts(Struct, frozen=True):
 
 
 class Reply(Struct, frozen=True):
-    """A reply, read."""
+    """A reply in the engine's terms."""
 
     blocks: tuple[Block, ...]
     stop: StopKind
@@ -71,54 +71,48 @@ class Reply(Struct, frozen=True):
     model: str = ""
 
 
+# --- JSON -----------------------------------------------------------------------------------------
+
+
 def loads(data: bytes | str) -> Json:
-    """Read JSON strictly: finite numbers, integers of 64 bits, whole Unicode, bounded depth.
+    """Parse JSON strictly: finite numbers, 64-bit integers, valid Unicode, bounded depth.
 
     Raises:
-        Unusable: it is not that.
+        InvalidReplyError: the data is not such JSON.
     """
     try:
-        value = json.loads(data, parse_constant=_refuse, parse_float=_finite, parse_int=_bounded)
-    except (ValueError, RecursionError) as fault:
-        raise Unusable(f"not usable JSON ({type(fault).__name__}: {fault})"[:200]) from None
-    _check_depth(value)
-    return _whole(value)
+        return check_json(json.loads(data))
+    except (ValueError, RecursionError) as error:
+        message = f"it is not valid JSON ({type(error).__name__}: {error})"
+        raise InvalidReplyError(message[:200]) from None
 
 
-def _refuse(word: str) -> None:
-    raise ValueError(f"{word} is no JSON number")
+def check_json(value: Json, depth: int = 1) -> Json:
+    """Return the value with lone surrogates escaped.
+
+    Raises:
+        InvalidReplyError: it is not finite JSON of at most ``MAX_DEPTH`` levels.
+    """
+    if depth > MAX_DEPTH:
+        raise InvalidReplyError(f"it is nested deeper than {MAX_DEPTH} levels")
+    match value:
+        case str():
+            return escape_surrogates(value)
+        case None | bool():
+            return value
+        case int() if -_MAX_INT < value < _MAX_INT:
+            return value
+        case float() if math.isfinite(value):
+            return value
+        case list():
+            return [check_json(item, depth + 1) for item in value]
+        case dict():
+            return {escape_surrogates(k): check_json(v, depth + 1) for k, v in value.items()}
+    raise InvalidReplyError(f"it is not valid JSON ({value!r:.40} is not a finite 64-bit value)")
 
 
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"{text[:20]} is too large")
-    return value
-
-
-def _bounded(text: str) -> int:
-    if len(text) > _INT_DIGITS:
-        raise ValueError(f"{text[:20]}... has more than {_INT_DIGITS} digits")
-    return int(text)
-
-
-def _check_depth(value: Json) -> None:
-    level: list[Any] = [value]
-    for _ in range(MAX_DEPTH):
-        below: list[Any] = []
-        for item in level:
-            if isinstance(item, dict):
-                below += item.values()
-            elif isinstance(item, list):
-                below += item
-        if not below:
-            return
-        level = below
-    raise Unusable(f"nested deeper than {MAX_DEPTH} levels")
-
-
-def whole(text: str) -> str:
-    """Text that UTF-8 can hold: a lone surrogate (a byte of a file's name) as its escape."""
+def escape_surrogates(text: str) -> str:
+    """Escape lone surrogates (bytes of a file name that is not UTF-8): UTF-8 has none."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -126,148 +120,160 @@ def whole(text: str) -> str:
     return text
 
 
-def _whole(value: Json) -> Json:
-    if isinstance(value, str):
-        return whole(value)
-    if isinstance(value, list):
-        return [_whole(item) for item in value]
-    if isinstance(value, dict):
-        return {whole(key): _whole(item) for key, item in value.items()}
-    return value
+# --- fields of a reply ----------------------------------------------------------------------------
 
 
-# --- parts of a reply -----------------------------------------------------------------------------
+class SdkModel(Protocol):
+    """A pydantic model of either SDK."""
+
+    def to_dict(self, *, mode: Literal["json"], warnings: bool) -> dict[str, object]:
+        """Dump the fields that the server sent."""
 
 
-def an_object(value: Json, what: str) -> dict[str, Json]:
-    """The value, if it is an object.
+def dump(model: SdkModel) -> dict[str, Json]:
+    """Dump an SDK's object to the JSON that the server sent.
 
     Raises:
-        Unusable: it is not.
+        InvalidReplyError: it holds a value that is not finite JSON.
+    """
+    return expect_object(check_json(model.to_dict(mode="json", warnings=False)), "a block")
+
+
+def expect_object(value: Json, name: str) -> dict[str, Json]:
+    """Return the value if it is an object.
+
+    Raises:
+        InvalidReplyError: it is not.
     """
     if not isinstance(value, dict):
-        raise Unusable(f"{what} is not an object")
+        raise InvalidReplyError(f"{name} is not an object")
     return value
 
 
-def a_list(value: Json, what: str) -> list[Json]:
-    """The value, if it is a list of a sane length.
+def expect_list(value: Json, name: str) -> list[Json]:
+    """Return the value if it is a list of at most ``MAX_BLOCKS`` entries.
 
     Raises:
-        Unusable: it is not.
+        InvalidReplyError: it is not.
     """
     if not isinstance(value, list):
-        raise Unusable(f"{what} is not a list")
+        raise InvalidReplyError(f"{name} is not a list")
     if len(value) > MAX_BLOCKS:
-        raise Unusable(f"{what} has {len(value)} entries; at most {MAX_BLOCKS} make sense")
+        raise InvalidReplyError(f"{name} has {len(value)} entries; the limit is {MAX_BLOCKS}")
     return value
 
 
-def a_text(value: Json, what: str) -> str:
-    """The value, if it is text.
+def expect_text(value: Json, name: str) -> str:
+    """Return the value, with lone surrogates escaped, if it is text.
 
     Raises:
-        Unusable: it is not.
+        InvalidReplyError: it is not.
     """
     if not isinstance(value, str):
-        raise Unusable(f"{what} is not text")
-    return value
+        raise InvalidReplyError(f"{name} is not text")
+    return escape_surrogates(value)
 
 
-def a_name(value: Json) -> str:
-    """A model's name as it may stand in a record, empty when it is none."""
+def object_or_empty(value: Json) -> Mapping[str, Json]:
+    """Return the value if it is an object, an empty one otherwise."""
+    return value if isinstance(value, dict) else {}
+
+
+def printable_name(value: Json) -> str:
+    """Return a model's name as it may stand in a record, empty when it is not printable text."""
     return value[:200] if isinstance(value, str) and value.isprintable() else ""
 
 
-def count(value: Json) -> int | None:
-    """The value, if it can be a count of tokens."""
+def read_count(usage: object, *path: str) -> int | None:
+    """Read a token count at an attribute path; None when it is missing or implausible."""
+    value = usage
+    for name in path:
+        value = getattr(value, name, None)
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if 0 <= value <= MAX_COUNT else None
 
 
-def some(value: Json) -> int:
-    """A count that may be missing."""
-    return count(value) or 0
-
-
-def members(value: Json) -> Mapping[str, Json]:
-    """The value's members, none when it is no object."""
-    return value if isinstance(value, dict) else {}
-
-
-# --- calls ----------------------------------------------------------------------------------------
+# --- tool calls -----------------------------------------------------------------------------------
 
 
 @dataclass
-class Calls:
-    """Makes the calls of one reply well-formed.
+class ToolCallParser:
+    """Makes the tool calls of one reply well-formed.
 
-    An id that is missing, strange or used before in the conversation is replaced by one of ours:
-    both sides of a call are written by us from then on, so any unique id will do.
+    An id that is missing, malformed or used before in the conversation is replaced by a generated
+    one: the harness writes both sides of a call from then on, so any unique id works.
     """
 
     request: Request
-    made: list[ToolCall] = field(default_factory=list)
+    calls: list[ToolCall] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._taken = {
+        self._used_ids = {
             block.id
             for message in self.request.messages
             for block in message.blocks
             if isinstance(block, ToolCall)
         }
 
-    def add(self, given_id: Json, name: Json, arguments: Json) -> ToolCall:
-        """One call; ``arguments`` as an object, or as JSON text of one.
+    def add(self, call_id: Json, name: Json, arguments: Json) -> ToolCall:
+        """Add one call; ``arguments`` as an object, or as JSON text of one.
 
         Raises:
-            Unusable: too many calls, or unreadable arguments for a tool whose schema is open.
+            InvalidReplyError: too many calls, or arguments that are no JSON object for a tool
+                whose schema is open.
         """
-        if len(self.made) >= MAX_CALLS:
-            raise Unusable(f"it asks for more than {MAX_CALLS} calls at once")
-        call = ToolCall(self._id(given_id), _tool_name(name), self._arguments(name, arguments))
-        self.made.append(call)
+        if len(self.calls) >= MAX_CALLS:
+            raise InvalidReplyError(f"it has more than {MAX_CALLS} tool calls")
+        call = ToolCall(
+            self._unique_id(call_id), _plain_name(name), self._parse_arguments(name, arguments)
+        )
+        self.calls.append(call)
         return call
 
-    def _id(self, given: Json) -> str:
-        usable = isinstance(given, str) and _NAME.fullmatch(given) and given not in self._taken
-        number = len(self._taken) + 1
-        chosen = given if usable else f"call_{number}"
-        while chosen in self._taken:
+    def _unique_id(self, call_id: Json) -> str:
+        usable = isinstance(call_id, str) and _NAME.fullmatch(call_id)
+        number = len(self._used_ids) + 1
+        chosen = call_id if usable and call_id not in self._used_ids else f"call_{number}"
+        while chosen in self._used_ids:
             number += 1
             chosen = f"call_{number}"
-        self._taken.add(chosen)
+        self._used_ids.add(chosen)
         return str(chosen)
 
-    def _arguments(self, name: Json, given: Json) -> dict[str, Json]:
-        read = given
-        if isinstance(given, str):
-            try:
-                read = loads(given) if given.strip() else {}
-            except Unusable:
-                read = None
-        if isinstance(read, dict):
-            return read
+    def _parse_arguments(self, name: Json, arguments: Json) -> dict[str, Json]:
+        parsed = arguments
+        try:
+            if isinstance(arguments, str):
+                parsed = loads(arguments) if arguments.strip() else {}
+            else:
+                parsed = check_json(arguments)
+        except InvalidReplyError:
+            parsed = None
+        if isinstance(parsed, dict):
+            return parsed
         for tool in self.request.tools:
             if tool.name == name and tool.schema.get("additionalProperties") is not False:
-                raise Unusable(f"its arguments for {tool.name} are no JSON object")
-        shown = given if isinstance(given, str) else json.dumps(given)
-        return {UNREADABLE: shown[:2000]}
+                raise InvalidReplyError(f"its arguments for {tool.name} are not a JSON object")
+        shown = arguments if isinstance(arguments, str) else json.dumps(arguments)
+        return {UNREADABLE: escape_surrogates(shown[:2000])}
 
 
-def _tool_name(given: Json) -> str:
-    if isinstance(given, str) and _NAME.fullmatch(given):
-        return given
-    # Never quietly turned into the name of a tool that exists.
-    letters = re.sub(r"[^A-Za-z0-9_-]", "_", given)[:40] if isinstance(given, str) else ""
+def _plain_name(name: Json) -> str:
+    if isinstance(name, str) and _NAME.fullmatch(name):
+        return name
+    # A malformed name never becomes the name of a tool that exists.
+    letters = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:40] if isinstance(name, str) else ""
     return f"no_such_tool_{letters}"
 
 
-def settle(blocks: Iterable[Block], stop: StopKind) -> tuple[tuple[Block, ...], StopKind]:
-    """What may be acted on: no call of a turn that was cut off, refused or filtered.
+def drop_unsafe_calls(
+    blocks: Iterable[Block], stop: StopKind
+) -> tuple[tuple[Block, ...], StopKind]:
+    """Return the blocks that may be acted on, and the stop kind that fits them.
 
-    A cut call may lack arguments that change what it means.
+    A turn that was cut off, refused or filtered keeps no tool call: a cut call may lack arguments
+    that change what it does. Blank text is dropped.
     """
     kept: Sequence[Block] = [b for b in blocks if not (isinstance(b, Text) and not b.text.strip())]
     if stop in {"max_tokens", "refused", "filtered"}:
@@ -277,6 +283,6 @@ def settle(blocks: Iterable[Block], stop: StopKind) -> tuple[tuple[Block, ...], 
     return tuple(kept), "end" if stop == "tool_use" else stop
 
 
-def means_nothing_alone(block: Block) -> bool:
-    """Whether a block is reasoning, which no API takes back without what it led to."""
-    return isinstance(block, Opaque) and members(block.payload).get("type") in REASONING
+def is_reasoning(block: Block) -> bool:
+    """Whether a block is reasoning, which no API accepts without the output that follows it."""
+    return isinstance(block, Opaque) and object_or_empty(block.payload).get("type") in REASONING

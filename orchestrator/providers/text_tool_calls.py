@@ -10,7 +10,12 @@ import json
 import re
 
 from orchestrator.engine.types import Block, Json, Request, Text, ToolCall, ToolResult
-from orchestrator.providers.reply_parsing import Calls, Unusable, loads, members
+from orchestrator.providers.reply_parsing import (
+    InvalidReplyError,
+    ToolCallParser,
+    loads,
+    object_or_empty,
+)
 
 
 def render_tools(request: Request) -> str:
@@ -51,11 +56,11 @@ def render_block(block: Block, request: Request) -> str:
             return ""
 
 
-def parse_calls(text: str, request: Request, calls: Calls) -> list[Block]:
+def parse_calls(text: str, request: Request, calls: ToolCallParser) -> list[Block]:
     """Parse an answer into text blocks and tool calls.
 
     Raises:
-        Unusable: as ``Calls.add``.
+        InvalidReplyError: as ``ToolCallParser.add``.
     """
     opening, closing = map(re.escape, _delimiters(request))
     blocks: list[Block] = []
@@ -68,12 +73,12 @@ def parse_calls(text: str, request: Request, calls: Calls) -> list[Block]:
     return [block for block in blocks if not (isinstance(block, Text) and not block.text.strip())]
 
 
-def _parse_call(text: str, calls: Calls) -> ToolCall:
+def _parse_call(text: str, calls: ToolCallParser) -> ToolCall:
     try:
         given: Json = loads(text)
-    except Unusable:
+    except InvalidReplyError:
         given = None
-    call = members(given)
+    call = object_or_empty(given)
     if not isinstance(call.get("name"), str):
         return calls.add(None, "unreadable", text)
     return calls.add(None, call["name"], call.get("arguments", {}))

@@ -196,7 +196,7 @@ def _fields(agent: object) -> dict[str, object]:
     return {name: getattr(agent, name) for name in agent.__struct_fields__}  # type: ignore[attr-defined]
 
 
-async def test_without_a_playbook_the_offline_model_says_so() -> None:
+async def test_without_a_skill_step_the_offline_model_says_so() -> None:
     async with open_memory_journal() as journal:
         runtime = make_runtime(journal, OfflineModel())
         result = await run_agent(

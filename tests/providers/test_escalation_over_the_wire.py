@@ -186,7 +186,7 @@ def test_what_happens_around_calls_is_in_the_journal_and_not_in_the_digest(
     assert lines[1].startswith(
         "generalist, openai-compatible local-model: try 1 failed (status 429"
     )
-    assert "try 3 failed, which may have been billed (the reply broke off" in lines[4]
+    assert "try 3 failed, which may have been billed (the connection broke off" in lines[4]
     assert [line.split(": ")[1] for line in lines if "the breaker of" in line] == [
         "closed -> open",
         "open -> half-open",
@@ -206,4 +206,4 @@ def test_a_last_try_that_was_lost_is_in_the_journal(
     assert [step.to_stage for step in verdict.escalations] == ["strongest"]
     assert command(repo, "show", "latest", "--json") == 0
     (lost,) = [e for e in json.loads(capsys.readouterr().out)["timeline"] if "/lost" in e["key"]]
-    assert "the last try may have been billed" in lost["summary"]
+    assert "the last attempt may have been billed" in lost["summary"]

@@ -31,7 +31,6 @@ def a_model(prices=None) -> ApiModel:
         config.provider("openai"),
         None,
         name="openai",
-        sdk=re,
         prices=shipped_models()[1] if prices is None else prices,
         retrier=system_retrier(QUICK),
         secret="",

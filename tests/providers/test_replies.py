@@ -1,4 +1,4 @@
-"""Nothing that a server sends is an uncaught fault, or an effect it had no right to."""
+"""Nothing that a server sends is an uncaught error, or an effect that it has no right to."""
 
 import json
 import re
@@ -13,10 +13,10 @@ from orchestrator.providers.reply_parsing import (
     MAX_CALLS,
     MAX_DEPTH,
     UNREADABLE,
-    Calls,
-    Unusable,
+    InvalidReplyError,
+    ToolCallParser,
+    drop_unsafe_calls,
     loads,
-    settle,
 )
 from tests.providers.provider_kit import request
 
@@ -31,20 +31,20 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_what_is_read_can_always_be_recorded_and_sent(value):
+def test_parsed_json_can_always_be_recorded_and_sent(value):
     try:
         read = loads(json.dumps(value))
-    except Unusable:
+    except InvalidReplyError:
         return
     canonical(read)
     json.dumps(read, ensure_ascii=False).encode()
 
 
 @given(st.binary(max_size=200))
-def test_bytes_are_json_or_unusable(data):
+def test_bytes_are_json_or_invalid(data):
     try:
         read = loads(data)
-    except Unusable:
+    except InvalidReplyError:
         return
     canonical(read)
 
@@ -64,8 +64,8 @@ def test_bytes_are_json_or_unusable(data):
         "",
     ],
 )
-def test_what_json_has_no_word_for_is_unusable(text):
-    with pytest.raises(Unusable):
+def test_what_is_not_strict_json_is_invalid(text):
+    with pytest.raises(InvalidReplyError):
         loads(text)
 
 
@@ -78,7 +78,7 @@ def test_lone_surrogates_become_escapes():
 def calls_of(*blocks, tools=None):
     said = Message("assistant", blocks)
     more = {} if tools is None else {"tools": tools}
-    return Calls(request("openai", Message("user", (Text("x"),)), said, **more))
+    return ToolCallParser(request("openai", Message("user", (Text("x"),)), said, **more))
 
 
 @given(st.lists(st.none() | st.integers() | st.text(max_size=70) | st.just("call_1"), max_size=20))
@@ -94,33 +94,37 @@ def test_ids_are_unique_and_plain_whatever_is_given(given_ids):
 def test_names_and_arguments_are_as_given_or_refused_by_every_tool(name, arguments):
     call = calls_of().add(None, name, arguments)
     assert call.name == name or call.name.startswith("no_such_tool_")
-    if isinstance(arguments, dict):
-        assert call.arguments == arguments
+    try:
+        sent = loads(json.dumps(arguments))
+    except InvalidReplyError:
+        sent = None
+    if isinstance(sent, dict):
+        assert call.arguments == sent
     elif isinstance(arguments, str) and not arguments.strip():
         assert call.arguments == {}
     else:
         assert list(call.arguments) == [UNREADABLE]
 
 
-def test_unreadable_arguments_for_an_open_schema_fail_the_attempt():
-    """Nothing but a closed schema is sure to refuse them."""
+def test_invalid_arguments_for_an_open_schema_fail_the_attempt():
+    """Only a closed schema is sure to refuse them."""
     tool = ToolSpec("loose", "takes anything", {"type": "object"})
-    with pytest.raises(Unusable, match="loose"):
+    with pytest.raises(InvalidReplyError, match="loose"):
         calls_of(tools=(tool,)).add("a", "loose", "{nonsense")
 
 
-def test_too_many_calls_are_no_answer():
+def test_too_many_calls_are_invalid():
     calls = calls_of()
     for _ in range(MAX_CALLS):
         calls.add(None, "search", {})
-    with pytest.raises(Unusable, match="at once"):
+    with pytest.raises(InvalidReplyError, match="tool calls"):
         calls.add(None, "search", {})
 
 
-def test_what_may_be_acted_on():
+def test_calls_of_a_cut_refused_or_filtered_turn_are_dropped():
     call = ToolCall("a", "search", {})
-    assert settle([Text("x"), call], "end") == ((Text("x"), call), "tool_use")
-    assert settle([Text(" "), call], "max_tokens") == ((), "max_tokens")
-    assert settle([call], "refused") == ((), "refused")
-    assert settle([Text("x")], "tool_use") == ((Text("x"),), "end")
-    assert settle([Text("x")], "paused") == ((Text("x"),), "paused")
+    assert drop_unsafe_calls([Text("x"), call], "end") == ((Text("x"), call), "tool_use")
+    assert drop_unsafe_calls([Text(" "), call], "max_tokens") == ((), "max_tokens")
+    assert drop_unsafe_calls([call], "refused") == ((), "refused")
+    assert drop_unsafe_calls([Text("x")], "tool_use") == ((Text("x"),), "end")
+    assert drop_unsafe_calls([Text("x")], "paused") == ((Text("x"),), "paused")

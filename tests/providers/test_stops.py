@@ -78,7 +78,7 @@ async def test_a_paused_turn_goes_on_where_it_stopped():
     async with bench("anthropic", [Raw(json.dumps(body).encode())]) as used:
         answer = await used.model.respond(request("anthropic"))
         assert answer.stop == "paused"
-        sent = used.model.body(answered(request("anthropic"), answer.blocks))
+        sent = used.model.build_body(answered(request("anthropic"), answer.blocks))
     assert sent["messages"][-1] == {
         "role": "assistant",
         "content": [{"type": "text", "text": "half"}],
@@ -144,7 +144,7 @@ async def test_unknown_blocks_are_carried_along():
     line = Response((Opaque("server", block), Text("hm")), "end")
     async with bench("anthropic", [line]) as used:
         answer = await used.model.respond(request("anthropic"))
-        sent = used.model.body(answered(request("anthropic"), answer.blocks))
+        sent = used.model.build_body(answered(request("anthropic"), answer.blocks))
     assert sent["messages"][1]["content"] == [block, {"type": "text", "text": "hm"}]
 
 

@@ -1,8 +1,10 @@
-"""Answers that are streamed are the same as whole ones, or lost, or cannot be used."""
+"""Streamed replies are the same as whole ones, or lost, or invalid."""
 
 import json
+import re
 
 import anyio
+import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,23 +12,26 @@ from msgspec.structs import replace
 
 from orchestrator.engine.types import Opaque, Response, Text, ToolCall, Usage
 from orchestrator.errors import ModelError
-from orchestrator.providers import stream_parsing
+from orchestrator.providers.factory import make_model
 from orchestrator.providers.provider_errors import TransientError
-from orchestrator.providers.reply_parsing import Unusable
+from orchestrator.providers.reply_parsing import UNREADABLE, InvalidReplyError, Reply
 from orchestrator.testing.scripted_model import calls, says
 from orchestrator.testing.server_script import Cut, Raw, Trickle, thinking
-from tests.providers.provider_kit import FULL, PROVIDERS, QUICK, answered, bench, request
+from tests.providers.provider_kit import (
+    FULL,
+    PROVIDERS,
+    QUICK,
+    answered,
+    bench,
+    request,
+    shipped_models,
+)
 
 pytestmark = pytest.mark.anyio
 
 PLAIN = replace(FULL, streams=False, returns_reasoning=True)
 STREAMED = replace(PLAIN, streams=True)
 EVENTS = "text/event-stream"
-FOLDS = {
-    "anthropic": stream_parsing.message,
-    "openai": stream_parsing.response,
-    "openai-compatible": stream_parsing.completion,
-}
 UNKNOWN = Opaque("server", {"type": "mood_ring", "color": "blue", "deep": [{"a": None}]})
 
 
@@ -101,15 +106,16 @@ BROKEN = {
 
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_a_stream_that_stops_or_says_that_it_failed_is_lost(name):
-    failed = b": ping\r\n\r\ndata: " + json.dumps(BROKEN[name]).encode() + b"\r\n\r\n"
+    failed = b": ping\r\n\r\n" + told(BROKEN[name]).replace(b"\n", b"\r\n")
     lines = [Raw(b"", EVENTS), Raw(failed, EVENTS), says("done")]
     async with bench(name, lines, can=STREAMED) as used:
         answer = await used.model.respond(request(name))
         used.server.finish()
     assert answer.blocks[-1] == Text("done")
     assert [event.lost for event in used.events] == [True, True]
-    assert "in the middle" in used.events[0].detail
-    assert "the server broke off" in used.events[1].detail
+    assert "before the reply was complete" in used.events[0].detail
+    assert "reported an error in the stream" in used.events[1].detail
+    assert re.search("overloaded|server_error", used.events[1].detail)
 
 
 @pytest.mark.parametrize(("code", "tries"), [("server_error", 2), ("invalid_prompt", 1)])
@@ -149,53 +155,114 @@ async def test_a_server_that_does_not_stream_though_asked_is_understood():
 
 
 def told(*events: object) -> bytes:
-    return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
+    """A stream as the services send it: each event is named by its type."""
+    return b"".join(
+        f"event: {isinstance(event, dict) and event.get('type')}\n"
+        f"data: {json.dumps(event)}\n\n".encode()
+        for event in events
+    )
 
 
 BLOCK = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
 START = {"type": "message_start", "message": {"content": []}}
+CALL = BLOCK | {"content_block": {"type": "tool_use", "id": "a", "name": "search", "input": {}}}
+
+
+def change(**delta):
+    return {"type": "content_block_delta", "index": 0, "delta": delta}
 
 
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        (b"<html>busy</html>\n\n", "not an event stream"),
-        (b"data: {\n\n", "not usable JSON"),
-        (b'data: {"type": "ping", "n": NaN}\n\n', "not usable JSON"),
-        (told([]), "not an object"),
-        (told(START, BLOCK | {"index": -1}), "about part -1"),
-        (
-            told(START, {"type": "content_block_delta", "index": 0, "delta": {"type": "x"}}),
-            "has not begun",
-        ),
-        (
-            told(START, BLOCK, {"type": "content_block_delta", "index": 0, "delta": {"type": "x"}}),
-            "try `streams: false`",
-        ),
+        (b"event: message_start\ndata: {\n\n", "not valid JSON"),
+        (b"event: message_start\ndata: \xff\n\n", "not valid JSON"),
+        (told([]), "API's structure"),
+        (told(START, BLOCK | {"index": -1}), "begins out of order"),
+        (told(START, BLOCK, BLOCK), "begins out of order"),
+        (told(START, change(type="x")), "changes before it begins"),
+        (told(START, BLOCK, change(type="x")), "try `streams: false`"),
+        (told(START, CALL, change(type="text_delta", text="x")), "try `streams: false`"),
+        (told(START, BLOCK, change(type="text_delta", text=3)), "API's structure"),
     ],
 )
-def test_a_stream_that_makes_no_sense_cannot_be_used(body, why):
-    with pytest.raises(Unusable, match=why):
-        stream_parsing.message(list(stream_parsing.events(body)))
+async def test_a_stream_that_does_not_fit_is_an_invalid_reply(body, why):
+    async with bench("anthropic", [Raw(body, EVENTS)], can=STREAMED) as used:
+        with pytest.raises(ModelError, match=f"invalid reply: .*{why}"):
+            await used.model.respond(request("anthropic"))
+        used.server.finish()
 
 
-def test_servers_that_number_no_calls_are_understood():
-    def part(**call: object) -> dict[str, object]:
-        return {"choices": [{"delta": {"tool_calls": [call]}, "finish_reason": None}]}
-
-    made = stream_parsing.completion(
-        [
-            part(id="a", function={"name": "search", "arguments": '{"te'}),
-            part(function={"arguments": 'xt": "x"}'}),
-            part(id="b", function={"name": "search", "arguments": "{}"}),
-            {"choices": [{"delta": {}, "finish_reason": "tool_calls"}]},
-        ]
+async def test_events_that_are_not_known_and_missing_counts_are_accepted():
+    body = told(
+        {"type": "mood", "message": None},
+        START,
+        {"type": "mood", "index": 7},
+        BLOCK,
+        change(type="text_delta", text="done"),
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+        {"type": "message_stop"},
     )
-    said = made["choices"][0]["message"]["tool_calls"]
-    assert [(call["id"], call["function"]["arguments"]) for call in said] == [
-        ("a", '{"text": "x"}'),
-        ("b", "{}"),
-    ]
+    async with bench("anthropic", [Raw(body, EVENTS)], can=STREAMED) as used:
+        answer = await used.model.respond(request("anthropic"))
+    assert (answer.blocks, answer.stop) == ((Text("done"),), "end")
+    assert answer.usage.estimated
+
+
+async def test_arguments_that_were_cut_off_are_not_completed_by_guessing():
+    body = told(
+        START,
+        CALL,
+        change(type="input_json_delta", partial_json='{"text": "a", "mo'),
+        {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {}},
+        {"type": "message_stop"},
+    )
+    async with bench("anthropic", [Raw(body, EVENTS)], can=STREAMED) as used:
+        (call,) = (await used.model.respond(request("anthropic"))).blocks
+    assert call.arguments == {UNREADABLE: '{"text": "a", "mo'}
+
+
+def part(**call):
+    return {"choices": [{"delta": {"tool_calls": [call]}, "finish_reason": None}]}
+
+
+SEARCHES = {
+    "none is numbered": [
+        part(id="a", function={"name": "search", "arguments": '{"te'}),
+        part(function={"arguments": 'xt": "x"}'}),
+        part(id="b", function={"name": "search", "arguments": "{}"}),
+    ],
+    "numbers begin at 1": [
+        part(index=1, id="a", function={"name": "search", "arguments": '{"te'}),
+        part(index=1, function={"arguments": 'xt": "x"}'}),
+        part(index=2, id="b", function={"name": "search", "arguments": "{}"}),
+    ],
+    "id and name are repeated": [
+        part(index=0, id="a", function={"name": "search", "arguments": '{"te'}),
+        part(index=0, id="a", function={"name": "search", "arguments": 'xt": "x"}'}),
+        part(index=1, id="b", function={"name": "search", "arguments": "{}"}),
+    ],
+}
+
+
+@pytest.mark.parametrize("chunks", SEARCHES.values(), ids=SEARCHES)
+async def test_calls_are_understood_however_a_server_numbers_them(chunks):
+    usage = {"usage": {"prompt_tokens": 11, "completion_tokens": 3}}
+    end = {"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}
+    name = "openai-compatible"
+    async with bench(name, [Raw(told(usage, *chunks, end), EVENTS)], can=STREAMED) as used:
+        answer = await used.model.respond(request(name))
+    assert answer.blocks == (ToolCall("a", "search", {"text": "x"}), ToolCall("b", "search", {}))
+    assert (answer.usage.input_tokens, answer.usage.output_tokens) == (11, 3)
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+async def test_a_large_stream_is_decoded_while_the_event_loop_runs(name):
+    text = "word " * 60_000
+    async with bench(name, [says(text)], can=STREAMED) as used:
+        answer = await used.model.respond(request(name))
+    assert answer.blocks == (Text(text),)
 
 
 KEYS = st.sampled_from(
@@ -214,22 +281,57 @@ KINDS = st.sampled_from(
 )  # fmt: skip
 
 
-@given(st.lists(st.builds(lambda kind, rest: {**rest, "type": kind}, KINDS | JUNK,
-                          st.dictionaries(KEYS, JUNK | st.fixed_dictionaries({"type": KINDS}))),
-                max_size=6))  # fmt: skip
-def test_no_events_are_more_than_lost_or_unusable(events):
-    for fold in FOLDS.values():
+@pytest.fixture(scope="module")
+def models():
+    """A model of each provider without a server."""
+    config, prices = shipped_models()
+    made = {}
+    for name in PROVIDERS:
+        env = {config.provider(name).key_env: "key"}
+        opened = make_model(name, config, prices, env=env, base_url="http://127.0.0.1:9")
+        made[name] = anyio.run(opened.__aenter__)
+    return made
+
+
+def decode(model, body):
+    headers = {"content-type": EVENTS}
+    return model.decode(httpx2.Response(200, headers=headers, content=body), request(model.name))
+
+
+EVENT = st.builds(lambda kind, rest: {**rest, "type": kind}, KINDS | JUNK,
+                  st.dictionaries(KEYS, JUNK | st.fixed_dictionaries({"type": KINDS})))  # fmt: skip
+
+
+@given(st.lists(EVENT, max_size=6))
+def test_no_events_are_more_than_lost_or_invalid(models, events):
+    for model in models.values():
         try:
-            assert isinstance(fold(events), dict)
-        except (TransientError, Unusable):
+            assert isinstance(decode(model, told(*events)), Reply)
+        except (TransientError, InvalidReplyError):
             continue
 
 
 @given(st.binary(max_size=80) | st.lists(st.sampled_from(
-    [b"data:", b" {}", b"\n", b"\n\n", b"[DONE]", b"event: x", b"\r\n", b": c", b'{"a":1}']
+    [b"data:", b" {}", b"\n", b"\n\n", b"[DONE]", b"event: message_stop", b"\r\n", b": c"]
 )).map(b"".join))  # fmt: skip
-def test_no_bytes_are_more_than_events_or_unusable(data):
-    try:
-        assert all(isinstance(event, dict) for event in stream_parsing.events(data))
-    except (TransientError, Unusable):
-        return
+def test_no_bytes_are_more_than_lost_or_invalid(models, data):
+    for model in models.values():
+        try:
+            assert isinstance(decode(model, data), Reply)
+        except (TransientError, InvalidReplyError):
+            continue
+
+
+CARRIED = st.sampled_from(["thinking", "redacted_thinking", "reasoning", "compaction", "mood_ring"])
+
+
+@given(st.builds(lambda kind, rest: {**rest, "type": kind}, CARRIED, st.dictionaries(KEYS, JUNK)))
+def test_blocks_that_are_carried_back_are_unmodified(models, block):
+    documents = {
+        "anthropic": {"content": [block], "stop_reason": "end_turn"},
+        "openai": {"output": [block], "status": "completed"},
+    }
+    for name, document in documents.items():
+        body = json.dumps(document).encode()
+        reply = models[name].decode(httpx2.Response(200, content=body), request(name))
+        assert reply.blocks == (Opaque(name, block),)

@@ -233,6 +233,13 @@ def _spoiled(events: list[Any], random: Random) -> None:
             break
 
 
+def _as_sent(event: Any) -> str:
+    """An event as the services send it, named by its type."""
+    kind = event.get("type") if isinstance(event, dict) else None
+    named = f"event: {kind}\n" if isinstance(kind, str) and kind.isprintable() else ""
+    return f"{named}data: {event if isinstance(event, str) else json.dumps(event)}\n\n"
+
+
 def malformed_stream(name: str, seed: int) -> bytes:
     """One malformed stream of events; the same for the same seed."""
     chosen = random.Random(f"stream/{name}/{seed}")
@@ -241,8 +248,7 @@ def malformed_stream(name: str, seed: int) -> bytes:
     change = chosen.choice([_shuffled, _spoiled, _spoiled, None])
     if change:
         change(events, chosen)
-    texts = (event if isinstance(event, str) else json.dumps(event) for event in events)
-    data = bytearray("".join(f"data: {text}\n\n" for text in texts).encode("utf-8", "replace"))
+    data = bytearray("".join(map(_as_sent, events)).encode("utf-8", "replace"))
     for _ in range(chosen.choice([0, 3, 30]) if change is None else 0):
         data[chosen.randrange(len(data))] = chosen.randrange(256)
     return bytes(data[: chosen.randrange(len(data))] if chosen.random() < 0.1 else data)
