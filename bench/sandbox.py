@@ -18,14 +18,14 @@ import anyio
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import run_program
 from orchestrator.sandbox.process_sandbox import Sandbox
-from orchestrator.sandbox.program_policy import Box
+from orchestrator.sandbox.program_policy import Permissions
 
 TRUE = "/bin/true"
 LEVELS = ("bubblewrap", "landlock", "none-for-our-own-analyzers")
 
 
 async def confined() -> None:
-    await run_program.run([TRUE], box=Box())
+    await run_program.run([TRUE], permissions=Permissions())
 
 
 async def bare() -> None:

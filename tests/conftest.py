@@ -37,9 +37,9 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_rooms() -> Iterator[None]:
-    """A room for each of a thousand repositories takes long; what is in rooms has its own tests."""
+    """Run without bubblewrap: namespaces for each of a thousand repositories take long."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bubblewrap, "find", lambda: None)
+        patch.setattr(bubblewrap, "find_bwrap", lambda: None)
         yield
 
 

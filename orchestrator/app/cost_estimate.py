@@ -43,7 +43,7 @@ async def _estimate(options: ReviewOptions) -> Estimate:
     store = MemoryStore(clock)
     await store.create(NAME, clock.now(), {})
     with tempfile.TemporaryDirectory(
-        dir=scratch_directory.folder(), ignore_cleanup_errors=True
+        dir=scratch_directory.work_directory(), ignore_cleanup_errors=True
     ) as scratch:
         async with open_journal(NAME, store, clock, holder=this_process()) as journal:
             change = await resolve_change(options, Path(scratch), journal)

@@ -119,7 +119,7 @@ async def open_session(
 ) -> AsyncIterator[Session]:
     """Open a change to the tools of a review; what is written is removed at the end."""
     with tempfile.TemporaryDirectory(
-        dir=scratch_directory.folder(), ignore_cleanup_errors=True
+        dir=scratch_directory.work_directory(), ignore_cleanup_errors=True
     ) as folder:
         root = Path(folder)
         for name in SIDES:

@@ -1,4 +1,4 @@
-"""A process gives up what its box does not name, and proves it before anything else runs in it.
+"""Confine this process to its permissions, and test that before anything else runs in it.
 
 Imported by processes that must start fast: next to nothing is imported here.
 """
@@ -13,48 +13,48 @@ from orchestrator.sandbox import kernel_calls
 from orchestrator.sandbox.seccomp_filter import seccomp_filter, supported
 
 USERS = range(61184, 65520)
-"""Numbers that systems keep for services without a user of their own, and still inside of a
-container's map. A job that we can give one shares it with nobody: its processes are counted."""
+"""User ids that systems reserve for services without a user of their own, and that are inside of a
+container's id map. A job that gets one shares it with no other: its processes are counted."""
 
 TYPE_CHECKING = False  # ``typing`` and ``collections`` are not needed at run time
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PROGRAMS = (
+SYSTEM_PROGRAMS = (
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store",
 )  # fmt: skip
-SETTINGS = (
+SYSTEM_FILES = (
     "/etc/alternatives", "/etc/group", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
     "/etc/localtime", "/etc/nsswitch.conf", "/etc/passwd",
     "/proc/cpuinfo", "/proc/meminfo", "/proc/sys/vm/overcommit_memory", "/sys/devices/system/cpu",
     "/dev/random", "/dev/urandom", "/dev/zero", "/dev/full",
 )  # fmt: skip
-SINKS = ("/dev/null",)
+NULL_DEVICES = ("/dev/null",)
 NAMESPACES = ("net", "pid", "mnt", "ipc")
 _FAMILIES = (_socket.AF_INET, _socket.AF_UNIX)
 
 
 class DenialError(Exception):
-    """Something that had to be denied was not, or could not be; nothing may run."""
+    """Something that must be denied is not; the program may not run."""
 
 
 _filters: dict[tuple[bool, bool], bytes] = {}
 
 
-def calls(own_user: bool, programs: bool) -> bytes:
-    """The filter of system calls; made once, for many forks."""
+def cached_filter(own_user: bool, programs: bool) -> bytes:
+    """The seccomp filter; made once, for many forks."""
     key = (own_user, programs)
     if key not in _filters:
         _filters[key] = seccomp_filter(metadata=own_user, programs=programs)
     return _filters[key]
 
 
-def user_of(number: int) -> int:
-    """One of ``USERS``, another one for each of that many numbers in a row."""
+def user_number(number: int) -> int:
+    """One of ``USERS``; consecutive numbers get different ones."""
     return USERS[number % len(USERS)]
 
 
-def available() -> bool:
+def is_available() -> bool:
     """Whether a process can be confined here."""
     return supported() and kernel_calls.landlock_version() > 0
 
@@ -68,13 +68,13 @@ def confine(
     program: str,
     system: list[tuple[str, int]],
 ) -> None:
-    """Give up everything but the box, for good, and check that it is gone.
+    """Confine this process to its permissions, irrevocably, and test that.
 
     Args:
-        reads, writes: as in ``Box``.
-        canary: a file that this process may read and write until now.
-        user: the number to become, None to stay who we are.
-        program: what will be started; empty: nothing may be.
+        reads, writes: as in ``Permissions``.
+        canary: a file that this process may read and write before.
+        user: the user id to change to, None to keep ours.
+        program: path of the program to execute; empty: none may be executed.
         system: what ``system_rules`` returned.
 
     Raises:
@@ -84,103 +84,108 @@ def confine(
     for mode in (os.O_RDONLY, os.O_WRONLY):
         try:
             os.close(os.open(canary, mode | os.O_CLOEXEC))
-        except OSError as fault:
-            raise DenialError(f"the canary cannot be opened before: {fault.strerror}") from None
+        except OSError as error:
+            raise DenialError(
+                f"the canary cannot be opened before the confinement: {error.strerror}"
+            ) from None
     rules = [
         *system,
-        *((path, kernel_calls.READ | kernel_calls.EXECUTE) for path in parts(program)),
+        *((path, kernel_calls.READ | kernel_calls.EXECUTE) for path in program_files(program)),
         *((path, kernel_calls.READ) for path in reads),
         *((path, kernel_calls.WRITE) for path in writes),
     ]
     if user is not None:
-        kernel_calls.become(user)
+        kernel_calls.change_user(user)
     kernel_calls.no_new_privileges()
     kernel_calls.restrict_paths(rules)
-    kernel_calls.filter_calls(calls(user is not None, bool(program)))
-    check(canary, user)
+    kernel_calls.install_seccomp_filter(cached_filter(user is not None, bool(program)))
+    check_denials(canary, user)
 
 
 def system_rules(installed: list[str]) -> list[tuple[str, int]]:
-    """What every box holds.
+    """The paths that every program may open, and how.
 
     Args:
-        installed: the folders of our own installation.
+        installed: the directories of our own installation.
     """
     rights = (
-        (kernel_calls.READ | kernel_calls.EXECUTE, (*PROGRAMS, *installed)),
-        (kernel_calls.READ, SETTINGS),
-        (kernel_calls.READ_FILE | kernel_calls.WRITE_FILE, SINKS),
+        (kernel_calls.READ | kernel_calls.EXECUTE, (*SYSTEM_PROGRAMS, *installed)),
+        (kernel_calls.READ, SYSTEM_FILES),
+        (kernel_calls.READ_FILE | kernel_calls.WRITE_FILE, NULL_DEVICES),
     )
     real = {os.path.realpath(path): right for right, paths in rights for path in paths}
     return [(path, right) for path, right in real.items() if os.path.exists(path)]
 
 
-def parts(program: str) -> list[str]:
-    """A program's file, and the folders beside it that hold its own parts."""
+def program_files(program: str) -> list[str]:
+    """A program's file, and the directories beside it that hold its own libraries."""
     if not program:
         return []
-    place = os.path.realpath(program)
-    home = os.path.dirname(os.path.dirname(place))
-    beside = [os.path.join(home, name) for name in ("lib", "libexec")]
-    return [place, *(folder for folder in beside if os.path.isdir(folder))]
+    path = os.path.realpath(program)
+    prefix = os.path.dirname(os.path.dirname(path))
+    beside = [os.path.join(prefix, name) for name in ("lib", "libexec")]
+    return [path, *(directory for directory in beside if os.path.isdir(directory))]
 
 
-def fault_of_room(outside: str) -> str:
-    """Why this process is not in a room of bubblewrap's; empty when it is.
+def namespace_error(host_markers: str) -> str:
+    """Why this process is not in namespaces made by bubblewrap; empty when it is.
 
     Args:
-        outside: the namespaces of who started it, and a file that is not in the room.
+        host_markers: ids of the namespaces outside, and a file that exists only there, with commas
+            between.
     """
-    *before, file = outside.split(",")
+    *before, file = host_markers.split(",")
     now = [str(os.stat(f"/proc/self/ns/{name}").st_ino) for name in NAMESPACES]
     shared = [name for name, old, new in zip(NAMESPACES, before, now, strict=True) if old == new]
     if shared:
         return f"bwrap ran, but shares our {', '.join(shared)} namespace"
     if os.path.exists(file):
-        return "bwrap ran, but our files can be seen in its room"
+        return "bwrap ran, but our files are visible in its namespaces"
     probe = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
     try:
-        probe.connect(("192.0.2.1", 9))  # sends nothing: only a way there is looked for
+        probe.connect(("192.0.2.1", 9))  # sends nothing: only looks for a route
     except OSError:
         return ""
     finally:
         probe.close()
-    return "bwrap ran, but there is a way to the network"
+    return "bwrap ran, but the network is reachable"
 
 
-def require_groups(entrances: str, entered: int) -> None:
-    """Refuse to go on where a control group let nobody in.
+def require_cgroups(procs_files: str, entered: int) -> None:
+    """Check that this process has entered all its cgroups.
 
     Args:
-        entrances: as for ``kernel.enter_groups``.
+        procs_files: as for ``kernel_calls.enter_cgroups``.
         entered: what that returned.
 
     Raises:
-        DenialError: one did not.
+        DenialError: it has not.
     """
-    if entered < len(entrances.split(",")) and entrances:
-        raise DenialError("the kernel let no program into its control group")
+    if entered < len(procs_files.split(",")) and procs_files:
+        raise DenialError("the kernel did not let the process enter its cgroup")
 
 
-def confine_code(outside: str, user: int | None) -> None:
-    """Give up what code of the change may not have, in a room of its own, and check that.
+def confine_test_code(host_markers: str, user: int | None) -> None:
+    """Confine this process to what code of the change may have, in namespaces of its own.
 
     Args:
-        outside: as for ``fault_of_room``.
-        user: the number to become, None to stay who we are.
+        host_markers: as for ``namespace_error``.
+        user: the user id to change to, None to keep ours.
 
     Raises:
-        DenialError: it is no room, or a denial is not in force.
+        DenialError: it has no namespaces of its own, or a denial is not in force.
         OSError: the kernel refused to confine.
     """
-    if fault := fault_of_room(outside):
-        raise DenialError(fault)
+    if error := namespace_error(host_markers):
+        raise DenialError(error)
     if user is not None:
-        kernel_calls.become(user, all_files=False)
+        kernel_calls.change_user(user, all_files=False)
     kernel_calls.no_new_privileges()
-    kernel_calls.filter_calls(seccomp_filter(metadata=True, programs=True, own_room=True))
+    kernel_calls.install_seccomp_filter(
+        seccomp_filter(metadata=True, programs=True, own_namespaces=True)
+    )
     if not kernel_calls.is_filtered():
-        raise DenialError("no filter of system calls is in force")
+        raise DenialError("no seccomp filter is in force")
     if kernel_calls.can_change_user() or (user is not None and os.getresuid() != (user,) * 3):
         raise DenialError("the program would still run as us")
 
@@ -188,14 +193,14 @@ def confine_code(outside: str, user: int | None) -> None:
 # --- the canary -----------------------------------------------------------------------------------
 
 
-def check(canary: str, user: int | None) -> None:
+def check_denials(canary: str, user: int | None) -> None:
     """Try what must be denied.
 
     Raises:
-        DenialError: one of it succeeded, or the confinement is not ours.
+        DenialError: one attempt succeeded, or the confinement is not ours.
     """
     if not kernel_calls.is_filtered():
-        raise DenialError("no filter of system calls is in force")
+        raise DenialError("no seccomp filter is in force")
     if user is not None and {*os.getresuid(), *os.getresgid(), *os.getgroups()} != {user}:
         raise DenialError("the program would still run as us")
     _denied("reading a file outside", os.open, canary, os.O_RDONLY)
@@ -210,7 +215,7 @@ def check(canary: str, user: int | None) -> None:
 def _denied(what: str, attempt: Callable[..., object], *arguments: object) -> None:
     try:
         attempt(*arguments)
-    except OSError as fault:
-        if fault.errno in {errno.EPERM, errno.EACCES, errno.ENOENT}:
+    except OSError as error:
+        if error.errno in {errno.EPERM, errno.EACCES, errno.ENOENT}:
             return
     raise DenialError(f"{what} is not denied")

@@ -1,4 +1,4 @@
-"""The process that forks the workers, from our side; ``worker_main`` is what it runs."""
+"""The client of the fork server, the process that forks workers; it runs ``fork_server_main``."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from typing import Any
 
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap, scratch_directory
-from orchestrator.sandbox.cgroups.cgroup import Group, together
-from orchestrator.sandbox.confinement import available, system_rules
-from orchestrator.sandbox.kernel_calls import kill_group
-from orchestrator.sandbox.launcher import PACKAGE, Level, installed
+from orchestrator.sandbox.cgroups.cgroup import Cgroup, shared_limits
+from orchestrator.sandbox.confinement import is_available, system_rules
+from orchestrator.sandbox.fork_server_main import MEMORY, NOT_CONFINED, OUT_OF_MEMORY
+from orchestrator.sandbox.kernel_calls import kill_process_group
+from orchestrator.sandbox.launcher import PACKAGE, Level, installation_directories
 from orchestrator.sandbox.run_program import clean_environment
-from orchestrator.sandbox.worker_main import MEMORY, NOT_CONFINED, OUT_OF_MEMORY
 
-MAIN = Path(__file__).with_name("worker_main.py")
+MAIN = Path(__file__).with_name("fork_server_main.py")
 END_SECONDS = 2.0
 
 
-class EndedError(Exception):
+class WorkerEndedError(Exception):
     """The worker ended before it replied.
 
     Args:
         code: its exit code, or the negative number of the signal that ended it.
-        excess: why, where the kernel ended it for want of memory.
+        memory_error: set where the kernel ended it for lack of memory.
     """
 
-    def __init__(self, code: int, excess: str = "") -> None:
-        if excess:
-            super().__init__(excess)
+    def __init__(self, code: int, memory_error: str = "") -> None:
+        if memory_error:
+            super().__init__(memory_error)
         elif code == NOT_CONFINED:
             super().__init__("could not be confined; `diffcourt doctor` says what is possible here")
         elif code == OUT_OF_MEMORY:
@@ -47,39 +47,42 @@ class EndedError(Exception):
             super().__init__(f"ended with exit code {code}")
 
 
-def _box(reads: Sequence[Path]) -> dict[str, Any]:
-    """What ``confine`` is told in each worker."""
+def _confinement(reads: Sequence[Path]) -> dict[str, Any]:
+    """The arguments of ``confine`` in each worker."""
     return {
-        "reads": [os.fspath(path) for path in (*reads, scratch_directory.folder())],
-        "canary": os.fspath(scratch_directory.canary()),
-        "system": system_rules(installed()),
+        "reads": [os.fspath(path) for path in (*reads, scratch_directory.work_directory())],
+        "canary": os.fspath(scratch_directory.canary_file()),
+        "system": system_rules(installation_directories()),
         "writes": [],
         "program": "",
     }
 
 
-def _room(home: Path, reads: Sequence[Path]) -> list[str]:
-    """The command that makes a room with what workers may read."""
-    bwrap = bubblewrap.find()
+def _namespace_command(home: Path, reads: Sequence[Path]) -> list[str]:
+    """The command that creates namespaces in which exists what workers may read."""
+    bwrap = bubblewrap.find_bwrap()
     if bwrap is None:
         raise SandboxError("a worker could not be started: bwrap is not installed")
     ours = [] if home == PACKAGE.parent else [home]
-    folders = [path.resolve() for path in (*ours, *reads, scratch_directory.folder())]
-    return bubblewrap.room(bwrap, (*installed(), *folders), (scratch_directory.canary(),))
+    paths = [path.resolve() for path in (*ours, *reads, scratch_directory.work_directory())]
+    return bubblewrap.namespace_command(
+        bwrap, (*installation_directories(), *paths), (scratch_directory.canary_file(),)
+    )
 
 
-class Nursery:
-    """A process that imports once what checks need, and its forks. Starting it waits for nothing.
+class ForkServer:
+    """A process that imports once what checks need, and forks workers. Creating it does not wait.
 
     Args:
-        size: how many workers.
-        home: the folder they import from.
-        modules: what is imported before the first fork.
+        size: number of workers.
+        home: the directory they import from.
+        modules: modules imported before the first fork.
         reads: what workers may read besides our installation and the temporary files.
-        level: how workers are confined. A room ends with the thread that makes it.
+        level: how workers are confined. With bubblewrap, the fork server ends with the thread that
+            creates it.
 
     Attributes:
-        ends: our end of each place's socket.
+        sockets: our end of each worker slot's socket.
 
     Raises:
         SandboxError: it could not be started.
@@ -88,71 +91,72 @@ class Nursery:
     def __init__(
         self, size: int, home: Path, modules: Sequence[str], reads: Sequence[Path], level: Level
     ) -> None:
-        prefix = _room(home, reads) if level == "bubblewrap" else []
+        prefix = _namespace_command(home, reads) if level == "bubblewrap" else []
         pairs = [socket.socketpair() for _ in range(size)]
-        self.ends = [ours for ours, _ in pairs]
-        theirs = [end.fileno() for _, end in pairs]
+        self.sockets = [ours for ours, _ in pairs]
+        theirs = [child_end.fileno() for _, child_end in pairs]
         numbers = ",".join(map(str, theirs))
-        box = json.dumps(_box(reads)) if available() else ""
-        self._group, self._killed = Group(together()), 0
-        groups = self._group.entrances
+        confinement = json.dumps(_confinement(reads)) if is_available() else ""
+        self._cgroup, self._oom_kills = Cgroup(shared_limits()), 0
+        cgroup_files = self._cgroup.procs_files
         try:
             self._process = subprocess.Popen(
                 [
-                    *(*prefix, sys.executable, "-I", str(MAIN), str(home), numbers, box),
-                    *(",".join(map(str, groups)), bubblewrap.outside() if prefix else ""),
+                    *(*prefix, sys.executable, "-I", str(MAIN), str(home), numbers, confinement),
+                    *(",".join(map(str, cgroup_files)),),
+                    bubblewrap.host_markers() if prefix else "",
                     *modules,
                 ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 env=clean_environment(),
-                pass_fds=[*theirs, *groups],
+                pass_fds=[*theirs, *cgroup_files],
                 start_new_session=True,
             )
-        except OSError as fault:
-            self.let_go()
-            raise SandboxError(f"a worker could not be started: {fault.strerror}") from None
+        except OSError as error:
+            self._release()
+            raise SandboxError(f"a worker could not be started: {error.strerror}") from None
         finally:
-            self._group.shut()
-            for _, end in pairs:
-                end.close()
+            self._cgroup.close_procs_files()
+            for _, child_end in pairs:
+                child_end.close()
 
-    def let_go(self) -> None:
-        """Close our ends, and end what is left of the control group."""
-        for end in self.ends:
+    def _release(self) -> None:
+        """Close our sockets, and end what is left in the cgroup."""
+        for end in self.sockets:
             end.close()
-        self._group.close()
+        self._cgroup.close()
 
     @property
     def alive(self) -> bool:
         """Whether the process still runs."""
         return self._process.poll() is None
 
-    def replace(self, place: int, token: str) -> None:
-        """Have a place's worker killed; the next one there says the token when it is ready."""
+    def replace(self, slot: int, token: str) -> None:
+        """Have a slot's worker killed; the next one there sends the token when it is ready."""
         assert self._process.stdin is not None
-        with suppress(OSError):  # the nursery is gone, and its workers with it
-            self._process.stdin.write(f"{place} {token}\n".encode("ascii"))
+        with suppress(OSError):  # the fork server has exited, and its workers with it
+            self._process.stdin.write(f"{slot} {token}\n".encode("ascii"))
             self._process.stdin.flush()
 
-    def ended(self, code: int) -> EndedError:
-        """How a worker ended."""
-        before, self._killed = self._killed, self._group.killed()
-        return EndedError(code, self._group.excess() if self._killed > before else "")
+    def worker_error(self, code: int) -> WorkerEndedError:
+        """The error of a worker that ended with an exit code."""
+        before, self._oom_kills = self._oom_kills, self._cgroup.oom_kills()
+        return WorkerEndedError(code, self._cgroup.oom_error if self._oom_kills > before else "")
 
-    def last_words(self) -> str:
-        """The last line of standard error, which only a failed start can have written to."""
+    def start_error(self) -> str:
+        """The last line of standard error, to which only a failed start can have written."""
         assert self._process.stderr is not None
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(1)
         if self.alive:
             return "it closed its output"
         lines = self._process.stderr.read().decode("utf-8", "replace").strip().splitlines()
-        return lines[-1] if lines else str(EndedError(self._process.returncode))
+        return lines[-1] if lines else str(WorkerEndedError(self._process.returncode))
 
     def close(self) -> None:
-        """End the process, the workers and everything that they started."""
+        """End the process, its workers and everything that they started."""
         assert self._process.stdin is not None
         assert self._process.stderr is not None
         with suppress(OSError):
@@ -161,7 +165,7 @@ class Nursery:
         try:
             self._process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
-            kill_group(self._process.pid)
+            kill_process_group(self._process.pid)
             self._process.wait()
         self._process.stderr.close()
-        self.let_go()
+        self._release()

@@ -1,11 +1,12 @@
-"""What starts code of the change, in a room of its own, once it is confined.
+"""The process that becomes code of the change, once it is confined in namespaces of its own.
 
 Started as a file, isolated and without site (``-I -S``):
-``isolated_main.py HOME OUTSIDE USER SAID TREE LIMITS GROUPS ARGV``.
-OUTSIDE is what must not be seen in the room, USER a number or empty, SAID a
-descriptor on which ``ready`` is said at the very end, or why it did not come to that; TREE is where
-the program stands, LIMITS are pairs of a resource and its bound, and GROUPS are the entrances of
-control groups.
+``isolated_main.py HOME HOST_MARKERS USER STATUS TREE LIMITS CGROUP_FILES ARGV``.
+
+HOST_MARKERS are what must not be visible in its namespaces, USER is a user id or empty, STATUS a
+descriptor to which ``ready`` is written at the very end, or else the error; TREE is the program's
+working directory, LIMITS are pairs of a resource number and its bound, and CGROUP_FILES descriptors
+of ``cgroup.procs``.
 """
 
 from __future__ import annotations
@@ -15,29 +16,29 @@ import sys
 
 
 def main() -> None:
-    """Be the program."""
-    home, outside, user, said, tree, limits, groups, *argv = sys.argv[1:]
+    """Confine the process and execute the program."""
+    home, host_markers, user, status_number, tree, limits, cgroup_files, *argv = sys.argv[1:]
     sys.path.insert(0, home)
     from orchestrator.sandbox import confinement, kernel_calls  # noqa: PLC0415 - HOME is on the path now
 
-    tell = int(said)
+    status = int(status_number)
     try:
-        os.set_inheritable(tell, False)
-        entered = kernel_calls.enter_groups(groups)
-        os.closerange(3, tell)
-        os.closerange(tell + 1, os.sysconf("SC_OPEN_MAX"))
-        kernel_calls.default_signals()
+        os.set_inheritable(status, False)
+        entered = kernel_calls.enter_cgroups(cgroup_files)
+        os.closerange(3, status)
+        os.closerange(status + 1, os.sysconf("SC_OPEN_MAX"))
+        kernel_calls.restore_default_signals()
         for pair in limits.split(","):
-            kernel_calls.limit(*map(int, pair.split("=")))
-        confinement.require_groups(groups, entered)
-        confinement.confine_code(outside, int(user) if user else None)
+            kernel_calls.set_limit(*map(int, pair.split("=")))
+        confinement.require_cgroups(cgroup_files, entered)
+        confinement.confine_test_code(host_markers, int(user) if user else None)
         os.chdir(tree)
-        os.environ.pop("PWD", None)  # bwrap's, of another folder
-        os.write(tell, b"ready")
+        os.environ.pop("PWD", None)  # bwrap's, of another directory
+        os.write(status, b"ready")
         os.dup2(1, 2)
         os.execvp(argv[0], argv)  # noqa: S606
-    except BaseException as fault:  # nobody else is there to hear of it
-        os.write(tell, f" {getattr(fault, 'strerror', None) or fault}".encode())
+    except BaseException as error:  # there is no caller to raise it to
+        os.write(status, f" {getattr(error, 'strerror', None) or error}".encode())
     finally:
         os._exit(127)
 

@@ -1,4 +1,4 @@
-"""What the kernel offers to a process that gives up rights, called through the C library.
+"""System calls that a process confines itself with, made through the C library.
 
 Imported by processes that must start fast: nothing here imports more than it needs.
 """
@@ -51,7 +51,7 @@ class _Ruleset(ctypes.Structure):
 
 class _Beneath(ctypes.Structure):
     _pack_ = 1
-    _fields_ = (("rights", ctypes.c_uint64), ("folder", ctypes.c_int32))
+    _fields_ = (("rights", ctypes.c_uint64), ("parent", ctypes.c_int32))
 
 
 class _Program(ctypes.Structure):
@@ -71,16 +71,16 @@ def _prctl(option: int, *arguments: int) -> int:
 
 
 def landlock_version() -> int:
-    """The version of Landlock here, 0 where there is none."""
+    """The version of Landlock that the kernel supports, 0 for none."""
     version: int = _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION)
     return max(0, version)
 
 
 def restrict_paths(rules: Iterable[tuple[str, int]]) -> None:
-    """Open nothing from now on but what the rules allow; children inherit it.
+    """Restrict this process and its children to paths, by Landlock.
 
     Args:
-        rules: a path and what is allowed there and below.
+        rules: a path, and the rights there and below.
 
     Raises:
         OSError: a path cannot be opened, or the kernel refuses.
@@ -94,24 +94,24 @@ def restrict_paths(rules: Iterable[tuple[str, int]]) -> None:
     made = _libc.syscall(_CREATE_RULESET, ctypes.byref(asked), ctypes.c_size_t(size), 0)
     ruleset = _checked(made, "Landlock")
     for path, rights in rules:
-        folder = os.open(path, os.O_PATH | os.O_CLOEXEC)
-        if not stat.S_ISDIR(os.fstat(folder).st_mode):
-            rights &= _FOR_FILES  # noqa: PLW2901 - the kernel refuses a folder's rights on a file
-        beneath = _Beneath(rights & handled, folder)
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            rights &= _FOR_FILES  # noqa: PLW2901 - the kernel refuses a directory's rights on a file
+        beneath = _Beneath(rights & handled, descriptor)
         added = _libc.syscall(_ADD_RULE, ruleset, _PATH_BENEATH, ctypes.byref(beneath), 0)
         _checked(added, f"Landlock, {path}")
-        os.close(folder)
+        os.close(descriptor)
     _checked(_libc.syscall(_RESTRICT_SELF, ruleset, 0), "Landlock")
     os.close(ruleset)
 
 
 def no_new_privileges() -> None:
-    """No program that is started gains rights by being set-user-id."""
+    """Keep executed programs from gaining privileges by set-user-id."""
     _prctl(_NO_NEW_PRIVS, 1)
 
 
-def filter_calls(steps: bytes) -> None:
-    """Put a seccomp filter in force."""
+def install_seccomp_filter(steps: bytes) -> None:
+    """Install a seccomp filter: an array of ``sock_filter``."""
     buffer = ctypes.create_string_buffer(steps, len(steps))
     program = _Program(len(steps) // 8, ctypes.addressof(buffer))
     _prctl(_SET_SECCOMP, _FILTER_MODE, ctypes.addressof(program))
@@ -122,40 +122,40 @@ def is_filtered() -> bool:
     return _prctl(_GET_SECCOMP) == _FILTER_MODE and _prctl(_IS_NO_NEW_PRIVS) == 1
 
 
-def adopt_orphans() -> None:
-    """Be the parent of whatever loses its own below this process."""
+def become_subreaper() -> None:
+    """Become the parent of descendants whose own parent exits."""
     _prctl(_SUBREAPER, 1)
 
 
 def die_with_parent() -> None:
-    """Be killed when the thread that started this process ends."""
+    """Have the kernel kill this process when the thread that started it ends."""
     _prctl(_PARENT_DEATH, 9)
 
 
-def enter_groups(entrances: str) -> int:
-    """Go into control groups, up to the first that does not let us in.
+def enter_cgroups(procs_files: str) -> int:
+    """Move this process into cgroups, up to the first that refuses.
 
     Args:
-        entrances: their open ``cgroup.procs``, descriptors with commas between; they are closed.
+        procs_files: descriptors of their open ``cgroup.procs``, with commas between; closed here.
 
     Returns:
-        How many let us in.
+        How many were entered.
     """
-    numbers = [int(number) for number in entrances.split(",") if number]
+    numbers = [int(number) for number in procs_files.split(",") if number]
     entered = 0
     try:
         for number in numbers:
             os.write(number, b"0")
             entered += 1
-    except OSError:  # who opened them hears of it by the count
+    except OSError:  # the count tells the process that opened them
         pass
     for number in numbers:
         os.close(number)
     return entered
 
 
-def go_first() -> None:
-    """Be what the kernel ends first when the group of this process has no memory left."""
+def raise_oom_score() -> None:
+    """Have the kernel kill this process first when its cgroup is out of memory."""
     try:
         number = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
     except OSError:  # no /proc: the largest one goes first
@@ -164,40 +164,40 @@ def go_first() -> None:
     os.close(number)
 
 
-def limit(what: int, bound: int) -> None:
-    """Set a limit of this process for good, or keep a stricter one that is there."""
-    hard = resource.getrlimit(what)[1]
+def set_limit(number: int, bound: int) -> None:
+    """Set a resource limit of this process irrevocably, or keep a stricter one."""
+    hard = resource.getrlimit(number)[1]
     bound = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
-    resource.setrlimit(what, (bound, bound))
+    resource.setrlimit(number, (bound, bound))
 
 
-def lead_group(process: int) -> None:
-    """Have a process lead a group of its own, so that what it starts can be ended with it.
+def lead_process_group(process: int) -> None:
+    """Make a process the leader of its own process group, so that its children end with it.
 
-    Of a fork, it and its parent both see to it: whichever runs first.
+    After a fork, child and parent both call this: whichever runs first.
     """
     try:
         os.setpgid(process, process)
-    except OSError:  # it has seen to it, and is another program by now, or gone
+    except OSError:  # it has done so itself and executes another program by now, or is gone
         return
 
 
-def kill_group(group: int) -> None:
-    """End all processes of a group."""
+def kill_process_group(group: int) -> None:
+    """Kill all processes of a process group."""
     try:
         os.killpg(group, 9)
-    except OSError:  # there is none any more
+    except OSError:  # no process is left
         return
 
 
-def default_signals() -> None:
-    """What Python ignores of signals, a program does not expect to be ignored."""
+def restore_default_signals() -> None:
+    """Restore the signals that Python ignores: programs do not expect that."""
     for number in (13, 25):  # SIGPIPE, SIGXFSZ
         _libc.signal(number, ctypes.c_void_p(0))
 
 
 def can_change_user() -> bool:
-    """Whether this process is root with the rights to become somebody else."""
+    """Whether this process is root and has the capabilities to change its user."""
     if os.geteuid() != 0:
         return False
     with open("/proc/self/status", encoding="ascii", errors="replace") as status:
@@ -205,12 +205,12 @@ def can_change_user() -> bool:
     return all(held >> bit & 1 for bit in (_SETUID, _SETGID, _SETPCAP, _DAC_OVERRIDE))
 
 
-def become(user: int, *, all_files: bool = True) -> None:
-    """Become a user without rights.
+def change_user(user: int, *, all_files: bool = True) -> None:
+    """Change to a user without privileges.
 
     Args:
-        user: its number, taken for the group too.
-        all_files: it passes over files' permissions, where Landlock says which files.
+        user: user and group id.
+        all_files: keep the capability to ignore file permissions, where Landlock restricts paths.
 
     Raises:
         OSError: it was refused.

@@ -1,4 +1,4 @@
-"""The warden, from our side; ``warden_main`` is what it runs."""
+"""The client of the launcher, the process that starts programs; it runs ``launcher_main``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap, scratch_directory
-from orchestrator.sandbox.cgroups.cgroup import Group, together
+from orchestrator.sandbox.cgroups.cgroup import Cgroup, shared_limits
 from orchestrator.sandbox.program_policy import Limits
 
 MAIN = Path(__file__).with_name("launcher_main.py")
@@ -29,25 +29,25 @@ Level = Literal["bubblewrap", "landlock", "none"]
 
 
 class NotStartedError(SandboxError):
-    """The warden ended before it served anything."""
+    """The launcher exited before it served anything."""
 
 
-def installed() -> list[str]:
-    """The folders of our own installation, which hold nothing but programs."""
+def installation_directories() -> list[str]:
+    """The directories of our own installation, which hold nothing but programs."""
     return sorted({sys.prefix, sys.base_prefix, str(PACKAGE)})
 
 
-class Warden:
-    """A process that starts programs for this one. Starting it waits for nothing.
+class Launcher:
+    """A process that starts programs for this one. Creating it does not wait for it.
 
     Args:
         level: how programs are confined.
-        reads, writes: what there is in the room, at level ``bubblewrap``.
-        limits: what everything that it starts may use together, where control groups are there.
+        reads, writes: what exists in its namespaces, at level ``bubblewrap``.
+        limits: what all its programs may use together, where cgroups are available.
 
     Attributes:
-        owner: the process that it serves.
-        group: the control group it is in, once it serves.
+        owner: id of the process that it serves.
+        cgroup: the cgroup it is in, once it serves.
     """
 
     def __init__(
@@ -58,71 +58,73 @@ class Warden:
         limits: Limits | None = None,
     ) -> None:
         self.owner, self._level = os.getpid(), level
-        self.group = Group(limits or together())
-        self._reads, self._writes = tuple(reads), (*writes, scratch_directory.folder())
-        self._control, self._theirs = socket.socketpair()
+        self.cgroup = Cgroup(limits or shared_limits())
+        self._reads, self._writes = tuple(reads), (*writes, scratch_directory.work_directory())
+        self._control, self._child_control = socket.socketpair()
         self._control.settimeout(START_SECONDS)
-        self._sending, self._serves = threading.Lock(), False
+        self._sending, self._is_ready = threading.Lock(), False
         self._jobs: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._process: subprocess.Popen[bytes] | None = None
-        self._fault = ""
-        # bwrap ends with the thread that started it: this one lives as long as the warden.
-        self._keeper = threading.Thread(target=self._keep, name="warden", daemon=True)
-        self._keeper.start()
+        self._error = ""
+        # bwrap ends with the thread that started it: this one lives as long as the launcher.
+        self._thread = threading.Thread(target=self._run, name="launcher", daemon=True)
+        self._thread.start()
 
-    def _keep(self) -> None:
-        entrances = self.group.entrances
+    def _run(self) -> None:
+        cgroup_files = self.cgroup.procs_files
         try:
-            with self._theirs:
+            with self._child_control:
                 self._process = subprocess.Popen(
-                    self._command(entrances),
+                    self._command(cgroup_files),
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.PIPE,
                     env={"PATH": SAFE_PATH, "LC_ALL": "C.UTF-8"},
                     cwd="/",
-                    pass_fds=[self._theirs.fileno(), *entrances],
+                    pass_fds=[self._child_control.fileno(), *cgroup_files],
                     start_new_session=True,
                 )
-        except (OSError, SandboxError) as fault:
-            self._fault = str(fault)
+        except (OSError, SandboxError) as error:
+            self._error = str(error)
             return
         finally:
-            self.group.shut()
+            self.cgroup.close_procs_files()
         assert self._process.stderr is not None
         with self._process.stderr as stderr:
-            told = stderr.read().decode("utf-8", "replace").strip().splitlines()
-        self._fault = told[-1] if told else "it said nothing"
+            lines = stderr.read().decode("utf-8", "replace").strip().splitlines()
+        self._error = lines[-1] if lines else "it printed no error"
         self._process.wait()
 
-    def _command(self, entrances: Sequence[int]) -> list[str]:
-        inside = ""
+    def _command(self, cgroup_files: Sequence[int]) -> list[str]:
+        host_markers = ""
         prefix: list[str] = []
         if self._level == "bubblewrap":
-            bwrap = bubblewrap.find()
+            bwrap = bubblewrap.find_bwrap()
             if bwrap is None:
                 raise SandboxError("bwrap is not installed")
-            writes = (*self._writes, scratch_directory.canary())
-            prefix = bubblewrap.room(bwrap, (*installed(), *self._reads), writes)
-            inside = bubblewrap.outside()
+            reads: list[Path | str] = [*installation_directories(), *self._reads]
+            writes = (*self._writes, scratch_directory.canary_file())
+            prefix = bubblewrap.namespace_command(bwrap, reads, writes)
+            host_markers = bubblewrap.host_markers()
         return [
             *(*prefix, sys.executable, "-I", "-S", str(MAIN), str(PACKAGE.parent)),
-            *(str(self._theirs.fileno()), str(scratch_directory.canary()), self._level, inside),
-            *(",".join(map(str, entrances)), *installed()),
+            *(str(self._child_control.fileno()), str(scratch_directory.canary_file())),
+            *(self._level, host_markers, ",".join(map(str, cgroup_files))),
+            *installation_directories(),
         ]
 
     @property
     def alive(self) -> bool:
         """Whether it serves, or is about to."""
-        return self._keeper.is_alive()
+        return self._thread.is_alive()
 
     @property
     def busy(self) -> bool:
-        """Whether somebody still waits for a program of its."""
+        """Whether somebody still waits for one of its programs."""
         return any(job.fileno() >= 0 for job in self._jobs)
 
-    def has(self, reads: Iterable[Path], writes: Iterable[Path]) -> bool:
-        """Whether all of that is in its room; paths without links in them."""
+    def can_see(self, reads: Iterable[Path], writes: Iterable[Path]) -> bool:
+        """Whether all these paths exist in its namespaces; paths without links in them."""
         if self._level != "bubblewrap":
             return True
         everything = (*self._reads, *self._writes)
@@ -134,36 +136,36 @@ class Warden:
         """Wait until it serves.
 
         Raises:
-            NotStartedError: it ended instead.
+            NotStartedError: it exited instead.
         """
-        if self._serves:
+        if self._is_ready:
             return
         try:
-            said = self._control.recv(1)
+            received = self._control.recv(1)
         except OSError:
-            said = b""
-        if not said:
-            self._keeper.join(END_SECONDS)
-            raise NotStartedError(f"the sandbox could not be started: {self._fault}")
-        self._serves = True
-        self.group.entered(said[0])
+            received = b""
+        if not received:
+            self._thread.join(END_SECONDS)
+            raise NotStartedError(f"the sandbox could not be started: {self._error}")
+        self._is_ready = True
+        self.cgroup.keep_entered(received[0])
 
     def send(self, request: dict[str, Any], streams: tuple[int, int, int]) -> socket.socket:
-        """Have a program started; what becomes of it is said on the socket that is returned.
+        """Have a program started; its status arrives on the socket that is returned.
 
         Raises:
-            SandboxError: the warden is gone.
+            SandboxError: the launcher has exited.
         """
         ours, theirs = socket.socketpair()
         body = marshal.dumps(request)
         try:
             with theirs, self._sending:
                 socket.send_fds(self._control, [b"j"], [theirs.fileno(), *streams])
-                # The warden reads it at once: it never waits for anything but a fork.
+                # The launcher reads it at once: it never waits for anything but a fork.
                 ours.sendall(len(body).to_bytes(4, "big") + body)
         except OSError:
             ours.close()
-            raise SandboxError("the sandbox's warden is gone") from None
+            raise SandboxError("the sandbox's launcher process has exited") from None
         ours.setblocking(False)
         self._jobs.add(ours)
         return ours
@@ -171,17 +173,17 @@ class Warden:
     def close(self) -> None:
         """End it, and every program that it started."""
         if self.owner != os.getpid():
-            self._control.close()  # a fork of ours: the warden is its parent's
+            self._control.close()  # in a fork of ours: the launcher belongs to the parent
             return
         with suppress(OSError):
             self._control.shutdown(socket.SHUT_RDWR)
         self._control.close()
-        self._keeper.join(END_SECONDS)
-        if self._process is not None and self._keeper.is_alive():
+        self._thread.join(END_SECONDS)
+        if self._process is not None and self._thread.is_alive():
             self._process.kill()
-            self._keeper.join()
-        self.group.close()
+            self._thread.join()
+        self.cgroup.close()
 
 
-def _is_below(path: Path, folders: Iterable[Path]) -> bool:
-    return any(path == folder or folder in path.parents for folder in folders)
+def _is_below(path: Path, directories: Iterable[Path]) -> bool:
+    return any(path == directory or directory in path.parents for directory in directories)

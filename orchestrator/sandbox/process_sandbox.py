@@ -1,4 +1,4 @@
-"""The sandbox of this process: its level, decided before the first program, and its wardens."""
+"""The sandbox of this process: its level, decided before the first program, and its launchers."""
 
 from __future__ import annotations
 
@@ -11,71 +11,71 @@ from typing import Literal
 
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap
-from orchestrator.sandbox.cgroups.cgroup import Group, together
-from orchestrator.sandbox.confinement import PROGRAMS, available, parts
-from orchestrator.sandbox.launcher import Level, NotStartedError, Warden, installed
-from orchestrator.sandbox.program_policy import Box, Limits
+from orchestrator.sandbox.cgroups.cgroup import Cgroup, shared_limits
+from orchestrator.sandbox.confinement import SYSTEM_PROGRAMS, is_available, program_files
+from orchestrator.sandbox.launcher import Launcher, Level, NotStartedError, installation_directories
+from orchestrator.sandbox.program_policy import Limits, Permissions
 
 Setting = Literal["auto", "bubblewrap", "landlock", "none-for-our-own-analyzers"]
-MOST_ROOMS = 8
-"""That many are kept for the next program."""
+MAX_LAUNCHERS = 8
+"""Idle launchers above this number are ended."""
 
 
 class Sandbox:
-    """Wardens, and which of them a program is given to.
+    """Chooses how programs are confined, and a launcher for each.
 
-    The level is the best there is, or the one that is asked for. It is decided once, before any
-    program runs: what fails later is refused, and never run with less. The same holds for limits
-    by control groups.
+    The level is the best available one, or the configured one. It is decided once, before any
+    program runs: a program that cannot be confined later is refused, never run with less. The same
+    holds for cgroup limits.
 
     Args:
-        limits: what all programs may use together, where control groups are there.
+        limits: what all programs may use together, where cgroups are available.
 
     Attributes:
-        limits: as given, or what the machine has to give.
-        why_unlimited: why not all of them hold.
+        limits: as given, or derived from the machine's memory.
+        missing_limits_reason: why some cgroup controllers are not in force; empty when all are.
     """
 
     def __init__(self, limits: Limits | None = None) -> None:
-        self.limits = limits or together()
-        self._holds: tuple[str, ...] = ()
+        self.limits = limits or shared_limits()
+        self._controllers: tuple[str, ...] = ()
         self._lock = threading.RLock()
         self._setting: Setting = "auto"
         self._level: Level | None = None
-        self._why = ""
-        self._wardens: list[Warden] = []
-        self.why_unlimited = ""
+        self._level_reason = ""
+        self._launchers: list[Launcher] = []
+        self.missing_limits_reason = ""
 
     @property
-    def holds(self) -> tuple[str, ...]:
-        """The controllers of the control groups in use.
+    def controllers(self) -> tuple[str, ...]:
+        """The cgroup controllers in force.
 
         Raises:
             SandboxError: as for ``level``.
         """
         _ = self.level
-        return self._holds
+        return self._controllers
 
-    def new_group(self) -> Group:
-        """A control group for what runs in a room of its own, which its user closes.
+    def new_cgroup(self) -> Cgroup:
+        """Create a cgroup for a program outside of the launchers; the caller closes it.
 
         Raises:
-            SandboxError: as for ``level``, or a limit holds no longer.
+            SandboxError: as for ``level``, or a limit is no longer in force.
         """
-        held, group = self.holds, Group(self.limits)
+        controllers, cgroup = self.controllers, Cgroup(self.limits)
         try:
-            group.require(held)
+            cgroup.require(controllers)
         except SandboxError:
-            group.close()
+            cgroup.close()
             raise
-        return group
+        return cgroup
 
     @property
     def level(self) -> Level:
         """The level in use.
 
         Raises:
-            SandboxError: the one that was asked for cannot be had.
+            SandboxError: the configured level is not available.
         """
         with self._lock:
             if self._level is None:
@@ -86,18 +86,18 @@ class Sandbox:
     @property
     def expected(self) -> Level:
         """The level in use; before it is decided, the one that will be tried first."""
-        return self._level or self._best()
+        return self._level or self._best_level()
 
     @property
-    def why(self) -> str:
-        """Why it is not the best level; empty when it is."""
-        return self._why
+    def level_reason(self) -> str:
+        """Why the level is not the best one; empty when it is."""
+        return self._level_reason
 
     def use(self, setting: Setting) -> None:
-        """Have programs run at that level from now on.
+        """Run programs at that level from now on.
 
         Raises:
-            SandboxError: it cannot be had here.
+            SandboxError: it is not available here.
         """
         with self._lock:
             if setting != self._setting:
@@ -107,100 +107,104 @@ class Sandbox:
             _ = self.level
 
     def start(self, reads: Sequence[Path] = ()) -> None:
-        """Start the first warden ahead of its first program; a failure shows with that."""
+        """Start the first launcher ahead of its first program, which raises its error."""
         with self._lock:
             if not self._usable():
-                self._wardens.append(Warden(self._best(), _real(reads), limits=self.limits))
+                self._launchers.append(
+                    Launcher(self._best_level(), _resolve(reads), limits=self.limits)
+                )
 
-    def warden(self, box: Box, program: str) -> Warden:
-        """The warden that a program in that box is given to.
+    def launcher_for(self, permissions: Permissions, program: str) -> Launcher:
+        """The launcher that starts a program with these permissions.
 
         Raises:
-            SandboxError: there is none, and none can be started.
+            SandboxError: none can be started.
         """
-        reads = [*_real(box.reads), *_parts(program)]
-        writes = _real(box.writes)
+        reads = [*_resolve(permissions.reads), *_program_paths(program)]
+        writes = _resolve(permissions.writes)
         with self._lock:
-            for warden in self._usable():
-                if self._level is not None and warden.has(reads, writes):
-                    return warden
+            for launcher in self._usable():
+                if self._level is not None and launcher.can_see(reads, writes):
+                    return launcher
             if self._level is None:
                 self._decide(reads)
-                return self.warden(box, program)
-            self._make_room()
-            warden = Warden(self._level, reads, writes, self.limits)
+                return self.launcher_for(permissions, program)
+            self._end_idle()
+            launcher = Launcher(self._level, reads, writes, self.limits)
             try:
-                warden.wait()
-                warden.group.require(self._holds)
+                launcher.wait()
+                launcher.cgroup.require(self._controllers)
             except SandboxError:
-                warden.close()
+                launcher.close()
                 raise
-            self._wardens.append(warden)
-            return warden
+            self._launchers.append(launcher)
+            return launcher
 
     def close(self) -> None:
-        """End everything; the next program decides anew."""
+        """End all launchers; the level is decided again with the next program."""
         with self._lock:
-            for warden in self._wardens:
-                warden.close()
-            self._wardens, self._level, self._why = [], None, ""
+            for launcher in self._launchers:
+                launcher.close()
+            self._launchers, self._level, self._level_reason = [], None, ""
 
-    def _usable(self) -> list[Warden]:
-        """The wardens that serve this process; a fork of ours begins with none."""
-        usable = [it for it in self._wardens if it.owner == os.getpid() and it.alive]
-        for warden in self._wardens:
-            if warden not in usable:
-                warden.close()
-        self._wardens = usable
+    def _usable(self) -> list[Launcher]:
+        """The launchers that serve this process; a fork of ours begins with none."""
+        usable = [it for it in self._launchers if it.owner == os.getpid() and it.alive]
+        for launcher in self._launchers:
+            if launcher not in usable:
+                launcher.close()
+        self._launchers = usable
         return usable
 
-    def _make_room(self) -> None:
-        """End the oldest warden that has nothing to do, when there are many."""
-        idle = [warden for warden in self._wardens if not warden.busy]
-        if len(self._wardens) >= MOST_ROOMS and idle:
-            self._wardens.remove(idle[0])
+    def _end_idle(self) -> None:
+        """End the oldest idle launcher, when there are many."""
+        idle = [launcher for launcher in self._launchers if not launcher.busy]
+        if len(self._launchers) >= MAX_LAUNCHERS and idle:
+            self._launchers.remove(idle[0])
             idle[0].close()
 
-    def _best(self) -> Level:
-        if self._setting == "none-for-our-own-analyzers" or not available():
+    def _best_level(self) -> Level:
+        if self._setting == "none-for-our-own-analyzers" or not is_available():
             return "none"
-        if self._setting == "landlock" or bubblewrap.find() is None:
+        if self._setting == "landlock" or bubblewrap.find_bwrap() is None:
             return "landlock"
         return "bubblewrap"
 
     def _decide(self, reads: Sequence[Path]) -> None:
-        level = self._best()
+        level = self._best_level()
         if self._setting in {"bubblewrap", "landlock"} and level != self._setting:
             raise SandboxError(
-                f"config/defaults.yaml asks for the sandbox {self._setting}, which is not possible "
-                "here; `diffcourt doctor` says what is missing"
+                f"config/defaults.yaml requires the sandbox {self._setting}, which is not "
+                "available here; `diffcourt doctor` says what is missing"
             )
         if level == "landlock" and self._setting == "auto":
-            self._why = "bubblewrap is not installed"
+            self._level_reason = "bubblewrap is not installed"
         self.start(reads)
         try:
-            self._wardens[0].wait()
-        except NotStartedError as fault:
+            self._launchers[0].wait()
+        except NotStartedError as error:
             self.close()
             if level != "bubblewrap" or self._setting != "auto":
                 raise
-            self._why, level = str(fault), "landlock"
-            self._wardens = [Warden(level, limits=self.limits)]
-            self._wardens[0].wait()
-        self._holds = self._wardens[0].group.holds
-        self.why_unlimited = self._wardens[0].group.why
+            self._level_reason, level = str(error), "landlock"
+            self._launchers = [Launcher(level, limits=self.limits)]
+            self._launchers[0].wait()
+        self._controllers = self._launchers[0].cgroup.controllers
+        self.missing_limits_reason = self._launchers[0].cgroup.missing_reason
         self._level = level
 
 
-def _real(paths: Sequence[Path]) -> list[Path]:
+def _resolve(paths: Sequence[Path]) -> list[Path]:
     return [path.resolve() for path in paths]
 
 
-def _parts(program: str) -> list[Path]:
-    """What a program that is neither the system's nor installed with us needs of its own."""
-    if program.startswith(tuple(f"{folder}/" for folder in (*PROGRAMS, *installed()))):
+def _program_paths(program: str) -> list[Path]:
+    """Paths that a program needs which is neither the system's nor part of our installation."""
+    if program.startswith(
+        tuple(f"{directory}/" for directory in (*SYSTEM_PROGRAMS, *installation_directories()))
+    ):
         return []
-    return [Path(program), *map(Path, parts(program))]
+    return [Path(program), *map(Path, program_files(program))]
 
 
 SANDBOX = Sandbox()

@@ -1,4 +1,4 @@
-"""What one program may touch, and how much of the machine it may use."""
+"""What one program may open, and how much of the machine it may use."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from msgspec import Struct
 
 
 class Limits(Struct, frozen=True):
-    """Bounds of one program; they hold before its first instruction.
+    """Resource limits of one program; they hold before its first instruction.
 
     Attributes:
         seconds: wall time.
-        memory: bytes of address space, 0 for none.
-        output: bytes of standard output that are kept; more is an error, never a silent cut.
+        memory: bytes of address space, 0 for no limit.
+        output: bytes of standard output; more is an error, and never cut silently.
         file_size: bytes of the largest file it may write, 0 for no limit.
-        files: descriptors it may have open.
-        processes: processes and threads at once; they are counted where it has a user or a
-            user namespace of its own.
+        files: file descriptors it may have open.
+        processes: processes and threads at once; counted where it has a user or a user namespace
+            of its own.
     """
 
     seconds: float = 60.0
@@ -28,15 +28,15 @@ class Limits(Struct, frozen=True):
     processes: int = 1024
 
 
-class Box(Struct, frozen=True):
-    """The paths of one program. Nothing else can be opened, nothing is inherited, and no network.
+class Permissions(Struct, frozen=True):
+    """The paths that one program may open; nothing else, nothing inherited, and no network.
 
     The system's programs and libraries, our own installation and the program itself can always be
     read.
 
     Attributes:
-        reads: files and folders, with all below them, that it may read.
-        writes: files and folders that it may read, write, and remove from.
+        reads: files and directories, with everything below them, that it may read.
+        writes: files and directories that it may read, write, and remove from.
     """
 
     reads: tuple[Path, ...] = ()

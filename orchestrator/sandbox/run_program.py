@@ -1,7 +1,7 @@
-"""Run one program with typed argv, an empty environment, a box, limits and a timeout.
+"""Run one program with an argument list, an empty environment, permissions, limits and a timeout.
 
-Every program is started by the warden, confined before its first instruction. It and everything
-that it started are ended when the call ends, however it ends.
+Every program is started by the launcher, confined before its first instruction. It and everything
+that it started are killed when the call ends, however it ends.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from msgspec import Struct
 
 from orchestrator.engine.task_group import task_group
 from orchestrator.errors import SandboxError
-from orchestrator.sandbox.cgroups.cgroup import Group
+from orchestrator.sandbox.cgroups.cgroup import Cgroup
 from orchestrator.sandbox.launcher import SAFE_PATH
 from orchestrator.sandbox.pipe_streams import PipeReader, PipeWriter
 from orchestrator.sandbox.process_sandbox import SANDBOX
-from orchestrator.sandbox.program_policy import Box, Limits
+from orchestrator.sandbox.program_policy import Limits, Permissions
 
 
-class Completed(Struct, frozen=True):
-    """How a program ended."""
+class CompletedProgram(Struct, frozen=True):
+    """Exit code and output of a program that has ended."""
 
     code: int
     stdout: bytes
@@ -38,77 +38,77 @@ class Completed(Struct, frozen=True):
 
 
 def clean_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What a program is given of an environment: nothing of ours."""
+    """The environment of a program: nothing of ours, and ``more``."""
     return {"PATH": SAFE_PATH, "LC_ALL": "C.UTF-8", "HOME": "/nonexistent", **(more or {})}
 
 
-def find(name: str, path: str) -> str | None:
-    """Where a program is, on a search path written as in ``PATH``; None when it is not there.
+def find_program(name: str, path: str) -> str | None:
+    """Path of a program on a search path written as in ``PATH``; None when it is not there.
 
-    Relative entries do not count: they would find programs in the folder we happen to stand in.
+    Relative entries are ignored: they would find programs in the current directory.
     """
     entries = (entry for entry in path.split(os.pathsep) if os.path.isabs(entry))
     return shutil.which(name, path=os.pathsep.join(entries))
 
 
-class Running:
-    """A program that the warden started.
+class RunningProgram:
+    """A program that the launcher started.
 
     Attributes:
         stdin, stdout, stderr: its streams.
     """
 
     def __init__(
-        self, name: str, said: socket.socket, streams: tuple[int, int, int], group: Group
+        self, name: str, status: socket.socket, streams: tuple[int, int, int], cgroup: Cgroup
     ) -> None:
-        self._name, self._group, self._killed = name, group, group.killed()
+        self._name, self._cgroup, self._oom_kills = name, cgroup, cgroup.oom_kills()
         self.stdin = PipeWriter(streams[0])
         self.stdout, self.stderr = PipeReader(streams[1]), PipeReader(streams[2])
-        self._said, self._heard = said, b""
+        self._status, self._unread = status, b""
 
     async def _next_line(self) -> str:
-        """What the warden says next; empty when it has nothing more to say."""
-        while b"\n" not in self._heard:
+        """The launcher's next status line; empty at the end."""
+        while b"\n" not in self._unread:
             try:
-                more = self._said.recv(4096)
+                more = self._status.recv(4096)
             except BlockingIOError:
-                await anyio.wait_readable(self._said)
+                await anyio.wait_readable(self._status)
                 continue
             except OSError:
                 more = b""
             if not more:
                 return ""
-            self._heard += more
-        line, _, self._heard = self._heard.partition(b"\n")
+            self._unread += more
+        line, _, self._unread = self._unread.partition(b"\n")
         return line.decode("utf-8", "replace")
 
     async def wait(self) -> int:
         """Its exit code, or the negative number of the signal that ended it.
 
         Raises:
-            SandboxError: it could not be started or not be confined, the warden is gone, or the
-                kernel ended something for want of memory while it ran: then its work is not whole.
+            SandboxError: it could not be started or confined, the launcher has exited, or the
+                kernel killed a process for lack of memory: its output may be incomplete.
         """
-        word, _, rest = (await self._next_line()).partition(" ")
-        if word != "ended":
-            why = rest or "the sandbox's warden is gone"
-            raise SandboxError(f"{self._name} could not be started: {why}")
-        if self._group.killed() > self._killed:
-            raise SandboxError(f"{self._name}: {self._group.excess()}")
+        status, _, rest = (await self._next_line()).partition(" ")
+        if status != "ended":
+            reason = rest or "the sandbox's launcher process has exited"
+            raise SandboxError(f"{self._name} could not be started: {reason}")
+        if self._cgroup.oom_kills() > self._oom_kills:
+            raise SandboxError(f"{self._name}: {self._cgroup.oom_error}")
         return int(rest)
 
     def kill(self) -> None:
-        """End it and everything it started."""
+        """Kill it and everything it started."""
         with suppress(OSError):
-            self._said.shutdown(socket.SHUT_WR)
+            self._status.shutdown(socket.SHUT_WR)
 
     async def aclose(self) -> None:
-        """End it, wait until it is gone, and close its streams."""
+        """Kill it, wait until it has ended, and close its streams."""
         with anyio.CancelScope(shield=True):
             self.kill()
             while await self._next_line():
                 pass
-            self._said.close()
+            self._status.close()
             for stream in (self.stdin, self.stdout, self.stderr):
                 await stream.aclose()
 
@@ -116,27 +116,27 @@ class Running:
 def start(
     argv: Sequence[str],
     *,
-    box: Box,
+    permissions: Permissions,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     limits: Limits = Limits(),
-) -> Running:
-    """Have a program started in its box; close what is returned. That it failed, ``wait`` says.
+) -> RunningProgram:
+    """Have a program started; the caller closes it. ``wait`` raises when the start failed.
 
     Args:
         argv: the program's absolute path, and its arguments.
-        box: what it may touch.
-        cwd: where it stands; ``/`` when left out.
+        permissions: the paths it may open.
+        cwd: its working directory; ``/`` by default.
 
     Raises:
-        SandboxError: there is no warden to start it.
+        SandboxError: no launcher can be started.
     """
-    request = _request(argv, box, cwd, clean_environment(env), limits)
+    request = _request(argv, permissions, cwd, clean_environment(env), limits)
     (their_in, our_in), (our_out, their_out), (our_err, their_err) = (os.pipe() for _ in range(3))
     theirs = (their_in, their_out, their_err)
     try:
-        warden = SANDBOX.warden(box, argv[0])
-        said = warden.send(request, theirs)
+        launcher = SANDBOX.launcher_for(permissions, argv[0])
+        status = launcher.send(request, theirs)
     except BaseException:
         for number in (our_in, our_out, our_err):
             os.close(number)
@@ -144,13 +144,17 @@ def start(
     finally:
         for number in theirs:
             os.close(number)
-    return Running(Path(argv[0]).name, said, (our_in, our_out, our_err), warden.group)
+    return RunningProgram(Path(argv[0]).name, status, (our_in, our_out, our_err), launcher.cgroup)
 
 
 def _request(
-    argv: Sequence[str], box: Box, cwd: Path | None, env: Mapping[str, str], limits: Limits
+    argv: Sequence[str],
+    permissions: Permissions,
+    cwd: Path | None,
+    env: Mapping[str, str],
+    limits: Limits,
 ) -> dict[str, Any]:
-    """What the warden is told; it knows none of our types."""
+    """The launcher's request, in builtin types."""
     bounds = [
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_NOFILE, limits.files),
@@ -158,33 +162,29 @@ def _request(
         *([(resource.RLIMIT_FSIZE, limits.file_size)] if limits.file_size else []),
     ]
     return {
-        "argv": [os.fsencode(word) for word in argv],
+        "argv": [os.fsencode(argument) for argument in argv],
         "env": {os.fsencode(key): os.fsencode(value) for key, value in env.items()},
         "cwd": os.fsencode(cwd or "/"),
         "limits": bounds,
         "processes": limits.processes,
-        "box": _on_the_wire(box, argv[0]),
-    }
-
-
-def _on_the_wire(box: Box, program: str) -> dict[str, Any]:
-    return {
-        "reads": [os.fspath(path) for path in box.reads],
-        "writes": [os.fspath(path) for path in box.writes],
-        "program": program,
+        "permissions": {
+            "reads": [os.fspath(path) for path in permissions.reads],
+            "writes": [os.fspath(path) for path in permissions.writes],
+            "program": argv[0],
+        },
     }
 
 
 async def run(
     argv: Sequence[str],
     *,
-    box: Box,
+    permissions: Permissions,
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     stdin: bytes = b"",
     limits: Limits = Limits(),
-) -> Completed:
-    """Run a program to its end and return what it printed; the exit code is the caller's to judge.
+) -> CompletedProgram:
+    """Run a program to its end; the caller checks the exit code.
 
     Raises:
         SandboxError: it could not be started, ran out of time, or printed more than allowed.
@@ -201,32 +201,32 @@ async def run(
         finally:
             await running.stdin.aclose()
 
-    async def drain(stream: ByteReceiveStream, into: bytearray, cap: int) -> None:
+    async def drain(stream: ByteReceiveStream, into: bytearray, max_bytes: int) -> None:
         async for chunk in stream:
             into += chunk
-            if len(into) > cap:
-                raise SandboxError(f"{name} printed more than {cap} bytes")
+            if len(into) > max_bytes:
+                raise SandboxError(f"{name} printed more than {max_bytes} bytes")
 
-    running = start(argv, box=box, cwd=cwd, env=env, limits=limits)
+    running = start(argv, permissions=permissions, cwd=cwd, env=env, limits=limits)
     try:
         with anyio.fail_after(limits.seconds):
-            async with task_group() as group:
-                group.start_soon(feed)
-                group.start_soon(drain, running.stdout, out, limits.output)
-                group.start_soon(drain, running.stderr, err, limits.output)
+            async with task_group() as tasks:
+                tasks.start_soon(feed)
+                tasks.start_soon(drain, running.stdout, out, limits.output)
+                tasks.start_soon(drain, running.stderr, err, limits.output)
                 code = await running.wait()
     except TimeoutError:
         raise SandboxError(f"{name} ran longer than {limits.seconds:g} s") from None
     finally:
         await running.aclose()
-    return Completed(code, bytes(out), bytes(err))
+    return CompletedProgram(code, bytes(out), bytes(err))
 
 
-# --- programs that are ours to trust --------------------------------------------------------------
+# --- programs that a person configured ------------------------------------------------------------
 
 
 async def start_unconfined(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> Process:
-    """Start a program that a person configured, with nothing of our environment, in no box.
+    """Start a program that a person configured, without our environment, not confined.
 
     Raises:
         SandboxError: it could not be started.
@@ -239,5 +239,5 @@ async def start_unconfined(argv: Sequence[str], *, cwd: Path, env: Mapping[str, 
             start_new_session=True,
             stdin=subprocess.PIPE,
         )
-    except OSError as fault:
-        raise SandboxError(f"{Path(argv[0]).name} could not be started: {fault.strerror}") from None
+    except OSError as error:
+        raise SandboxError(f"{Path(argv[0]).name} could not be started: {error.strerror}") from None

@@ -54,7 +54,7 @@ def _make() -> Path:
     return place
 
 
-def folder() -> Path:
+def work_directory() -> Path:
     """Where temporary folders are made; removed when this process ends.
 
     Raises:
@@ -63,7 +63,7 @@ def folder() -> Path:
     return _place() / "work"
 
 
-def servers() -> Path:
+def server_directory() -> Path:
     """The same for programs that a person configured; nothing that is confined may read it.
 
     Raises:
@@ -72,7 +72,7 @@ def servers() -> Path:
     return _place() / "servers"
 
 
-def canary() -> Path:
+def canary_file() -> Path:
     """A file that this process may read and write, and nothing that is confined may.
 
     Raises:
@@ -81,7 +81,7 @@ def canary() -> Path:
     return _place() / "canary"
 
 
-def outside() -> Path:
+def host_file() -> Path:
     """A file that is in no room of bubblewrap's.
 
     Raises:

@@ -1,7 +1,7 @@
 """The system calls that a confined program is refused, as a seccomp filter.
 
-A list of what is refused: programs need too many calls for a list of what is allowed to hold from
-one release of a C library to the next. Calls newer than the list do not exist for the program.
+A deny list: programs need too many calls for an allow list to hold from one release of a C library
+to the next. Calls newer than the list do not exist for the program.
 Imported by processes that must start fast: nothing here imports more than ``struct``.
 """
 
@@ -12,7 +12,7 @@ import struct
 import sys
 
 NEWEST = 462
-"""``mseal``: the newest call that was looked at."""
+"""``mseal``: the newest call that this list considers."""
 
 _ARCHES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 _X32 = 0x40000000
@@ -64,13 +64,13 @@ ALWAYS = (
 )  # fmt: skip
 NETWORK = ("socket", "connect", "bind", "listen", "accept", "accept4")
 SESSIONS = ("setsid", "setpgid")
-"""Ways out of the process group that is ended with the program."""
+"""Calls that leave the process group that is killed with the program."""
 METADATA = (
     "chmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchownat", "utime", "utimes",
     "futimesat", "setxattr", "lsetxattr", "removexattr", "lremovexattr",
 )  # fmt: skip
-"""Changes to files by path, which Landlock does not see; only a user of our own is kept from them
-by the files' permissions."""
+"""Changes to files by path, which Landlock does not control; file permissions deny them to programs
+that run as a user of their own."""
 PROGRAMS = ("execve", "execveat")
 
 _NEW_NAMESPACES = 0x7E020080  # every CLONE_NEW flag
@@ -100,12 +100,12 @@ def _machine() -> str:
 
 
 def _argument(index: int, steps: list[Step]) -> list[Step]:
-    """Steps that look at the low half of an argument."""
+    """Steps that test the low half of an argument."""
     return [(_LOAD, 0, 0, _ARGUMENTS + 8 * index), *steps]
 
 
-def _pairs() -> list[Step]:
-    """Of ``socketpair`` only what stays connected: a datagram socket could be sent anywhere."""
+def _connected_pairs_only() -> list[Step]:
+    """Allow ``socketpair`` for stream types only: a datagram socket can send anywhere."""
     return [
         *_argument(0, [(_EQUAL, 1, 0, _UNIX), (_RETURN, 0, 0, _REFUSED)]),
         *_argument(1, [(_AND, 0, 0, 0xF), (_EQUAL, 2, 0, _STREAM), (_EQUAL, 1, 0, _PACKET)]),
@@ -114,8 +114,8 @@ def _pairs() -> list[Step]:
     ]
 
 
-def _some(index: int, code: int, values: tuple[int, ...]) -> list[Step]:
-    """Refuse the call when its argument compares so with one of the values."""
+def _refuse_argument(index: int, code: int, values: tuple[int, ...]) -> list[Step]:
+    """Refuse the call when the comparison of its argument with one of the values holds."""
     tests = [step for value in values for step in ((code, 0, 1, value), (_RETURN, 0, 0, _REFUSED))]
     return [*_argument(index, tests), (_RETURN, 0, 0, _ALLOW)]
 
@@ -131,31 +131,31 @@ def _unless_null(index: int) -> list[Step]:
     ]
 
 
-def seccomp_filter(*, metadata: bool, programs: bool, own_room: bool = False) -> bytes:
+def seccomp_filter(*, metadata: bool, programs: bool, own_namespaces: bool = False) -> bytes:
     """The filter as an array of ``sock_filter``.
 
     Args:
         metadata: changing permissions, owners and times by path is allowed.
         programs: starting programs is allowed.
-        own_room: it has namespaces of its own, which end with it: sockets and sessions stay there.
+        own_namespaces: it has namespaces of its own, so sockets and sessions cannot leave them.
     """
     column, arch = _ARCHES[_machine()]
-    looked_at: dict[str, list[Step]] = {
-        "clone": _some(0, _ANY_OF, (_NEW_NAMESPACES,)),
+    tested: dict[str, list[Step]] = {
+        "clone": _refuse_argument(0, _ANY_OF, (_NEW_NAMESPACES,)),
         "clone3": [(_RETURN, 0, 0, _UNKNOWN)],  # its flags lie in memory: the caller uses clone
-        "ioctl": _some(1, _EQUAL, _TERMINAL),
+        "ioctl": _refuse_argument(1, _EQUAL, _TERMINAL),
     }
     refused = list(ALWAYS)
-    if not own_room:
-        looked_at["socketpair"] = _pairs()
+    if not own_namespaces:
+        tested["socketpair"] = _connected_pairs_only()
         # Landlock learned of truncate late; ftruncate needs an open file.
         refused += [*NETWORK, *SESSIONS, "truncate"]
     if not metadata:
         refused += METADATA
-        looked_at["utimensat"] = _unless_null(1)
+        tested["utimensat"] = _unless_null(1)
     if not programs:
         refused += PROGRAMS
-    looked_at |= {name: [(_RETURN, 0, 0, _REFUSED)] for name in refused}
+    tested |= {name: [(_RETURN, 0, 0, _REFUSED)] for name in refused}
     steps: list[Step] = [
         (_LOAD, 0, 0, _ARCH),
         (_EQUAL, 1, 0, arch),
@@ -166,7 +166,7 @@ def seccomp_filter(*, metadata: bool, programs: bool, own_room: bool = False) ->
         (_GREATER, 0, 1, NEWEST),
         (_RETURN, 0, 0, _UNKNOWN),
     ]
-    for name, then in looked_at.items():
+    for name, then in tested.items():
         number = _NUMBERS[name][column]
         if number is not None:
             steps += [(_EQUAL, 0, len(then), number), *then]

@@ -2,8 +2,8 @@
 
 A check parses text that may have been written to break a parser. It runs in another process that
 can be killed, with nothing of our environment. Starting Python and importing takes longer than
-most checks: one process, the nursery, does both once and forks the workers, and a worker is kept
-for the next check.
+most checks: one process, the fork server, does both once and forks the workers, and a worker is
+kept for the next check.
 """
 
 from __future__ import annotations
@@ -23,93 +23,97 @@ from anyio.abc import SocketStream, UNIXSocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from orchestrator.errors import SandboxError
-from orchestrator.sandbox.fork_server import EndedError, Nursery
+from orchestrator.sandbox.fork_server import ForkServer, WorkerEndedError
+from orchestrator.sandbox.fork_server_main import ready_line
 from orchestrator.sandbox.process_sandbox import SANDBOX
-from orchestrator.sandbox.worker_main import ready
 
 PACKAGE_PARENT = Path(__file__).resolve().parents[2]
 
 START_SECONDS = 30.0
 REPLY_BYTES = 64 << 20
 
-# The ways in which the two event loops say that the other end of a socket is gone.
-_BROKEN = (anyio.IncompleteRead, anyio.BrokenResourceError, anyio.EndOfStream, ConnectionError)
+# What the two event loops raise when the other end of a socket is closed.
+_CLOSED = (anyio.IncompleteRead, anyio.BrokenResourceError, anyio.EndOfStream, ConnectionError)
 _FUNCTION = re.compile(r"[a-z_]\w*(?:\.[a-z_]\w*)*:[a-z_]\w*", re.ASCII)
 
 
-class _GarbageError(Exception):
-    """The worker's reply is not the protocol's."""
+class _ProtocolError(Exception):
+    """The worker's reply does not follow the protocol."""
 
 
-class _Place:
-    """Where one worker after the other serves; asked one thing at a time."""
+class _WorkerSlot:
+    """A socket on which one worker after the other serves, one request at a time."""
 
-    def __init__(self, number: int, nursery: Nursery, stream: SocketStream) -> None:
-        self._number, self._nursery, self._stream = number, nursery, stream
+    def __init__(self, number: int, server: ForkServer, stream: SocketStream) -> None:
+        self._number, self._server, self._stream = number, server, stream
         self._replies = BufferedByteReceiveStream(stream)
-        self._ready, self._asked, self._token = False, 0, ""
+        self._ready, self._requests, self._token = False, 0, ""
 
-    async def boot(self) -> None:
-        """Wait until a worker takes requests; what one before it left to say is passed over.
+    async def wait_until_ready(self) -> None:
+        """Wait until a worker accepts requests; what an earlier worker sent is ignored.
 
         Raises:
-            SandboxError: none got there.
+            SandboxError: no worker started.
         """
-        if self._ready and not self._has_news():
+        if self._ready and not self._has_unread_data():
             return
         self._ready = False
-        awaited = ready(self._token).rstrip(b"\n")
+        expected = ready_line(self._token).rstrip(b"\n")
         try:
             with anyio.fail_after(START_SECONDS):
-                while await self._replies.receive_until(b"\n", REPLY_BYTES) != awaited:
+                while await self._replies.receive_until(b"\n", REPLY_BYTES) != expected:
                     pass
         except TimeoutError:
             raise SandboxError(f"a worker took longer than {START_SECONDS:g} s to start") from None
         except anyio.DelimiterNotFound:
-            raise SandboxError("a worker could not start: it printed without an end") from None
-        except _BROKEN:
-            words = self._nursery.last_words()
-            raise SandboxError(f"a worker could not start: {words}") from None
+            raise SandboxError(
+                "a worker could not start: unexpected output before it was ready"
+            ) from None
+        except _CLOSED:
+            reason = self._server.start_error()
+            raise SandboxError(f"a worker could not start: {reason}") from None
         self._ready = True
 
-    def _has_news(self) -> bool:
-        """Whether something came that nobody asked for: the worker died while it was idle."""
-        news = select.poll()
-        news.register(self._nursery.ends[self._number], select.POLLIN)
-        return bool(news.poll(0))
+    def _has_unread_data(self) -> bool:
+        """Whether something arrived without a request: the worker died while it was idle."""
+        poll = select.poll()
+        poll.register(self._server.sockets[self._number], select.POLLIN)
+        return bool(poll.poll(0))
 
-    async def ask(self, function: str, job: dict[str, Any], seconds: float) -> dict[str, Any]:
-        """Send one request, return its reply.
+    async def send_request(
+        self, function: str, job: dict[str, Any], seconds: float
+    ) -> dict[str, Any]:
+        """Send one request and return its reply.
 
         Raises:
-            EndedError, the kinds in ``_BROKEN``: the process ended.
+            EndedError, the kinds in ``_CLOSED``: the process ended.
             anyio.DelimiterNotFound: the reply is larger than a reply may be.
-            _GarbageError: the reply is not the protocol's.
+            _ProtocolError: the reply is not the protocol's.
         """
-        self._asked += 1
-        request = {"id": self._asked, "function": function, "job": job, "seconds": seconds}
+        self._requests += 1
+        request = {"id": self._requests, "function": function, "job": job, "seconds": seconds}
         await self._stream.send(json.dumps(request).encode("ascii") + b"\n")
         line = await self._replies.receive_until(b"\n", REPLY_BYTES)
-        if len(line) > REPLY_BYTES:  # it came whole, with the chunk that went over
+        if len(line) > REPLY_BYTES:  # it was complete in the chunk that went over
             raise anyio.DelimiterNotFound(REPLY_BYTES)
         try:
             reply = json.loads(line)
         except (ValueError, RecursionError):
-            raise _GarbageError from None
+            raise _ProtocolError from None
         if isinstance(reply, dict) and isinstance(reply.get("ended"), int):
-            raise self._nursery.ended(reply["ended"])
-        if not isinstance(reply, dict) or reply.get("id") != self._asked:
-            raise _GarbageError  # a line of something else, or the answer to an earlier request
+            raise self._server.worker_error(reply["ended"])
+        if not isinstance(reply, dict) or reply.get("id") != self._requests:
+            raise _ProtocolError  # not a reply, or the reply to an earlier request
         return reply
 
     def replace(self) -> None:
-        """Give up on the worker, and on whatever it still has to say."""
+        """Have the worker killed, and ignore what it still sends."""
         self._token, self._ready = secrets.token_hex(8), False
         self._replies = BufferedByteReceiveStream(self._stream)
-        self._nursery.replace(self._number, self._token)
+        self._server.replace(self._number, self._token)
 
     async def close(self) -> None:
-        """Close our end."""
+        """Close our end of the socket."""
         with anyio.CancelScope(shield=True):
             await self._stream.aclose()
 
@@ -117,16 +121,16 @@ class _Place:
 class WorkerPool:
     """At most ``size`` worker processes, started when first needed and kept until the pool closes.
 
-    One that is started ahead outlives its block: it can be entered again, in another event loop,
-    and serves with other workers then.
+    A pool that is started ahead outlives its ``async with`` block: it can be entered again, in
+    another event loop, and then serves with other workers.
 
     Args:
-        size: how many checks run at once.
-        home: the folder workers import checks from, the package's parent.
+        size: number of checks that run at once.
+        home: the directory workers import checks from, the package's parent.
         prefix: what a function's dotted name must begin with.
         modules: imported once, before the first worker is forked.
-        reads: files and folders that checks may read, besides our installation and the temporary
-            files of this process. They may write nothing, and start no program.
+        reads: files and directories that checks may read, besides our installation and temporary
+            files. They may write nothing, and start no program.
     """
 
     def __init__(
@@ -140,48 +144,48 @@ class WorkerPool:
     ) -> None:
         self._size, self._home, self._prefix, self._modules = size, home, prefix, modules
         self._reads = tuple(reads)
-        self._turns, self._starting = anyio.Semaphore(size), anyio.Lock()
-        self._nursery: Nursery | None = None
-        self._idle: list[_Place] = []
-        self._places: list[_Place] = []
-        self._open = self._stays = self._served = False
+        self._free, self._starting = anyio.Semaphore(size), anyio.Lock()
+        self._server: ForkServer | None = None
+        self._idle: list[_WorkerSlot] = []
+        self._slots: list[_WorkerSlot] = []
+        self._is_open = self._started_ahead = self._has_served = False
 
     def start(self) -> None:
         """Start now, ahead of the first call and of the event loop; ``close`` ends it.
 
-        A failure shows at the call. Where there are no rooms after all, it starts again then.
+        The first call raises its error, or starts it again if bubblewrap does not work.
         """
-        self._stays = True
+        self._started_ahead = True
         with suppress(SandboxError):
-            self._nursery = self._nursery or Nursery(
+            self._server = self._server or ForkServer(
                 self._size, self._home, self._modules, self._reads, SANDBOX.expected
             )
 
     def close(self) -> None:
         """End the processes."""
-        self._stays = False
+        self._started_ahead = False
         self._end()
 
     def _end(self) -> None:
-        if self._nursery:
-            self._nursery.close()
-        self._nursery, self._served = None, False
+        if self._server:
+            self._server.close()
+        self._server, self._has_served = None, False
 
     async def __aenter__(self) -> Self:
-        # Anew: they belong to an event loop.
-        self._turns, self._starting = anyio.Semaphore(self._size), anyio.Lock()
-        self._open = True
+        # New ones: they belong to an event loop.
+        self._free, self._starting = anyio.Semaphore(self._size), anyio.Lock()
+        self._is_open = True
         return self
 
     async def __aexit__(
         self,
         kind: type[BaseException] | None,
-        fault: BaseException | None,
-        trace: TracebackType | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
-        self._open = False
-        await self._leave()
-        if not self._stays:
+        self._is_open = False
+        await self._close_slots()
+        if not self._started_ahead:
             self._end()
 
     async def call(self, function: str, job: dict[str, Any], *, seconds: float) -> Any:
@@ -189,70 +193,72 @@ class WorkerPool:
 
         Args:
             function: ``package.module:function``, below the pool's prefix.
-            job: anything that JSON can hold; lone surrogates in names survive.
+            job: JSON-serializable; lone surrogates in names survive.
             seconds: wall time of the check itself, waiting for a free worker not counted.
 
         Raises:
-            SandboxError: in one line, why there is no result. A worker that broke is replaced.
+            SandboxError: there is no result; one line says why. A broken worker is replaced.
         """
         if not function.startswith(self._prefix) or not _FUNCTION.fullmatch(function):
-            raise SandboxError(f"{function!r} is not a check: workers run {self._prefix}*:* only")
-        async with self._turns:
-            reply = await self._ask(function, job, seconds)
+            raise SandboxError(f"{function!r} is not a check: workers run only {self._prefix}*:*")
+        async with self._free:
+            reply = await self._request(function, job, seconds)
         if "error" in reply:
             raise SandboxError(str(reply["error"]))
         return reply["result"]
 
-    async def _ask(self, function: str, job: dict[str, Any], seconds: float) -> dict[str, Any]:
-        """One exchange with a worker, which is only kept when it went well."""
+    async def _request(self, function: str, job: dict[str, Any], seconds: float) -> dict[str, Any]:
+        """Send a request to a free worker, and replace the worker when that fails."""
         name = function.partition(":")[0].rpartition(".")[2]
-        place = await self._take()
-        kept = False
+        slot = await self._take_slot()
+        succeeded = False
         try:
-            await place.boot()
+            await slot.wait_until_ready()
             with anyio.fail_after(seconds):
-                reply = await place.ask(function, job, seconds)
-            kept = True
+                reply = await slot.send_request(function, job, seconds)
+            succeeded = True
         except TimeoutError:
             raise SandboxError(f"{name}: ran longer than {seconds:g} s") from None
         except anyio.DelimiterNotFound:
             raise SandboxError(f"{name}: replied with more than {REPLY_BYTES} bytes") from None
-        except _GarbageError:
+        except _ProtocolError:
             raise SandboxError(f"{name}: the worker's reply was not readable") from None
-        except EndedError as ended:
-            raise SandboxError(f"{name}: the worker {ended}") from None
-        except (*_BROKEN, anyio.ClosedResourceError):
-            raise SandboxError(f"{name}: the worker is gone, and who keeps it too") from None
+        except WorkerEndedError as error:
+            raise SandboxError(f"{name}: the worker {error}") from None
+        except (*_CLOSED, anyio.ClosedResourceError):
+            raise SandboxError(f"{name}: the worker and its fork server have exited") from None
         finally:
-            if not kept:
-                place.replace()
-            if place in self._places:
-                self._idle.append(place)
+            if not succeeded:
+                slot.replace()
+            if slot in self._slots:
+                self._idle.append(slot)
         return reply
 
-    async def _take(self) -> _Place:
-        """A worker that waits for work."""
+    async def _take_slot(self) -> _WorkerSlot:
+        """A free slot; starts the fork server where none runs."""
         async with self._starting:
-            if not self._open:
+            if not self._is_open:
                 raise SandboxError("the workers are closed")
-            if self._nursery is None or not self._nursery.alive:
-                await self._leave()
+            if self._server is None or not self._server.alive:
+                await self._close_slots()
                 self._end()
-                self._nursery = Nursery(
+                self._server = ForkServer(
                     self._size, self._home, self._modules, self._reads, SANDBOX.level
                 )
-            if not self._places:
-                self._places = [
-                    _Place(number, self._nursery, await UNIXSocketStream.from_socket(end.dup()))
-                    for number, end in enumerate(self._nursery.ends)
+            if not self._slots:
+                self._slots = [
+                    _WorkerSlot(
+                        number, self._server, await UNIXSocketStream.from_socket(ours.dup())
+                    )
+                    for number, ours in enumerate(self._server.sockets)
                 ]
-                self._idle = self._places[::-1]
-                for place in self._places if self._served else ():
-                    place.replace()
-                self._served = True
+                self._idle = self._slots[::-1]
+                for slot in self._slots if self._has_served else ():
+                    slot.replace()
+                self._has_served = True
             return self._idle.pop()
 
-    async def _leave(self) -> None:
-        places, self._places, self._idle = self._places, [], []
-        for place in places:
-            await place.close()
+    async def _close_slots(self) -> None:
+        slots, self._slots, self._idle = self._slots, [], []
+        for slot in slots:
+            await slot.close()

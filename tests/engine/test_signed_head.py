@@ -261,7 +261,7 @@ from orchestrator.app.audit.signing_keys import load_signing_key
 if os.getuid() == 0:  # root may read everybody's memory: be somebody else, as a user's process is
     os.setgid(65534); os.setuid(65534)
     ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)
-def look():  # in no box at all
+def look():  # not confined
     ours = ["/bin/cat", f"/proc/{os.getpid()}/environ"]
     return subprocess.run(ours, env={}, capture_output=True).stdout
 before = look()

@@ -91,8 +91,8 @@ def _kept() -> WorkerPool:
 
 
 def workers() -> WorkerPool:
-    """What runs checks: started once for all reviews without rooms, for it takes as long as they."""
-    return new_pool() if bubblewrap.find() else _kept()
+    """The worker pool, started once for all reviews without bubblewrap: a start takes as long as one."""
+    return new_pool() if bubblewrap.find_bwrap() else _kept()
 
 
 def unchanged(settings: Settings) -> Settings:

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from orchestrator.sandbox.program_policy import Box
+from orchestrator.sandbox.program_policy import Permissions
 from orchestrator.sandbox.run_program import start
 
 pytestmark = pytest.mark.anyio
@@ -13,4 +13,4 @@ async def test_what_is_ended_at_once_is_gone_and_nobody_waits_for_it() -> None:
     with anyio.fail_after(50):
         for _ in range(60):
             # It would wait for its input for ever, and its end comes as soon as it is forked.
-            await start(["/bin/cat"], box=Box()).aclose()
+            await start(["/bin/cat"], permissions=Permissions()).aclose()

@@ -20,17 +20,17 @@ from orchestrator.sandbox import (
     scratch_directory,
 )
 from orchestrator.sandbox.process_sandbox import Sandbox
-from orchestrator.sandbox.program_policy import Box, Limits
+from orchestrator.sandbox.program_policy import Limits, Permissions
 from tests.torture import sandbox_probes
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.skipif(not confinement.available(), reason="programs cannot be confined here"),
+    pytest.mark.skipif(not confinement.is_available(), reason="programs cannot be confined here"),
 ]
 needs_bwrap = pytest.mark.skipif(
-    bubblewrap.find() is None, reason="BUBBLEWRAP IS NOT INSTALLED: LEVEL ONE IS NOT TESTED"
+    bubblewrap.find_bwrap() is None, reason="BUBBLEWRAP IS NOT INSTALLED: LEVEL ONE IS NOT TESTED"
 )
-FIND = bubblewrap.find  # before the suite does without
+FIND = bubblewrap.find_bwrap  # before the suite runs without
 Shim = Callable[[str], None]
 
 
@@ -38,7 +38,7 @@ Shim = Callable[[str], None]
 def sandbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
     """A sandbox of the test's own, whose level is yet to be decided."""
     own = Sandbox(sandbox_probes.TOGETHER)
-    monkeypatch.setattr(bubblewrap, "find", FIND)
+    monkeypatch.setattr(bubblewrap, "find_bwrap", FIND)
     monkeypatch.setattr(run_program, "SANDBOX", own)
     monkeypatch.setattr(level_descriptions, "SANDBOX", own)
     yield own
@@ -53,14 +53,18 @@ def shim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shim:
         script = tmp_path / "bwrap"
         script.write_text(f"#!/bin/sh\n{body}")
         script.chmod(0o755)
-        monkeypatch.setattr(bubblewrap, "find", lambda: str(script))
+        monkeypatch.setattr(bubblewrap, "find_bwrap", lambda: str(script))
 
     return make
 
 
 async def word(text: str = "served") -> str:
     """What a program says that runs in the sandbox."""
-    return (await run_program.run(["/bin/echo", text], box=Box())).stdout.decode().strip()
+    return (
+        (await run_program.run(["/bin/echo", text], permissions=Permissions()))
+        .stdout.decode()
+        .strip()
+    )
 
 
 JUST_EXEC = 'while [ "$1" != -- ]; do shift; done; shift; exec "$@"'
@@ -87,8 +91,8 @@ async def test_a_bwrap_that_leaves_the_network_is_refused(sandbox, shim) -> None
 async def test_lost_namespaces_are_the_next_level_and_it_is_said(sandbox, shim) -> None:
     shim("echo 'bwrap: No permissions to create new namespace' >&2; exit 1")
     assert await word() == "served"
-    assert (sandbox.level, "No permissions" in sandbox.why) == ("landlock", True)
-    assert "No permissions" in level_descriptions.report().why
+    assert (sandbox.level, "No permissions" in sandbox.level_reason) == ("landlock", True)
+    assert "No permissions" in level_descriptions.describe_sandbox().reason
 
 
 async def test_lost_namespaces_are_refused_where_they_were_asked_for(sandbox, shim) -> None:
@@ -100,13 +104,13 @@ async def test_lost_namespaces_are_refused_where_they_were_asked_for(sandbox, sh
 
 
 async def test_a_missing_bwrap_is_the_next_level_or_refused(sandbox, monkeypatch) -> None:
-    monkeypatch.setattr(bubblewrap, "find", lambda: None)
-    with pytest.raises(SandboxError, match="asks for the sandbox bubblewrap"):
+    monkeypatch.setattr(bubblewrap, "find_bwrap", lambda: None)
+    with pytest.raises(SandboxError, match="requires the sandbox bubblewrap"):
         sandbox.use("bubblewrap")
     sandbox.use("auto")
     assert await word() == "served"
-    report = level_descriptions.report()
-    assert (report.level, report.why) == ("landlock", "bubblewrap is not installed")
+    report = level_descriptions.describe_sandbox()
+    assert (report.level, report.reason) == ("landlock", "bubblewrap is not installed")
     assert report.hint.startswith("apt-get install bubblewrap")
 
 
@@ -118,20 +122,22 @@ async def test_namespaces_lost_in_the_middle_are_refused_and_not_gone_without(
     assert sandbox.level == "bubblewrap"
     shim("echo 'bwrap: No permissions to create new namespace' >&2; exit 1")
     with pytest.raises(SandboxError, match="No permissions"):
-        await run_program.run(["/bin/ls"], box=Box((tmp_path,)))
+        await run_program.run(["/bin/ls"], permissions=Permissions((tmp_path,)))
     assert sandbox.level == "bubblewrap"
 
 
 async def test_without_landlock_there_is_no_level_but_none(sandbox, monkeypatch) -> None:
-    monkeypatch.setattr(process_sandbox, "available", lambda: False)
-    with pytest.raises(SandboxError, match="asks for the sandbox landlock"):
+    monkeypatch.setattr(process_sandbox, "is_available", lambda: False)
+    with pytest.raises(SandboxError, match="requires the sandbox landlock"):
         sandbox.use("landlock")
     sandbox.use("auto")
     assert await word() == "served"
     assert sandbox.level == "none"
 
 
-@pytest.mark.parametrize("broken", ["restrict_paths", "filter_calls", "no_new_privileges"])
+@pytest.mark.parametrize(
+    "broken", ["restrict_paths", "install_seccomp_filter", "no_new_privileges"]
+)
 async def test_a_confinement_that_does_nothing_is_refused(sandbox, tmp_path, broken) -> None:
     """The child believes that it confined itself, as with a kernel that says yes and does no."""
     canary = tmp_path / "canary"
@@ -152,22 +158,22 @@ except (confinement.DenialError, OSError) as fault:
     assert done.stdout.startswith(b"refused:")
 
 
-async def test_a_warden_that_died_is_one_clear_line_and_then_replaced(sandbox) -> None:
+async def test_a_launcher_that_died_is_one_clear_line_and_then_replaced(sandbox) -> None:
     assert await word() == "served"
-    running = run_program.start(["/bin/sleep", "60"], box=Box())
-    for warden in sandbox._wardens:
-        warden._process.kill()
-    with pytest.raises(SandboxError, match="warden is gone"):
+    running = run_program.start(["/bin/sleep", "60"], permissions=Permissions())
+    for launcher in sandbox._launchers:
+        launcher._process.kill()
+    with pytest.raises(SandboxError, match="launcher process has exited"):
         await running.wait()
     await running.aclose()
     with anyio.fail_after(20):
-        while any(warden.alive for warden in sandbox._wardens):
+        while any(launcher.alive for launcher in sandbox._launchers):
             await anyio.sleep(0.01)
     assert await word() == "served"
 
 
 async def test_a_canary_that_is_gone_refuses_everything(sandbox, monkeypatch, tmp_path) -> None:
-    monkeypatch.setattr(scratch_directory, "canary", lambda: tmp_path / "none")
+    monkeypatch.setattr(scratch_directory, "canary_file", lambda: tmp_path / "none")
     sandbox.use("landlock")
     with pytest.raises(SandboxError, match="the canary cannot be opened before"):
         await word()
@@ -190,7 +196,11 @@ async def test_limits_hold_before_the_first_instruction(sandbox, level) -> None:
     names = ("AS", "FSIZE", "NOFILE", "CORE", "NPROC")
     asked = f"import resource\nfor n in {names}: print(*resource.getrlimit(getattr(resource, 'RLIMIT_' + n)))"
     argv = [sys.executable, "-I", "-S", "-c", asked]
-    told = (await run_program.run(argv, box=Box(), limits=limits)).stdout.decode().splitlines()
+    told = (
+        (await run_program.run(argv, permissions=Permissions(), limits=limits))
+        .stdout.decode()
+        .splitlines()
+    )
     assert told[:4] == [f"{bound} {bound}" for bound in (1 << 30, 1 << 20, 64, 0)]
     if kernel_calls.can_change_user():
         assert told[4] == "100 100"
@@ -199,10 +209,12 @@ async def test_limits_hold_before_the_first_instruction(sandbox, level) -> None:
 @pytest.mark.parametrize("level", LEVELS)
 async def test_what_a_program_started_ends_with_it(sandbox, level, tmp_path) -> None:
     sandbox.use(level)
-    box = Box(writes=(tmp_path,))
+    permissions = Permissions(writes=(tmp_path,))
     behind = "(while :; do echo x >> alive; sleep 0.05; done) >/dev/null 2>&1 &"
     begun = "until [ -s alive ]; do sleep 0.05; done"
-    await run_program.run(["/bin/sh", "-c", f"{behind} {begun}"], box=box, cwd=tmp_path)
+    await run_program.run(
+        ["/bin/sh", "-c", f"{behind} {begun}"], permissions=permissions, cwd=tmp_path
+    )
     size = (tmp_path / "alive").stat().st_size
     await anyio.sleep(0.3)
     assert 0 < size == (tmp_path / "alive").stat().st_size
@@ -213,7 +225,9 @@ async def test_running_out_of_time_ends_it_at_once(sandbox, level) -> None:
     sandbox.use(level)
     begun = time.monotonic()
     with pytest.raises(SandboxError, match=r"ran longer than 0.5 s"):
-        await run_program.run(["/bin/sleep", "60"], box=Box(), limits=Limits(seconds=0.5))
+        await run_program.run(
+            ["/bin/sleep", "60"], permissions=Permissions(), limits=Limits(seconds=0.5)
+        )
     assert time.monotonic() - begun < 20
 
 
@@ -225,9 +239,13 @@ async def test_a_box_says_what_may_be_read_and_written(sandbox, level, tmp_path)
         folder.mkdir(mode=0o700)
         (folder / "file").write_text(folder.name)
     told = "cat file; echo new > made; cat ../other/file"
-    done = await run_program.run(["/bin/sh", "-c", told], box=Box((mine,)), cwd=mine)
+    done = await run_program.run(
+        ["/bin/sh", "-c", told], permissions=Permissions((mine,)), cwd=mine
+    )
     assert (done.stdout, (mine / "made").exists()) == (b"mine", False)
-    done = await run_program.run(["/bin/sh", "-c", told], box=Box((), (mine,)), cwd=mine)
+    done = await run_program.run(
+        ["/bin/sh", "-c", told], permissions=Permissions((), (mine,)), cwd=mine
+    )
     assert (done.stdout, (mine / "made").read_text()) == (b"mine", "new\n")
 
 

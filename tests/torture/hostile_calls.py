@@ -200,7 +200,7 @@ class Ground:
             self.repo.path,
             self.folder / "here",
             self.folder / "tmp",
-            scratch_directory.folder(),
+            scratch_directory.work_directory(),
         )
         return photograph(*places)
 
@@ -337,7 +337,7 @@ class Session:
 @contextmanager
 def _surroundings(folder: Path) -> Iterator[None]:
     """Where a stray file would land: a folder of its own, and temporary files where they are seen."""
-    scratch_directory.folder()  # made where it always is: it outlives this
+    scratch_directory.work_directory()  # made where it always is: it outlives this
     before = os.getcwd(), tempfile.tempdir
     os.chdir(folder / "here")
     tempfile.tempdir = str(folder / "tmp")

@@ -16,7 +16,7 @@ import anyio
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap, kernel_calls, run_program
 from orchestrator.sandbox.process_sandbox import Sandbox
-from orchestrator.sandbox.program_policy import Box, Limits
+from orchestrator.sandbox.program_policy import Limits, Permissions
 
 FULL = 3
 """Rounds at each level."""
@@ -236,7 +236,7 @@ def surroundings(root: Path) -> Iterator[dict[str, object]]:
 def groups() -> list[str]:
     """The folders of the control group that programs are in."""
     _ = run_program.SANDBOX.level
-    return [part._path for part in run_program.SANDBOX._wardens[0].group._parts]
+    return [part._path for part in run_program.SANDBOX._launchers[0].cgroup._parts]
 
 
 def numbers() -> dict[str, int | None]:
@@ -247,10 +247,10 @@ def numbers() -> dict[str, int | None]:
 
 
 async def python(
-    script: str, *arguments: str, box: Box, cwd: Path, limits: Limits = LIMITS
+    script: str, *arguments: str, permissions: Permissions, cwd: Path, limits: Limits = LIMITS
 ) -> bytes:
     argv = [sys.executable, "-I", "-S", "-c", script, *arguments]
-    return (await run_program.run(argv, box=box, cwd=cwd, limits=limits)).stdout
+    return (await run_program.run(argv, permissions=permissions, cwd=cwd, limits=limits)).stdout
 
 
 async def probes() -> dict[str, bool]:
@@ -260,39 +260,39 @@ async def probes() -> dict[str, bool]:
         root = Path(folder)
         with surroundings(root) as about:
             work = root / "work"
-            box = Box(reads=(root / "repo",), writes=(work,))
-            told = await python(HOSTILE, json.dumps(about), box=box, cwd=work)
+            permissions = Permissions(reads=(root / "repo",), writes=(work,))
+            told = await python(HOSTILE, json.dumps(about), permissions=permissions, cwd=work)
             held: dict[str, bool] = json.loads(told)
-            held |= await outcomes(box, work)
+            held |= await outcomes(permissions, work)
     return held
 
 
-async def outcomes(box: Box, work: Path) -> dict[str, bool]:
+async def outcomes(permissions: Permissions, work: Path) -> dict[str, bool]:
     """Probes that are judged from outside, by what they left."""
     filled = "while True: open('big', 'ab').write(b'x' * 100000)"
-    await python(filled, box=box, cwd=work)
+    await python(filled, permissions=permissions, cwd=work)
     greedy = "x = bytearray(2 << 30); print('leak')"
-    await python(DAEMON, str(work / "alive"), box=box, cwd=work)
+    await python(DAEMON, str(work / "alive"), permissions=permissions, cwd=work)
     size = (work / "alive").stat().st_size if (work / "alive").exists() else 0
     await anyio.sleep(0.2)
     after = (work / "alive").stat().st_size if (work / "alive").exists() else 0
     held = {
         "disk, one file": (work / "big").stat().st_size <= LIMITS.file_size,
-        "memory": await python(greedy, box=box, cwd=work) == b"",
+        "memory": await python(greedy, permissions=permissions, cwd=work) == b"",
         "daemon": size == after,
     }
-    if "memory" in run_program.SANDBOX.holds:
+    if "memory" in run_program.SANDBOX.controllers:
         try:
-            await python(HOGS, box=box, cwd=work)
+            await python(HOGS, permissions=permissions, cwd=work)
         except SandboxError as fault:
             held["memory of many processes"] = "ended: over 64 MB" in str(fault)
         else:
             held["memory of many processes"] = False
     if kernel_calls.can_change_user() or run_program.SANDBOX.level == "bubblewrap":
-        made = int(await python(BOMB, box=box, cwd=work) or 0)
+        made = int(await python(BOMB, permissions=permissions, cwd=work) or 0)
         held["fork bomb"] = made < LIMITS.processes
-    if "pids" in run_program.SANDBOX.holds:
-        made = int(await python(BOMB, box=box, cwd=work, limits=UNCOUNTED) or 0)
+    if "pids" in run_program.SANDBOX.controllers:
+        made = int(await python(BOMB, permissions=permissions, cwd=work, limits=UNCOUNTED) or 0)
         held["fork bomb without a limit of its own"] = made < TOGETHER.processes
     return held
 
@@ -307,14 +307,14 @@ def run(count: int) -> tuple[int, int]:
     passed = failed = 0
     before = run_program.SANDBOX
     for level in ("bubblewrap", "landlock"):
-        if level == "bubblewrap" and bubblewrap.find() is None:
+        if level == "bubblewrap" and bubblewrap.find_bwrap() is None:
             print("bubblewrap is not installed: level one is not probed", file=sys.stderr)
             continue
         run_program.SANDBOX = Sandbox(TOGETHER)
         try:
             run_program.SANDBOX.use(level)
-            if run_program.SANDBOX.why_unlimited:
-                print(f"not probed, {run_program.SANDBOX.why_unlimited}", file=sys.stderr)
+            if run_program.SANDBOX.missing_limits_reason:
+                print(f"not probed, {run_program.SANDBOX.missing_limits_reason}", file=sys.stderr)
             for _ in range(count):
                 begun = time.monotonic()
                 held = anyio.run(probes)

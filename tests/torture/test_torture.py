@@ -10,8 +10,8 @@ import pytest
 from orchestrator.sandbox import bubblewrap
 from tests.torture import (
     budget_sequences,
-    code_rooms,
     hostile_calls,
+    hostile_tests,
     journal_edits,
     kill_points,
     malformed,
@@ -25,7 +25,7 @@ from tests.torture import (
 from tests.torture.faulty_disk import available
 
 ROOT = Path(__file__).resolve().parents[2]
-FIND = bubblewrap.find  # before the suite does without
+FIND = bubblewrap.find_bwrap  # before the suite runs without
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,9 @@ def test_a_sample_of_the_cases_passes(module: ModuleType, count: int) -> None:
     FIND() is None, reason="BUBBLEWRAP IS NOT INSTALLED: HOSTILE TESTS OF A CHANGE ARE NOT TRIED"
 )
 def test_a_sample_of_hostile_tests_gets_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bubblewrap, "find", FIND)
+    monkeypatch.setattr(bubblewrap, "find_bwrap", FIND)
     said: list[str] = []
-    assert (code_rooms.run(5, said.append), said) == ((5, 0), [])
+    assert (hostile_tests.run(5, said.append), said) == ((5, 0), [])
 
 
 def test_malformed_replies_are_many_and_the_same_each_time() -> None:

@@ -19,8 +19,8 @@ from orchestrator.errors import SandboxError
 from orchestrator.mcp.server_config import Connect, Tell
 from orchestrator.review.analyzers.executables import OWN_DIRECTORIES
 from orchestrator.sandbox import scratch_directory
-from orchestrator.sandbox.kernel_calls import kill_group
-from orchestrator.sandbox.run_program import find, start_unconfined
+from orchestrator.sandbox.kernel_calls import kill_process_group
+from orchestrator.sandbox.run_program import find_program, start_unconfined
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
@@ -57,7 +57,7 @@ async def _launch(
     argv = _argv(entry.command, repo, environment)
     env = {name: _value(name, environment) for name in entry.env}
     with tempfile.TemporaryDirectory(
-        dir=scratch_directory.servers(), ignore_cleanup_errors=True
+        dir=scratch_directory.server_directory(), ignore_cleanup_errors=True
     ) as folder:
         process = await start_unconfined(argv, cwd=Path(folder), env=env)
         try:
@@ -68,7 +68,7 @@ async def _launch(
                 await process.stdin.aclose()
                 with anyio.move_on_after(GRACE):
                     await process.wait()
-                kill_group(process.pid)
+                kill_process_group(process.pid)
                 await process.aclose()
 
 
@@ -87,7 +87,7 @@ def _argv(command: Sequence[str], repo: Path, environment: Mapping[str, str]) ->
     """
     path = os.pathsep.join((*OWN_DIRECTORIES, environment.get("PATH", os.defpath)))
     program = command[0]
-    found = find(program, path) if os.sep not in program else program
+    found = find_program(program, path) if os.sep not in program else program
     if found is None:
         raise SandboxError(f"{program} is not installed")
     if not os.path.isabs(found):

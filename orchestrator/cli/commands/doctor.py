@@ -19,7 +19,7 @@ from orchestrator.errors import EXIT_OK, EXIT_USAGE, ConfigError, DiffcourtError
 if TYPE_CHECKING:
     from orchestrator.catalog.models import ModelsConfig
     from orchestrator.catalog.prices import Price, Prices
-    from orchestrator.sandbox.level_descriptions import Report
+    from orchestrator.sandbox.level_descriptions import SandboxReport
 
 TRY_SECONDS = 30.0
 TRY_TOKENS = 300
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     from orchestrator.app.policy_sources import read_layers_on_disk
     from orchestrator.catalog.models import load_models
     from orchestrator.catalog.prices import load_prices
-    from orchestrator.sandbox.level_descriptions import report
+    from orchestrator.sandbox.level_descriptions import describe_sandbox
 
     sources = read_layers_on_disk(args.repo)
     config, prices, env = load_models(sources), load_prices(sources), dict(os.environ)
@@ -154,7 +154,7 @@ async def _call(
     return replace(status, answer=answer)
 
 
-def _text(statuses: list[ProviderStatus], sandbox: Report) -> str:
+def _text(statuses: list[ProviderStatus], sandbox: SandboxReport) -> str:
     from orchestrator.report.text_layout import render_name_list
 
     providers = [(OFFLINE, "ready; needs no key")]
@@ -169,9 +169,9 @@ def _text(statuses: list[ProviderStatus], sandbox: Report) -> str:
 
 
 def _sandbox(found: Report) -> list[tuple[str, str]]:
-    rows = [("level", f"{found.level or 'none available'}{found.why and f'; {found.why}'}")]
-    rows += [("" if number else "stops", what) for number, what in enumerate(found.stops)]
-    rows += [("" if number else "does not stop", what) for number, what in enumerate(found.leaves)]
+    rows = [("level", f"{found.level or 'none available'}{found.reason and f'; {found.reason}'}")]
+    rows += [("" if number else "prevents", what) for number, what in enumerate(found.prevents)]
+    rows += [("" if number else "does not prevent", what) for number, what in enumerate(found.does_not_prevent)]
     rows += [("limits", found.limits)] if found.limits else []
     return [*rows, ("better with", found.hint)] if found.hint else rows
 
@@ -195,7 +195,7 @@ def _cost(line: StageLine) -> str:
     return f"{line.model}: {cost} ({price.source}, {price.date})"
 
 
-def _json(statuses: list[ProviderStatus], sandbox: Report) -> str:
+def _json(statuses: list[ProviderStatus], sandbox: SandboxReport) -> str:
     return as_json(
         {
             "sandbox": to_builtins(sandbox),

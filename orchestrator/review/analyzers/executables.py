@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import SandboxError
-from orchestrator.sandbox.program_policy import Box, Limits
-from orchestrator.sandbox.run_program import find, run
+from orchestrator.sandbox.program_policy import Limits, Permissions
+from orchestrator.sandbox.run_program import find_program, run
 
 MAX_ARGV_BYTES = 100_000  # of file names in one run
 MAX_FILES = 10_000  # in one run
@@ -116,7 +116,7 @@ class Program:
         search = self._search
         if search is None:
             search = os.pathsep.join((*OWN_DIRECTORIES, os.environ.get("PATH", os.defpath)))
-        found = find(self.name, search)
+        found = find_program(self.name, search)
         if found is None:
             raise SandboxError(
                 f"{self.name} is not installed; run `pip install {self._package}` "
@@ -157,7 +157,7 @@ class Program:
         return self._version
 
     async def _printed_version(self, executable: str) -> str:
-        done = await run([executable, "--version"], box=Box(), limits=self._limits)
+        done = await run([executable, "--version"], permissions=Permissions(), limits=self._limits)
         version = re.search(rb"\d+(?:\.\d+)+", done.stdout)
         if done.code != 0 or version is None:
             raise ProgramFailed(self.name, done.code, done.stderr)
@@ -185,7 +185,7 @@ class Program:
         parsed = []
         for part in batches(names, self._max_files):
             argv = [self.find(), *options, "--", *part]
-            done = await run(argv, box=Box((directory,)), cwd=directory, limits=self._limits)
+            done = await run(argv, permissions=Permissions((directory,)), cwd=directory, limits=self._limits)
             if done.code not in ok:
                 raise ProgramFailed(self.name, done.code, done.stderr)
             try:

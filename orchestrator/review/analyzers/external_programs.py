@@ -140,7 +140,7 @@ class ProgramAnalyzer(ABC):
         version = ""
         try:
             version = await self.program.version()
-            with tempfile.TemporaryDirectory(dir=scratch_directory.folder()) as directory:
+            with tempfile.TemporaryDirectory(dir=scratch_directory.work_directory()) as directory:
                 copies = await anyio.to_thread.run_sync(
                     self._copy, side.root, Path(directory), paths
                 )

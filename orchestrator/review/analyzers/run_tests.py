@@ -18,7 +18,7 @@ from orchestrator.review.change.contents import SideName
 from orchestrator.review.change.types import Change
 from orchestrator.review.session import Session
 from orchestrator.sandbox import scratch_directory
-from orchestrator.sandbox.isolated_run import run_code
+from orchestrator.sandbox.isolated_run import run_isolated
 from orchestrator.sandbox.program_policy import Limits
 from orchestrator.sandbox.safe_paths import read_beneath
 
@@ -73,14 +73,14 @@ class RunTests(ComparisonCheck):
             unwritten |= failed
         runnable = [path for path in regular if listed[path][0] == "100755" and path not in failed]
         with tempfile.TemporaryDirectory(
-            dir=scratch_directory.folder(), ignore_cleanup_errors=True
+            dir=scratch_directory.work_directory(), ignore_cleanup_errors=True
         ) as directory:
             tree = Path(directory) / "tree"
             copy = partial(_copy, exported.root, tree, regular, runnable, tests.report)
             await anyio.to_thread.run_sync(copy)
             limits = Limits(seconds=tests.seconds)
             reads = [Path(path) for path in tests.reads]
-            code = await run_code(tests.command, tree, reads=reads, limits=limits)
+            code = await run_isolated(tests.command, tree, reads=reads, limits=limits)
             keep = self._session.root / f"run_tests-{number}.xml"
             error = await anyio.to_thread.run_sync(_save_report, tree, tests.report, keep)
         report = str(keep) if tests.report and not error else ""

@@ -34,7 +34,7 @@ def temporary() -> Iterator[Path]:
         StoreError: it cannot be made.
     """
     try:
-        folder = tempfile.TemporaryDirectory(dir=scratch_directory.folder())
+        folder = tempfile.TemporaryDirectory(dir=scratch_directory.work_directory())
     except OSError as refused:
         raise StoreError(f"no temporary directory can be made: {refused.strerror}") from None
     with folder as path:

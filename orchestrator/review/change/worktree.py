@@ -93,7 +93,7 @@ async def is_dirty(git: Git, repo: Path, top: Path | None) -> bool:
         work = await _checkout(git, top or await _top(repo))
     except InputError:
         return False
-    # Without optional locks it writes nothing, and its box would not let it.
+    # Without optional locks it writes nothing, and its permissions would not let it.
     told = await replace(work, index=git.git_dir / "index").attempt(
         "status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty",
         "--no-renames",

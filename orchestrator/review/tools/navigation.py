@@ -13,7 +13,7 @@ from orchestrator.review.analyzers.executables import Program
 from orchestrator.review.change import history
 from orchestrator.review.change.contents import decode
 from orchestrator.review.session import Session
-from orchestrator.sandbox.program_policy import Box, Limits
+from orchestrator.sandbox.program_policy import Limits, Permissions
 from orchestrator.sandbox.run_program import run
 
 LINES_AT_MOST = 400
@@ -141,7 +141,7 @@ class Navigation:
                 "--max-columns=400", f"--max-count={MATCHES_AT_MOST}", "-e", arguments["pattern"],
                 "--", ".",
             ],
-            box=Box((side.root,)),
+            permissions=Permissions((side.root,)),
             cwd=side.root,
             limits=Limits(seconds=20),
         )  # fmt: skip

@@ -205,7 +205,7 @@ ANALYZERS: Mapping[str, OfSide | OfChange] = {
         ),
     ),
     "run_tests": OfChange(
-        "The change's tests, run in a room of their own, where base says how.",
+        "The change's tests, run in namespaces of their own, where base configures a command.",
         lambda inputs: RunTests(ANY, inputs.tests, pool=inputs.pool, session=inputs.session),
         lambda inputs: inputs.tests_seconds,
     ),

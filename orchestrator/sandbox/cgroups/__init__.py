@@ -1,1 +1,1 @@
-"""Control groups: bounds on memory, processes and processors for many programs together."""
+"""Cgroups: limits on memory, processes and processors for many programs together."""

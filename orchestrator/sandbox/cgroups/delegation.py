@@ -1,85 +1,86 @@
-"""The folder below which control groups of ours may be made, where that part of a tree is ours.
+"""The directory below which we may create cgroups, where that part of a hierarchy is delegated.
 
-Version 1 asks for nothing but rights. In version 2 a group that hands controllers down may hold no
-processes itself, so we first go into a child of our own group. That is done only where the group
-was given to us to divide and nobody else is in it.
+Version 1 requires only write permission. In version 2 a cgroup that enables controllers for its
+children may hold no processes itself, so we first move to a child of our own cgroup. That is done
+only where the cgroup is delegated to us and holds no other processes.
 """
 
 from __future__ import annotations
 
 import os
 
-from orchestrator.sandbox.cgroups.hierarchies import WANTED, Hierarchy
+from orchestrator.sandbox.cgroups.hierarchies import CONTROLLERS, Hierarchy
 
 LEAF = "diffcourt.main"
-"""Where we stand ourselves, in version 2."""
-_MARKS = ("trusted.delegate", "user.delegate")
-"""What systemd puts on a group that it has given away."""
+"""The child that we move to ourselves, in version 2."""
+_DELEGATION_ATTRIBUTES = ("trusted.delegate", "user.delegate")
+"""Extended attributes that systemd sets on a cgroup that it has delegated."""
 
 
-class NotOursError(Exception):
-    """Why no groups can be made."""
+class NotDelegatedError(Exception):
+    """No cgroups can be created; says why."""
 
 
-def branch(hierarchy: Hierarchy) -> tuple[str, tuple[str, ...]]:
-    """The folder, and the controllers that groups made in it have.
+def find_parent(hierarchy: Hierarchy) -> tuple[str, tuple[str, ...]]:
+    """Find the directory for our cgroups, and the controllers that these can have.
 
     Raises:
         NotOursError: there is none.
         OSError: the kernel refused.
     """
     if hierarchy.version == 1:
-        if not os.access(hierarchy.group, os.W_OK):
-            raise NotOursError("our control group may not be written")
-        return hierarchy.group, hierarchy.controllers
-    folder = hierarchy.group
-    if os.path.basename(folder) == LEAF:
-        folder = os.path.dirname(folder)
-    offered = _words(folder, "cgroup.controllers")
-    usable = tuple(it for it in WANTED if it in offered and it in hierarchy.controllers)
+        if not os.access(hierarchy.cgroup, os.W_OK):
+            raise NotDelegatedError("our cgroup is not writable")
+        return hierarchy.cgroup, hierarchy.controllers
+    directory = hierarchy.cgroup
+    if os.path.basename(directory) == LEAF:
+        directory = os.path.dirname(directory)
+    offered = _read_words(directory, "cgroup.controllers")
+    usable = tuple(it for it in CONTROLLERS if it in offered and it in hierarchy.controllers)
     if not usable:
-        raise NotOursError("our control group has no such controllers")
-    closed = [name for name in usable if name not in _words(folder, "cgroup.subtree_control")]
-    if closed:
-        if not _is_delegated(folder, hierarchy.mount):
-            raise NotOursError("our control group is not delegated to us")
-        enter_leaf(folder)
-        for name in closed:
-            write(folder, "cgroup.subtree_control", f"+{name}")
-    elif not os.access(folder, os.W_OK):
-        raise NotOursError("our control group may not be written")
-    return folder, usable
+        raise NotDelegatedError("our cgroup has no such controllers")
+    enabled = _read_words(directory, "cgroup.subtree_control")
+    disabled = [name for name in usable if name not in enabled]
+    if disabled:
+        if not _is_delegated(directory, hierarchy.mount):
+            raise NotDelegatedError("our cgroup is not delegated to us")
+        enter_leaf(directory)
+        for name in disabled:
+            write(directory, "cgroup.subtree_control", f"+{name}")
+    elif not os.access(directory, os.W_OK):
+        raise NotDelegatedError("our cgroup is not writable")
+    return directory, usable
 
 
-def _is_delegated(folder: str, mount: str) -> bool:
+def _is_delegated(directory: str, mount: str) -> bool:
     if os.geteuid() != 0:
-        ours = os.stat(folder).st_uid == os.geteuid()
-        return ours and os.access(os.path.join(folder, "cgroup.subtree_control"), os.W_OK)
-    if folder == mount:  # of a container, unless it is the machine's
-        return os.path.exists(os.path.join(folder, "cgroup.type"))
-    return any(_mark(folder, name) == b"1" for name in _MARKS)
+        ours = os.stat(directory).st_uid == os.geteuid()
+        return ours and os.access(os.path.join(directory, "cgroup.subtree_control"), os.W_OK)
+    if directory == mount:  # of a container, unless it is the machine's
+        return os.path.exists(os.path.join(directory, "cgroup.type"))
+    return any(_attribute(directory, name) == b"1" for name in _DELEGATION_ATTRIBUTES)
 
 
-def _mark(folder: str, name: str) -> bytes:
+def _attribute(directory: str, name: str) -> bytes:
     try:
-        return os.getxattr(folder, name)
+        return os.getxattr(directory, name)
     except OSError:
         return b""
 
 
-def enter_leaf(folder: str) -> None:
-    """Go from a group of version 2 into a child of it, with all that we started.
+def enter_leaf(directory: str) -> None:
+    """Move from a version 2 cgroup to a child of it, with all processes that we started.
 
     Raises:
-        NotOursError: somebody else is in it.
+        NotOursError: it holds other processes.
         OSError: the kernel refused.
     """
-    inside = processes(folder)
-    if not all(_is_ours(number) for number in inside):
-        raise NotOursError("our control group holds processes that are not ours")
-    leaf = os.path.join(folder, LEAF)
+    members = processes(directory)
+    if not all(_is_ours(number) for number in members):
+        raise NotDelegatedError("our cgroup holds processes that are not ours")
+    leaf = os.path.join(directory, LEAF)
     os.makedirs(leaf, exist_ok=True)
-    for number in inside:
+    for number in members:
         try:
             write(leaf, "cgroup.procs", str(number))
         except ProcessLookupError:  # it has ended
@@ -87,7 +88,7 @@ def enter_leaf(folder: str) -> None:
 
 
 def _is_ours(number: int) -> bool:
-    """Whether it is this process or descends from it; one that has ended does no harm."""
+    """Whether a process is this one or descends from it; true of one that has ended."""
     while number not in {0, 1, os.getpid()}:
         try:
             with open(f"/proc/{number}/stat", encoding="ascii", errors="replace") as stat:
@@ -97,27 +98,27 @@ def _is_ours(number: int) -> bool:
     return number == os.getpid()
 
 
-# --- files of a group -----------------------------------------------------------------------------
+# --- files of a cgroup ----------------------------------------------------------------------------
 
 
-def processes(folder: str) -> list[int]:
-    """The numbers of the processes in a group, 0 for one that we cannot see."""
-    return [int(number) for number in _words(folder, "cgroup.procs")]
+def processes(directory: str) -> list[int]:
+    """The ids of the processes in a cgroup, 0 for one that is invisible to us."""
+    return [int(number) for number in _read_words(directory, "cgroup.procs")]
 
 
-def write(folder: str, name: str, value: str) -> None:
-    """Write one of a group's files.
+def write(directory: str, name: str, value: str) -> None:
+    """Write one of a cgroup's files.
 
     Raises:
         OSError: it was refused, or there is no such file.
     """
-    number = os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CLOEXEC)
+    number = os.open(os.path.join(directory, name), os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(number, value.encode("ascii"))
     finally:
         os.close(number)
 
 
-def _words(folder: str, name: str) -> list[str]:
-    with open(os.path.join(folder, name), encoding="ascii") as file:
+def _read_words(directory: str, name: str) -> list[str]:
+    with open(os.path.join(directory, name), encoding="ascii") as file:
         return file.read().split()

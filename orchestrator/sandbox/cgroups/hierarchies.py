@@ -1,4 +1,4 @@
-"""Where control groups of ours can be made, read from what the kernel says of this process."""
+"""The cgroup hierarchies that this process is in, parsed from ``/proc/self``."""
 
 from __future__ import annotations
 
@@ -7,63 +7,65 @@ import re
 
 from msgspec import Struct
 
-WANTED = ("memory", "pids", "cpu")
+CONTROLLERS = ("memory", "pids", "cpu")
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
 class Hierarchy(Struct, frozen=True):
-    """One tree of control groups, and where in it this process stands.
+    """A cgroup hierarchy, and this process's place in it.
 
     Attributes:
         version: 1 or 2.
-        controllers: those of ``WANTED`` that belong to it; of version 2 that is every one which
-            has no tree of its own, whether or not it is handed down to us.
-        mount: the folder that it is mounted on.
-        group: the folder of this process's own group.
+        controllers: those of ``CONTROLLERS`` that belong to it; of version 2 every one that has no
+            hierarchy of its own, whether or not it is enabled for our cgroup.
+        mount: the directory that it is mounted on.
+        cgroup: the directory of this process's own cgroup.
     """
 
     version: int
     controllers: tuple[str, ...]
     mount: str
-    group: str
+    cgroup: str
 
 
-def hierarchies(own: str, mounts: str) -> list[Hierarchy]:
-    """The trees that hold a controller we want and can be seen from here.
+def hierarchies(own_cgroups: str, mounts: str) -> list[Hierarchy]:
+    """The hierarchies that hold one of ``CONTROLLERS`` and are mounted here.
 
     Args:
-        own: ``/proc/self/cgroup``.
+        own_cgroups: ``/proc/self/cgroup``.
         mounts: ``/proc/self/mountinfo``.
     """
     paths: dict[tuple[str, ...], str] = {}
-    for line in own.splitlines():
-        _, said, path = line.split(":", 2)
-        paths[tuple(said.split(",")) if said else ()] = path
-    taken = {name for names in paths for name in names}
+    for line in own_cgroups.splitlines():
+        _, controllers, path = line.split(":", 2)
+        paths[tuple(controllers.split(",")) if controllers else ()] = path
+    version_1 = {name for names in paths for name in names}
     found: list[Hierarchy] = []
     for names, path in paths.items():
         version = 1 if names else 2
-        wanted = tuple(it for it in WANTED if (it in names if names else it not in taken))
-        places = _folders(mounts, version, names, path) if wanted else []
+        usable = tuple(it for it in CONTROLLERS if (it in names if names else it not in version_1))
+        places = _directories(mounts, version, names, path) if usable else []
         if places:
-            found.append(Hierarchy(version, wanted, *places[0]))
+            found.append(Hierarchy(version, usable, *places[0]))
     return found
 
 
-def _folders(mounts: str, version: int, names: tuple[str, ...], path: str) -> list[tuple[str, str]]:
-    """Where a tree is mounted, and the folder of the group ``path`` there."""
+def _directories(
+    mounts: str, version: int, names: tuple[str, ...], path: str
+) -> list[tuple[str, str]]:
+    """Where a hierarchy is mounted, and the directory of the cgroup ``path`` there."""
     places = []
     for line in mounts.splitlines():
         before, _, after = line.partition(" - ")
         kind, _, options = after.split(" ", 2)
-        root, mount = (_ESCAPE.sub(_character, field) for field in before.split(" ")[3:5])
-        right = kind == ("cgroup" if version == 1 else "cgroup2")
-        if right and {*names} <= {*options.split(",")}:
+        root, mount = (_ESCAPE.sub(_unescape, field) for field in before.split(" ")[3:5])
+        is_right = kind == ("cgroup" if version == 1 else "cgroup2")
+        if is_right and {*names} <= {*options.split(",")}:
             below = os.path.relpath(path, root).split("/")
-            if ".." not in (*path.split("/"), *below):  # what is above, we cannot reach
+            if ".." not in (*path.split("/"), *below):  # what is above the mount is unreachable
                 places.append((mount, os.path.normpath(os.path.join(mount, *below))))
     return places
 
 
-def _character(escape: re.Match[str]) -> str:
+def _unescape(escape: re.Match[str]) -> str:
     return chr(int(escape[1], 8))

@@ -17,22 +17,22 @@ from orchestrator.engine.events import ignore_event
 from orchestrator.errors import SandboxError
 from orchestrator.review.verdict.model import Verdict
 from orchestrator.sandbox import bubblewrap, scratch_directory
-from orchestrator.sandbox.isolated_run import NO_SANDBOX, run_code
+from orchestrator.sandbox.isolated_run import NO_SANDBOX, run_isolated
 from orchestrator.sandbox.process_sandbox import SANDBOX
 from orchestrator.sandbox.program_policy import Limits
 from tests.review.review_kit import change, options
 
-FIND = bubblewrap.find  # before the suite does without
+FIND = bubblewrap.find_bwrap  # before the suite runs without
 needs_bwrap = pytest.mark.skipif(
     FIND() is None, reason="BUBBLEWRAP IS NOT INSTALLED: RUNNING CODE OF A CHANGE IS NOT TESTED"
 )
 
 
 @pytest.fixture
-def rooms(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Rooms, without which the rest of the suite does."""
+def namespaces(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Bubblewrap, without which the rest of the suite runs."""
     SANDBOX.close()
-    monkeypatch.setattr(bubblewrap, "find", FIND)
+    monkeypatch.setattr(bubblewrap, "find_bwrap", FIND)
     yield
     SANDBOX.close()
 
@@ -74,7 +74,7 @@ FAIL = "from report import tell\ntell('test_pay[1]')\n"
 
 
 @needs_bwrap
-def test_tests_that_pass_fail_or_failed_before(rooms: None, tmp_path: Path) -> None:
+def test_tests_that_pass_fail_or_failed_before(namespaces: None, tmp_path: Path) -> None:
     passed = reviewed(tmp_path / "pass", PASS, PASS + "# said\n")
     assert told(passed) == []
     assert gaps(passed) == set()
@@ -89,8 +89,8 @@ def test_tests_that_pass_fail_or_failed_before(rooms: None, tmp_path: Path) -> N
 
 
 @needs_bwrap
-def test_a_test_that_passes_when_run_again_is_flaky(rooms: None, tmp_path: Path) -> None:
-    # Nothing stays in a room, so what differs comes from outside: each run takes one byte.
+def test_a_test_that_passes_when_run_again_is_flaky(namespaces: None, tmp_path: Path) -> None:
+    # Nothing stays in the namespaces, so what differs comes from outside: each run takes one byte.
     place = tmp_path / "turns"
     os.mkfifo(place)
     held = os.open(place, os.O_RDWR)
@@ -158,20 +158,22 @@ print("1 passed")
 
 
 def tree() -> Path:
-    place = scratch_directory.folder() / f"tree-{time.monotonic_ns()}"
+    place = scratch_directory.work_directory() / f"tree-{time.monotonic_ns()}"
     place.mkdir()
     return place
 
 
 @needs_bwrap
 @pytest.mark.anyio
-async def test_hostile_tests_reach_nothing_and_outlive_nothing(rooms: None, tmp_path: Path) -> None:
+async def test_hostile_tests_reach_nothing_and_outlive_nothing(
+    namespaces: None, tmp_path: Path
+) -> None:
     secret, place = tmp_path / "secret", tree()
     secret.write_text("secret")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = str(server.getsockname()[1])
         argv = [sys.executable, "-c", HOSTILE, str(secret), port, str(tmp_path / "out")]
-        assert await run_code(argv, place) == 0
+        assert await run_isolated(argv, place) == 0
     assert (place / "out.xml").read_text() == "first"
     await anyio.sleep(0.5)
     assert (place / "out.xml").read_text() == "first"
@@ -187,9 +189,9 @@ async def test_a_run_ends_with_its_timeout_its_caller_and_its_sandbox(
     beats = "import time\nwhile True:\n open('beats', 'a').write('x')\n time.sleep(.05)"
     argv, timed, left = [sys.executable, "-c", beats], tree(), tree()
     with pytest.raises(SandboxError, match=r"longer than 3 s"):
-        await run_code(argv, timed, limits=Limits(seconds=3))
+        await run_isolated(argv, timed, limits=Limits(seconds=3))
     async with anyio.create_task_group() as group:
-        group.start_soon(run_code, argv, left)
+        group.start_soon(run_isolated, argv, left)
         while not (left / "beats").is_file():
             await anyio.sleep(0.01)
         group.cancel_scope.cancel()
@@ -197,9 +199,9 @@ async def test_a_run_ends_with_its_timeout_its_caller_and_its_sandbox(
     await anyio.sleep(0.3)
     assert [(place / "beats").stat().st_size for place in (timed, left)] == counted
     with pytest.raises(SandboxError, match="No such file"):
-        await run_code(["no-such-program"], timed)
+        await run_isolated(["no-such-program"], timed)
     with pytest.raises(SandboxError, match="tests not run"):
-        await run_code(argv, timed, reads=[tmp_path / "nothing"])
+        await run_isolated(argv, timed, reads=[tmp_path / "nothing"])
     for body, why in (
         ('while [ "$1" != -- ]; do shift; done; shift; exec "$@"', "shares our"),
         ("exit 0", "bwrap ran nothing"),
@@ -207,9 +209,9 @@ async def test_a_run_ends_with_its_timeout_its_caller_and_its_sandbox(
         shim = tmp_path / "bwrap"
         shim.write_text(f"#!/bin/sh\n{body}\n")
         shim.chmod(0o755)
-        monkeypatch.setattr(bubblewrap, "find", lambda: str(tmp_path / "bwrap"))
+        monkeypatch.setattr(bubblewrap, "find_bwrap", lambda: str(tmp_path / "bwrap"))
         with pytest.raises(SandboxError, match=why):
-            await run_code([sys.executable, "-c", "open('late', 'w')"], timed)
+            await run_isolated([sys.executable, "-c", "open('late', 'w')"], timed)
     assert not (timed / "late").exists()
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from orchestrator.errors import InputError, SandboxError
 from orchestrator.review.change.git.commands import LIMITS, OID, Git
-from orchestrator.sandbox.run_program import Running, start
+from orchestrator.sandbox.run_program import RunningProgramProgram, start
 
 MAX_BLOB = 64 << 20  # bytes that are ever held of one file
 
@@ -51,7 +51,7 @@ class Blobs:
     def __init__(self, git: Git) -> None:
         self._git = git
         self._lock = anyio.Lock()
-        self._process: Running | None = None
+        self._process: RunningProgram | None = None
         self._said = bytearray()  # what git said and nobody has taken yet
 
     async def __aenter__(self) -> "Blobs":
@@ -115,10 +115,12 @@ class Blobs:
         process = self._process or self._start()
         await process.stdin.send("".join(f"{blob}\n" for blob in window).encode())
 
-    def _start(self) -> Running:
+    def _start(self) -> RunningProgram:
         git = self._git
         argv = git.command("cat-file", "--batch")
-        self._process = start(argv, box=git.box, cwd=git.cwd, env=git.environment(), limits=LIMITS)
+        self._process = start(
+            argv, permissions=git.permissions, cwd=git.cwd, env=git.environment(), limits=LIMITS
+        )
         self._said.clear()
         return self._process
 

@@ -24,8 +24,8 @@ from orchestrator.review.change.git.hardening import (
     program,
 )
 from orchestrator.review.change.types import Change
-from orchestrator.sandbox.program_policy import Box, Limits
-from orchestrator.sandbox.run_program import Completed, run
+from orchestrator.sandbox.program_policy import Limits, Permissions
+from orchestrator.sandbox.run_program import CompletedProgram, run
 
 # git maps whole packs, so its address space says nothing; large trees may print long listings.
 LIMITS = Limits(seconds=120, memory=0, output=512 << 20, file_size=0)
@@ -60,7 +60,7 @@ def _why(stderr: bytes) -> str:
     return short(line.removeprefix("fatal: ").removeprefix("error: "))
 
 
-def fault(what: str, completed: Completed, hint: str = "") -> DiffcourtError:
+def fault(what: str, completed: CompletedProgram, hint: str = "") -> DiffcourtError:
     """The one clear line for a git call that failed.
 
     Args:
@@ -80,20 +80,22 @@ def fault(what: str, completed: Completed, hint: str = "") -> DiffcourtError:
 
 async def _execute(
     argv: list[str],
-    box: Box,
+    permissions: Permissions,
     cwd: Path,
     *,
     env: Mapping[str, str] = ENVIRONMENT,
     stdin: bytes = b"",
     limits: Limits = LIMITS,
-) -> Completed:
+) -> CompletedProgram:
     try:
-        return await run(argv, box=box, cwd=cwd, env=env, stdin=stdin, limits=limits)
+        return await run(
+            argv, permissions=permissions, cwd=cwd, env=env, stdin=stdin, limits=limits
+        )
     except SandboxError as broken:
         raise InputError(f"this repository could not be read: {broken}") from None
 
 
-async def discover(repo: Path, *asked: str) -> Completed:
+async def discover(repo: Path, *asked: str) -> CompletedProgram:
     """Have git find the repository that holds a directory, and look up in it what is asked.
 
     Args:
@@ -107,13 +109,13 @@ async def discover(repo: Path, *asked: str) -> Completed:
         raise InputError(f"{short(str(repo))} is no directory; name a checkout with --repo")
     folders = found_from(place) or (place,)  # where there is none, git is still to say so
     argv = [program(folders), *options(), "rev-parse", *asked]
-    return await _execute(argv, Box(folders), place)
+    return await _execute(argv, Permissions(folders), place)
 
 
 async def _is_new_enough() -> None:
     """Refuse a git that is older than we need."""
     git = program()
-    version = await _execute([git, "version"], Box(), Path("/"))
+    version = await _execute([git, "version"], Permissions(), Path("/"))
     told = re.search(rb"(\d+)\.(\d+)", version.stdout)
     if version.code or not told:
         raise InputError(f"{git} does not work; install git 2.31 or later")
@@ -195,7 +197,7 @@ class Git(Struct, frozen=True):
         return self.work_tree or self.git_dir
 
     @property
-    def box(self) -> Box:
+    def permissions(self) -> Permissions:
         """What a call may touch: to read the repository, to write what is kept beside it."""
         own = (
             self.index.parent if self.index and self.index.parent != self.git_dir else None,
@@ -203,11 +205,11 @@ class Git(Struct, frozen=True):
             self.git_dir if self.ours else None,
         )
         tree = (self.work_tree,) if self.work_tree else ()
-        return Box((*parts(self.git_dir), *tree), tuple(path for path in own if path))
+        return Permissions((*parts(self.git_dir), *tree), tuple(path for path in own if path))
 
     async def attempt(
         self, *arguments: str, stdin: bytes = b"", limits: Limits = LIMITS
-    ) -> Completed:
+    ) -> CompletedProgram:
         """Run git; the exit code is the caller's to judge.
 
         Raises:
@@ -217,7 +219,7 @@ class Git(Struct, frozen=True):
             raise InputError("a name that holds a NUL, or no bytes at all, cannot be looked up")
         argv = self.command(*arguments)
         return await _execute(
-            argv, self.box, self.cwd, env=self.environment(), stdin=stdin, limits=limits
+            argv, self.permissions, self.cwd, env=self.environment(), stdin=stdin, limits=limits
         )
 
     async def run(self, *arguments: str, stdin: bytes = b"", limits: Limits = LIMITS) -> bytes:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from orchestrator.errors import InputError
 from orchestrator.sandbox.launcher import SAFE_PATH
-from orchestrator.sandbox.run_program import find
+from orchestrator.sandbox.run_program import find_program
 
 # Before 2.31 git reads no configuration from the environment, so filters could not be turned off.
 MINIMUM = (2, 31)
@@ -60,7 +60,7 @@ def program(within: Iterable[Path] = ()) -> str:
     Raises:
         InputError: there is none, or it lies in the repository.
     """
-    found = find("git", os.environ.get("PATH", SAFE_PATH))
+    found = find_program("git", os.environ.get("PATH", SAFE_PATH))
     if found is None:
         raise InputError("git is not installed or not on PATH; install git 2.31 or later")
     real = Path(found).resolve()

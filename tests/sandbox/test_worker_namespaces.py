@@ -1,4 +1,4 @@
-"""Checks in a room of bubblewrap's: what is not theirs is not there, and without a room none runs."""
+"""Checks in bubblewrap namespaces: other files do not exist there, and no check runs outside."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -14,11 +14,11 @@ from orchestrator.sandbox.worker_pool import WorkerPool
 
 pytestmark = [
     pytest.mark.anyio,
-    pytest.mark.skipif(not confinement.available(), reason="programs cannot be confined here"),
+    pytest.mark.skipif(not confinement.is_available(), reason="programs cannot be confined here"),
 ]
-FIND = bubblewrap.find  # before the suite does without
+FIND = bubblewrap.find_bwrap  # before the suite runs without
 needs_bwrap = pytest.mark.skipif(
-    bubblewrap.find() is None, reason="BUBBLEWRAP IS NOT INSTALLED: LEVEL ONE IS NOT TESTED"
+    bubblewrap.find_bwrap() is None, reason="BUBBLEWRAP IS NOT INSTALLED: LEVEL ONE IS NOT TESTED"
 )
 CHECKS = """
 import os, signal
@@ -47,7 +47,7 @@ def anyio_backend() -> str:
 @pytest.fixture
 def sandbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
     own = Sandbox()
-    monkeypatch.setattr(bubblewrap, "find", FIND)
+    monkeypatch.setattr(bubblewrap, "find_bwrap", FIND)
     for module in (run_program, worker_pool):
         monkeypatch.setattr(module, "SANDBOX", own)
     yield own
@@ -62,7 +62,7 @@ def shim(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Non
         script = tmp_path / "bwrap"
         script.write_text(body)
         script.chmod(0o755)
-        monkeypatch.setattr(bubblewrap, "find", lambda: str(script))
+        monkeypatch.setattr(bubblewrap, "find_bwrap", lambda: str(script))
 
     return make
 
@@ -105,20 +105,22 @@ async def test_a_check_sees_what_it_was_given_and_not_even_that_more_exists(
     assert left.stdout == b""
 
 
-async def test_where_there_are_no_rooms_after_all_checks_run_at_the_next_level(
+async def test_where_namespaces_are_unavailable_checks_run_at_the_next_level(
     sandbox, shim, pool, tmp_path
 ) -> None:
     shim(NO_NAMESPACES)
     pool.start()
     with anyio.fail_after(20):
-        while pool._nursery is not None and pool._nursery.alive:
+        while pool._server is not None and pool._server.alive:
             await anyio.sleep(0.01)
     async with pool as workers:
         assert (await looked(workers, tmp_path))["outside"] == len("secret")
     assert sandbox.level == "landlock"
 
 
-async def test_rooms_that_are_none_or_were_lost_are_refused(sandbox, shim, pool, tmp_path) -> None:
+async def test_namespaces_that_were_not_made_or_were_lost_are_refused(
+    sandbox, shim, pool, tmp_path
+) -> None:
     shim(JUST_EXEC)
     async with pool as workers:
         with pytest.raises(SandboxError, match="shares our net, pid, mnt, ipc namespace"):

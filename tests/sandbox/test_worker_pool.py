@@ -283,7 +283,7 @@ async def test_cancelling_a_call_kills_its_worker_and_what_that_started(pool) ->
         assert await workers.call("rogue:pid", {}, seconds=20)
 
 
-@pytest.mark.skipif(not confinement.available(), reason="workers cannot be confined here")
+@pytest.mark.skipif(not confinement.is_available(), reason="workers cannot be confined here")
 async def test_a_worker_reads_what_it_was_given_and_can_do_nothing_else(
     pool, home, tmp_path_factory
 ) -> None:
@@ -299,7 +299,7 @@ async def test_a_worker_reads_what_it_was_given_and_can_do_nothing_else(
 async def test_a_worker_that_could_read_the_canary_serves_nobody(pool, home, monkeypatch) -> None:
     """What must be denied is not: as if the kernel had stopped to deny it."""
     (home / "canary").write_text("")
-    monkeypatch.setattr(scratch_directory, "canary", lambda: home / "canary")
+    monkeypatch.setattr(scratch_directory, "canary_file", lambda: home / "canary")
     with anyio.fail_after(30):
         async with pool() as workers:
             with pytest.raises(SandboxError, match="could not be confined"):
@@ -351,9 +351,9 @@ async def test_a_worker_that_died_while_idle_is_replaced(pool) -> None:
         pid = await workers.call("rogue:pid", {}, seconds=20)
         os.kill(pid, signal.SIGKILL)
         assert await gone(pid)
-        (place,) = workers._places
+        (slot,) = workers._slots
         with anyio.fail_after(20):
-            while not place._has_news():  # who keeps it has seen that it is dead
+            while not slot._has_unread_data():  # the fork server has seen that it is dead
                 await anyio.sleep(0.01)
         assert await workers.call("rogue:pid", {}, seconds=20) != pid
 
@@ -389,9 +389,9 @@ async def test_workers_can_be_started_ahead_and_share_what_was_imported(pool, ho
         importers = {await workers.call("rogue:heavy", {}, seconds=20) for _ in range(2)}
         assert len(importers) == 1
         assert await workers.call("rogue:pid", {}, seconds=20) not in importers
-        (nursery,) = importers
+        (fork_server_id,) = importers
     ahead.close()
-    assert await gone(nursery)
+    assert await gone(fork_server_id)
 
 
 def test_a_pool_that_was_started_and_never_entered_leaves_nothing(home) -> None:
@@ -424,7 +424,7 @@ def test_a_killed_parent_leaves_no_busy_worker(home) -> None:
         from orchestrator.sandbox import bubblewrap
         from orchestrator.sandbox.worker_pool import WorkerPool
 
-        bubblewrap.find = lambda: None  # in a room, numbers of processes are others
+        bubblewrap.find_bwrap = lambda: None  # in namespaces, process ids differ
         home = pathlib.Path(sys.argv[1])
 
         async def main():

@@ -1,4 +1,4 @@
-"""An estimate of a work tree or a patch has git write: in rooms, and only in our own folder."""
+"""An estimate of a work tree or a patch has git write: confined, and only in our own directory."""
 
 import subprocess
 from collections.abc import Iterator
@@ -11,17 +11,17 @@ from orchestrator.sandbox import bubblewrap, scratch_directory
 from orchestrator.sandbox.process_sandbox import SANDBOX
 from tests.review.review_kit import Repo, change, options
 
-FIND = bubblewrap.find  # before the suite does without
+FIND = bubblewrap.find_bwrap  # before the suite runs without
 pytestmark = pytest.mark.skipif(
-    FIND() is None, reason="BUBBLEWRAP IS NOT INSTALLED: ESTIMATES IN ROOMS ARE NOT TESTED"
+    FIND() is None, reason="BUBBLEWRAP IS NOT INSTALLED: ESTIMATES IN NAMESPACES ARE NOT TESTED"
 )
 
 
 @pytest.fixture(autouse=True)
-def rooms(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Rooms, without which the rest of the suite does."""
+def namespaces(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Bubblewrap, without which the rest of the suite runs."""
     SANDBOX.close()
-    monkeypatch.setattr(bubblewrap, "find", FIND)
+    monkeypatch.setattr(bubblewrap, "find_bwrap", FIND)
     SANDBOX.use("bubblewrap")
     yield
     SANDBOX.use("auto")
@@ -40,7 +40,7 @@ def everything(repo: Repo) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("what", ["worktree", "diff"])
-def test_an_estimate_is_made_in_a_room_and_leaves_nothing(repo: Repo, what: str) -> None:
+def test_an_estimate_is_made_in_namespaces_and_leaves_nothing(repo: Repo, what: str) -> None:
     diff = subprocess.run(
         ["git", "-C", str(repo.path), "diff", "HEAD~1"], capture_output=True, check=True
     ).stdout
@@ -50,4 +50,4 @@ def test_an_estimate_is_made_in_a_room_and_leaves_nothing(repo: Repo, what: str)
     assert estimate.shares
     assert SANDBOX.level == "bubblewrap"
     assert everything(repo) == before
-    assert list(scratch_directory.folder().iterdir()) == []
+    assert list(scratch_directory.work_directory().iterdir()) == []

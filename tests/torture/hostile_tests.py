@@ -1,4 +1,4 @@
-"""Hostile tests of a change, a few attacks at a time, in rooms: what they leave, judged from outside."""
+"""Hostile tests of a change, a few attacks at a time, in namespaces: their effects outside."""
 
 import hashlib
 import json
@@ -222,7 +222,7 @@ async def one(seed: int, root: Path) -> list[str]:
         before = state_of(root / "outside")
         ended: object
         try:
-            ended = await isolated_run.run_code(
+            ended = await isolated_run.run_isolated(
                 [sys.executable, "-I", "-S", "-c", HOSTILE, told], tree, limits=LIMITS
             )
         except SandboxError as why:
@@ -257,7 +257,7 @@ def replaced(how: str, tree: Path, root: Path) -> list[str]:
 async def rounds(count: int, say: Callable[[str], None]) -> int:
     failed = 0
     for seed in range(count):
-        with tempfile.TemporaryDirectory(dir=scratch_directory.folder()) as folder:
+        with tempfile.TemporaryDirectory(dir=scratch_directory.work_directory()) as folder:
             os.chmod(folder, 0o755)
             root = Path(folder)
             if faults := await one(seed, root):
@@ -268,7 +268,7 @@ async def rounds(count: int, say: Callable[[str], None]) -> int:
 
 def run(count: int, say: Callable[[str], None] = print) -> tuple[int, int]:
     """Run so many hostile suites; returns those that got nowhere, and those that did."""
-    if bubblewrap.find() is None:
+    if bubblewrap.find_bwrap() is None:
         say("BUBBLEWRAP IS NOT INSTALLED: TESTS OF A CHANGE ARE NEVER RUN, AND NOTHING IS TRIED")
         return 0, 0
     before, isolated_run.SANDBOX = isolated_run.SANDBOX, Sandbox(TOGETHER)

@@ -14,9 +14,9 @@ from tests.review.review_kit import change
 OWNER = """
 import sys, time
 from orchestrator.sandbox import scratch_directory
-(scratch_directory.folder() / "head").mkdir()
-(scratch_directory.folder() / "head/app.py").write_text("x = 1")
-print(scratch_directory.folder().parent, flush=True)
+(scratch_directory.work_directory() / "head").mkdir()
+(scratch_directory.work_directory() / "head/app.py").write_text("x = 1")
+print(scratch_directory.work_directory().parent, flush=True)
 time.sleep(60)
 """
 Start = Callable[[], tuple[subprocess.Popen[str], Path]]

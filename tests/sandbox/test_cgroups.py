@@ -1,4 +1,4 @@
-"""Control groups: what the machine offers, and that what is in one is bound and ended by it."""
+"""Cgroups: what the machine offers, and that processes in one are limited and ended with it."""
 
 import os
 import subprocess
@@ -21,40 +21,40 @@ from orchestrator.sandbox import (
     run_program,
 )
 from orchestrator.sandbox.cgroups import cgroup, delegation
-from orchestrator.sandbox.cgroups.cgroup import Group
+from orchestrator.sandbox.cgroups.cgroup import Cgroup
 from orchestrator.sandbox.cgroups.hierarchies import Hierarchy, hierarchies
 from orchestrator.sandbox.process_sandbox import Sandbox
-from orchestrator.sandbox.program_policy import Box, Limits
+from orchestrator.sandbox.program_policy import Limits, Permissions
 from orchestrator.sandbox.worker_pool import WorkerPool
 from tests.torture.sandbox_probes import BOMB, HOGS
 
 pytestmark = pytest.mark.anyio
-FIND = bubblewrap.find  # before the suite does without
+FIND = bubblewrap.find_bwrap  # before the suite runs without
 SMALL = Limits(memory=64 << 20, processes=60)
 UNIFIED = Path("/sys/fs/cgroup/unified")
 
 
 def offered() -> tuple[str, ...]:
-    group = Group(SMALL)
+    group = Cgroup(SMALL)
     try:
-        return group.holds
+        return group.controllers
     finally:
         group.close()
 
 
 HOLDS = offered()
 needs_memory = pytest.mark.skipif(
-    "memory" not in HOLDS, reason="NO CONTROL GROUPS FOR MEMORY HERE: THE LIMIT IS NOT TESTED"
+    "memory" not in HOLDS, reason="NO MEMORY CGROUPS HERE: THE LIMIT IS NOT TESTED"
 )
 needs_pids = pytest.mark.skipif(
-    "pids" not in HOLDS, reason="NO CONTROL GROUPS FOR PROCESSES HERE: THE LIMIT IS NOT TESTED"
+    "pids" not in HOLDS, reason="NO PIDS CGROUPS HERE: THE LIMIT IS NOT TESTED"
 )
 needs_bwrap = pytest.mark.skipif(
-    bubblewrap.find() is None, reason="BUBBLEWRAP IS NOT INSTALLED: LEVEL ONE IS NOT TESTED"
+    bubblewrap.find_bwrap() is None, reason="BUBBLEWRAP IS NOT INSTALLED: LEVEL ONE IS NOT TESTED"
 )
 needs_unified = pytest.mark.skipif(
     os.geteuid() != 0 or not os.access(UNIFIED, os.W_OK) or not (UNIFIED / "cgroup.procs").exists(),
-    reason="NO WRITABLE TREE OF VERSION 2 HERE: MOVING INTO A LEAF IS NOT TESTED",
+    reason="NO WRITABLE VERSION 2 HIERARCHY HERE: MOVING INTO A LEAF IS NOT TESTED",
 )
 
 # --- what the kernel says -> where groups can be made ---------------------------------------------
@@ -122,7 +122,7 @@ def test_what_is_written_says_the_same_in_both_versions() -> None:
 
 
 def test_all_together_may_have_what_one_may_have_alone_and_more() -> None:
-    alone, all_of_them = Limits(), cgroup.together()
+    alone, all_of_them = Limits(), cgroup.shared_limits()
     assert all_of_them.memory >= alone.memory
     assert all_of_them.processes > alone.processes
 
@@ -137,19 +137,19 @@ for number in filter(None, sys.argv[1].split(",")):
 
 
 @contextmanager
-def small() -> Iterator[Group]:
-    group = Group(SMALL)
+def small() -> Iterator[Cgroup]:
+    group = Cgroup(SMALL)
     try:
         yield group
     finally:
         group.close()
 
 
-def run_in(group: Group, script: str) -> str:
+def run_in(group: Cgroup, script: str) -> str:
     """What a child of ours says that goes into the group, and is bound by nothing else."""
-    numbers = ",".join(map(str, group.entrances))
+    numbers = ",".join(map(str, group.procs_files))
     command = [sys.executable, "-I", "-S", "-c", ENTER + script, numbers]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, pass_fds=group.entrances) as child:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, pass_fds=group.procs_files) as child:
         assert child.stdout is not None
         return child.stdout.readline().decode().strip()
 
@@ -159,7 +159,7 @@ def is_alive(number: int) -> bool:
     return Path(f"/proc/{number}/exe").exists()
 
 
-def folders(group: Group) -> list[Path]:
+def folders(group: Cgroup) -> list[Path]:
     return [Path(part._path) for part in group._parts]
 
 
@@ -167,8 +167,8 @@ def folders(group: Group) -> list[Path]:
 def test_many_small_processes_are_bound_together_and_counted() -> None:
     with small() as group:
         assert run_in(group, HOGS) == "4"  # none ended of itself
-        assert group.killed() >= 4
-        assert group.excess() == "ended: over 64 MB of memory, with what ran beside it"
+        assert group.oom_kills() >= 4
+        assert group.oom_error == "ended: over 64 MB of memory, with what ran beside it"
 
 
 @needs_pids
@@ -187,9 +187,9 @@ def test_a_daemon_ends_with_its_group_whatever_session_it_is_in() -> None:
     with small() as group:
         daemon = "import time\nif os.fork():\n os._exit(0)\nos.setsid()\nprint(os.getpid(), flush=True)\ntime.sleep(60)"
         command = [sys.executable, "-I", "-S", "-c", ENTER + daemon]
-        numbers = ",".join(map(str, group.entrances))
+        numbers = ",".join(map(str, group.procs_files))
         child = subprocess.Popen(
-            [*command, numbers], stdout=subprocess.PIPE, pass_fds=group.entrances
+            [*command, numbers], stdout=subprocess.PIPE, pass_fds=group.procs_files
         )
         assert child.stdout is not None
         with child.stdout as said:
@@ -204,10 +204,10 @@ def test_what_a_killed_process_left_is_ended_by_the_next_start_and_no_other() ->
     script = f"""
 import os, signal, subprocess, sys
 from orchestrator.sandbox.program_policy import Limits
-from orchestrator.sandbox.cgroups.cgroup import Group
-group = Group(Limits())
+from orchestrator.sandbox.cgroups.cgroup import Cgroup
+group = Cgroup(Limits())
 left = subprocess.Popen([sys.executable, "-I", "-S", "-c", {ENTER + "import time; time.sleep(60)"!r},
-    ",".join(map(str, group.entrances))], pass_fds=group.entrances, stdout=subprocess.DEVNULL)
+    ",".join(map(str, group.procs_files))], pass_fds=group.procs_files, stdout=subprocess.DEVNULL)
 while str(left.pid) not in open(group._parts[-1]._path + "/cgroup.procs").read().split():
     pass
 print(left.pid, *[part._path for part in group._parts], flush=True)
@@ -225,9 +225,9 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_where_there_are_no_groups_the_reason_is_said_and_nothing_else_happens() -> None:
     script = (
-        "from orchestrator.sandbox.cgroups.cgroup import Group, together\n"
-        "group = Group(together())\n"
-        "print(group.holds, group.entrances, group.killed(), group.why)\n"
+        "from orchestrator.sandbox.cgroups.cgroup import Cgroup, shared_limits\n"
+        "group = Cgroup(shared_limits())\n"
+        "print(group.controllers, group.procs_files, group.oom_kills(), group.missing_reason)\n"
         "group.close()"
     )
     python = [sys.executable, "-c", script]
@@ -235,9 +235,9 @@ def test_where_there_are_no_groups_the_reason_is_said_and_nothing_else_happens()
     wrap = ["unshare", "--mount", "/bin/sh", "-c", hidden, "sh"]
     done = subprocess.run([*wrap, *python], capture_output=True, check=False)
     if done.returncode:
-        pytest.skip("NO MOUNT NAMESPACES HERE: A MACHINE WITHOUT CONTROL GROUPS IS NOT TESTED")
+        pytest.skip("NO MOUNT NAMESPACES HERE: A MACHINE WITHOUT CGROUPS IS NOT TESTED")
     assert done.stdout.decode().strip() == (
-        "() [] 0 memory, processes, processors: there are no such control groups"
+        "() [] 0 memory, processes, processors: this system has no such cgroups"
     )
 
 
@@ -247,8 +247,8 @@ def test_an_ordinary_user_is_told_that_the_group_is_not_its_own() -> None:
     if child == 0:
         os.setgroups([])
         os.setuid(65534)
-        group = Group(SMALL)
-        os._exit(0 if not group.holds and "may not be written" in group.why else 1)
+        group = Cgroup(SMALL)
+        os._exit(0 if not group.controllers and "is not writable" in group.missing_reason else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
@@ -256,7 +256,7 @@ def test_an_ordinary_user_is_told_that_the_group_is_not_its_own() -> None:
 
 
 @contextmanager
-def unified_group() -> Iterator[Path]:
+def unified_cgroup() -> Iterator[Path]:
     place = UNIFIED / f"diffcourt.test-{os.getpid()}"
     place.mkdir()
     try:
@@ -264,7 +264,7 @@ def unified_group() -> Iterator[Path]:
     finally:
         for folder in (place / delegation.LEAF, place):
             if folder.exists():
-                cgroup._end(str(folder))
+                cgroup._remove(str(folder))
 
 
 @needs_unified
@@ -281,7 +281,7 @@ print(sorted(delegation.processes(place + "/" + delegation.LEAF)) == sorted([os.
 child.kill()
 """
     enter = ["/bin/sh", "-c", 'echo $$ > "$0/cgroup.procs"; exec "$@"']
-    with unified_group() as place:
+    with unified_cgroup() as place:
         alone = [*enter, str(place), sys.executable, "-c", script, str(place)]
         done = subprocess.run(alone, stdout=subprocess.PIPE, check=True)
         assert done.stdout.decode().split() == ["True", "[]"]
@@ -296,21 +296,21 @@ child.kill()
 @needs_unified
 def test_a_group_of_version_2_is_ended_as_a_whole() -> None:
     bomb = 'echo $$ > "$0/cgroup.procs"; for i in 1 2 3 4 5; do sleep 60 & done; wait'
-    with unified_group() as place:
+    with unified_cgroup() as place:
         with subprocess.Popen(["/bin/sh", "-c", bomb, str(place)]) as child:
             while len(delegation.processes(str(place))) < 6:
                 time.sleep(0.01)
-            cgroup._end(str(place))
+            cgroup._remove(str(place))
             assert child.wait() == -9
         assert not place.exists()
 
 
 @needs_unified
 def test_a_group_without_our_controllers_or_not_delegated_is_left_alone() -> None:
-    with unified_group() as place:
+    with unified_cgroup() as place:
         tree = Hierarchy(2, ("memory", "pids"), str(UNIFIED), str(place))
-        with pytest.raises(delegation.NotOursError, match="has no such controllers"):
-            delegation.branch(tree)
+        with pytest.raises(delegation.NotDelegatedError, match="has no such controllers"):
+            delegation.find_parent(tree)
         assert not delegation._is_delegated(str(place), str(UNIFIED))
         os.setxattr(place, "trusted.delegate", b"1")
         assert delegation._is_delegated(str(place), str(UNIFIED))
@@ -329,9 +329,9 @@ def anyio_backend() -> str:
 @pytest.fixture(params=[pytest.param("bubblewrap", marks=needs_bwrap), "landlock"])
 def sandbox(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
     """One whose programs have little together."""
-    if not confinement.available():
+    if not confinement.is_available():
         pytest.skip("programs cannot be confined here")
-    monkeypatch.setattr(bubblewrap, "find", FIND)
+    monkeypatch.setattr(bubblewrap, "find_bwrap", FIND)
     own = Sandbox(SMALL)
     for module in (run_program, level_descriptions, isolated_run):
         monkeypatch.setattr(module, "SANDBOX", own)
@@ -343,7 +343,11 @@ def sandbox(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 async def python(script: str, limits: Limits = Limits()) -> str:
     """What a program says whose own limits are wide."""
     argv = [sys.executable, "-I", "-S", "-c", script]
-    return (await run_program.run(argv, box=Box(), limits=limits)).stdout.decode().strip()
+    return (
+        (await run_program.run(argv, permissions=Permissions(), limits=limits))
+        .stdout.decode()
+        .strip()
+    )
 
 
 @needs_memory
@@ -365,11 +369,13 @@ async def test_a_program_that_only_forks_is_bound_with_no_limit_of_its_own(sandb
 async def test_a_program_that_cannot_be_started_for_that_says_why(sandbox) -> None:
     with anyio.fail_after(60):
         script = BOMB + "time.sleep(60)"
-        bomb = run_program.start([sys.executable, "-I", "-S", "-c", script], box=Box())
+        bomb = run_program.start(
+            [sys.executable, "-I", "-S", "-c", script], permissions=Permissions()
+        )
         try:
             assert int(await bomb.stdout.receive()) > 0
             with pytest.raises(SandboxError, match="could not be started: Resource temporarily"):
-                await run_program.run(["/bin/true"], box=Box())
+                await run_program.run(["/bin/true"], permissions=Permissions())
         finally:
             await bomb.aclose()
     assert await python("print('the next one runs')") == "the next one runs"
@@ -380,27 +386,27 @@ async def test_limits_that_are_lost_in_the_middle_are_refused(
     sandbox, monkeypatch, tmp_path
 ) -> None:
     assert await python("print('served')") == "served"
-    monkeypatch.setattr(cgroup, "_trees", list)
-    with pytest.raises(SandboxError, match="limits by control groups no longer hold: memory"):
-        sandbox.new_group()
-    if sandbox.level == "bubblewrap":  # another folder is another room
-        with pytest.raises(SandboxError, match="no longer hold"):
-            await run_program.run(["/bin/true"], box=Box((tmp_path,)))
+    monkeypatch.setattr(cgroup, "_own_hierarchies", list)
+    with pytest.raises(SandboxError, match="cgroup limits are no longer in force: memory"):
+        sandbox.new_cgroup()
+    if sandbox.level == "bubblewrap":  # another directory needs other namespaces
+        with pytest.raises(SandboxError, match="no longer in force"):
+            await run_program.run(["/bin/true"], permissions=Permissions((tmp_path,)))
 
 
 async def test_without_groups_programs_run_with_limits_of_their_own(sandbox, monkeypatch) -> None:
     sandbox.close()
-    monkeypatch.setattr(cgroup, "_trees", list)
+    monkeypatch.setattr(cgroup, "_own_hierarchies", list)
     assert await python("print('served')") == "served"
-    assert sandbox.holds == ()
-    said = level_descriptions.report().limits
-    why = "memory, processes, processors: there are no such control groups"
-    assert said == f"of each program alone; {why}"
+    assert sandbox.controllers == ()
+    said = level_descriptions.describe_sandbox().limits
+    why = "memory, processes, processors: this system has no such cgroups"
+    assert said == f"each program separately; {why}"
 
 
 @needs_pids
 async def test_which_limits_hold_is_said_in_one_line(sandbox) -> None:
-    said = level_descriptions.report().limits
+    said = level_descriptions.describe_sandbox().limits
     assert "60 processes" in said
     assert "\n" not in said
 
@@ -410,17 +416,17 @@ async def test_which_limits_hold_is_said_in_one_line(sandbox) -> None:
 async def test_tests_of_the_change_that_take_too_much_are_a_named_gap(sandbox, tmp_path) -> None:
     command = [sys.executable, "-I", "-S", "-c", HOGS]
     with pytest.raises(SandboxError, match="tests not run: ended: over 64 MB of memory"):
-        await isolated_run.run_code(command, tmp_path)
+        await isolated_run.run_isolated(command, tmp_path)
     command[-1] = BOMB + "os._exit(made >= 60)"
     limits = Limits(processes=100_000)
-    assert await isolated_run.run_code(command, tmp_path, limits=limits) == 0
+    assert await isolated_run.run_isolated(command, tmp_path, limits=limits) == 0
 
 
 @needs_memory
 async def test_a_check_that_takes_too_much_is_a_named_gap_and_the_next_one_runs(
     monkeypatch, tmp_path
 ) -> None:
-    monkeypatch.setattr(fork_server, "together", lambda: SMALL)
+    monkeypatch.setattr(fork_server, "shared_limits", lambda: SMALL)
     (tmp_path / "greedy.py").write_text("def take(job):\n    return len(bytearray(job['size']))\n")
     async with WorkerPool(1, home=tmp_path, prefix="greedy", reads=[tmp_path]) as workers:
         with pytest.raises(SandboxError) as caught:
