@@ -278,7 +278,7 @@ class Session:
                 approver=None if in_ci else RecordedApprovals(journal, SystemClock(), world),
                 rollback=FileRollback(self._work, self._folder / "vault"),
             ) as state:
-                specs = state.harness.executor.registry.specs()
+                specs = state.runtime.executor.registry.specs()
                 prey.tools = {name: spec.schema for name, spec in specs.items()}
                 intruder = AgentSpec("intruder", "", "", INTRUDER)
                 agents = [
