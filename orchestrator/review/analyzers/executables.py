@@ -185,7 +185,9 @@ class Program:
         parsed = []
         for part in batches(names, self._max_files):
             argv = [self.find(), *options, "--", *part]
-            done = await run(argv, permissions=Permissions((directory,)), cwd=directory, limits=self._limits)
+            done = await run(
+                argv, permissions=Permissions((directory,)), cwd=directory, limits=self._limits
+            )
             if done.code not in ok:
                 raise ProgramFailed(self.name, done.code, done.stderr)
             try:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from orchestrator.errors import InputError, SandboxError
 from orchestrator.review.change.git.commands import LIMITS, OID, Git
-from orchestrator.sandbox.run_program import RunningProgramProgram, start
+from orchestrator.sandbox.run_program import RunningProgram, start
 
 MAX_BLOB = 64 << 20  # bytes that are ever held of one file
 
