@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     statuses = [_provider_status(name, config, prices, env) for name in config.providers]
     if args.call:
         statuses = anyio.run(_call_all, statuses, config, prices, env)
-    sandbox = report()
+    sandbox = describe_sandbox()
     emit(_json(statuses, sandbox) if args.json else _text(statuses, sandbox), sys.stdout)
     return _code(statuses) if args.call else EXIT_OK
 
@@ -168,10 +168,13 @@ def _text(statuses: list[ProviderStatus], sandbox: SandboxReport) -> str:
     return render_name_list(parts, width_of(sys.stdout))
 
 
-def _sandbox(found: Report) -> list[tuple[str, str]]:
+def _sandbox(found: SandboxReport) -> list[tuple[str, str]]:
     rows = [("level", f"{found.level or 'none available'}{found.reason and f'; {found.reason}'}")]
     rows += [("" if number else "prevents", what) for number, what in enumerate(found.prevents)]
-    rows += [("" if number else "does not prevent", what) for number, what in enumerate(found.does_not_prevent)]
+    rows += [
+        ("" if number else "does not prevent", what)
+        for number, what in enumerate(found.does_not_prevent)
+    ]
     rows += [("limits", found.limits)] if found.limits else []
     return [*rows, ("better with", found.hint)] if found.hint else rows
 
