@@ -107,7 +107,7 @@ def test_a_test_that_passes_when_run_again_is_flaky(namespaces: None, tmp_path: 
 
 
 @needs_bwrap
-def test_the_exit_status_decides_and_not_the_report(rooms: None, tmp_path: Path) -> None:
+def test_the_exit_status_decides_and_not_the_report(namespaces: None, tmp_path: Path) -> None:
     lies = "import os\n" + PASS.replace("tell()", "try:\n    tell()\nfinally:\n    os._exit(3)")
     verdict = reviewed(tmp_path / "lies", PASS, lies)
     assert told(verdict) == [("qa.tests-fail", "check.py", 1)]
@@ -184,7 +184,7 @@ async def test_hostile_tests_reach_nothing_and_outlive_nothing(
 @needs_bwrap
 @pytest.mark.anyio
 async def test_a_run_ends_with_its_timeout_its_caller_and_its_sandbox(
-    rooms: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    namespaces: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     beats = "import time\nwhile True:\n open('beats', 'a').write('x')\n time.sleep(.05)"
     argv, timed, left = [sys.executable, "-c", beats], tree(), tree()
