@@ -73,7 +73,7 @@ class Gap(Exception):
     """This file cannot be judged; ``str()`` says why, to follow its path."""
 
 
-class NotOurs(Exception):
+class NotApplicable(Exception):
     """There is nothing in this file that the check looks for: it has not examined it."""
 
 
@@ -128,7 +128,7 @@ def read(root: str, path: str) -> bytes:
     return data
 
 
-def reply_of(job: dict[str, Any], look: Callable[[Source], Iterable[RawFinding]]) -> CheckReply:
+def check_files(job: dict[str, Any], look: Callable[[Source], Iterable[RawFinding]]) -> CheckReply:
     """Look at every file of a job; a file that breaks the look is a gap, the others go on."""
     reply = CheckReply()
     for path in job["paths"]:
@@ -136,7 +136,7 @@ def reply_of(job: dict[str, Any], look: Callable[[Source], Iterable[RawFinding]]
             found = list(look(Source(path, read(job["root"], path))))
         except Gap as gap:
             reply.gaps[path] = str(gap)
-        except NotOurs:
+        except NotApplicable:
             continue
         except RecursionError:
             reply.gaps[path] = "nested too deeply to be parsed"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from orchestrator.checks.check_protocol import CheckReply, RawFinding, Source, reply_of
+from orchestrator.checks.check_protocol import CheckReply, RawFinding, Source, check_files
 
 START, BASE, MIDDLE, END = "<<<<<<<", "|||||||", "=======", ">>>>>>>"
 
@@ -20,7 +20,7 @@ def _marker(line: str) -> str | None:
     return None
 
 
-def conflicts(source: Source) -> Iterator[RawFinding]:
+def find_conflicts(source: Source) -> Iterator[RawFinding]:
     """Each group that starts, divides and ends; a lone row of equal signs underlines a heading."""
     start = middle = 0
     for number, line in enumerate(source.lines, 1):
@@ -43,4 +43,4 @@ def conflicts(source: Source) -> Iterator[RawFinding]:
 
 def run(job: dict[str, Any]) -> CheckReply:
     """Check the files of a job (see ``text``)."""
-    return reply_of(job, conflicts)
+    return check_files(job, find_conflicts)

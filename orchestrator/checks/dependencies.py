@@ -31,7 +31,7 @@ _NPM_HOOKS = ("preinstall", "install", "postinstall")
 _NPM_HOST = re.compile(r"^(?:[\w-]+/[\w.-]+(?:#.*)?$|(?:git|github|gitlab|bitbucket|https?)[+:])")
 
 
-class Declared(Struct, frozen=True):
+class Dependency(Struct, frozen=True):
     """One dependency.
 
     Attributes:
@@ -56,7 +56,7 @@ class Manifest(Struct, frozen=True):
         indexes: options that widen where packages are taken from: option → value.
     """
 
-    dependencies: Mapping[str, Declared]
+    dependencies: Mapping[str, Dependency]
     hooks: Mapping[str, str]
     indexes: Mapping[str, str]
 
@@ -122,7 +122,7 @@ def _compare(
             yield at("extra-index", option, message, option)
 
 
-def _has_ceiling(one: Declared) -> bool:
+def _has_ceiling(one: Dependency) -> bool:
     return bool(one.spec) and one.spec != "*" and bool(_CEILING.search(one.spec))
 
 
@@ -160,26 +160,26 @@ def read_manifest(path: str, text: str) -> Manifest:
 
 
 def _manifest(
-    found: Iterable[Declared],
+    found: Iterable[Dependency],
     hooks: Mapping[str, str] | None = None,
     indexes: Mapping[str, str] | None = None,
 ) -> Manifest:
     return Manifest({one.name: one for one in found}, hooks or {}, indexes or {})
 
 
-def _python(requirement: str) -> Declared | None:
+def _python(requirement: str) -> Dependency | None:
     match = _PEP508.match(requirement)
     if match is None:
         return None
     written, rest = match.group(1), match.group(2).strip()
     name = re.sub(r"[-_.]+", "-", written).lower()
     if rest.startswith("@"):
-        return Declared(name, written, "", rest[1:].strip())
-    return Declared(name, written, rest.strip("() "))
+        return Dependency(name, written, "", rest[1:].strip())
+    return Dependency(name, written, rest.strip("() "))
 
 
 def _requirements(text: str) -> Manifest:
-    found: list[Declared] = []
+    found: list[Dependency] = []
     indexes: dict[str, str] = {}
     for line in text.split("\n"):
         if option := _INDEX.match(line):
@@ -188,7 +188,7 @@ def _requirements(text: str) -> Manifest:
             source = line.split()[-1]
             name = re.search(r"#egg=([\w.-]+)|/([\w.-]+?)(?:\.git)?(?:@|#|$)", source)
             written = next(filter(None, name.groups()), source) if name else source
-            found.append(Declared(written.lower(), written, "", source))
+            found.append(Dependency(written.lower(), written, "", source))
         elif line.strip() and not line.lstrip().startswith(("#", "-")):
             one = _python(line.split(" --hash")[0].rstrip("\\ "))
             found += [one] if one else []
@@ -222,15 +222,15 @@ def _cargo(text: str) -> Manifest:
     )
 
 
-def _tables(group: Mapping[str, Any], keys: Iterable[str]) -> Iterator[Declared]:
+def _tables(group: Mapping[str, Any], keys: Iterable[str]) -> Iterator[Dependency]:
     """Dependencies as TOML tables: ``name = "spec"`` or ``name = {version, git, rev}``."""
     for name, value in group.items():
         if isinstance(value, str):
-            yield Declared(name.lower(), name, value)
+            yield Dependency(name.lower(), name, value)
         elif isinstance(value, dict):
             source = next((str(value[key]) for key in keys if key in value), "")
             pinned = value.get("rev")
-            yield Declared(
+            yield Dependency(
                 name.lower(),
                 name,
                 str(value.get("version", "")),
@@ -244,7 +244,9 @@ def _npm(text: str) -> Manifest:
     for group in _NPM_GROUPS:
         for name, spec in document.get(group, {}).items():
             elsewhere = bool(_NPM_HOST.match(spec))
-            found.append(Declared(name, name, "" if elsewhere else spec, spec if elsewhere else ""))
+            found.append(
+                Dependency(name, name, "" if elsewhere else spec, spec if elsewhere else "")
+            )
     scripts = document.get("scripts", {})
     return _manifest(found, {name: scripts[name] for name in _NPM_HOOKS if name in scripts})
 
@@ -252,7 +254,9 @@ def _npm(text: str) -> Manifest:
 def _go(text: str) -> Manifest:
     lines = (_GO_REQUIRE.match(line) for line in text.split("\n") if "// indirect" not in line)
     return _manifest(
-        Declared(match.group(1), match.group(1), f"=={match.group(2)}") for match in lines if match
+        Dependency(match.group(1), match.group(1), f"=={match.group(2)}")
+        for match in lines
+        if match
     )
 
 

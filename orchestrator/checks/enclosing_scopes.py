@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from orchestrator.checks.check_protocol import Gap, Source, read
-from orchestrator.checks.python.source import enclosing_scopes
+from orchestrator.checks.python.source import find_scopes
 
 _DEFINES = re.compile(
     r"^\s*(?:export\s+|public\s+|private\s+|protected\s+|static\s+|async\s+|final\s+)*"
@@ -42,7 +42,7 @@ def _scopes(source: Source, wanted: Sequence[int]) -> Iterator[str]:
         yield from (_guess(source.lines, line) for line in wanted)
         return
     innermost = [""] * (len(source.lines) + 1)
-    for start, end, name in enclosing_scopes(source.text.removeprefix("\ufeff")):
+    for start, end, name in find_scopes(source.text.removeprefix("\ufeff")):
         innermost[start : end + 1] = [name] * (end + 1 - start)
     yield from (innermost[line] if 0 < line < len(innermost) else "" for line in wanted)
 

@@ -7,8 +7,8 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
-from orchestrator.checks.check_protocol import CheckReply, RawFinding, Source, reply_of
-from orchestrator.checks.python.source_encoding import HiddenTextError, decoded
+from orchestrator.checks.check_protocol import CheckReply, RawFinding, Source, check_files
+from orchestrator.checks.python.source_encoding import HiddenTextError, decode_python
 
 # Embeddings, overrides and isolates: they reorder what is shown (CVE-2021-42574).
 _BIDI = re.compile("[\u202a-\u202e\u2066-\u2069]")
@@ -58,7 +58,7 @@ def looks(source: Source) -> Iterator[RawFinding]:
 
 def _hidden(source: Source) -> Iterator[RawFinding]:
     try:
-        decoded(source.data)
+        decode_python(source.data)
     except HiddenTextError as fault:
         line = 1 + (b"coding" not in source.data.partition(b"\n")[0])
         what = f"Python runs other code than stands here: {fault}"
@@ -104,4 +104,4 @@ def _mixed(word: str) -> str:
 
 def run(job: dict[str, Any]) -> CheckReply:
     """Check the files of a job (see ``text``)."""
-    return reply_of(job, looks)
+    return check_files(job, looks)

@@ -12,11 +12,11 @@ from typing import Any
 
 import yaml
 
-from orchestrator.checks.check_protocol import CheckReply, Gap, RawFinding, Source, reply_of
+from orchestrator.checks.check_protocol import CheckReply, Gap, RawFinding, Source, check_files
 from orchestrator.checks.python import newer_syntax
 from orchestrator.checks.python.source_encoding import HiddenTextError
 from orchestrator.checks.python.syntax_trees import parse
-from orchestrator.checks.python.unreachable_code import unreachable
+from orchestrator.checks.python.unreachable_code import find_unreachable
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _COMMENTED = re.compile(r"(?:^|/)(?:tsconfig|jsconfig)[^/]*\.json$|\.jsonc$|(?:^|/)\.[^/]+(?:/|$)")
@@ -49,7 +49,7 @@ def looks(source: Source) -> Iterator[RawFinding]:
 
 def _python(source: Source) -> Iterator[RawFinding]:
     try:
-        yield from unreachable(source.path, parse(source.data))
+        yield from find_unreachable(source.path, parse(source.data))
     except HiddenTextError as fault:
         raise Gap(str(fault)) from None
     except SyntaxError as fault:
@@ -173,7 +173,7 @@ def _toml(source: Source) -> Iterator[RawFinding]:
 
 def run(job: dict[str, Any]) -> CheckReply:
     """Check the files of a job (see ``text``)."""
-    return reply_of(job, looks)
+    return check_files(job, looks)
 
 
 # What runs jobs by these files fetches the version that the number says.

@@ -51,5 +51,5 @@ __all__ = [
     "weakened_tests",
 ]
 
-list(secret_scan.secrets(Source("a.txt", b"")))
+list(secret_scan.find_secrets(Source("a.txt", b"")))
 load(sorted(map(str, (data_root() / "config/taint").glob("*.yaml"))))

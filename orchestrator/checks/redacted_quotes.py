@@ -10,14 +10,14 @@ from contextlib import suppress
 from typing import Any
 
 from orchestrator.checks.check_protocol import Gap, Source, read
-from orchestrator.checks.secrets.secret_scan import secrets_by_line
+from orchestrator.checks.secrets.secret_scan import find_secrets_by_line
 
 QUOTE_LINES = 3
 QUOTE_CHARACTERS = 300
 REDACTED = "[redacted]"
 
 
-def redacted(text: str, secrets: Iterable[str]) -> str:
+def redact_secrets(text: str, secrets: Iterable[str]) -> str:
     """Text without the given secrets; the longest goes first, so that no tail of one is left."""
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = text.replace(secret, REDACTED)
@@ -25,16 +25,16 @@ def redacted(text: str, secrets: Iterable[str]) -> str:
 
 
 def _shown(source: Source, cited: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
-    found = list(secrets_by_line(source))
+    found = list(find_secrets_by_line(source))
     lines = [source.lines[0].removeprefix("\ufeff"), *source.lines[1:]]
     shown: dict[str, list[str]] = {}
     for name, of in cited.items():
         first, last = of["line"], of["end_line"]
         secrets = {*of["redact"], *(secret for n, secret in found if first <= n <= last)}
-        quote = redacted("\n".join(lines[first - 1 : last][:QUOTE_LINES]), secrets)
+        quote = redact_secrets("\n".join(lines[first - 1 : last][:QUOTE_LINES]), secrets)
         if len(quote) > QUOTE_CHARACTERS:
             quote = quote[:QUOTE_CHARACTERS] + "…"
-        shown[name] = [quote, *(redacted(text, secrets) for text in of["texts"])]
+        shown[name] = [quote, *(redact_secrets(text, secrets) for text in of["texts"])]
     return shown
 
 

@@ -24,7 +24,7 @@ def run(job: dict[str, Any]) -> CheckReply:
             files.append(_text(job, file))
         except Gap as gap:
             gaps[file["path"]] = str(gap)
-    added = squeezed("\n".join(file.added_text for file in files))
+    added = strip_whitespace("\n".join(file.added_text for file in files))
     findings = [finding for file in files for finding in _lost(file, added)]
     return CheckReply(findings, [file.path for file in files], gaps)
 
@@ -41,7 +41,7 @@ def _lost(file: ChangedText, added: str) -> Iterator[RawFinding]:
         return
     for hunk in file.hunks():
         if hunk.base:
-            yield from lost_protection(file, hunk, added)
+            yield from find_lost_protections(file, hunk, added)
 
 
 BEHIND = 12  # characters behind a call that must stand behind its argument, too
@@ -93,7 +93,7 @@ class Call(Struct, frozen=True):
     end: int
 
 
-def lost_protection(file: ChangedText, hunk: Hunk, added: str) -> Iterator[RawFinding]:
+def find_lost_protections(file: ChangedText, hunk: Hunk, added: str) -> Iterator[RawFinding]:
     """What one place lost.
 
     Args:
@@ -115,13 +115,13 @@ def lost_protection(file: ChangedText, hunk: Hunk, added: str) -> Iterator[RawFi
         )
 
 
-def calls(text: str, named: re.Pattern[str]) -> Iterator[Call]:
+def find_calls(text: str, named: re.Pattern[str]) -> Iterator[Call]:
     """Calls of what has such a name, the outer ones first."""
     last = -1
     for word in named.finditer(text):
         behind = _NAME_BEHIND.match(text, word.end())
         before = _NAME_BEFORE.search(text, max(0, word.start() - SHOWN), word.start())
-        found = arguments(text, behind.end()) if behind else None
+        found = split_arguments(text, behind.end()) if behind else None
         if behind and before and found and before.start() != last:
             last = before.start()
             name = text[last : behind.end() - 1]
@@ -131,8 +131,8 @@ def calls(text: str, named: re.Pattern[str]) -> Iterator[Call]:
 def _unwrapped(file: ChangedText, hunk: Hunk, added: str) -> Iterator[RawFinding]:
     """Values that stood in a call which escapes, and stand in the same place without it."""
     was = file.was(hunk)
-    for call in calls(was, _ESCAPES):
-        value = squeezed(call.arguments[0])
+    for call in find_calls(was, _ESCAPES):
+        value = strip_whitespace(call.arguments[0])
         last = _PARTS.split(call.name)[-1]
         if _ANOTHER.search(call.name) or _LITERAL.fullmatch(value) or not file.loses_calls(last):
             continue
@@ -148,12 +148,12 @@ def _unreplaced(file: ChangedText, hunk: Hunk, added: str) -> Iterator[RawFindin
     was = file.was(hunk)
     for word in _REPLACES.finditer(was):
         one = _ONE.match(was, word.end())
-        found = arguments(was, one.end()) if one else None
+        found = split_arguments(was, one.end()) if one else None
         value = _line_before(was, word.start())
         if not (one and found and value and _MEANS.search(one[1] or one[3])):
             continue
-        call = squeezed(was[word.start() : found[1]])
-        taken_out = not squeezed(found[0][0]).strip("'\"`")
+        call = strip_whitespace(was[word.start() : found[1]])
+        taken_out = not strip_whitespace(found[0][0]).strip("'\"`")
         line = _line_with(file, hunk, value, was[found[1] :])
         if line and not taken_out and call not in added:
             says = f"Special characters are no longer replaced: {call[:SHOWN]} is gone"
@@ -162,13 +162,13 @@ def _unreplaced(file: ChangedText, hunk: Hunk, added: str) -> Iterator[RawFindin
 
 def _line_before(text: str, at: int) -> str:
     """What stands in the same line before a place, squeezed."""
-    return squeezed(text[text.rfind("\n", 0, at) + 1 : at])
+    return strip_whitespace(text[text.rfind("\n", 0, at) + 1 : at])
 
 
 def _line_with(file: ChangedText, hunk: Hunk, begins: str, goes_on: str) -> int | None:
     """The added line that begins so and goes on as the old one did, to the common lines below."""
     below = file.base[hunk.base.stop - 1 : hunk.base.stop - 1 + BELOW]
-    wanted = begins + squeezed("\n".join([goes_on, *below]))[:BEHIND]
+    wanted = begins + strip_whitespace("\n".join([goes_on, *below]))[:BEHIND]
     lines = file.squeezed_head
     for number in hunk.head:
         line = lines[number - 1]
@@ -181,8 +181,8 @@ def _line_with(file: ChangedText, hunk: Hunk, begins: str, goes_on: str) -> int 
 
 def _compared_plainly(file: ChangedText, hunk: Hunk, was: str) -> Iterator[RawFinding]:
     """A comparison that took the same time whatever it was given, and is an ordinary one now."""
-    for call in calls(was, _CONSTANT_TIME):
-        values = [_without_bytes(squeezed(one)) for one in call.arguments]
+    for call in find_calls(was, _CONSTANT_TIME):
+        values = [_without_bytes(strip_whitespace(one)) for one in call.arguments]
         for number in hunk.head:
             line = file.squeezed_head[number - 1]
             if _COMPARES.search(line) and len(values) > 1 and all(one in line for one in values):
@@ -204,12 +204,12 @@ _CALLED = re.compile(r"\b(\w+)\(")
 _WHITE = re.compile(r"\s+")
 
 
-def squeezed(text: str) -> str:
+def strip_whitespace(text: str) -> str:
     """Without any white space: code that was only laid out otherwise is the same."""
     return _WHITE.sub("", text)
 
 
-def arguments(text: str, start: int) -> tuple[list[str], int] | None:
+def split_arguments(text: str, start: int) -> tuple[list[str], int] | None:
     """What stands between brackets, split at the commas between them.
 
     Args:
@@ -281,7 +281,7 @@ class ChangedText:
     @cached_property
     def squeezed_head(self) -> list[str]:
         """The lines of head without white space."""
-        return [squeezed(line) for line in self.head]
+        return [strip_whitespace(line) for line in self.head]
 
     def loses_calls(self, name: str) -> bool:
         """Whether fewer calls of a name come than go."""

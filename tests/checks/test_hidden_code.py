@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.checks import invisible_characters, parse_errors
 from orchestrator.checks.python.source import NotParsedError, read
-from orchestrator.checks.python.source_encoding import decoded
+from orchestrator.checks.python.source_encoding import decode_python
 from orchestrator.review.analysis import Side
 from orchestrator.review.analyzers.oxlint import Oxlint
 from orchestrator.review.analyzers.ruff import Ruff
@@ -35,7 +35,7 @@ def test_python_under_an_encoding_that_hides_it(bench, tmp_path, encoding):
 
 def test_encodings_that_take_without_end_are_not_tried():
     with pytest.raises(ValueError, match="punycode"):
-        decoded(b"# coding: punycode\n" + b"a" * 1_000_000)
+        decode_python(b"# coding: punycode\n" + b"a" * 1_000_000)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import pytest
 from orchestrator.checks.check_protocol import RawFinding
 from orchestrator.checks.secrets import secret_scan
 from orchestrator.checks.secrets.credential_files import RULES
-from orchestrator.checks.secrets.token_formats import SHAPES
+from orchestrator.checks.secrets.token_formats import TOKEN_FORMATS
 from tests.checks.check_kit import as_received
 from tests.checks.secret_samples import BASE32, BASE58, FILES, HEX, LOWER, UPPER, b64, rand, uuid
 
@@ -177,7 +177,7 @@ def test_another_marker_is_another_thing(bench, code, before, marker, rest) -> N
 
 
 def test_every_shape_has_its_case() -> None:
-    assert {shape.code for shape in SHAPES.rows} == {code for code, *_ in TOKENS}
+    assert {shape.code for shape in TOKEN_FORMATS.rows} == {code for code, *_ in TOKENS}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from griffe import BreakageKind as Kind
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.checks.api.public_api import PLAIN_BASES, Surface, Tree
+from orchestrator.checks.api.public_api import PLAIN_BASES, ModuleApi, SourceTree
 from orchestrator.checks.check_protocol import CheckReply, RawFinding
 from orchestrator.checks.path_kinds import is_product, is_public_module
 from orchestrator.checks.python.source import (
@@ -23,9 +23,9 @@ from orchestrator.checks.python.source import (
     NotParsedError,
     Pair,
     Source,
-    gap_on_fault,
-    nearest,
-    pairs,
+    find_nearest,
+    gap_on_error,
+    read_pairs,
 )
 
 DECLARED = 0.9  # confidence where the module says what is public, or its package offers some of it
@@ -38,10 +38,10 @@ def run(job: Job) -> CheckReply:
     gaps: dict[str, str] = {}
     findings: list[RawFinding] = []
     examined: list[str] = []
-    base_tree = Tree(job["base_root"], job["base_tree"])
-    head_tree = Tree(job["head_root"], job["head_tree"])
-    for pair in pairs(job, gaps, suffixes=(".py", ".pyi")):
-        with gap_on_fault(gaps, pair.path):
+    base_tree = SourceTree(job["base_root"], job["base_tree"])
+    head_tree = SourceTree(job["head_root"], job["head_tree"])
+    for pair in read_pairs(job, gaps, suffixes=(".py", ".pyi")):
+        with gap_on_error(gaps, pair.path):
             try:
                 findings += _compare(pair, base_tree, head_tree)
             except griffe.GriffeError as fault:
@@ -50,7 +50,7 @@ def run(job: Job) -> CheckReply:
     return CheckReply(findings, examined, gaps)
 
 
-def _compare(pair: Pair, base_tree: Tree, head_tree: Tree) -> list[RawFinding]:
+def _compare(pair: Pair, base_tree: SourceTree, head_tree: SourceTree) -> list[RawFinding]:
     old = pair.old_path
     if old is None or pair.status == "copied" or not is_product(old):
         return []
@@ -72,17 +72,17 @@ def _compare(pair: Pair, base_tree: Tree, head_tree: Tree) -> list[RawFinding]:
         exposed = {name: known for name, known in offered.items() if still.get(name) == known}
         if not exposed:
             return []
-    was, now = Surface(base, dotted, exposed), Surface(head, dotted, exposed)
+    was, now = ModuleApi(base, dotted, exposed), ModuleApi(head, dotted, exposed)
     if old.endswith(".pyi") and (body := base_tree.source(old[:-1])):
-        was.explained_by(Surface(body, dotted))
-    broken = changes(was, now, head_tree) if now.first_line else []
+        was.explained_by(ModuleApi(body, dotted))
+    broken = find_changes(was, now, head_tree) if now.first_line else []
     found = [*_removed(broken, was, now), *_others(broken, was, now)]
     declared = was.module.exports is not None or offered
     confidence = DECLARED if declared else UNDECLARED
     return [replace(one, confidence=confidence) for one in found]
 
 
-def _removed(broken: list[Change], was: Surface, now: Surface) -> Iterator[RawFinding]:
+def _removed(broken: list[Change], was: ModuleApi, now: ModuleApi) -> Iterator[RawFinding]:
     """One finding for all that one module or class lost."""
     owners: dict[str, list[str]] = {}
     for one in broken:
@@ -95,13 +95,13 @@ def _removed(broken: list[Change], was: Surface, now: Surface) -> Iterator[RawFi
             "object-removed",
             now.source.path,
             now.line(owner),
-            f"{where} no longer has {in_short(names)}",
+            f"{where} no longer has {abbreviate(names)}",
             key=f"{where}: {' '.join(sorted(names))}",
             scope=owner,
         )
 
 
-def _others(broken: list[Change], was: Surface, now: Surface) -> Iterator[RawFinding]:
+def _others(broken: list[Change], was: ModuleApi, now: ModuleApi) -> Iterator[RawFinding]:
     """One finding for all symbols of a module that broke in the same way."""
     alike: dict[tuple[str, str], list[Change]] = {}
     for one in broken:
@@ -114,7 +114,7 @@ def _others(broken: list[Change], was: Surface, now: Surface) -> Iterator[RawFin
             code,
             now.source.path,
             now.line(first.symbol),
-            f"{known[0]} {says}" + (f"; so for {in_short(known[1:])}" if known[1:] else ""),
+            f"{known[0]} {says}" + (f"; so for {abbreviate(known[1:])}" if known[1:] else ""),
             key=f"{' '.join(sorted(known))}: {' '.join(first.parameters)}",
             scope=first.symbol,
             detail="\n".join(known),
@@ -122,7 +122,7 @@ def _others(broken: list[Change], was: Surface, now: Surface) -> Iterator[RawFin
 
 
 def _module_removed(
-    base: Source, dotted: str, base_tree: Tree, head_tree: Tree
+    base: Source, dotted: str, base_tree: SourceTree, head_tree: SourceTree
 ) -> Iterator[RawFinding]:
     """A public module that is gone; said once for a package, at the nearest file that is left."""
     package = f"{base.path.rpartition('/')[0]}/__init__.py"
@@ -131,12 +131,12 @@ def _module_removed(
         return
     if not is_public_module(base.path):
         return
-    was = Surface(base, dotted)
+    was = ModuleApi(base, dotted)
     if all(was.deprecated(name) for name in was.public_names):
         return
     files = {path for path in head_tree.index.files if is_product(path)}
     for _ in range(PLACES_TRIED):
-        near = nearest(base.path, files)
+        near = find_nearest(base.path, files)
         source = head_tree.source(near) if near else None
         if near and source and (line := source.first_line):
             message = f"The public module {dotted} is gone"
@@ -181,13 +181,13 @@ class Change(Struct, frozen=True):
     parameters: tuple[str, ...] = ()
 
 
-def in_short(names: list[str]) -> str:
+def abbreviate(names: list[str]) -> str:
     """A list for a sentence, cut where nobody would read on."""
     more = len(names) - NAMES_SHOWN
     return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-def changes(was: Surface, now: Surface, tree: Tree) -> list[Change]:
+def find_changes(was: ModuleApi, now: ModuleApi, tree: SourceTree) -> list[Change]:
     """Everything that breaks; one entry for each symbol.
 
     Args:
@@ -208,7 +208,7 @@ def changes(was: Surface, now: Surface, tree: Tree) -> list[Change]:
 
 
 def _object_change(
-    one: griffe.Breakage, symbol: str, was: Surface, now: Surface, tree: Tree
+    one: griffe.Breakage, symbol: str, was: ModuleApi, now: ModuleApi, tree: SourceTree
 ) -> Change | None:
     if was.deprecated(symbol):
         return None
@@ -222,7 +222,7 @@ def _object_change(
 
 
 def _is_gone(
-    obj: griffe.Object | griffe.Alias, symbol: str, was: Surface, now: Surface, tree: Tree
+    obj: griffe.Object | griffe.Alias, symbol: str, was: ModuleApi, now: ModuleApi, tree: SourceTree
 ) -> bool:
     owner, _, name = symbol.rpartition(".")
     if now.overloads(symbol):
@@ -250,7 +250,7 @@ def _definer_is_public(inherited: griffe.Object | griffe.Alias) -> bool:
     return definer is not None and definer.is_public
 
 
-def _property_change(symbol: str, was: Surface, now: Surface) -> Change | None:
+def _property_change(symbol: str, was: ModuleApi, now: ModuleApi) -> Change | None:
     """A property that must now be called, or a method that cannot be any more."""
     old, new = was.member(symbol), now.member(symbol)
     if old is None or new is None:
@@ -272,7 +272,7 @@ def _lost_bases(one: griffe.Breakage) -> list[str]:
 
 
 def _signature_change(
-    symbol: str, several: list[griffe.Breakage], was: Surface, now: Surface
+    symbol: str, several: list[griffe.Breakage], was: ModuleApi, now: ModuleApi
 ) -> Change | None:
     name = symbol.rpartition(".")[2]
     if name.startswith("__") and name not in _CALLED:
@@ -290,7 +290,7 @@ def _signature_change(
         named.setdefault(one.kind, []).extend(told)
     for kind, (code, says) in _PARAMETER_CODES.items():
         if names := named.get(kind):
-            listed = in_short([repr(each) for each in names])
+            listed = abbreviate([repr(each) for each in names])
             return Change(code, symbol, says.format(listed), tuple(names))
     return _rename(symbol, renamed, new)
 

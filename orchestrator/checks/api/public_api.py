@@ -22,11 +22,11 @@ from orchestrator.checks.python.source import (
     Definition,
     NotParsedError,
     Source,
-    decorator_names,
-    definitions,
     dotted_name,
+    find_definitions,
     keeps_signature,
     read,
+    read_decorator_names,
 )
 
 _DEPRECATED = re.compile(r"deprecat", re.IGNORECASE)
@@ -34,7 +34,7 @@ _STAYS_METHOD = {"abstractmethod", "abc.abstractmethod", "classmethod", "overrid
 _NOT_API_CALLS = frozenset({"TypeVar", "ParamSpec", "TypeVarTuple", "getLogger", "get_logger"})
 
 
-class Surface:
+class ModuleApi:
     """One module as its users see it.
 
     Args:
@@ -50,10 +50,10 @@ class Surface:
         # One segment, so that griffe finds the module's own classes as bases in the collection, and
         # one that no import can name: a package may take a name from its module of that name.
         self._name = "/" + dotted.replace(".", "/")
-        self._body: Surface | None = None
+        self._body: ModuleApi | None = None
         self.module = _visit(self._name, source)
         self._nodes: dict[str, list[Definition]] = {}
-        for one in definitions(source.tree):
+        for one in find_definitions(source.tree):
             self._nodes.setdefault(one.dotted, []).append(one)
         self._mark_public()
 
@@ -115,7 +115,7 @@ class Surface:
     def is_plain_method(self, inner: str) -> bool:
         """A function with no decorator that might make it anything else."""
         one = self.node(inner)
-        return one is not None and set(decorator_names(one.node)) <= _STAYS_METHOD
+        return one is not None and set(read_decorator_names(one.node)) <= _STAYS_METHOD
 
     def fixed_signature(self, inner: str) -> bool:
         """A function that stands once and whose callers see its parameters as written."""
@@ -133,7 +133,9 @@ class Surface:
 
     def overloads(self, inner: str) -> bool:
         """Whether a name is declared by overloads, as a stub may do with nothing else."""
-        names = (name for each in self._nodes.get(inner, ()) for name in decorator_names(each.node))
+        names = (
+            name for each in self._nodes.get(inner, ()) for name in read_decorator_names(each.node)
+        )
         return any(name.rpartition(".")[2] == "overload" for name in names)
 
     def deprecated(self, inner: str) -> bool:
@@ -147,7 +149,7 @@ class Surface:
             or (self._body is not None and self._body.deprecated(inner))
         )
 
-    def explained_by(self, body: Surface) -> None:
+    def explained_by(self, body: ModuleApi) -> None:
         """Let a stub know its module, which says what is deprecated."""
         self._body = body
 
@@ -204,7 +206,7 @@ def _visit(name: str, source: Source) -> griffe.Module:
         try:
             module = visit(source.text)
         except SyntaxError:  # it parses by itself
-            module = visit(newer_syntax.older(source.text)[0])
+            module = visit(newer_syntax.rewrite_newer_syntax(source.text)[0])
     collection[name] = module
     return module
 
@@ -251,7 +253,7 @@ DEPTH = 8  # longest chain of imports or bases that is followed
 PLAIN_BASES = frozenset({"ABC", "Generic", "Protocol", "NamedTuple", "TypedDict"})
 
 
-class Tree:
+class SourceTree:
     """The Python files of one side.
 
     Args:
@@ -268,7 +270,7 @@ class Tree:
         self._sources: dict[str, Source | None] = {}
         self._provided: dict[str, dict[str, tuple[str, str]]] = {}
 
-    def twin(self, other: Tree, path: str) -> str | None:
+    def twin(self, other: SourceTree, path: str) -> str | None:
         """The file of this tree that is the same module as another tree's file."""
         return path if path in self.index.files else self._by_name.get(other._name(path))
 
@@ -358,7 +360,7 @@ class Tree:
         listed = _all_names(source.tree)
         if listed is not None:
             return listed
-        own = {one.name for one in definitions(source.tree) if one.parent is None}
+        own = {one.name for one in find_definitions(source.tree) if one.parent is None}
         taken = set(self._provides(path, DEPTH))
         return {name for name in own | taken if not name.startswith("_")}
 
@@ -392,7 +394,7 @@ class Tree:
 
 
 def _class(source: Source, dotted: str) -> ast.ClassDef | None:
-    found = (one.node for one in definitions(source.tree) if one.dotted == dotted)
+    found = (one.node for one in find_definitions(source.tree) if one.dotted == dotted)
     return next((node for node in found if isinstance(node, ast.ClassDef)), None)
 
 

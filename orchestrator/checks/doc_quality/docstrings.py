@@ -25,13 +25,13 @@ from orchestrator.checks.python.source import (
     Job,
     Pair,
     Source,
-    decorator_names,
-    definitions,
-    docstring_node,
     dotted_name,
-    gap_on_fault,
+    find_definitions,
+    find_docstring,
+    gap_on_error,
     keeps_signature,
-    pairs,
+    read_decorator_names,
+    read_pairs,
 )
 
 TRIVIAL_STATEMENTS = 3
@@ -44,7 +44,7 @@ _EXEMPT_DECORATORS = frozenset({"overload", "override", "setter", "deleter", "ge
 _PLAIN_BASES = frozenset({"object", "ABC", "Generic", "Protocol"})
 
 
-class _Habit(Struct):
+class _Convention(Struct):
     """How many definitions of one kind have a docstring."""
 
     documented: int = 0
@@ -62,19 +62,19 @@ class _Habit(Struct):
         return self.documented >= share * self.total
 
 
-class _Habits(defaultdict[str, _Habit]):
+class _Conventions(defaultdict[str, _Convention]):
     """Habits by kind: modules, classes, functions, and the methods of one class."""
 
     def __init__(self) -> None:
-        super().__init__(_Habit)
+        super().__init__(_Convention)
 
     def learn(self, source: Source, worth: list[Definition]) -> None:
         """Count a source and those of its definitions that are worth a docstring."""
         if is_public_module(source.path):
-            self[_MODULE].count(docstring_node(source.tree) is not None)
+            self[_MODULE].count(find_docstring(source.tree) is not None)
         for one in worth:
             for kind in _kinds(one):
-                self[kind].count(docstring_node(one.node) is not None)
+                self[kind].count(find_docstring(one.node) is not None)
 
 
 class _Whole:
@@ -91,7 +91,7 @@ class _Whole:
         self.names: set[str] = set()
         self.documented: set[str] = set()
         self.stale: set[tuple[str, str]] = set()
-        self.base, self.head = _Habits(), _Habits()
+        self.base, self.head = _Conventions(), _Conventions()
 
 
 class _Candidate(Struct):
@@ -100,7 +100,7 @@ class _Candidate(Struct):
     found: RawFinding
     name: str
     kinds: tuple[str, ...]
-    own: _Habits
+    own: _Conventions
     lost: bool = False
 
 
@@ -111,9 +111,9 @@ def run(job: Job) -> CheckReply:
     missing: list[_Candidate] = []
     stale: list[tuple[tuple[str, str], RawFinding]] = []
     whole = _Whole()
-    for pair in pairs(job, gaps):
+    for pair in read_pairs(job, gaps):
         if is_product(pair.path):
-            with gap_on_fault(gaps, pair.path):
+            with gap_on_error(gaps, pair.path):
                 base = pair.base()
                 worth = _worth_a_docstring(base) if base else []
                 if base:
@@ -129,8 +129,8 @@ def run(job: Job) -> CheckReply:
 
 def _remember(base: Source, worth: list[Definition], whole: _Whole) -> None:
     whole.base.learn(base, worth)
-    whole.names |= {_tail(one.dotted) for one in definitions(base.tree)}
-    whole.stale |= {(_tail(one.dotted), one.parameter) for one in stale_parameters(base)}
+    whole.names |= {_tail(one.dotted) for one in find_definitions(base.tree)}
+    whole.stale |= {(_tail(one.dotted), one.parameter) for one in find_stale_parameters(base)}
 
 
 def _stands_out(one: _Candidate, whole: _Whole) -> bool:
@@ -160,17 +160,17 @@ def _missing(
     Args:
         before: the file in base, and what in it was worth a docstring.
     """
-    own = _Habits()
+    own = _Conventions()
     base, worth = before
     if base:
         own.learn(base, worth)
-    had = {one.dotted: docstring_node(one.node) is not None for one in worth}
+    had = {one.dotted: find_docstring(one.node) is not None for one in worth}
     worth = _worth_a_docstring(head)
     whole.head.learn(head, worth)
     found = []
     for one in worth:
         lost = had.get(one.dotted, False)
-        if docstring_node(one.node):
+        if find_docstring(one.node):
             whole.documented.add(_tail(one.dotted))
         elif lost or one.dotted not in had:
             single = _finding(pair.path, one, lost)
@@ -197,7 +197,7 @@ def _finding(path: str, one: Definition, lost: bool) -> RawFinding:
 def _missing_module(pair: Pair, head: Source) -> RawFinding | None:
     if pair.status != "added" or pair.path.endswith("__init__.py"):
         return None
-    if not is_public_module(pair.path) or docstring_node(head.tree):
+    if not is_public_module(pair.path) or find_docstring(head.tree):
         return None
     if len(head.tree.body) <= TRIVIAL_STATEMENTS:
         return None
@@ -215,7 +215,7 @@ def _worth_a_docstring(source: Source) -> list[Definition]:
     """Public definitions, at the top or methods, that say more than their own lines do."""
     if not is_public_module(source.path):
         return []
-    return [one for one in definitions(source.tree) if not _exempt(one) and _is_long(one.node)]
+    return [one for one in find_definitions(source.tree) if not _exempt(one) and _is_long(one.node)]
 
 
 def _exempt(one: Definition) -> bool:
@@ -223,7 +223,7 @@ def _exempt(one: Definition) -> bool:
         not one.public
         or (isinstance(one.node, ast.ClassDef) and one.parent is not None)
         or not _EXEMPT_DECORATORS.isdisjoint(
-            name.rpartition(".")[2] for name in decorator_names(one.node)
+            name.rpartition(".")[2] for name in read_decorator_names(one.node)
         )
         or _inherits_docstring(one)
     )
@@ -264,7 +264,7 @@ def _stale(head: Source) -> list[tuple[tuple[str, str], RawFinding]]:
                 confidence=0.9,
             ),
         )
-        for one in stale_parameters(head)
+        for one in find_stale_parameters(head)
     ]
 
 
@@ -280,7 +280,7 @@ _PLACES = {
 }
 
 
-class Stale(Struct, frozen=True):
+class StaleParameter(Struct, frozen=True):
     """One parameter that is only in the docstring; ``line`` is where that names it."""
 
     dotted: str
@@ -288,17 +288,17 @@ class Stale(Struct, frozen=True):
     line: int
 
 
-def stale_parameters(source: Source) -> Iterator[Stale]:
+def find_stale_parameters(source: Source) -> Iterator[StaleParameter]:
     """Parameters named by docstrings in Google, NumPy or Sphinx style that surely do not exist."""
-    for one in definitions(source.tree):
-        text = docstring_node(one.node)
+    for one in find_definitions(source.tree):
+        text = find_docstring(one.node)
         style = _style(str(text.value)) if text else None
         if text is None or style is None or (known := _parameters(one)) is None:
             continue
         for name in _named(str(text.value), style):
             if name.strip("_") not in known:
                 line = _place(source, text, name, style)
-                yield Stale(one.dotted, name, line)
+                yield StaleParameter(one.dotted, name, line)
 
 
 def _style(text: str) -> str | None:

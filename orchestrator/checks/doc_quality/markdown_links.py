@@ -9,7 +9,14 @@ from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from orchestrator.checks.check_protocol import CheckReply, Gap, RawFinding, Source, read, reply_of
+from orchestrator.checks.check_protocol import (
+    CheckReply,
+    Gap,
+    RawFinding,
+    Source,
+    check_files,
+    read,
+)
 from orchestrator.sandbox.safe_paths import Beneath
 
 # The makers of sites leave a page's own out.
@@ -44,12 +51,12 @@ def _line(source: Source, target: str, first: int, last: int) -> int:
     return first + 1
 
 
-def slug(title: str) -> str:
+def make_slug(title: str) -> str:
     """The anchor that a heading gets, by the rules that code hosts share."""
     return _TITLE.sub("", title.strip().lower()).replace(" ", "-")
 
 
-def anchors(text: str) -> set[str]:
+def find_anchors(text: str) -> set[str]:
     """All anchors of a Markdown text, in lower case."""
     tokens = _parser().parse(text)
     found: set[str] = {name.lower() for name in _ID.findall(text)}
@@ -61,7 +68,7 @@ def anchors(text: str) -> set[str]:
             for part in tokens[at + 1].children or ()
             if part.type in {"text", "code_inline"}
         )
-        name, base, number = slug(title), slug(title), 0
+        name, base, number = make_slug(title), make_slug(title), 0
         while name in found:
             number += 1
             name = f"{base}-{number}"
@@ -106,7 +113,7 @@ def _anchor(page: str, line: int, root: str, place: str, fragment: str) -> Itera
     with Beneath(root) as folder:
         if not folder.is_file(place):
             return  # its text is not at hand, so nothing is said of it
-    known = anchors(Source(place, read(root, place)).text)
+    known = find_anchors(Source(place, read(root, place)).text)
     wanted = unquote(fragment).lower()
     if wanted not in known and not wanted.startswith(("user-content-", "l")):
         yield RawFinding(
@@ -118,7 +125,7 @@ def run(job: dict[str, Any]) -> CheckReply:
     """Check the files of a job (see ``text``); ``tree`` names every file of the side."""
     files = frozenset(job["tree"])
     folders = frozenset(up for path in files for up in _above(path))
-    return reply_of(job, partial(_judge, root=job["root"], files=files, folders=folders))
+    return check_files(job, partial(_judge, root=job["root"], files=files, folders=folders))
 
 
 def _above(path: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from orchestrator.checks.check_protocol import CheckReply, Gap, RawFinding, Source
 from orchestrator.checks.check_protocol import read as read_bytes
 from orchestrator.checks.path_kinds import is_product
-from orchestrator.checks.python.source import Job, definitions, gap_on_fault, read
+from orchestrator.checks.python.source import Job, find_definitions, gap_on_error, read
 
 _TELLING = re.compile(r"[A-Za-z]+(?:_\w+|[a-z0-9]+[A-Z]\w*)")  # snake_case or CamelCase
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -46,8 +46,8 @@ def _removed(job: Job, gaps: dict[str, str]) -> set[str]:
     for file in job["files"]:
         path, old = file["path"], file["old_path"]
         if old and old.endswith(".py") and is_product(old):
-            with gap_on_fault(gaps, path):
-                was = {one.node.name for one in definitions(read(job["base_root"], old).tree)}
+            with gap_on_error(gaps, path):
+                was = {one.node.name for one in find_definitions(read(job["base_root"], old).tree)}
                 gone |= {name for name in was if name[0] != "_" and _TELLING.fullmatch(name)}
             if path in gaps:
                 gaps[path] = f"what base defined there is not known: {gaps[path]}"

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 
 from orchestrator.checks.check_protocol import RawFinding
-from orchestrator.checks.python.call_signatures import Shape, shapes
+from orchestrator.checks.python.call_signatures import Signature, read_signatures
 from orchestrator.checks.python.import_resolution import (
     Import,
     ModuleIndex,
     branches_that_run,
-    quick_imports,
+    scan_imports,
 )
 from orchestrator.checks.python.source import (
     Job,
@@ -73,7 +73,7 @@ class Side:
     def top_names(self, path: str) -> set[str]:
         """Names a module seems to bind, by pattern."""
         text = self.text(path) or ""
-        imported = {name for one in quick_imports(text) for name in one.names}
+        imported = {name for one in scan_imports(text) for name in one.names}
         return imported | {a or b for a, b in _TOP.findall(text)}
 
     def resolves(self, importer: str, one: Import, name: str) -> bool:
@@ -116,7 +116,7 @@ class BrokenImports:
         for path in self._suspects():
             with suppress(NotParsedError, RecursionError, MemoryError, ValueError):
                 text = read_text(self._head.root, path)
-                if any(self._problem(path, one) for one in quick_imports(text)):
+                if any(self._problem(path, one) for one in scan_imports(text)):
                     for one in _unguarded(parse_text(text)):
                         yield from self._check(path, one)
 
@@ -229,7 +229,7 @@ def _declared_global(tree: ast.Module) -> set[str]:
 
 FACADES = 2  # packages, one in the other, that offer a module's function as their own
 
-Altered = Mapping[str, tuple[Shape, Shape]]
+Altered = Mapping[str, tuple[Signature, Signature]]
 """Dotted name → what a function took, and what it takes now."""
 
 
@@ -280,7 +280,7 @@ class BrokenCalls:
         was, now = _tree(self._base.root, before), _tree(self._head.root, path)
         if was is None or now is None:
             return {}
-        known, taken = shapes(was), shapes(now)
+        known, taken = read_signatures(was), read_signatures(now)
         return {
             name: (known[name], shape)
             for name, shape in taken.items()

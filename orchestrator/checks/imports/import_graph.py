@@ -19,13 +19,13 @@ from orchestrator.checks.path_kinds import is_test
 from orchestrator.checks.python.import_resolution import (
     Import,
     ModuleIndex,
-    exact_imports,
-    quick_imports,
+    read_imports,
+    scan_imports,
 )
 from orchestrator.checks.python.source import (
     Job,
     NotParsedError,
-    gap_on_fault,
+    gap_on_error,
     parse_text,
     read_text,
 )
@@ -64,7 +64,7 @@ class Graph:
         for path in sorted(self.index.files):
             graph[path] = []
             with suppress(NotParsedError):  # not a changed file, else it is a gap already
-                found = quick_imports(read_text(self.root, path))
+                found = scan_imports(read_text(self.root, path))
                 graph[path] = sorted({to for one in found for to in self.index.targets(path, one)})
         return graph
 
@@ -91,7 +91,7 @@ class Graph:
     def learn(self, path: str, tree: ast.Module) -> None:
         """Take over the imports of a file that is parsed already."""
         found: dict[str, Import] = {}
-        for one in exact_imports(tree):
+        for one in read_imports(tree):
             for target in self.index.targets(path, one):
                 if not is_own_package(path, target):
                     found.setdefault(target, one)
@@ -161,7 +161,7 @@ class _Comparison:
             path, old = file["path"], file["old_path"]
             if file["status"] not in {"deleted", "mode"} and path.endswith(".py"):
                 self.paths_in_base[path] = old
-                with gap_on_fault(gaps, path):
+                with gap_on_error(gaps, path):
                     self._add(path)
 
     def _add(self, path: str) -> None:
@@ -210,7 +210,7 @@ class _Comparison:
 
 def _signs(text: str) -> tuple[list[Import], int]:
     """What is equal when a file's imports are: saves parsing base for most changed files."""
-    return list(quick_imports(text)), text.count("TYPE_CHECKING")
+    return list(scan_imports(text)), text.count("TYPE_CHECKING")
 
 
 def run(job: Job) -> CheckReply:

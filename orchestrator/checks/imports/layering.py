@@ -14,16 +14,16 @@ from msgspec import Struct
 
 from orchestrator.checks.check_protocol import CheckReply, RawFinding
 from orchestrator.checks.imports.layering_contracts import (
-    Declared,
+    ContractConfig,
     NotCheckedError,
     Outcome,
-    candidates,
-    contract_of,
-    edges,
-    graph_of,
+    build_contract,
+    build_graph,
+    check_contract,
+    find_config_files,
     in_order,
-    outcome,
-    read,
+    list_edges,
+    read_contracts,
 )
 from orchestrator.checks.python.source import Job, NotParsedError, read_text
 
@@ -44,11 +44,11 @@ def run(job: Job) -> CheckReply:
     examined: set[str] = set()
     changed = [file["path"] for file in job["files"] if file["path"].endswith(".py")]
     settled: set[str] = set()
-    for folder, path in in_order(candidates(job["base_tree"], changed)):
+    for folder, path in in_order(find_config_files(job["base_tree"], changed)):
         if folder in settled:
             continue
         try:
-            declared = read(job["base_root"], path)
+            declared = read_contracts(job["base_root"], path)
             if declared is not None:
                 settled.add(folder)
                 both = _Both.of(job, declared, folder)
@@ -68,14 +68,14 @@ class _Both(Struct, frozen=True):
     """
 
     head_root: str
-    declared: Declared
+    declared: ContractConfig
     base: ImportGraph
     head: ImportGraph
     modules: Mapping[str, str]
     known: frozenset[tuple[str, str]]
 
     @classmethod
-    def of(cls, job: Job, declared: Declared, folder: str) -> _Both:
+    def of(cls, job: Job, declared: ContractConfig, folder: str) -> _Both:
         """Read both trees.
 
         Raises:
@@ -84,7 +84,7 @@ class _Both(Struct, frozen=True):
         graphs, modules = {}, {}
         for side in ("base", "head"):
             places = {name: _place(name, folder, job[f"{side}_tree"]) for name in declared.packages}
-            graphs[side] = graph_of(job[f"{side}_root"], places, declared.session)
+            graphs[side] = build_graph(job[f"{side}_root"], places, declared.session)
             modules[side] = _modules(places, job[f"{side}_tree"])
         now = {file["old_path"]: file["path"] for file in job["files"] if file["old_path"]}
         names = {path: module for module, path in modules["head"].items()}
@@ -92,7 +92,7 @@ class _Both(Struct, frozen=True):
             module: names.get(now.get(path, path), module)
             for module, path in modules["base"].items()
         }
-        known = {(moved.get(a, a), moved.get(b, b)) for a, b in edges(graphs["base"])}
+        known = {(moved.get(a, a), moved.get(b, b)) for a, b in list_edges(graphs["base"])}
         return cls(
             job["head_root"],
             declared,
@@ -142,8 +142,8 @@ def _broken(both: _Both, gaps: dict[str, str]) -> Iterator[RawFinding]:
     for options in both.declared.contracts:
         name = str(options.get("name", "without a name"))
         try:
-            contract = contract_of(name, both.declared.session, options)
-            now, before = outcome(contract, both.head), outcome(contract, both.base)
+            contract = build_contract(name, both.declared.session, options)
+            now, before = check_contract(contract, both.head), check_contract(contract, both.base)
         except NotCheckedError as why:
             unchecked.append(f"the contract {name!r:.80} was not checked: {why}")
         else:

@@ -75,7 +75,7 @@ def _yes(value: object) -> bool:
     return str(value).lower() == "true"
 
 
-def graph_of(root: str, places: Mapping[str, str], session: Mapping[str, Any]) -> ImportGraph:
+def build_graph(root: str, places: Mapping[str, str], session: Mapping[str, Any]) -> ImportGraph:
     """The imports of a tree, read from its source.
 
     Args:
@@ -118,14 +118,14 @@ class _Finder(Struct, frozen=True):
         return {self.places[package_name]}
 
 
-def edges(graph: ImportGraph) -> Iterator[tuple[str, str]]:
+def list_edges(graph: ImportGraph) -> Iterator[tuple[str, str]]:
     """Every import of a graph, as importer and imported module."""
     for importer in graph.modules:
         for imported in graph.find_modules_directly_imported_by(importer):
             yield importer, imported
 
 
-def contract_of(name: str, session: Mapping[str, Any], options: Mapping[str, Any]) -> Contract:
+def build_contract(name: str, session: Mapping[str, Any], options: Mapping[str, Any]) -> Contract:
     """A contract of one of the kinds that import-linter has.
 
     Raises:
@@ -161,7 +161,7 @@ def contract_of(name: str, session: Mapping[str, Any], options: Mapping[str, Any
         raise NotCheckedError(f"its options are not understood: {fault}") from None
 
 
-def outcome(contract: Contract, graph: ImportGraph) -> Outcome:
+def check_contract(contract: Contract, graph: ImportGraph) -> Outcome:
     """How a graph breaks a contract.
 
     Raises:
@@ -248,7 +248,7 @@ MARK = b"importlinter"
 _PACKAGE = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 
 
-def candidates(tree: Iterable[str], changed: Iterable[str]) -> list[str]:
+def find_config_files(tree: Iterable[str], changed: Iterable[str]) -> list[str]:
     """The files of base that may declare contracts over the changed Python files.
 
     Those of a test's data are none of the repository's.
@@ -264,7 +264,7 @@ def candidates(tree: Iterable[str], changed: Iterable[str]) -> list[str]:
     return sorted(place for place in places if place in names and not is_test(place))
 
 
-class Declared(Struct, frozen=True):
+class ContractConfig(Struct, frozen=True):
     """What one file declares.
 
     Attributes:
@@ -298,7 +298,7 @@ def in_order(paths: Iterable[str]) -> list[tuple[str, str]]:
     return sorted(split, key=lambda each: (each[0], CONFIGS.index(each[1].removeprefix(each[0]))))
 
 
-def read(root: str, path: str) -> Declared | None:
+def read_contracts(root: str, path: str) -> ContractConfig | None:
     """What a file declares, None when it says nothing of contracts.
 
     Raises:
@@ -327,4 +327,4 @@ def read(root: str, path: str) -> Declared | None:
         raise NotCheckedError(f"cannot be read, so its contracts were not checked: {why}") from None
     if options is None:
         return None
-    return Declared(path, options.session_options, tuple(options.contracts_options))
+    return ContractConfig(path, options.session_options, tuple(options.contracts_options))

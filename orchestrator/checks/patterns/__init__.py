@@ -15,14 +15,14 @@ from msgspec.structs import replace
 from orchestrator.checks.check_protocol import (
     CheckReply,
     Gap,
-    NotOurs,
+    NotApplicable,
     RawFinding,
     Source,
-    reply_of,
+    check_files,
 )
-from orchestrator.checks.patterns.embedded_code import is_component, ruby_of, scripts
+from orchestrator.checks.patterns.embedded_code import extract_ruby, extract_scripts, is_component
 from orchestrator.checks.patterns.pattern_definitions import Language, Pattern, load
-from orchestrator.checks.patterns.value_origin import Values
+from orchestrator.checks.patterns.value_origin import ValueOrigins
 
 if TYPE_CHECKING:
     from ast_grep_py import SgNode
@@ -41,7 +41,7 @@ def run(job: dict[str, Any]) -> CheckReply:
     Args:
         job: also ``languages``: paths of data files, and ``codes``: those that are asked for.
     """
-    return reply_of(job, partial(_look, files=job["languages"], codes=frozenset(job["codes"])))
+    return check_files(job, partial(_look, files=job["languages"], codes=frozenset(job["codes"])))
 
 
 @cache
@@ -52,7 +52,7 @@ def _languages(files: tuple[str, ...]) -> dict[str, Language]:
 def _look(source: Source, *, files: Sequence[str], codes: frozenset[str]) -> Iterator[RawFinding]:
     parts = _parts(source)
     if not parts:
-        raise NotOurs
+        raise NotApplicable
     for part in parts:
         for finding in _found(part, files, codes):
             yield replace(finding, path=source.path)
@@ -61,9 +61,11 @@ def _look(source: Source, *, files: Sequence[str], codes: frozenset[str]) -> Ite
 def _parts(source: Source) -> list[Source]:
     """The programs in a file, each as a file of its own; as a rule it is one itself."""
     if is_component(source.path):
-        programs = [(each.language, each.text) for each in scripts(source.path, source.text)]
+        programs = [
+            (each.language, each.text) for each in extract_scripts(source.path, source.text)
+        ]
     elif source.suffix == ".erb":
-        programs = [("rb", ruby_of(source.text))]
+        programs = [("rb", extract_ruby(source.text))]
     else:
         return [source]
     return [
@@ -78,18 +80,20 @@ def _found(source: Source, files: Sequence[str], codes: frozenset[str]) -> Itera
         raise Gap("no patterns are known for this kind of file")
     asked = [pattern for pattern in language.patterns if pattern.code in codes]
     if not asked:
-        raise NotOurs
-    yield from matches(asked, source, language)
+        raise NotApplicable
+    yield from find_matches(asked, source, language)
 
 
-def matches(asked: Iterable[Pattern], source: Source, language: Language) -> Iterator[RawFinding]:
+def find_matches(
+    asked: Iterable[Pattern], source: Source, language: Language
+) -> Iterator[RawFinding]:
     """What some patterns of a language find in a program.
 
     Raises:
         Gap: its grammar cannot parse it.
     """
     grammar, root = _parsed(source, language.grammars[source.suffix])
-    values = Values(root, language)
+    values = ValueOrigins(root, language)
     for pattern in asked:
         if _applies(pattern, grammar, source):
             for node in root.find_all(dict(pattern.config)):  # type: ignore[call-overload]
@@ -127,7 +131,9 @@ def _applies(pattern: Pattern, grammar: str, source: Source) -> bool:
     return pattern.not_in.search(source.path) is None
 
 
-def _judged(pattern: Pattern, node: SgNode, values: Values, source: Source) -> RawFinding | None:
+def _judged(
+    pattern: Pattern, node: SgNode, values: ValueOrigins, source: Source
+) -> RawFinding | None:
     """The finding that a match is, None when one of the pattern's conditions does not hold."""
     span = node.range()
     first, last = span.start.line, span.end.line

@@ -59,7 +59,7 @@ def is_component(path: str) -> bool:
     return PurePosixPath(path).suffix in _SUFFIXES
 
 
-def scripts(path: str, text: str) -> list[Script]:
+def extract_scripts(path: str, text: str) -> list[Script]:
     """The scripts of a component.
 
     Raises:
@@ -117,7 +117,7 @@ def _language(tag: str) -> str | None:
 _SIGNS = "=-"  # how a tag's value is shown, and what becomes of the white space around it
 
 
-def ruby_of(text: str) -> str:
+def extract_ruby(text: str) -> str:
     """A template as a program: its tags' code, one after the other, and nothing between them.
 
     Raises:

@@ -102,7 +102,7 @@ class Language(Struct, frozen=True):
     patterns: tuple[Pattern, ...]
 
 
-def read(file: str) -> dict[str, Any]:
+def read_definitions(file: str) -> dict[str, Any]:
     """A file's content."""
     import yaml  # noqa: PLC0415 - only a job with such files needs it
 
@@ -118,17 +118,17 @@ def load(files: tuple[str, ...]) -> tuple[Language, ...]:
     Raises:
         KeyError, TypeError, re.error: one is not of the shape above.
     """
-    documents = {Path(file).stem: read(file) for file in files}
-    known = {name: language_of(data) for name, data in documents.items() if EXTENDS not in data}
+    documents = {Path(file).stem: read_definitions(file) for file in files}
+    known = {name: build_language(data) for name, data in documents.items() if EXTENDS not in data}
     for data in documents.values():
         if data.get(EXTENDS) in known:
             language = known[data[EXTENDS]]
-            more = (*language.patterns, *patterns_of(data))
+            more = (*language.patterns, *build_patterns(data))
             known[data[EXTENDS]] = replace(language, patterns=more)
     return tuple(known.values())
 
 
-def language_of(data: Mapping[str, Any]) -> Language:
+def build_language(data: Mapping[str, Any]) -> Language:
     """A file's content as a language.
 
     Raises:
@@ -149,12 +149,12 @@ def language_of(data: Mapping[str, Any]) -> Language:
         pure=_expression(data["pure"]),
         safe=_expression(data["safe"]),
         request=_expression(data["request"]),
-        patterns=patterns_of(data),
+        patterns=build_patterns(data),
     )
 
 
-def patterns_of(data: Mapping[str, Any]) -> tuple[Pattern, ...]:
-    """The patterns of a file's content; raises as ``language_of``."""
+def build_patterns(data: Mapping[str, Any]) -> tuple[Pattern, ...]:
+    """The patterns of a file's content; raises as ``build_language``."""
     return tuple(map(_pattern, data["patterns"]))
 
 

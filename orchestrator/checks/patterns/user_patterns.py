@@ -7,12 +7,17 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from orchestrator.checks.check_protocol import Gap, Source
-from orchestrator.checks.patterns import matches
-from orchestrator.checks.patterns.pattern_definitions import EXTENDS, Language, Pattern, language_of
+from orchestrator.checks.patterns import find_matches
+from orchestrator.checks.patterns.pattern_definitions import (
+    EXTENDS,
+    Language,
+    Pattern,
+    build_language,
+)
 from orchestrator.errors import ConfigError
 
 
-def check_own(
+def check_user_patterns(
     documents: Sequence[tuple[str, Mapping[str, Any]]],
     known: Mapping[str, Mapping[str, Any]],
     codes: Collection[str],
@@ -34,7 +39,7 @@ def check_own(
             raise ConfigError(f"there is no language to extend so; allowed: {allowed}", shown)
         try:
             language = languages[content[EXTENDS]] if EXTENDS in content else content
-            whole = language_of({**language, **content})
+            whole = build_language({**language, **content})
             grammars = {name for names in language["grammars"].values() for name in names}
         except (LookupError, TypeError, AttributeError, ValueError, re.error) as fault:
             what = f"{fault} is missing" if isinstance(fault, KeyError) else str(fault)
@@ -73,6 +78,6 @@ def _prove(pattern: Pattern, language: Language, shown: str) -> None:
 
 def _finds(pattern: Pattern, language: Language, suffix: str, program: str) -> bool:
     try:
-        return any(matches([pattern], Source(f"example{suffix}", program.encode()), language))
+        return any(find_matches([pattern], Source(f"example{suffix}", program.encode()), language))
     except Gap:
         return False

@@ -19,7 +19,7 @@ _QUOTES = frozenset("\"'`")
 Place = tuple[int, int]
 
 
-class Values:
+class ValueOrigins:
     """The values of one parsed file.
 
     Args:

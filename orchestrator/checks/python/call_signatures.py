@@ -7,7 +7,12 @@ from collections import Counter
 
 from msgspec import Struct
 
-from orchestrator.checks.python.source import Definition, FunctionNode, decorator_names, definitions
+from orchestrator.checks.python.source import (
+    Definition,
+    FunctionNode,
+    find_definitions,
+    read_decorator_names,
+)
 
 # Decorators that leave a call as the definition says.
 _PLAIN = frozenset(
@@ -16,7 +21,7 @@ _PLAIN = frozenset(
 )
 
 
-class Shape(Struct, frozen=True):
+class Signature(Struct, frozen=True):
     """The parameters of a function as a caller sees them.
 
     Attributes:
@@ -54,13 +59,13 @@ class Shape(Struct, frozen=True):
         return f"{missing[0]!r} is missing" if missing else None
 
 
-def shapes(tree: ast.Module) -> dict[str, Shape]:
+def read_signatures(tree: ast.Module) -> dict[str, Signature]:
     """Dotted name → shape, of functions and classes that are sure to be called as written.
 
     A class stands under its name with the shape of its own ``__init__``.
     """
-    found: dict[str, Shape] = {}
-    every = definitions(tree)
+    found: dict[str, Signature] = {}
+    every = find_definitions(tree)
     times = Counter(one.dotted for one in every)
     for one in every:
         if times[one.dotted] > 1 or not _is_plain(one):
@@ -71,7 +76,7 @@ def shapes(tree: ast.Module) -> dict[str, Shape]:
         if owner is None:
             found[one.dotted] = _shape(node, bound=False)
         elif isinstance(owner.node, ast.ClassDef) and owner.parent is None and _is_plain(owner):
-            bound = "staticmethod" not in decorator_names(node)
+            bound = "staticmethod" not in read_decorator_names(node)
             if one.name != "__init__":
                 found[one.dotted] = _shape(node, bound=bound)
             elif f"{owner.dotted}.__new__" not in times and not owner.node.keywords:
@@ -80,15 +85,15 @@ def shapes(tree: ast.Module) -> dict[str, Shape]:
 
 
 def _is_plain(one: Definition) -> bool:
-    names = [name.rpartition(".")[2] for name in decorator_names(one.node)]
+    names = [name.rpartition(".")[2] for name in read_decorator_names(one.node)]
     return not one.conditional and _PLAIN.issuperset(names)
 
 
-def _shape(node: FunctionNode, *, bound: bool) -> Shape:
+def _shape(node: FunctionNode, *, bound: bool) -> Signature:
     written = node.args
     positional = [one.arg for one in (*written.posonlyargs, *written.args)]
     first = int(bound and bool(positional))
-    return Shape(
+    return Signature(
         positional=tuple(positional[first:]),
         hidden=max(0, len(written.posonlyargs) - first),
         needed=max(0, len(positional) - len(written.defaults) - first),

@@ -21,10 +21,10 @@ from orchestrator.checks.python.source import (
     NotParsedError,
     Pair,
     Source,
-    definitions,
-    gap_on_fault,
-    pairs,
+    find_definitions,
+    gap_on_error,
     read,
+    read_pairs,
     read_text,
 )
 
@@ -86,8 +86,8 @@ def run(job: Job) -> CheckReply:
     gaps: dict[str, str] = {}
     suspects: list[_Suspect] = []
     examined = []
-    for pair in pairs(job, gaps):
-        with gap_on_fault(gaps, pair.path):
+    for pair in read_pairs(job, gaps):
+        with gap_on_error(gaps, pair.path):
             suspects += _suspects(pair)
             examined.append(pair.path)
     moved = _complexity_of_moved(job, {one.dotted for one in suspects if one.before is None})
@@ -115,7 +115,7 @@ def _suspects(pair: Pair) -> list[_Suspect]:
 
 
 def _functions(source: Source) -> Iterator[tuple[str, FunctionNode]]:
-    for one in definitions(source.tree):
+    for one in find_definitions(source.tree):
         if not isinstance(one.node, ast.ClassDef):
             yield one.dotted, one.node
 

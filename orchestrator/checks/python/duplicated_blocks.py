@@ -45,7 +45,7 @@ class Window(Struct, frozen=True):
     block: Block
 
 
-def windows(root: str, path: str) -> Iterator[Window]:
+def find_windows(root: str, path: str) -> Iterator[Window]:
     """Every window of a file.
 
     Raises:
@@ -79,7 +79,7 @@ def run(job: Job) -> CheckReply:
             continue
         added = frozenset(file["added"])
         try:
-            for window in windows(job["head_root"], path):
+            for window in find_windows(job["head_root"], path):
                 if window.first in added and window.last in added and _says_enough(window.block):
                     written[window.block].append(window)
             examined.append(path)
@@ -132,7 +132,7 @@ def _places(
         if path in links or not path.endswith(".py") or not is_product(path):
             continue
         try:
-            for window in windows(root, path):
+            for window in find_windows(root, path):
                 if window.block[0] in starts and window.block in blocks:
                     found[window.block].append(window)
         except Gap as why:

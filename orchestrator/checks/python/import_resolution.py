@@ -143,7 +143,7 @@ def is_standard(module: str) -> bool:
     return not dot or (found is not None and found.submodule_search_locations is not None)
 
 
-def exact_imports(tree: ast.Module) -> list[Import]:
+def read_imports(tree: ast.Module) -> list[Import]:
     """The imports that run when the module is imported, in the order of the text.
 
     Those in functions, for type checkers only, or for use as a script do not.
@@ -178,7 +178,7 @@ def branches_that_run(test: ast.expr) -> tuple[bool, bool]:
     return True, True
 
 
-def quick_imports(text: str) -> Iterator[Import]:
+def scan_imports(text: str) -> Iterator[Import]:
     """The imports of a file by pattern, without parsing: more than there are, hardly ever fewer."""
     for match in _QUICK.finditer(text):
         indented = bool(match["indent"])

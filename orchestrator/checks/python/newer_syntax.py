@@ -52,7 +52,7 @@ def parse(source: str | bytes, name: str = "<text>") -> ast.Module:
         raise
 
 
-def older(text: str) -> tuple[str, Mapping[str, str]]:
+def rewrite_newer_syntax(text: str) -> tuple[str, Mapping[str, str]]:
     """The text in older syntax, and name → source of the strings that the name stands for.
 
     A name depends on its string alone, so that what is equal stays equal.
@@ -74,7 +74,7 @@ def _parse(text: str | bytes, name: str) -> ast.Module:
 def _rewritten(text: str, name: str, depth: int) -> ast.Module:
     if depth > _DEEPEST:
         raise UnknownSyntaxError
-    old, taken = older(text)
+    old, taken = rewrite_newer_syntax(text)
     tree = _parse(old, name)
     _Restore(taken, depth).visit(tree)
     return tree

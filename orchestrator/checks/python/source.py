@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from orchestrator.checks.python.source_encoding import decoded
+from orchestrator.checks.python.source_encoding import decode_python
 from orchestrator.checks.python.syntax_trees import blocks, has_blocks, parse
 from orchestrator.sandbox.safe_paths import read_beneath
 
@@ -153,7 +153,7 @@ def read_text(root: str, path: str) -> str:
         data = read_beneath(root, path, MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
             raise NotParsedError(f"larger than {MAX_BYTES >> 20} MiB")
-        return decoded(data)
+        return decode_python(data)
     except OSError as fault:
         raise NotParsedError(f"cannot be read: {fault.strerror}") from None
     except SyntaxError as fault:
@@ -173,7 +173,7 @@ def read(root: str, path: str) -> Source:
 
 
 @contextmanager
-def gap_on_fault(gaps: dict[str, str], path: str) -> Iterator[None]:
+def gap_on_error(gaps: dict[str, str], path: str) -> Iterator[None]:
     """Turn what a hostile file can cause into a gap for that file."""
     try:
         yield
@@ -185,7 +185,7 @@ def gap_on_fault(gaps: dict[str, str], path: str) -> Iterator[None]:
         gaps[path] = f"could not be analyzed: {fault}"
 
 
-def pairs(
+def read_pairs(
     job: Job, gaps: dict[str, str], *, suffixes: tuple[str, ...] = (".py",)
 ) -> Iterator[Pair]:
     """The job's changed Python files; those whose head does not parse become gaps.
@@ -209,7 +209,7 @@ def pairs(
         yield Pair(path, old, status, head, added, removed, job["base_root"])
 
 
-def definitions(tree: ast.Module) -> list[Definition]:
+def find_definitions(tree: ast.Module) -> list[Definition]:
     """Every function and class in the order of the text, nested ones included."""
     found: list[Definition] = []
     waiting: list[tuple[ast.AST, Definition | None, bool]] = [(tree, None, False)]
@@ -231,20 +231,20 @@ def first_line(node: DefinitionNode) -> int:
     return min([node.lineno, *(one.lineno for one in node.decorator_list)])
 
 
-def enclosing_scopes(text: str) -> list[tuple[int, int, str]]:
+def find_scopes(text: str) -> list[tuple[int, int, str]]:
     """Functions and classes as (first line, last line, dotted name), decorators included.
 
     Outer scopes come before the inner ones, so the last that holds a line is the innermost.
     Text that does not parse has none.
     """
     try:
-        found = definitions(parse_text(text))
+        found = find_definitions(parse_text(text))
     except (NotParsedError, RecursionError, MemoryError):
         return []
     return [(first_line(one.node), one.node.end_lineno or 1, one.dotted) for one in found]
 
 
-def decorator_names(node: DefinitionNode) -> list[str]:
+def read_decorator_names(node: DefinitionNode) -> list[str]:
     """Each decorator as written, without its arguments: ``pytest.mark.skip``."""
     written = (one.func if isinstance(one, ast.Call) else one for one in node.decorator_list)
     return [dotted_name(one) for one in written]
@@ -267,11 +267,11 @@ def keeps_signature(node: FunctionNode) -> bool:
     """
     return all(
         not isinstance(one, ast.Call) or name.rpartition(".")[2] in _SAME_SIGNATURE
-        for one, name in zip(node.decorator_list, decorator_names(node), strict=True)
+        for one, name in zip(node.decorator_list, read_decorator_names(node), strict=True)
     )
 
 
-def docstring_node(node: ast.Module | DefinitionNode) -> ast.Constant | None:
+def find_docstring(node: ast.Module | DefinitionNode) -> ast.Constant | None:
     """The docstring's literal, or None."""
     if node.body and isinstance(node.body[0], ast.Expr):
         value = node.body[0].value
@@ -280,7 +280,7 @@ def docstring_node(node: ast.Module | DefinitionNode) -> ast.Constant | None:
     return None
 
 
-def nearest(path: str, candidates: Iterable[str]) -> str | None:
+def find_nearest(path: str, candidates: Iterable[str]) -> str | None:
     """The candidate that shares most leading directories; then the least deep, then by name."""
     own = PurePosixPath(path).parts[:-1]
 

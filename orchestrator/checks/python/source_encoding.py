@@ -26,7 +26,7 @@ class HiddenTextError(ValueError):
         super().__init__(f"its encoding, {encoding}, makes another text of it than readers see")
 
 
-def decoded(data: bytes) -> str:
+def decode_python(data: bytes) -> str:
     """The text that Python reads, lines ended by a line feed.
 
     Raises:

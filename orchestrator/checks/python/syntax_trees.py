@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 
 from orchestrator.checks.python import newer_syntax
-from orchestrator.checks.python.source_encoding import HiddenTextError, decoded
+from orchestrator.checks.python.source_encoding import HiddenTextError, decode_python
 
 ROOM = 256 * 1024
 """Characters of source whose trees are kept; a tree takes some hundred times its text."""
@@ -68,7 +68,7 @@ def parse(source: str | bytes, name: str = "<text>") -> ast.Module:
     """
     if isinstance(source, bytes):
         try:
-            source = decoded(source)
+            source = decode_python(source)
         except HiddenTextError:
             raise
         except (SyntaxError, ValueError):

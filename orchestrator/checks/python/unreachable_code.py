@@ -11,7 +11,7 @@ from orchestrator.checks.python.syntax_trees import all_blocks
 _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
-def unreachable(path: str, tree: ast.Module) -> Iterator[RawFinding]:
+def find_unreachable(path: str, tree: ast.Module) -> Iterator[RawFinding]:
     """The first statement behind each one that leaves its block for good."""
     for block in all_blocks(tree):
         yield from _behind_an_exit(path, block)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import chain
 
-from orchestrator.checks.secrets.keyword_search import Searched, value_of
+from orchestrator.checks.secrets.keyword_search import SearchableText, value_of
 from orchestrator.checks.secrets.secret_values import (
     Hit,
     is_entered,
@@ -131,7 +131,7 @@ def _judge(path: str, word: str) -> Callable[[str], bool]:
     return looks_chosen if word.lower().startswith(("pass", "pwd", "psw")) else looks_generated
 
 
-def assigned(path: str, searched: Searched) -> Iterator[Hit]:
+def find_assignments(path: str, searched: SearchableText) -> Iterator[Hit]:
     """Literal values given to names that say password, secret, token or key."""
     path = path.lower()
     patterns = [_QUOTED, _DEFINE, _ELEMENT]

@@ -31,7 +31,7 @@ _NOT_SECRET_KEY = re.compile(
 )
 
 
-def secrets_by_file(path: str, text: str) -> Iterator[Hit]:
+def find_in_credential_file(path: str, text: str) -> Iterator[Hit]:
     """Secrets that the file's own format shows.
 
     Args:
@@ -161,7 +161,7 @@ credential-file | Seed of one-time passwords | \.google_authenticator | \A([A-Z2
 """  # noqa: E501 - one row a kind of line
 
 
-class Rule(NamedTuple):
+class CredentialRule(NamedTuple):
     """One row of the table."""
 
     code: str
@@ -174,13 +174,13 @@ class Rules:
     """The table, compiled when first used."""
 
     @cached_property
-    def rows(self) -> tuple[Rule, ...]:
+    def rows(self) -> tuple[CredentialRule, ...]:
         """Every rule, in the order of the table."""
         rules = []
         for row in _TABLE.strip().splitlines():
             code, what, file, line = row.split(" | ", 3)
             name = re.compile(rf"(?:.*/)?(?:{file})", re.DOTALL)
-            rules.append(Rule(code, what, name, re.compile(line, re.MULTILINE)))
+            rules.append(CredentialRule(code, what, name, re.compile(line, re.MULTILINE)))
         return tuple(rules)
 
 

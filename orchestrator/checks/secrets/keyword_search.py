@@ -10,7 +10,7 @@ from functools import cached_property
 _ASCII_LOWER = {ord(c): ord(c.lower()) for c in string.ascii_uppercase}
 
 
-class Searched:
+class SearchableText:
     """A text with ``\\n`` for line ends, made ready for many searches."""
 
     def __init__(self, text: str) -> None:

@@ -67,7 +67,7 @@ def _putty(text: str, start: int) -> tuple[int, int, str, bool] | None:
     return *body.span(1), "".join(body[1].split()), encrypted
 
 
-def private_keys(text: str, *, example: bool) -> Iterator[Hit]:
+def find_private_keys(text: str, *, example: bool) -> Iterator[Hit]:
     """Every private key; one that is an example, or encrypted, has a code of its own.
 
     The span runs from the first marker to the end of the key, over several lines as a rule.

@@ -12,15 +12,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from orchestrator.checks.check_protocol import CheckReply, RawFinding, Source, reply_of
+from orchestrator.checks.check_protocol import CheckReply, RawFinding, Source, check_files
 from orchestrator.checks.path_kinds import path_kinds
-from orchestrator.checks.secrets.assignments import assigned
-from orchestrator.checks.secrets.credential_files import secrets_by_file
-from orchestrator.checks.secrets.keyword_search import Searched
-from orchestrator.checks.secrets.private_keys import private_keys
-from orchestrator.checks.secrets.secret_values import Hit, entropy, is_made_up
-from orchestrator.checks.secrets.token_formats import PUBLIC, SHAPES
-from orchestrator.checks.secrets.urls_and_calls import connected, presented
+from orchestrator.checks.secrets.assignments import find_assignments
+from orchestrator.checks.secrets.credential_files import find_in_credential_file
+from orchestrator.checks.secrets.keyword_search import SearchableText
+from orchestrator.checks.secrets.private_keys import find_private_keys
+from orchestrator.checks.secrets.secret_values import Hit, compute_entropy, is_made_up
+from orchestrator.checks.secrets.token_formats import PUBLIC, TOKEN_FORMATS
+from orchestrator.checks.secrets.urls_and_calls import find_in_calls, find_in_urls
 
 # Long random texts that are nobody's secret.
 _DIGESTS = re.compile(r"\.(?:lock|sum|map|svg|sha\d+)")
@@ -33,7 +33,7 @@ MOST_OF_A_KIND = 100  # in one file; a dump of users is one problem, not ten tho
 
 def _shaped(text: str) -> Iterator[Hit]:
     """Tokens that have the shape in which a service issues them."""
-    for shape in SHAPES.rows:
+    for shape in TOKEN_FORMATS.rows:
         if not any(hint in text for hint in shape.hints):
             continue
         for match in shape.pattern.finditer(text):
@@ -41,7 +41,7 @@ def _shaped(text: str) -> Iterator[Hit]:
             token = match[group]
             # Some services pad: the padding says nothing of what follows it.
             own = token.lstrip("A")
-            if token in PUBLIC or is_made_up(own) or entropy(own) < 3.0:
+            if token in PUBLIC or is_made_up(own) or compute_entropy(own) < 3.0:
                 continue
             yield Hit(shape.code, shape.what, *match.span(group))
 
@@ -50,20 +50,20 @@ def _hits(source: Source, text: str) -> Iterator[Hit]:
     """Everything found, the surest first; the same text may be found more than once."""
     illustrative = source.is_illustrative
     example_key = illustrative or bool(_OF_NOBODY.search(source.name))
-    yield from private_keys(text, example=example_key)
+    yield from find_private_keys(text, example=example_key)
     by_place = not (illustrative or _holds_digests(source))
     if by_place:
-        yield from secrets_by_file(source.path, text)
+        yield from find_in_credential_file(source.path, text)
     for hit in _shaped(text):
         if by_place:
             yield hit
         elif hit.code != "json-web-token":
             yield hit._replace(confidence=0.7)
     if by_place:
-        searched = Searched(text)
-        yield from connected(searched)
-        yield from presented(searched)
-        yield from assigned(source.path, searched)
+        searched = SearchableText(text)
+        yield from find_in_urls(searched)
+        yield from find_in_calls(searched)
+        yield from find_assignments(source.path, searched)
 
 
 def _holds_digests(source: Source) -> bool:
@@ -83,7 +83,7 @@ def _apart(hits: Iterable[Hit]) -> Iterator[Hit]:
         yield hit
 
 
-def secrets(source: Source) -> Iterator[RawFinding]:
+def find_secrets(source: Source) -> Iterator[RawFinding]:
     """One finding a secret; what overlaps is the same secret, named by the first that found it."""
     text = source.text.replace("\r\n", "\n")
     line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
@@ -110,7 +110,7 @@ def secrets(source: Source) -> Iterator[RawFinding]:
         )
 
 
-def secrets_by_line(source: Source) -> Iterator[tuple[int, str]]:
+def find_secrets_by_line(source: Source) -> Iterator[tuple[int, str]]:
     """Lines and what of them is secret, for those who quote a file for another reason."""
     text = source.text.replace("\r\n", "\n")
     for hit in _apart(_hits(source, text)):
@@ -121,4 +121,4 @@ def secrets_by_line(source: Source) -> Iterator[tuple[int, str]]:
 
 def run(job: dict[str, Any]) -> CheckReply:
     """Check the files of a job (see ``text``)."""
-    return reply_of(job, secrets)
+    return check_files(job, find_secrets)

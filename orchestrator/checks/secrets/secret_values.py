@@ -99,7 +99,7 @@ _NOT_A_PASSWORD = re.compile(
 )
 
 
-def entropy(text: str) -> float:
+def compute_entropy(text: str) -> float:
     """Shannon entropy in bits per character."""
     if not text:
         return 0.0
@@ -122,7 +122,7 @@ def _is_letters_at_random(token: str) -> bool:
     """Whether a token without digits is drawn from both cases; words repeat their letters more."""
     letters = max(re.split(r"[-_.]", token), key=len)
     mixed = not (letters.islower() or letters.isupper())
-    return mixed and len(letters) >= 30 and entropy(letters) >= 4.2
+    return mixed and len(letters) >= 30 and compute_entropy(letters) >= 4.2
 
 
 def reads_as_example(value: str) -> bool:
@@ -175,7 +175,7 @@ def _is_noise(value: str) -> bool:
         and not any(c.isspace() for c in value)
         and signs >= 4
         and any(c.isdigit() for c in value)
-        and entropy(value) >= 4.3
+        and compute_entropy(value) >= 4.3
         and not re.search(r"[A-Za-z]{12}|[)\]};,]$|\\\\|https?:|[\w.]+\(\w*\)", value)
     )
 
@@ -192,4 +192,4 @@ def looks_generated(value: str) -> bool:
     digits = sum(c.isdigit() for c in core)
     if len(core) < 12 or digits < 2 or digits == len(core) or _WORDY.fullmatch(core):
         return False
-    return entropy(value) >= (3.0 if _HEX.fullmatch(value) else 3.4)
+    return compute_entropy(value) >= (3.0 if _HEX.fullmatch(value) else 3.4)

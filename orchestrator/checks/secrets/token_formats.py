@@ -115,7 +115,7 @@ json-web-token | JSON Web Token | eyJ | eyJ[A-Za-z0-9_-]{{14,2000}}\.eyJ[A-Za-z0
 """  # noqa: E501 - one row a shape
 
 
-class Shape(NamedTuple):
+class TokenFormat(NamedTuple):
     """One row of the table."""
 
     code: str
@@ -124,23 +124,23 @@ class Shape(NamedTuple):
     pattern: re.Pattern[str]
 
 
-def _shape(row: str) -> Shape:
+def _shape(row: str) -> TokenFormat:
     code, what, hints, pattern = row.split(" | ", 3)
     # A token is not part of a longer run of letters and digits.
     bounded = re.compile(rf"(?<![A-Za-z0-9])(?:{pattern})(?![A-Za-z0-9])", re.ASCII)
-    return Shape(code, what, tuple(hints.split(",")), bounded)
+    return TokenFormat(code, what, tuple(hints.split(",")), bounded)
 
 
-class Shapes:
+class TokenFormats:
     """The table, compiled when first used: a worker that runs another check does not pay for it."""
 
     @cached_property
-    def rows(self) -> tuple[Shape, ...]:
+    def rows(self) -> tuple[TokenFormat, ...]:
         """Every shape, in the order of the table: the first that matches names the secret."""
         return tuple(_shape(row) for row in _TABLE.strip().splitlines())
 
 
-SHAPES = Shapes()
+TOKEN_FORMATS = TokenFormats()
 
 # Published for everybody's use: emulators and documentation.
 PUBLIC = frozenset(

@@ -7,7 +7,7 @@ import binascii
 import re
 from collections.abc import Iterator
 
-from orchestrator.checks.secrets.keyword_search import Searched, value_of
+from orchestrator.checks.secrets.keyword_search import SearchableText, value_of
 from orchestrator.checks.secrets.secret_values import (
     Hit,
     is_entered,
@@ -78,7 +78,7 @@ _HEADER = re.compile(
 )
 
 
-def connected(searched: Searched) -> Iterator[Hit]:
+def find_in_urls(searched: SearchableText) -> Iterator[Hit]:
     """Passwords in URLs and connection strings that lead to another machine."""
     for match in searched.matches(("://",), _URL):
         password, start, end = value_of(match)
@@ -95,7 +95,7 @@ def connected(searched: Searched) -> Iterator[Hit]:
             yield Hit("connection-string", "Password in a connection string", start, end)
 
 
-def presented(searched: Searched) -> Iterator[Hit]:
+def find_in_calls(searched: SearchableText) -> Iterator[Hit]:
     """Passwords and tokens in a login call, on a command line or in a header."""
     for match in searched.matches(_CALL_WORDS, _CALL):
         password, start, end = value_of(match)

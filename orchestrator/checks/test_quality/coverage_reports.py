@@ -149,7 +149,7 @@ def _lcov(data: bytes) -> Report:
 # --- which file of the tree a report speaks of ---------------------------------------------------
 
 
-def located(report: Report, tree: Iterable[str], wanted: Iterable[str]) -> dict[str, Lines]:
+def locate_files(report: Report, tree: Iterable[str], wanted: Iterable[str]) -> dict[str, Lines]:
     """The wanted files that a report speaks of, with their lines.
 
     A report names files as they lay where the tests ran. The file of the tree is meant whose path

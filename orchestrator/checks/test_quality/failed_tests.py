@@ -55,7 +55,7 @@ def run(job: Job) -> CheckReply:
     )
 
 
-def _failed(given: dict[str, Any], gaps: dict[str, str]) -> list[Test]:
+def _failed(given: dict[str, Any], gaps: dict[str, str]) -> list[FailedTest]:
     """The tests that the report of a run says failed; where it cannot be believed, a gap."""
     name = given["name"]
     if given["fault"]:
@@ -64,7 +64,7 @@ def _failed(given: dict[str, Any], gaps: dict[str, str]) -> list[Test]:
     if not given["report"]:
         return []
     try:
-        found = failed(Path(given["report"]).read_bytes())
+        found = read_failed_tests(Path(given["report"]).read_bytes())
     except NotJUnitError as why:
         gaps[name] = str(why)
         return []
@@ -74,7 +74,7 @@ def _failed(given: dict[str, Any], gaps: dict[str, str]) -> list[Test]:
     return found
 
 
-def _told(job: Job, code: str, status: int, tests: Sequence[Test]) -> Iterator[RawFinding]:
+def _told(job: Job, code: str, status: int, tests: Sequence[FailedTest]) -> Iterator[RawFinding]:
     """A finding for each test, or one for all of them where none is known by name."""
     how = "failed once and passed when run again" if code == "flaky" else "fails with this change"
     fallback = _changed_line(job)
@@ -87,7 +87,7 @@ def _told(job: Job, code: str, status: int, tests: Sequence[Test]) -> Iterator[R
         yield RawFinding(code, *fallback, message, key="")
 
 
-def _line_of(job: Job, test: Test) -> Place | None:
+def _line_of(job: Job, test: FailedTest) -> Place | None:
     """Where head holds the test: a line of its file that has its name."""
     parts = test.group.split(".")
     named = ("/".join(parts[:count]) + ".py" for count in range(len(parts), 0, -1))
@@ -124,7 +124,7 @@ class NotJUnitError(Exception):
     """A file that is no JUnit report; ``str()`` says why."""
 
 
-class Test(Struct, frozen=True):
+class FailedTest(Struct, frozen=True):
     """One test that failed.
 
     Attributes:
@@ -143,21 +143,23 @@ class Test(Struct, frozen=True):
         return "".join(c if c.isprintable() else "?" for c in text[:LONGEST_NAME])
 
 
-def failed(data: bytes) -> list[Test]:
+def read_failed_tests(data: bytes) -> list[FailedTest]:
     """The tests that failed or could not be run, each once, in the order of the report.
 
     Raises:
         NotJUnitError: it is none.
     """
-    found: dict[Test, None] = {}
-    inside: list[Test] = []
+    found: dict[FailedTest, None] = {}
+    inside: list[FailedTest] = []
     cases = 0
 
     def begin(tag: str, given: dict[str, str]) -> None:
         nonlocal cases
         if tag == "testcase":
             cases += 1
-            test = Test(given.get("classname", ""), given.get("name", ""), given.get("file", ""))
+            test = FailedTest(
+                given.get("classname", ""), given.get("name", ""), given.get("file", "")
+            )
             inside[:] = [test]
         elif tag in {"failure", "error"} and inside:
             found[inside[0]] = None

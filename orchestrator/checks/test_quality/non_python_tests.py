@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from msgspec import Struct, field
 
 from orchestrator.checks.check_protocol import CheckReply, RawFinding
-from orchestrator.checks.python.source import Job, gap_on_fault, nearest, read_text
+from orchestrator.checks.python.source import Job, find_nearest, gap_on_error, read_text
 
 NAMES_SHOWN = 5
 
@@ -84,7 +84,7 @@ class _Lost(Struct):
     names: list[str]
 
 
-def compare_by_pattern(job: Job) -> CheckReply:
+def compare_non_python_tests(job: Job) -> CheckReply:
     """What the change does to tests that are not Python: a check's reply."""
     findings: list[RawFinding] = []
     examined: list[str] = []
@@ -96,7 +96,7 @@ def compare_by_pattern(job: Job) -> CheckReply:
         language = _language(path) or _language(old or path)
         if language is None or file["status"] == "mode":
             continue
-        with gap_on_fault(gaps, path):
+        with gap_on_error(gaps, path):
             before = _read(job["base_root"], old, language)
             after = _read(job["head_root"], path if file["status"] != "deleted" else None, language)
             names |= set(after.runs) | set(after.skipped)
@@ -159,7 +159,7 @@ def _removed(job: Job, one: _Lost, names: set[str]) -> RawFinding | None:
     subject = _stem(one.old_path)
     if not lost or any(_stem(path) == subject for path in gone - {one.old_path}):
         return None
-    place = one.path or nearest(one.old_path, (
+    place = one.path or find_nearest(one.old_path, (
         file["path"] for file in job["files"] if file["status"] not in {"deleted", "mode"}
     ))  # fmt: skip
     if place is None:

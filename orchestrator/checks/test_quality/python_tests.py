@@ -13,10 +13,10 @@ from orchestrator.checks.python.source import (
     Definition,
     DefinitionNode,
     Source,
-    decorator_names,
-    definitions,
     dotted_name,
+    find_definitions,
     first_line,
+    read_decorator_names,
 )
 
 _ASSERTS = re.compile(
@@ -75,7 +75,7 @@ class Case:
     @property
     def parametrized(self) -> bool:
         """It stands for several cases."""
-        names = decorator_names(self.node)
+        names = read_decorator_names(self.node)
         return any("param" in name or name.endswith(".given") for name in names)
 
 
@@ -89,7 +89,7 @@ class Suite(Struct, frozen=True):
 
 def read_suite(source: Source) -> Suite:
     """Read the tests of a file, as pytest and unittest would find them."""
-    found = definitions(source.tree)
+    found = find_definitions(source.tree)
     helpers = frozenset(
         one.name
         for one in found

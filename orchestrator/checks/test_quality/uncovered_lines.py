@@ -18,11 +18,16 @@ from orchestrator.checks.path_kinds import is_product
 from orchestrator.checks.python.source import (
     Job,
     NotParsedError,
-    definitions,
+    find_definitions,
     first_line,
     parse_text,
 )
-from orchestrator.checks.test_quality.coverage_reports import Lines, NotAReportError, located, parse
+from orchestrator.checks.test_quality.coverage_reports import (
+    Lines,
+    NotAReportError,
+    locate_files,
+    parse,
+)
 
 # Executable lines that make a function that no test runs worth a rule of its own.
 FUNCTION_LINES = 5
@@ -102,7 +107,7 @@ def _lines(job: Job, wanted: list[str], gaps: dict[str, str]) -> dict[str, Lines
                 "is older than head, so it says nothing of it; run the tests again"
             )
             continue
-        for path, lines in located(report, job["head_tree"], wanted).items():
+        for path, lines in locate_files(report, job["head_tree"], wanted).items():
             found.setdefault(path, Lines()).merge(lines)
     return found
 
@@ -173,7 +178,7 @@ def _scopes(path: str, text: str) -> Iterator[_Scope]:
     if not path.endswith(".py"):
         return
     try:
-        found = definitions(parse_text(text))
+        found = find_definitions(parse_text(text))
     except (NotParsedError, RecursionError, MemoryError):
         return  # the lines are told by nearness; that it does not parse is said elsewhere
     for one in found:

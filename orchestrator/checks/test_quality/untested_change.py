@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from orchestrator.checks.check_protocol import RawFinding
 from orchestrator.checks.path_kinds import is_product, is_test
-from orchestrator.checks.python.import_resolution import ModuleIndex, quick_imports
+from orchestrator.checks.python.import_resolution import ModuleIndex, scan_imports
 from orchestrator.checks.python.source import Job, Pair, Source
 
 LEAST_LINES = 15
@@ -46,7 +46,7 @@ class _Grown(Struct, frozen=True):
     first: int
 
 
-class Coverage:
+class UntestedCode:
     """Collects changed sources and changed tests, and decides when all files are known."""
 
     def __init__(self, job: Job) -> None:
@@ -87,7 +87,7 @@ class Coverage:
             return
         stem = pair.path.rpartition("/")[2].removesuffix(".py")
         self._named.add(stem.removeprefix("test_").removesuffix("_test"))
-        for one in quick_imports(head.text):
+        for one in scan_imports(head.text):
             self._named |= {one.module, *(f"{one.module}.{name}" for name in one.names)}
 
     def findings(self) -> Iterator[RawFinding]:

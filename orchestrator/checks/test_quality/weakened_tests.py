@@ -15,14 +15,14 @@ from orchestrator.checks.python.source import (
     Job,
     NotParsedError,
     Pair,
-    gap_on_fault,
-    nearest,
-    pairs,
+    find_nearest,
+    gap_on_error,
+    read_pairs,
     read_text,
 )
-from orchestrator.checks.test_quality.non_python_tests import compare_by_pattern
+from orchestrator.checks.test_quality.non_python_tests import compare_non_python_tests
 from orchestrator.checks.test_quality.python_tests import Case, Suite, read_suite
-from orchestrator.checks.test_quality.untested_change import Coverage
+from orchestrator.checks.test_quality.untested_change import UntestedCode
 
 
 def run(job: Job) -> CheckReply:
@@ -30,14 +30,14 @@ def run(job: Job) -> CheckReply:
     gaps: dict[str, str] = {}
     findings: list[RawFinding] = []
     examined: list[str] = []
-    removals, coverage = Removals(job), Coverage(job)
-    for pair in pairs(job, gaps):
-        with gap_on_fault(gaps, pair.path):
+    removals, coverage = RemovedTests(job), UntestedCode(job)
+    for pair in read_pairs(job, gaps):
+        with gap_on_error(gaps, pair.path):
             findings += _compare(pair, removals)
             coverage.add(pair)
             examined.append(pair.path)
     findings += [*removals.findings(), *coverage.findings()]
-    by_pattern = compare_by_pattern(job)
+    by_pattern = compare_non_python_tests(job)
     return CheckReply(
         findings + by_pattern.findings,
         examined + by_pattern.examined,
@@ -45,7 +45,7 @@ def run(job: Job) -> CheckReply:
     )
 
 
-def _compare(pair: Pair, removals: Removals) -> Iterator[RawFinding]:
+def _compare(pair: Pair, removals: RemovedTests) -> Iterator[RawFinding]:
     """What happened to the tests of one file; those that are gone are only noted."""
     before, after = Suite({}, {}, None), Suite({}, {}, None)
     if pair.head and is_test(pair.path):
@@ -139,7 +139,7 @@ class _File(Struct, frozen=True):
     came: tuple[_Kept, ...]
 
 
-class Removals:
+class RemovedTests:
     """Collects what each file lost, and decides when all files are known."""
 
     def __init__(self, job: Job) -> None:
@@ -252,10 +252,10 @@ class Removals:
     def _near(self, path: str) -> tuple[str, int] | None:
         """A place in head to say it: a changed file, else a test beside it."""
         changed = dict(self._lines)
-        if near := nearest(path, changed):
+        if near := find_nearest(path, changed):
             return near, changed[near]
         tree = (one for one in self._job["head_tree"] if one.endswith(".py"))
-        beside = nearest(path, (one for one in tree if not one.endswith("__init__.py")))
+        beside = find_nearest(path, (one for one in tree if not one.endswith("__init__.py")))
         return (beside, 1) if beside else None
 
 

@@ -57,9 +57,9 @@ def _validate_taint(documents: Documents, known: FilesByStem, rules: RuleTable) 
 
 
 def _validate_patterns(documents: Documents, known: FilesByStem, rules: RuleTable) -> None:
-    from orchestrator.checks.patterns.user_patterns import check_own  # noqa: PLC0415
+    from orchestrator.checks.patterns.user_patterns import check_user_patterns  # noqa: PLC0415
 
-    check_own(documents, known, rules.codes("patterns"))
+    check_user_patterns(documents, known, rules.codes("patterns"))
 
 
 TAINT = DataKind("config/taint", _validate_taint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orchestrator import __version__
-from orchestrator.checks.imports.layering_contracts import MARK, candidates
+from orchestrator.checks.imports.layering_contracts import MARK, find_config_files
 from orchestrator.review.analysis import AnalyzerReport, Side
 from orchestrator.review.analyzers.comparison_checks import ComparisonCheck
 from orchestrator.review.change.types import Change, ChangedFile
@@ -21,7 +21,7 @@ class Layering(ComparisonCheck):
         contents = self._session.contents
         tree = await contents.paths("base")
         regular = [path for path, (mode, _) in tree.items() if mode.startswith("100")]
-        found = candidates(regular, [file.path for file in files])
+        found = find_config_files(regular, [file.path for file in files])
         if not any([MARK in await contents.read(tree[path][1]) for path in found]):
             return AnalyzerReport(self.name, __version__)
         await self._session.side("base", found)

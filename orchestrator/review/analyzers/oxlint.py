@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from orchestrator.checks.check_protocol import RawFinding
-from orchestrator.checks.patterns.embedded_code import Script, is_component, scripts
+from orchestrator.checks.patterns.embedded_code import Script, extract_scripts, is_component
 from orchestrator.review.analyzers.executables import one_line
 from orchestrator.review.analyzers.external_programs import (
     FileCopies,
@@ -50,7 +50,7 @@ class Oxlint(ProgramAnalyzer):
         """
         if not is_component(path):
             return [data]
-        found = scripts(path, data.decode("latin-1"))  # keeps every byte
+        found = extract_scripts(path, data.decode("latin-1"))  # keeps every byte
         return [_component(script).encode("latin-1") for script in found]
 
     async def analyze(self, copies: FileCopies) -> ProgramReport:

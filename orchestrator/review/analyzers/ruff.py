@@ -87,10 +87,10 @@ class Ruff(ProgramAnalyzer):
         if not any(b"coding" in line for line in start) and _is_utf8(data):
             return [data]
         # Imported here: it compiles expressions, for files of a kind that few changes have.
-        from orchestrator.checks.python.source_encoding import decoded  # noqa: PLC0415
+        from orchestrator.checks.python.source_encoding import decode_python  # noqa: PLC0415
 
         try:
-            return [decoded(data).encode("utf-8")]
+            return [decode_python(data).encode("utf-8")]
         except (SyntaxError, ValueError) as error:
             raise Gap(str(error)) from None
 

@@ -54,7 +54,7 @@ def shape(tree: ast.AST) -> str:
     ],
 )
 def test_newer_syntax_has_the_tree_of_the_older(newer: str, older: str) -> None:
-    old, taken = newer_syntax.older(newer)
+    old, taken = newer_syntax.rewrite_newer_syntax(newer)
     tree = ast.parse(old)
     newer_syntax._Restore(taken, 0).visit(tree)
     assert shape(tree) == shape(ast.parse(older))
@@ -103,6 +103,6 @@ def test_a_file_is_read_by_its_own_encoding() -> None:
 
 
 def test_equal_strings_get_equal_names() -> None:
-    one, _ = newer_syntax.older("a = f'{d['k']}'\n")
-    other, _ = newer_syntax.older("zzz = 1\na = f'{d['k']}'\n")
+    one, _ = newer_syntax.rewrite_newer_syntax("a = f'{d['k']}'\n")
+    other, _ = newer_syntax.rewrite_newer_syntax("zzz = 1\na = f'{d['k']}'\n")
     assert other.endswith(one)

@@ -7,8 +7,8 @@ import pytest
 from orchestrator.checks.python.import_resolution import (
     Import,
     ModuleIndex,
-    exact_imports,
-    quick_imports,
+    read_imports,
+    scan_imports,
 )
 from orchestrator.checks.python.source import parse_text
 
@@ -91,7 +91,7 @@ def late():
 if __name__ == "__main__":
     import never
 """
-    assert [one.module for one in exact_imports(parse_text(text))] == list("abcefg")
+    assert [one.module for one in read_imports(parse_text(text))] == list("abcefg")
 
 
 def test_the_quick_reading_misses_nothing_of_our_own_sources() -> None:
@@ -99,6 +99,6 @@ def test_the_quick_reading_misses_nothing_of_our_own_sources() -> None:
     assert len(sources) > 50
     for source in sources:
         text = source.read_text("utf-8")
-        quick = {(one.module, one.names, one.level) for one in quick_imports(text)}
-        exact = {(one.module, one.names, one.level) for one in exact_imports(parse_text(text))}
+        quick = {(one.module, one.names, one.level) for one in scan_imports(text)}
+        exact = {(one.module, one.names, one.level) for one in read_imports(parse_text(text))}
         assert exact <= quick, source.name

@@ -7,10 +7,10 @@ import pytest
 from orchestrator.checks.python.source import (
     MAX_BYTES,
     NotParsedError,
-    definitions,
-    enclosing_scopes,
+    find_definitions,
+    find_nearest,
+    find_scopes,
     keeps_signature,
-    nearest,
     parse_text,
     read,
 )
@@ -32,7 +32,7 @@ class Box:
 
 
 def test_scopes_hold_decorators_and_come_outer_first() -> None:
-    assert enclosing_scopes(TEXT) == [
+    assert find_scopes(TEXT) == [
         (3, 8, "outer"),
         (6, 7, "outer.inner"),
         (10, 13, "Box"),
@@ -43,11 +43,11 @@ def test_scopes_hold_decorators_and_come_outer_first() -> None:
 
 @pytest.mark.parametrize("text", ["def f(:\n", "(" * 5000, "\0", "x = " + "-" * 100_000 + "1"])
 def test_text_that_does_not_parse_has_no_scopes(text: str) -> None:
-    assert enclosing_scopes(text) == []
+    assert find_scopes(text) == []
 
 
 def test_definitions_know_their_parents_and_conditions() -> None:
-    found = {one.dotted: one for one in definitions(parse_text(TEXT))}
+    found = {one.dotted: one for one in find_definitions(parse_text(TEXT))}
     assert found["Box.put"].conditional
     assert not found["Box.Lid"].conditional
     assert found["Box.put"].public
@@ -58,7 +58,7 @@ def test_only_unknown_decorators_with_arguments_may_change_a_signature() -> None
     text = (
         "@property\ndef a(): ...\n@lru_cache(None)\ndef b(): ...\n@app.command('x')\ndef c(): ..."
     )
-    nodes = [one.node for one in definitions(parse_text(text))]
+    nodes = [one.node for one in find_definitions(parse_text(text))]
     assert [keeps_signature(node) for node in nodes] == [True, True, False]  # type: ignore[arg-type]
 
 
@@ -94,6 +94,6 @@ def test_odd_text_is_read_as_python_reads_it_and_nothing_is_printed(
 
 
 def test_the_nearest_file_shares_most_directories() -> None:
-    assert nearest("a/b/gone.py", ["z.py", "a/c/d.py", "a/b/c/d.py", "a/b/x.py"]) == "a/b/x.py"
-    assert nearest("a/gone.py", ["ab/x.py", "x.py"]) == "x.py"
-    assert nearest("a.py", []) is None
+    assert find_nearest("a/b/gone.py", ["z.py", "a/c/d.py", "a/b/c/d.py", "a/b/x.py"]) == "a/b/x.py"
+    assert find_nearest("a/gone.py", ["ab/x.py", "x.py"]) == "x.py"
+    assert find_nearest("a.py", []) is None

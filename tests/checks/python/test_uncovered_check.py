@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.checks.check_protocol import CheckReply
 from orchestrator.checks.test_quality import uncovered_lines
-from orchestrator.checks.test_quality.coverage_reports import NotAReportError, located, parse
+from orchestrator.checks.test_quality.coverage_reports import NotAReportError, locate_files, parse
 from tests.checks.check_kit import as_received
 
 PAY = """\
@@ -127,13 +127,13 @@ def test_other_languages_are_told_by_nearness_and_the_longest_come_first(tree: T
 def test_files_are_found_where_they_lie_in_the_tree(source: str, name: str) -> None:
     tree = ["src/shop/pay.py", "pay.py", "vendor/other/pay.py"]
     report = parse(cobertura(RAN, name, source))
-    assert list(located(report, tree, ["src/shop/pay.py"])) == ["src/shop/pay.py"]
-    assert list(located(report, tree, ["pay.py"])) == []
+    assert list(locate_files(report, tree, ["src/shop/pay.py"])) == ["src/shop/pay.py"]
+    assert list(locate_files(report, tree, ["pay.py"])) == []
 
 
 def test_where_two_files_could_be_meant_neither_is() -> None:
     tree = ["a/core/pay.py", "b/core/pay.py"]
-    assert located(parse(lcov(RAN, "core/pay.py")), tree, tree) == {}
+    assert locate_files(parse(lcov(RAN, "core/pay.py")), tree, tree) == {}
 
 
 def test_a_report_of_something_else_is_a_gap(tree: Tree) -> None:

@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from orchestrator.app.run_review import run_review
-from orchestrator.checks.test_quality.failed_tests import NotJUnitError, failed
+from orchestrator.checks.test_quality.failed_tests import NotJUnitError, read_failed_tests
 from orchestrator.engine.events import ignore_event
 from orchestrator.errors import SandboxError
 from orchestrator.review.verdict.model import Verdict
@@ -217,10 +217,12 @@ async def test_a_run_ends_with_its_timeout_its_caller_and_its_sandbox(
 
 def test_a_report_is_parsed_without_a_dtd() -> None:
     with pytest.raises(NotJUnitError, match="DTD"):
-        failed(b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>')
+        read_failed_tests(b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>')
     with pytest.raises(NotJUnitError, match="no well-formed"):
-        failed(b"<testsuite>")
+        read_failed_tests(b"<testsuite>")
     with pytest.raises(NotJUnitError, match="names no test"):
-        failed(b"<testsuite/>")
-    (test,) = failed(b'<s><testcase name="a&#10;b"><error/></testcase><testcase name="c"/></s>')
+        read_failed_tests(b"<testsuite/>")
+    (test,) = read_failed_tests(
+        b'<s><testcase name="a&#10;b"><error/></testcase><testcase name="c"/></s>'
+    )
     assert test.shown == "a?b"
