@@ -69,8 +69,8 @@ def _copied(given: list[str], declared: list[str], root: Path, scratch: Path) ->
             data = file.read()
         try:
             (scratch / copy).write_bytes(data)
-        except OSError as fault:
-            raise StoreError(f"cannot write {scratch / copy}: {fault.strerror}") from None
+        except OSError as error:
+            raise StoreError(f"cannot write {scratch / copy}: {error.strerror}") from None
         report = CoverageReport(name, copy, about.st_mtime)
         found.append([to_builtins(report), hashlib.sha256(data).hexdigest()])
     return found
@@ -82,8 +82,8 @@ def _named(names: Sequence[str]) -> Iterator[tuple[str, BinaryIO]]:
         place = Path(name)
         try:
             yield place.name, place.open("rb")
-        except OSError as fault:
-            why = f"cannot read the coverage report {place.name}: {fault.strerror}"
+        except OSError as error:
+            why = f"cannot read the coverage report {place.name}: {error.strerror}"
             raise InputError(why) from None
 
 

@@ -122,13 +122,15 @@ class Judge:
             probe: how the evidence is shown, of ``PROBES``.
             number: which asking of the same question.
         """
-        evidence = PROBES.get(probe, as_is)(judging.evidence_of(self._state))
-        task = judging.task(self._state, criteria, "", evidence)
+        evidence = PROBES.get(probe, as_is)(judging.judge_evidence(self._state))
+        task = judging.build_judge_task(self._state, criteria, "", evidence)
         placed = self._placed(task, probe, number)
         result = await run_task(placed, self._harness, self._budget)
         nonce = self._harness.executor.nonce
         told = partial(answers, self._harness.journal, nonce, [f"{placed.key}/"])
-        return await judging.marks(criteria, result, judging.sources(self._state, told))
+        return await judging.read_marks(
+            criteria, result, judging.citable_sources(self._state, told)
+        )
 
     def _placed(self, task: Task, probe: str, number: int) -> Task:
         """The task under a key that says all that its answer depends on.

@@ -15,7 +15,7 @@ from orchestrator.catalog.data_sources import OVERLAY, Source, overlay, shipped
 from orchestrator.catalog.fields import Environment
 from orchestrator.catalog.settings import Settings
 from orchestrator.resources import FOLDERS
-from orchestrator.review.change.contents import listing
+from orchestrator.review.change.contents import list_tree
 from orchestrator.review.change.git.blobs import Blobs
 from orchestrator.review.change.git.commands import Git
 from orchestrator.review.change.types import Change
@@ -64,7 +64,7 @@ async def read_layers(change: Change) -> list[Source]:
     if change.policy_commit is None:
         return [shipped()]
     git = Git.of(change)
-    entries = await listing(git, change.policy_commit, OVERLAY)
+    entries = await list_tree(git, change.policy_commit, OVERLAY)
     wanted = {
         path.removeprefix(f"{OVERLAY}/"): blob
         for path, (mode, blob) in entries.items()
@@ -86,7 +86,7 @@ def read_layers_on_disk(repo: Path | None) -> list[Source]:
     """The layers as they lie in a work tree: for checking them before they are committed.
 
     Args:
-        repo: a folder of it, None for where we stand.
+        repo: a directory of it, None for where we stand.
     """
     root = repo_root(repo or Path()).resolve()
     found = [os.fspath(path.relative_to(root)) for path in sorted((root / OVERLAY).rglob("*"))]

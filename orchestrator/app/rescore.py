@@ -138,8 +138,8 @@ async def _all(
                     out.append(await _score(question, verdict, rubric))
             except InputError:
                 raise
-            except DiffcourtError as fault:
-                out.append(NotRescored(run.run_id, str(fault)))
+            except DiffcourtError as error:
+                out.append(NotRescored(run.run_id, str(error)))
     return out
 
 
@@ -195,7 +195,7 @@ async def _score(question: JudgeRequest, verdict: Verdict, rubric: Rubric) -> Re
         **score_measured(state.synthesis, paths, state.checks, state.calls(), state.team()),
         **kept,
     }
-    criteria = judging.judged_of(rubric)
+    criteria = judging.judged_criteria(rubric)
     lacking = [c for c in criteria if c.id not in kept]
     async with open_judge(question) as judge_:
         if judge_ is None or not criteria:
@@ -213,11 +213,13 @@ async def _kept(state: ReviewState, rubric: Rubric) -> dict[str, Mark]:
     said = state.journal.outcomes().get(f"{state.round.number}/judge")
     if said is None or said["status"] != "ok" or dict(rubric.judge) != dict(state.rubric.judge):
         return {}
-    known = judging.sources(state, state.answers("act", "judge"))
-    marks = await judging.marks(judging.judged_of(state.rubric), AgentResult(**said), known)
-    old = {c.id: (c.description, c.levels) for c in judging.judged_of(state.rubric)}
+    known = judging.citable_sources(state, state.answers("act", "judge"))
+    marks = await judging.read_marks(
+        judging.judged_criteria(state.rubric), AgentResult(**said), known
+    )
+    old = {c.id: (c.description, c.levels) for c in judging.judged_criteria(state.rubric)}
     return {
         c.id: marks[c.id]
-        for c in judging.judged_of(rubric)
+        for c in judging.judged_criteria(rubric)
         if old.get(c.id) == (c.description, c.levels)
     }

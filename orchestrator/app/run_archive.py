@@ -1,7 +1,7 @@
-"""Runs as folders that one can read with ``cat``, out of the store and back into it.
+"""Runs as directories that one can read with ``cat``, out of the store and back into it.
 
 ``journal.jsonl`` is the run: a line of its entry, then a line per row, byte for byte. All else in
-the folder is there for people and is not read back, but for the patch that was reviewed.
+the directory is there for people and is not read back, but for the patch that was reviewed.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _ODD = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 def export_run(repo: Path | None, run_id: str, target: Path) -> str:
-    """Write a run as a folder; returns its whole id.
+    """Write a run as a directory; returns its whole id.
 
     Args:
-        target: the folder to make; one that is there must be empty.
+        target: the directory to make; one that is there must be empty.
 
     Raises:
         RunNotFound: there is none of that name.
-        InputError: the folder is in use.
+        InputError: the directory is in use.
         OutputError: it could not be written; nothing is left of it.
         StoreError: the journal cannot be read, or was altered.
     """
@@ -65,8 +65,8 @@ def export_run(repo: Path | None, run_id: str, target: Path) -> str:
         beside.mkdir(parents=True)
         _write(beside, run, rows, patch)
         beside.replace(target)
-    except OSError as fault:
-        raise OutputError(f"cannot write {target}: {fault.strerror}") from None
+    except OSError as error:
+        raise OutputError(f"cannot write {target}: {error.strerror}") from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return run.run_id
@@ -153,7 +153,7 @@ def import_run(repo: Path | None, source: Path) -> str:
     that they are whole, not who wrote them: ``diffcourt audit verify`` tells that.
 
     Args:
-        source: an export's folder, or its ``journal.jsonl`` alone.
+        source: an export's directory, or its ``journal.jsonl`` alone.
 
     Raises:
         InputError: it is none, it is damaged, or a file of it is missing.
@@ -167,10 +167,10 @@ def import_run(repo: Path | None, source: Path) -> str:
             run, entry, rows = _parse(beside, journal.name)
             verify_chain(rows)
             patch = _patch(beside, run, entry)
-    except OSError as fault:
-        raise InputError(f"cannot read {journal}: {fault.strerror}") from None
-    except StoreError as fault:
-        raise InputError(f"{journal} is damaged: {fault}; export the run again") from None
+    except OSError as error:
+        raise InputError(f"cannot read {journal}: {error.strerror}") from None
+    except StoreError as error:
+        raise InputError(f"{journal} is damaged: {error}; export the run again") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise InputError(f"{journal} is no exported run, or is damaged") from None
     if is_program_run(run):

@@ -201,7 +201,7 @@ def list_rules(repo: Path | None) -> list[Rule]:
     """The rules that hold here, the repository's ``.diffcourt/`` on disk included.
 
     Raises:
-        ConfigError: the first fault in them.
+        ConfigError: the first error in them.
     """
     return list(load_rules(read_layers_on_disk(repo)).rules.values())
 
@@ -210,15 +210,15 @@ def list_catalog(repo: Path | None) -> CatalogListing:
     """What the catalog holds here, the repository's ``.diffcourt/`` on disk included."""
     layers = read_layers_on_disk(repo)
     tools = list(TOOLS.items())
-    faults = problems(layers, tools=TOOLS.keys(), contracts=contracts())
+    errors = problems(layers, tools=TOOLS.keys(), contracts=contracts())
     try:
         table = load_rules(layers)
         found = read_catalog(layers)
         check_references(found, table, layers)
-    except ConfigError as fault:
-        faults += [fault] if str(fault) not in map(str, faults) else []
-    if faults:
-        return CatalogListing([], [], tools, [], faults)
+    except ConfigError as error:
+        errors += [error] if str(error) not in map(str, errors) else []
+    if errors:
+        return CatalogListing([], [], tools, [], errors)
     return CatalogListing(
         [(agent.name, agent.description) for agent in found.agents.values()],
         [(skill.name, skill.description) for skill in found.skills.values()],

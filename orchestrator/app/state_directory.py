@@ -39,10 +39,10 @@ STORE = "DIFFCOURT_STORE"
 
 
 def state_dir(repo: Path | None) -> Path:
-    """The state folder of a repository, or of the current folder where there is none.
+    """The state directory of a repository, or of the current directory where there is none.
 
     Where that cannot be used (a read-only checkout, or one that put a link in its place, which is a
-    change's way out), a folder of its own under the user's state home stands in for it.
+    change's way out), a directory of its own under the user's state home stands in for it.
 
     Raises:
         StoreError: neither can be written.
@@ -62,7 +62,7 @@ def state_dir(repo: Path | None) -> Path:
 
 
 def _prepare_directory(above: Path, below: str) -> None:
-    """Make a state folder where it is missing.
+    """Make a state directory where it is missing.
 
     Raises:
         OSError: it cannot be written, or is not what it seems.
@@ -81,18 +81,18 @@ def _prepare_directory(above: Path, below: str) -> None:
 
 
 def inside_repository(start: Path) -> bool:
-    """Whether a folder lies in a git repository."""
+    """Whether a directory lies in a git repository."""
     return _find_root(start.absolute()) is not None
 
 
 def repo_root(start: Path) -> Path:
-    """The repository's top folder around ``start``, or ``start`` itself."""
+    """The repository's top directory around ``start``, or ``start`` itself."""
     start = start.absolute()
     return _find_root(start) or start
 
 
 def _find_root(start: Path) -> Path | None:
-    """The nearest folder that has a git directory, or is a bare repository."""
+    """The nearest directory that has a git directory, or is a bare repository."""
     for up in (start, *start.parents):
         if os.path.exists(up / ".git") or (up.name != ".git" and is_git_dir(up)):
             return up
@@ -205,7 +205,7 @@ async def remove_judgings(folder: Path, run_ids: Collection[str]) -> None:
 
 
 def make_scratch_dir(folder: Path, run_id: str) -> Path:
-    """A folder of the run's own for git objects and its patch."""
+    """A directory of the run's own for git objects and its patch."""
     with Beneath(folder) as root:
         root.make_folder(f"runs/{run_id}")
     return folder / "runs" / run_id
@@ -221,8 +221,8 @@ def save_patch(folder: Path, run_id: str, patch: bytes) -> None:
     try:
         with Beneath(folder) as root, root.parent(f"runs/{run_id}/{PATCH}", make=True) as at:
             create(*at, patch, 0o644, sync=True)
-    except OSError as fault:
-        raise StoreError(f"cannot write {place}: {fault.strerror}; free some space") from None
+    except OSError as error:
+        raise StoreError(f"cannot write {place}: {error.strerror}; free some space") from None
 
 
 def load_patch(folder: Path, run_id: str) -> bytes:
@@ -234,8 +234,8 @@ def load_patch(folder: Path, run_id: str) -> bytes:
     place = folder / "runs" / run_id / PATCH
     try:
         return read_beneath(folder, f"runs/{run_id}/{PATCH}")
-    except OSError as fault:
+    except OSError as error:
         raise StoreError(
-            f"the run reviews a patch, and {place} cannot be read ({fault.strerror}); resume it "
+            f"the run reviews a patch, and {place} cannot be read ({error.strerror}); resume it "
             "on the machine that began it, or import it with its patch"
         ) from None

@@ -141,7 +141,7 @@ class Shown(Struct, frozen=True):
 
 
 class CatalogListing(Struct, frozen=True):
-    """What the catalog holds, as (name, description), and every fault in it."""
+    """What the catalog holds, as (name, description), and every error in it."""
 
     agents: list[tuple[str, str]]
     skills: list[tuple[str, str]]

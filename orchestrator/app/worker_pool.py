@@ -10,7 +10,7 @@ from pathlib import Path
 from orchestrator.checks import PREFIX
 from orchestrator.errors import DiffcourtError
 from orchestrator.resources import FOLDERS, data_root
-from orchestrator.review.change.git.directories import found_from
+from orchestrator.review.change.git.directories import repository_directories
 from orchestrator.sandbox.process_sandbox import SANDBOX
 from orchestrator.sandbox.worker_pool import WorkerPool
 
@@ -33,7 +33,7 @@ def start_workers(repo: Path | None) -> Iterator[WorkerPool]:
     pool = new_pool()
     pool.start()
     with suppress(DiffcourtError):  # a failure shows at the first program
-        SANDBOX.start(found_from((repo or Path()).absolute()))
+        SANDBOX.start(repository_directories((repo or Path()).absolute()))
     try:
         yield pool
     finally:

@@ -136,48 +136,48 @@ def estimate(state: ReviewState) -> Estimate:
     bounds, provider = state.settings.run_bounds, state.settings.provider
     limit = Bill(int(bounds.tokens), bounds.usd)
     # The offline provider is code, and uses nothing.
-    tasks = _tasks(state) if provider != OFFLINE else ()
+    tasks = _one_iteration(state) if provider != OFFLINE else ()
     shares: dict[str, Share] = {}
     for task in tasks:
-        own, name = _share(state, task, limit), task.spec.name
+        own, name = _estimate_share(state, task, limit), task.spec.name
         shares[name] = shares[name] + own if name in shares else own
     every = tuple(shares.values())
     return Estimate(provider, every, int(bounds.iterations), limit, state.notes)
 
 
-def _tasks(state: ReviewState) -> Iterator[Task]:
+def _one_iteration(state: ReviewState) -> Iterator[Task]:
     """The tasks of one iteration in which every specialist gets every file."""
     if not state.session.change.files:
         return
     state.rounds.append(Round(1))
     if state.settings.pattern == "single":
-        state.round.plan = planning.everything_to(state, state.settings.single)
+        state.round.plan = planning.plan_for_one_agent(state, state.settings.single)
     else:
         lead = state.catalog.agents[state.settings.lead]
-        state.round.plan = planning.read(state, AgentResult(lead.name, "failed"))
+        state.round.plan = planning.read_plan(state, AgentResult(lead.name, "failed"))
         yield Task(lead, planning.lead_brief(state), "")
-    yield from planning.tasks(state)
+    yield from planning.build_tasks(state)
     if judging.needs_judge(state.settings, state.rubric):
-        yield judging.task(state, judging.judged_of(state.rubric), "")
+        yield judging.build_judge_task(state, judging.judged_criteria(state.rubric), "")
     if has_model_lead(state.settings):
-        yield summary.task(state)
+        yield summary.build_summary_task(state)
 
 
-def _share(state: ReviewState, task: Task, limit: Bill) -> Share:
+def _estimate_share(state: ReviewState, task: Task, limit: Bill) -> Share:
     spec = task.spec
     models = [choice.model for choice in candidate_models(spec, state.runtime.choose_model)]
     prices = {model: price_of(state.catalog.prices, model) for model in models}
     steps = len(spec.skills) * (2 if state.runtime.choose_model(spec).progressive else 1)
     turns = int(min(steps + LOOKS + 1, spec.bounds.turns))
-    used = _conversation(state, task, turns, prices[models[0]])
-    worst = _worst(spec.bounds, prices.values(), limit)
+    used = _expected_usage(state, task, turns, prices[models[0]])
+    worst = _worst_case(spec.bounds, prices.values(), limit)
     expected = Bill(used.tokens, used.usd).within(worst)
     return Share(spec.name, models[0], turns, expected, worst, prices)
 
 
-def _conversation(state: ReviewState, task: Task, turns: int, price: Price | None) -> Usage:
+def _expected_usage(state: ReviewState, task: Task, turns: int, price: Price | None) -> Usage:
     spec = task.spec
-    sizes = [state.session.files[path].size for path in planning.reviewable(state)]
+    sizes = [state.session.files[path].size for path in planning.reviewable_paths(state)]
     read = sum(min(size, READ_AT_MOST) for size in sizes) // BYTES_PER_TOKEN
     return pricing.estimate_conversation(
         price,
@@ -188,7 +188,7 @@ def _conversation(state: ReviewState, task: Task, turns: int, price: Price | Non
     )
 
 
-def _worst(bounds: Bounds, prices: Iterable[Price | None], limit: Bill) -> Bill:
+def _worst_case(bounds: Bounds, prices: Iterable[Price | None], limit: Bill) -> Bill:
     tokens = int(min(bounds.tokens, limit.tokens))
     dearest = max(pricing.max_total_cost(price, tokens) if price else 0.0 for price in prices)
     return Bill(tokens, min(bounds.usd, limit.usd, dearest))

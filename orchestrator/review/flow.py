@@ -69,17 +69,17 @@ async def plan(state: ReviewState) -> str:
     state.focus.number += 1
     state.rounds.append(Round(state.focus.number))
     if state.settings.pattern == "single":
-        state.round.plan = planning.everything_to(state, state.settings.single)
+        state.round.plan = planning.plan_for_one_agent(state, state.settings.single)
         return "Triage"
     lead = state.catalog.agents[state.settings.lead]
     task = Task(lead, planning.lead_brief(state), f"{state.focus.number}/plan")
-    state.round.plan = planning.read(state, await run_task(task, state.runtime, state.budget))
+    state.round.plan = planning.read_plan(state, await run_task(task, state.runtime, state.budget))
     return "Triage"
 
 
 async def triage(state: ReviewState) -> str:
     """Bound the work: at most one task per specialist, over files that can be looked at."""
-    state.round.tasks = planning.tasks(state)
+    state.round.tasks = planning.build_tasks(state)
     return "Act"
 
 
@@ -102,7 +102,7 @@ async def synthesize(state: ReviewState) -> str:
         findings=waivers.apply_waivers(found.findings, policy, day),
         checked=examined.list_checked(calls),
         skipped=examined.list_skipped(
-            state.session, calls, team, state.withheld(), planning.left_out(state)
+            state.session, calls, team, state.withheld(), planning.skipped_by_lead(state)
         ),
     )
     return "Evaluate"
@@ -114,7 +114,7 @@ async def evaluate(state: ReviewState) -> str:
     state.round.answers = await ask_person(state.journal, escalation.blocking(state))
     marks = _measured(state)
     if judging.needs_judge(state.settings, state.rubric):
-        marks |= await judging.judged(state)
+        marks |= await judging.run_judge(state)
     scored = judge(state.rubric, marks)
     state.scorecard = scored
     state.round.stage_changes = escalation.below_min_score(state, scored)
@@ -126,7 +126,7 @@ async def evaluate(state: ReviewState) -> str:
     if stop is not None:
         state.stop = stop
         return ENDS[stop.reason]
-    state.focus.retry = planning.retry(state, (*failed, *state.round.stage_changes))
+    state.focus.retry = planning.paths_to_retry(state, (*failed, *state.round.stage_changes))
     state.focus.wanted = scored.missing_of("judged")
     state.focus.stage_changes = state.round.stage_changes
     state.focus.answers = escalation.answered(state)
@@ -173,7 +173,7 @@ def _measured(state: ReviewState) -> dict[str, Mark]:
     """The marks of the measured criteria, and the required checks, by what there is so far."""
     calls, rules = state.calls(), state.catalog.verdict_policy.required_checks
     tools = health(calls)
-    state.checks = [check(rule, planning.due(state, rule), tools) for rule in rules]
+    state.checks = [check(rule, planning.due_paths(state, rule), tools) for rule in rules]
     everything = [file.path for file in state.session.change.files]
     return dict(score_measured(state.synthesis, everything, state.checks, calls, state.team()))
 
@@ -199,7 +199,7 @@ def _iteration(state: ReviewState, scored: Scorecard, failed: Mapping[str, str])
         failures=frozenset(signatures),
         evidence=frozenset(finding.fingerprint for finding in synthesis.findings),
         touched=frozenset(f"{by}:{c.path}" for c in synthesis.checked for by in c.by),
-        uncertain=(*_uncertain(synthesis), *planning.questions(state)),
+        uncertain=(*_uncertain(synthesis), *planning.open_questions(state)),
         gaps=sum(skip.gap for skip in synthesis.skipped),
         output="\n".join(summaries),
         budget=_budget_met(state),

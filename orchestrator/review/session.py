@@ -17,8 +17,8 @@ import anyio.to_thread
 
 from orchestrator.review.analysis import Side
 from orchestrator.review.change.contents import SIDES, Contents, SideName, decode
-from orchestrator.review.change.git.hardening import LARGE
-from orchestrator.review.change.skipped_files import too_large
+from orchestrator.review.change.git.hardening import BIG_FILE_BYTES
+from orchestrator.review.change.skipped_files import describe_size_limit
 from orchestrator.review.change.types import Change, ChangedFile
 from orchestrator.review.rule_table import RuleTable
 from orchestrator.sandbox import scratch_directory
@@ -30,7 +30,7 @@ class Session:
     """What the tools of a review share.
 
     Attributes:
-        root: a folder outside any repository, gone when the review ends.
+        root: a directory outside any repository, gone when the review ends.
         excluded: path → why, for files that the policy leaves out.
         max_bytes: a larger file is not looked at, which is a gap.
         slots: how many programs may run at once.
@@ -63,7 +63,7 @@ class Session:
         """Why no tool looks into a file, None when they do."""
         why = file.skip or self.excluded.get(file.path)
         if why is None and file.size > self.max_bytes:
-            why = too_large(file.size, self.max_bytes)
+            why = describe_size_limit(file.size, self.max_bytes)
         return why
 
     def unread(self, file: ChangedFile) -> bool:
@@ -115,7 +115,7 @@ async def open_session(
     excluded: Mapping[str, str],
     *,
     cores: int,
-    max_bytes: int = LARGE,
+    max_bytes: int = BIG_FILE_BYTES,
 ) -> AsyncIterator[Session]:
     """Open a change to the tools of a review; what is written is removed at the end."""
     with tempfile.TemporaryDirectory(

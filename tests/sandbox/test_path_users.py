@@ -12,7 +12,7 @@ from orchestrator.checks.check_protocol import Gap
 from orchestrator.checks.check_protocol import read as read_bytes
 from orchestrator.checks.python.source import NotParsedError, read_text
 from orchestrator.errors import InputError
-from orchestrator.review.change.file_export import write_all
+from orchestrator.review.change.file_export import write_files
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def test_an_export_goes_through_no_link(tmp_path: Path, outside: Path) -> None:
     root = tmp_path / "root"
     root.mkdir()
     (root / "d").symlink_to(outside)
-    told = write_all(root, [("d/secret.py", b"x"), ("d/new.py", b"x"), ("e/.GIT/hooks", b"x")])
+    told = write_files(root, [("d/secret.py", b"x"), ("d/new.py", b"x"), ("e/.GIT/hooks", b"x")])
     assert set(told) == {"d/secret.py", "d/new.py", "e/.GIT/hooks"}
     assert [file.read_text() for file in outside.iterdir()] == ["token = 1\n"]
 

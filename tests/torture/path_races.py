@@ -16,7 +16,7 @@ from pathlib import Path
 import anyio
 
 from orchestrator.errors import InputError, NotPermitted
-from orchestrator.review.change.file_export import write_all
+from orchestrator.review.change.file_export import write_files
 from orchestrator.sandbox.file_rollback import FileRollback
 from orchestrator.sandbox.path_resolution import Resolve, by_kernel, by_walk, resolver
 from orchestrator.sandbox.safe_paths import Beneath
@@ -141,7 +141,9 @@ def write(folder: Beneath, path: str, number: int) -> str:
 
 def export(root: Path, number: int) -> str:
     with suppress(OSError):
-        write_all(root, [("d/f", b"written"), (f"d/e/{number % 9}", b"written"), ("f", b"written")])
+        write_files(
+            root, [("d/f", b"written"), (f"d/e/{number % 9}", b"written"), ("f", b"written")]
+        )
     return ""
 
 

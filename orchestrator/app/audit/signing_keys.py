@@ -81,8 +81,8 @@ def _read(path: Path) -> bytes:
         with path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
             text = file.read(MAX_BYTES)
-    except (OSError, ValueError) as fault:
-        why = getattr(fault, "strerror", None) or "no such name"
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "no such name"
         raise InputError(f"the audit key {path} cannot be read: {why}") from None
     if stat.S_ISREG(mode) and mode & 0o077 and b"PUBLIC KEY" not in text:
         raise InputError(f"the audit key {path} can be read by others; chmod 600 it")

@@ -91,8 +91,8 @@ def check_rows(
 def _document(path: Path) -> dict[str, Any]:
     try:
         document = json.loads(path.read_bytes())
-    except OSError as fault:
-        raise InputError(f"the verdict {path} cannot be read: {fault.strerror}") from None
+    except OSError as error:
+        raise InputError(f"the verdict {path} cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict) or not isinstance(document.get("provenance"), dict):

@@ -72,7 +72,7 @@ def list_servers(repo: Path | None) -> list[ConfiguredServer]:
     """The servers that the work tree's configuration names; none is started.
 
     Raises:
-        ConfigError: a fault in ``config/mcp.yaml``.
+        ConfigError: a error in ``config/mcp.yaml``.
     """
     startable = allowed_servers(os.environ)
     return [
@@ -140,8 +140,8 @@ def _inspect_tool(server: Server, grant: Grant, listed: Mapping[str, Any]) -> In
         return InspectedTool(grant.name, level, "not offered")
     try:
         schema = closed(tool.input_schema)
-    except ServerFault as fault:
-        return InspectedTool(grant.name, level, "unusable", tool.description or "", str(fault))
+    except ServerFault as error:
+        return InspectedTool(grant.name, level, "unusable", tool.description or "", str(error))
     state: State = "new" if not grant.pin else "changed"
     if pin_of(tool) == grant.pin:
         state = "accepted"

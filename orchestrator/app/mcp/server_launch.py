@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
 REPO = "{repo}"
-"""As an argument of a server's command: the folder of the repository under review."""
+"""As an argument of a server's command: the directory of the repository under review."""
 
 GRACE = 0.5
 """Seconds that a server has to end by itself once its input is closed."""
@@ -53,7 +53,7 @@ def make_connector(entry: ServerEntry, repo: Path, environment: Mapping[str, str
 async def _launch(
     entry: ServerEntry, repo: Path, environment: Mapping[str, str]
 ) -> AsyncIterator[Process]:
-    """The server's process, in an empty folder and a process group of its own; ended at the end."""
+    """The server's process, in an empty directory and its own process group; ended at the end."""
     argv = _argv(entry.command, repo, environment)
     env = {name: _value(name, environment) for name in entry.env}
     with tempfile.TemporaryDirectory(

@@ -14,7 +14,7 @@ from orchestrator.engine.escalation import Task
 from orchestrator.engine.judge import Mark
 from orchestrator.engine.team import run_task
 from orchestrator.engine.types import Criterion, Rubric
-from orchestrator.review.agents.planning import brief
+from orchestrator.review.agents.planning import build_brief
 from orchestrator.review.findings.citations import Sources, format_citation
 from orchestrator.review.report_contracts import JudgedCriterion, JudgeReport, as_form
 from orchestrator.review.review_state import ReviewState
@@ -24,23 +24,23 @@ SHOWN_FINDINGS = 60
 
 def needs_judge(settings: Settings, rubric: Rubric) -> bool:
     """Whether a model judges: offline there is none that could."""
-    return settings.judge and settings.provider != OFFLINE and bool(judged_of(rubric))
+    return settings.judge and settings.provider != OFFLINE and bool(judged_criteria(rubric))
 
 
-async def judged(state: ReviewState) -> Mapping[str, Mark]:
+async def run_judge(state: ReviewState) -> Mapping[str, Mark]:
     """Marks of the judged criteria; one that the judge did not score stays unscored."""
-    criteria = judged_of(state.rubric)
-    asked = task(state, criteria, f"{state.round.number}/judge")
+    criteria = judged_criteria(state.rubric)
+    asked = build_judge_task(state, criteria, f"{state.round.number}/judge")
     result = await run_task(asked, state.runtime, state.budget)
-    return await marks(criteria, result, sources(state, state.answers("act", "judge")))
+    return await read_marks(criteria, result, citable_sources(state, state.answers("act", "judge")))
 
 
-def judged_of(rubric: Rubric) -> tuple[Criterion, ...]:
+def judged_criteria(rubric: Rubric) -> tuple[Criterion, ...]:
     """The criteria that need a judge."""
     return tuple(c for c in rubric.criteria if c.kind == "judged")
 
 
-def task(
+def build_judge_task(
     state: ReviewState,
     criteria: Sequence[Criterion],
     key: str,
@@ -50,9 +50,9 @@ def task(
 
     Args:
         key: the question's place in the journal.
-        evidence: what is judged, where it is not as ``evidence_of`` has it.
+        evidence: what is judged, where it is not as ``judge_evidence`` has it.
     """
-    text = brief(
+    text = build_brief(
         "Judge this review by the criteria below, in their order.",
         state.runtime.executor.nonce,
         criteria=[
@@ -63,12 +63,12 @@ def task(
             }
             for criterion in criteria
         ],
-        **(evidence_of(state) if evidence is None else evidence),
+        **(judge_evidence(state) if evidence is None else evidence),
     )
     return Task(state.catalog.agents[JUDGE], text, key)
 
 
-def sources(state: ReviewState, answers: Callable[[str], Iterable[str]]) -> Sources:
+def citable_sources(state: ReviewState, answers: Callable[[str], Iterable[str]]) -> Sources:
     """What a judge can cite.
 
     Args:
@@ -79,7 +79,7 @@ def sources(state: ReviewState, answers: Callable[[str], Iterable[str]]) -> Sour
     return Sources(state.session, findings, answers)
 
 
-async def marks(
+async def read_marks(
     criteria: Sequence[Criterion], result: AgentResult, known: Sources
 ) -> dict[str, Mark]:
     """The judge's report as marks; all unscored where there is none.
@@ -101,7 +101,7 @@ async def marks(
             found[said.id] = await _mark(criteria[place], said, known)
             last = place
         else:
-            found[said.id] = _abstained("it was scored twice, or out of the rubric's order", said)
+            found[said.id] = _abstention("it was scored twice, or out of the rubric's order", said)
     return found
 
 
@@ -110,18 +110,18 @@ async def _mark(criterion: Criterion, said: JudgedCriterion, known: Sources) -> 
     if said.score is None:
         return Mark(None, f"the judge abstained: {said.why}", missing)
     if criterion.levels and said.score not in {level.score for level in criterion.levels}:
-        return _abstained(f"{said.score:g} is no level of the rubric", said)
-    if fault := await known.check(said.evidence):
-        return _abstained(fault, said)
+        return _abstention(f"{said.score:g} is no level of the rubric", said)
+    if error := await known.check(said.evidence):
+        return _abstention(error, said)
     return Mark(said.score, said.why, missing, evidence=tuple(map(format_citation, said.evidence)))
 
 
-def _abstained(fault: str, said: JudgedCriterion) -> Mark:
+def _abstention(error: str, said: JudgedCriterion) -> Mark:
     """A score that cannot be relied on; what it found missing is wanted all the same."""
-    return Mark(None, f"counts as abstained: {fault}", tuple(said.missing))
+    return Mark(None, f"counts as abstained: {error}", tuple(said.missing))
 
 
-def evidence_of(state: ReviewState) -> dict[str, object]:
+def judge_evidence(state: ReviewState) -> dict[str, object]:
     """What the judge is shown of a review."""
     synthesis = state.synthesis
     return {

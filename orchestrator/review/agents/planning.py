@@ -25,7 +25,7 @@ contract.
 """
 
 
-def brief(task: str, nonce: str, **facts: object) -> str:
+def build_brief(task: str, nonce: str, **facts: object) -> str:
     """A first message: the task in words, the facts as framed JSON."""
     return f"{task}\n{frame(json.dumps(facts), nonce)}"
 
@@ -36,7 +36,7 @@ def lead_brief(state: ReviewState) -> str:
     task = "Plan the review of this change: who looks at which files, and why."
     if focus.retry is not None:
         task = "Plan another round of this review, for what the last one missed only."
-    return brief(
+    return build_brief(
         task,
         state.runtime.executor.nonce,
         base=change.base,
@@ -46,34 +46,34 @@ def lead_brief(state: ReviewState) -> str:
         iteration=focus.number,
         missing=dict(focus.retry or {}),
         wanted=list(focus.wanted),
-        **_answers(state),
+        **_answers_for_brief(state),
     )
 
 
-def _answers(state: ReviewState) -> dict[str, object]:
+def _answers_for_brief(state: ReviewState) -> dict[str, object]:
     """As a brief has them; nothing where nothing was asked."""
     return {"answers": dict(state.focus.answers)} if state.focus.answers else {}
 
 
-def reviewable(state: ReviewState) -> list[str]:
+def reviewable_paths(state: ReviewState) -> list[str]:
     """The files that somebody must look at."""
     return [f.path for f in state.session.change.files if not state.session.left_out(f)]
 
 
-def everything_to(state: ReviewState, agent: str) -> Plan:
+def plan_for_one_agent(state: ReviewState, agent: str) -> Plan:
     """The plan of the pattern ``single``: one agent, every file."""
-    paths = reviewable(state)
+    paths = reviewable_paths(state)
     return Plan(tasks=[PlannedTask(agent=agent, paths=paths, why="one agent reviews alone")])
 
 
-def read(state: ReviewState, result: AgentResult) -> Plan:
+def read_plan(state: ReviewState, result: AgentResult) -> Plan:
     """The lead's plan, mended: policy and every changed file have their due.
 
     A file that it neither gives to anyone nor leaves out with a reason goes to every specialist;
     what a required check must look at goes to whoever has its tools, whatever the plan says. A lead
     that failed has planned nothing, so all specialists get everything.
     """
-    known = set(reviewable(state))
+    known = set(reviewable_paths(state))
     proposed = as_form(Plan, result.report) if result.status == "ok" else Plan(tasks=[])
     kept = [
         replace(task, paths=[path for path in task.paths if path in known])
@@ -85,22 +85,24 @@ def read(state: ReviewState, result: AgentResult) -> Plan:
         planned = {path for task in kept for path in task.paths}
         skips = [s for s in proposed.skips if s.path in known - planned and s.why.strip()]
         planned |= {skip.path for skip in skips}
-        forgotten = [path for path in reviewable(state) if path not in planned]
+        forgotten = [path for path in reviewable_paths(state) if path not in planned]
         if forgotten:
             kept += [
                 PlannedTask(agent=agent, paths=forgotten, why="the plan did not mention them")
                 for agent in state.settings.specialists
             ]
-        kept += _required(state, kept)
+        kept += _tasks_for_required_checks(state, kept)
     return replace(proposed, tasks=kept, skips=skips)
 
 
-def _required(state: ReviewState, planned: Iterable[PlannedTask]) -> list[PlannedTask]:
+def _tasks_for_required_checks(
+    state: ReviewState, planned: Iterable[PlannedTask]
+) -> list[PlannedTask]:
     """What required checks must look at and no agent with their tools was given."""
     given = {(task.agent, path) for task in planned for path in task.paths}
     lacking: dict[tuple[str, str], dict[str, None]] = {}
     for rule in state.catalog.verdict_policy.required_checks:
-        paths = concerned(rule, reviewable(state))
+        paths = concerned(rule, reviewable_paths(state))
         for tool in rule.tools:
             able = [a for a in state.settings.specialists if tool in state.catalog.agents[a].tools]
             for path in paths if able else ():
@@ -112,12 +114,12 @@ def _required(state: ReviewState, planned: Iterable[PlannedTask]) -> list[Planne
     ]
 
 
-def due(state: ReviewState, rule: CheckRule) -> Mapping[str, frozenset[str]] | None:
+def due_paths(state: ReviewState, rule: CheckRule) -> Mapping[str, frozenset[str]] | None:
     """What the tools of a check must have looked at, by tool; None where it does not apply.
 
     The policy says to what it applies. A lead may ask for more checks of the policy, for none less.
     """
-    paths = concerned(rule, reviewable(state))
+    paths = concerned(rule, reviewable_paths(state))
     asked = any(rule.name in done.plan.required_checks for done in state.rounds)
     if not (paths or asked):
         return None
@@ -130,7 +132,7 @@ def due(state: ReviewState, rule: CheckRule) -> Mapping[str, frozenset[str]] | N
     }
 
 
-def questions(state: ReviewState) -> tuple[str, ...]:
+def open_questions(state: ReviewState) -> tuple[str, ...]:
     """What the lead leaves open: questions to a person, and checks that no policy knows."""
     plans = [done.plan for done in state.rounds]
     known = {rule.name for rule in state.catalog.verdict_policy.required_checks}
@@ -147,7 +149,7 @@ def questions(state: ReviewState) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*asked, *unknown)))
 
 
-def left_out(state: ReviewState) -> dict[str, str]:
+def skipped_by_lead(state: ReviewState) -> dict[str, str]:
     """The files that the lead has left out and not taken up again: path → its reason."""
     taken_up = {p for done in state.rounds[1:] for task in done.plan.tasks for p in task.paths}
     return {
@@ -158,7 +160,7 @@ def left_out(state: ReviewState) -> dict[str, str]:
     }
 
 
-def tasks(state: ReviewState) -> list[Task]:
+def build_tasks(state: ReviewState) -> list[Task]:
     """One bounded task per specialist that has anything to look at, in the order of the plan."""
     scopes: dict[str, dict[str, None]] = {}
     whys: dict[str, list[str]] = {}
@@ -169,7 +171,7 @@ def tasks(state: ReviewState) -> list[Task]:
     return [
         Task(
             spec,
-            brief(
+            build_brief(
                 "Review these files of the change. What is asked of them stands in `questions`.",
                 nonce,
                 base=change.base,
@@ -177,7 +179,7 @@ def tasks(state: ReviewState) -> list[Task]:
                 paths=list(paths),
                 questions=list(dict.fromkeys(filter(None, whys[agent]))),
                 wanted=list(state.focus.wanted),
-                **_answers(state),
+                **_answers_for_brief(state),
             ),
             f"{state.round.number}/act/{agent}",
             stage_change,
@@ -185,12 +187,12 @@ def tasks(state: ReviewState) -> list[Task]:
         for agent, paths in scopes.items()
         if paths
         for spec, stage_change in [
-            escalation.at_current_stage(state, _equipped(state, agent, paths))
+            escalation.at_current_stage(state, _without_idle_tools(state, agent, paths))
         ]
     ]
 
 
-def _equipped(state: ReviewState, agent: str, paths: Iterable[str]) -> AgentSpec:
+def _without_idle_tools(state: ReviewState, agent: str, paths: Iterable[str]) -> AgentSpec:
     """An agent with those of its analyzers that look into any of its files.
 
     A model is shown few tools, and one that has nothing to look at distracts. Where none has, the
@@ -208,11 +210,11 @@ def _equipped(state: ReviewState, agent: str, paths: Iterable[str]) -> AgentSpec
     return replace(spec, tools=tuple(name for name in spec.tools if name not in idle))
 
 
-def retry(state: ReviewState, failed: Iterable[str]) -> dict[str, list[str]]:
+def paths_to_retry(state: ReviewState, failed: Iterable[str]) -> dict[str, list[str]]:
     """What the next iteration looks at: the files of every agent whose work, or tools, failed.
 
     Where nothing failed and the judge misses evidence, every agent may have it.
     """
     last = [task.spec.name for task in state.round.tasks]
     agents = dict.fromkeys(name.split("/")[0] for name in failed) or dict.fromkeys(last)
-    return {agent: reviewable(state) for agent in agents if agent in last}
+    return {agent: reviewable_paths(state) for agent in agents if agent in last}

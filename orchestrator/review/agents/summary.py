@@ -18,7 +18,7 @@ from orchestrator.engine.escalation import Task
 from orchestrator.engine.field_types import Strict
 from orchestrator.engine.team import run_task
 from orchestrator.guards.check_claims import ClaimGuard, Rule
-from orchestrator.review.agents.planning import brief
+from orchestrator.review.agents.planning import build_brief
 from orchestrator.review.report_contracts import as_form
 from orchestrator.review.review_state import ReviewState
 from orchestrator.review.verdict.json_schemas import inlined
@@ -55,7 +55,7 @@ class Summary(Strict, frozen=True):
     ]
 
 
-def task(state: ReviewState, verdict: Verdict | None = None) -> Task:
+def build_summary_task(state: ReviewState, verdict: Verdict | None = None) -> Task:
     """What the lead is asked.
 
     Args:
@@ -66,19 +66,19 @@ def task(state: ReviewState, verdict: Verdict | None = None) -> Task:
     spec = replace(
         lead, tools=(), skills=(), escalation=(), bounds=bounds, contract=inlined(Summary)
     )
-    said = _facts(verdict) if verdict else {}
-    text = brief(ASKED, state.runtime.executor.nonce, plan=state.round.plan.summary, **said)
+    said = _summary_facts(verdict) if verdict else {}
+    text = build_brief(ASKED, state.runtime.executor.nonce, plan=state.round.plan.summary, **said)
     return Task(spec, text, f"{state.round.number}/summary")
 
 
 async def write_summary(state: ReviewState, verdict: Verdict) -> tuple[str, str]:
     """The lead's summary of a review; or nothing, and why there is none."""
-    asked = task(state, verdict)
+    asked = build_summary_task(state, verdict)
     result = await run_task(asked, state.runtime, state.budget)
     if result.status != "ok":
         return "", f"the lead's call ended as {result.status}: {result.detail}"
     said = as_form(Summary, result.report)
-    known = {finding.id for finding in _every(verdict)}
+    known = {finding.id for finding in _all_findings(verdict)}
     # What looks like an id in its words may be a linter's code that a finding speaks of.
     words = set(_ID.findall(said.summary)) - set(_ID.findall(asked.brief))
     invented = sorted((set(said.findings) | words) - known)
@@ -88,10 +88,10 @@ async def write_summary(state: ReviewState, verdict: Verdict) -> tuple[str, str]
         return "", "it says nothing"
     if len(said.summary) > LONGEST:
         return "", f"it has {len(said.summary):,} characters, of at most {LONGEST:,}"
-    return _borne_out(said.summary.strip(), verdict), ""
+    return _qualify_check_claims(said.summary.strip(), verdict), ""
 
 
-def _borne_out(text: str, verdict: Verdict) -> str:
+def _qualify_check_claims(text: str, verdict: Verdict) -> str:
     """The words, with that said behind a claim that the checks passed when not all did."""
     if all(check.status in {"passed", "not_applicable"} for check in verdict.required_checks):
         return text
@@ -100,21 +100,21 @@ def _borne_out(text: str, verdict: Verdict) -> str:
     return found.text or text if found else text
 
 
-def _every(verdict: Verdict) -> tuple[Finding, ...]:
+def _all_findings(verdict: Verdict) -> tuple[Finding, ...]:
     return (*verdict.findings, *(entry.finding for entry in verdict.rejected))
 
 
-def _facts(verdict: Verdict) -> Mapping[str, object]:
+def _summary_facts(verdict: Verdict) -> Mapping[str, object]:
     """What the lead is shown: nothing of it differs between a run and its resumption."""
     gaps = [skip for skip in verdict.skipped if skip.gap]
     return {
         "outcome": verdict.verdict,
         "status": verdict.status,
-        "ended": _cut(verdict.stop.detail),
-        "uncertain": [_cut(text) for text in verdict.stop.uncertain[:SHOWN]],
+        "ended": _shorten(verdict.stop.detail),
+        "uncertain": [_shorten(text) for text in verdict.stop.uncertain[:SHOWN]],
         "findings": [_finding(finding) for finding in verdict.findings[:SHOWN]],
         "rejected": [_rejected(entry) for entry in verdict.rejected[:SHOWN]],
-        "gaps": [{"path": g.path, "tool": g.tool, "why": _cut(g.why)} for g in gaps[:SHOWN]],
+        "gaps": [{"path": g.path, "tool": g.tool, "why": _shorten(g.why)} for g in gaps[:SHOWN]],
         "checks": {check.name: check.status for check in verdict.required_checks},
         "not_shown": {
             "findings": max(0, len(verdict.findings) - SHOWN),
@@ -133,16 +133,16 @@ def _finding(finding: Finding) -> Mapping[str, object]:
         "start_line": finding.start_line,
         "state": finding.state,
         "reported_by": finding.reported_by,
-        "title": _cut(finding.title),
-        "detail": _cut(finding.detail),
+        "title": _shorten(finding.title),
+        "detail": _shorten(finding.detail),
         "contested": finding.contested,
     }
 
 
 def _rejected(entry: Rejected) -> Mapping[str, object]:
     finding = entry.finding
-    return {"id": finding.id, "title": _cut(finding.title), "reason": _cut(entry.reason)}
+    return {"id": finding.id, "title": _shorten(finding.title), "reason": _shorten(entry.reason)}
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= SHOWN_TEXT else f"{text[:SHOWN_TEXT]}..."

@@ -12,18 +12,23 @@ from msgspec.structs import replace
 from orchestrator.checks.path_kinds import vendored_directory
 from orchestrator.engine.task_group import run_both
 from orchestrator.errors import InputError
-from orchestrator.review.change.file_export import temporary
-from orchestrator.review.change.git.blobs import Blobs, Object, missing, objects
-from orchestrator.review.change.git.commands import LIMITS, PLAIN_DIFF, Git, short
+from orchestrator.review.change.file_export import temporary_directory
+from orchestrator.review.change.git.blobs import (
+    Blobs,
+    GitObject,
+    look_up_objects,
+    missing_blob_error,
+)
+from orchestrator.review.change.git.commands import LIMITS, PLAIN_DIFF, Git, shorten
 from orchestrator.review.change.git.directories import STATE
-from orchestrator.review.change.git.hardening import LARGE
+from orchestrator.review.change.git.hardening import BIG_FILE_BYTES
 from orchestrator.review.change.skipped_files import (
     LINK,
     SUBMODULE,
-    Look,
-    Policy,
+    AttributePolicy,
+    ContentInfo,
     classify,
-    look,
+    inspect_content,
 )
 from orchestrator.review.change.types import ChangedFile, Status
 from orchestrator.sandbox.path_resolution import unsafe
@@ -49,25 +54,26 @@ async def changed_files(git: Git, base_tree: str, head_tree: str) -> tuple[Chang
         InputError: an object is missing from this clone, or a name leads out of the tree.
     """
     (files, looks), told = await run_both(
-        partial(_described, git, base_tree, head_tree), partial(_diff, git, base_tree, head_tree)
+        partial(_read_both_diffs, git, base_tree, head_tree),
+        partial(_diff, git, base_tree, head_tree),
     )
-    pairs = await _numbers(git, told, files, looks)
-    return tuple(_numbered(file, looks, pairs) for file in files)
+    pairs = await _read_line_numbers(git, told, files, looks)
+    return tuple(_with_line_numbers(file, looks, pairs) for file in files)
 
 
-async def _described(
+async def _read_both_diffs(
     git: Git, base_tree: str, head_tree: str
-) -> tuple[list[ChangedFile], dict[str, Look]]:
+) -> tuple[list[ChangedFile], dict[str, ContentInfo]]:
     told = await git.run(
         "diff-tree", "-r", "-z", "--raw", "--no-abbrev", "-M", RENAME_LIMIT, *PLAIN_DIFF,
         base_tree, head_tree,
     )  # fmt: skip
-    files = sorted(_raw(told), key=lambda file: file.path)
-    _see_that_names_are_sound(files)
+    files = sorted(_parse_raw_diff(told), key=lambda file: file.path)
+    _check_names(files)
     return await describe(git, base_tree, files)
 
 
-def _see_that_names_are_sound(files: Sequence[ChangedFile]) -> None:
+def _check_names(files: Sequence[ChangedFile]) -> None:
     """See that what a checkout would write is what is looked at, and nothing of ours.
 
     Raises:
@@ -75,19 +81,19 @@ def _see_that_names_are_sound(files: Sequence[ChangedFile]) -> None:
     """
     for path in (path for file in files for path in (file.path, file.old_path) if path):
         if why := unsafe(path):
-            raise InputError(f"{short(path, 80)} is no name that git would check out: {why}")
+            raise InputError(f"{shorten(path, 80)} is not a valid path: {why}")
     for one, other in pairwise(files):
         if one.path == other.path:
             raise InputError(
-                f"{short(one.path, 80)} stands twice in one tree; git fsck shows where"
+                f"{shorten(one.path, 80)} appears twice in the tree; git fsck shows where"
             )
     for file in files:
         if file.new_blob and f"{file.path}/".casefold().startswith(STATE):
             what = "is where Diffcourt records its runs, which no change may bring"
-            raise InputError(f"{short(file.path, 80)} {what}; git rm --cached it")
+            raise InputError(f"{shorten(file.path, 80)} {what}; git rm --cached it")
 
 
-def _raw(told: bytes) -> Iterator[ChangedFile]:
+def _parse_raw_diff(told: bytes) -> Iterator[ChangedFile]:
     fields = iter(told.split(b"\0"))
     for about in fields:
         if not about:
@@ -112,7 +118,7 @@ def _raw(told: bytes) -> Iterator[ChangedFile]:
 
 async def describe(
     git: Git, base_tree: str, files: Sequence[ChangedFile]
-) -> tuple[list[ChangedFile], dict[str, Look]]:
+) -> tuple[list[ChangedFile], dict[str, ContentInfo]]:
     """Kind, size and skip of every file, and what their blobs are like.
 
     Raises:
@@ -125,24 +131,25 @@ async def describe(
         if blob and mode != SUBMODULE
     }
     paths = sorted({path for file in files for path in (file.path, file.old_path) if path})
-    attributes = {f"{folder}.gitattributes" for folder in _above(paths)}
+    attributes = {f"{folder}.gitattributes" for folder in _parent_directories(paths)}
     vendored = {folder for path in paths if (folder := vendored_directory(path))}
     in_base = {path: f"{base_tree}:{path}" for path in sorted({*attributes, *vendored})}
     async with Blobs(git) as reader:
-        found = await objects(git, [*blobs, *in_base.values()])
+        found = await look_up_objects(git, [*blobs, *in_base.values()])
         stand = {path: found[name] for path, name in in_base.items() if name in found}
         texts = [path for path in sorted(attributes & stand.keys()) if stand[path].kind == "blob"]
         rules = {path: stand[path].oid for path in texts}
         looks, marked = await run_both(
-            partial(_looks, reader, blobs, found), partial(_generated, git, rules, paths)
+            partial(_inspect_blobs, reader, blobs, found),
+            partial(_read_generated_attributes, git, rules, paths),
         )
     stood = frozenset(path for path in vendored & stand.keys() if stand[path].kind == "tree")
-    policy = Policy(marked, stood)
+    policy = AttributePolicy(marked, stood)
     return [classify(file, looks, policy) for file in files], looks
 
 
-def _above(paths: Iterable[str]) -> set[str]:
-    """The folders that the paths lie in, each with a slash at its end; the top is empty."""
+def _parent_directories(paths: Iterable[str]) -> set[str]:
+    """The directories that the paths lie in, each with a slash at its end; the top is empty."""
     folders = {""}
     for path in paths:
         folder = path
@@ -151,26 +158,28 @@ def _above(paths: Iterable[str]) -> set[str]:
     return folders
 
 
-async def _looks(
-    reader: Blobs, blobs: Iterable[str], found: Mapping[str, Object]
-) -> dict[str, Look]:
+async def _inspect_blobs(
+    reader: Blobs, blobs: Iterable[str], found: Mapping[str, GitObject]
+) -> dict[str, ContentInfo]:
     gone = next((blob for blob in blobs if blob not in found or found[blob].kind != "blob"), None)
     if gone is not None:
-        raise missing(gone)
-    looks = {blob: Look(found[blob].size) for blob in blobs}
+        raise missing_blob_error(gone)
+    looks = {blob: ContentInfo(found[blob].size) for blob in blobs}
 
     async def keep(blob: str, data: bytes) -> None:
-        looks[blob] = look(data)
+        looks[blob] = inspect_content(data)
 
-    await reader.each([blob for blob, seen in looks.items() if seen.size <= LARGE], keep)
+    await reader.each([blob for blob, seen in looks.items() if seen.size <= BIG_FILE_BYTES], keep)
     return looks
 
 
-async def _generated(git: Git, rules: Mapping[str, str], paths: Iterable[str]) -> dict[str, bool]:
+async def _read_generated_attributes(
+    git: Git, rules: Mapping[str, str], paths: Iterable[str]
+) -> dict[str, bool]:
     """What ``.gitattributes`` files say of ``linguist-generated``: path → set or unset."""
     if not rules:
         return {}
-    with temporary() as folder:
+    with temporary_directory() as folder:
         # The work tree is the empty folder: only the index, which is base, has a say.
         indexed = replace(git, index=folder / "index", work_tree=folder)
         entries = "".join(f"100644 {oid}\t{path}\0" for path, oid in rules.items())
@@ -185,10 +194,10 @@ async def _generated(git: Git, rules: Mapping[str, str], paths: Iterable[str]) -
     return {os.fsdecode(path): known[value] for path, value in values if value in known}
 
 
-def _is_text(blob: str | None, mode: str | None, looks: Mapping[str, Look]) -> bool:
+def _is_text(blob: str | None, mode: str | None, looks: Mapping[str, ContentInfo]) -> bool:
     seen = looks.get(blob or "")
     regular = mode not in {LINK, SUBMODULE}
-    return regular and seen is not None and not seen.binary and seen.size <= LARGE
+    return regular and seen is not None and not seen.binary and seen.size <= BIG_FILE_BYTES
 
 
 async def _diff(git: Git, base: str, head: str) -> bytes:
@@ -202,8 +211,8 @@ async def _diff(git: Git, base: str, head: str) -> bytes:
         return b""
 
 
-async def _numbers(
-    git: Git, told: bytes, files: Sequence[ChangedFile], looks: Mapping[str, Look]
+async def _read_line_numbers(
+    git: Git, told: bytes, files: Sequence[ChangedFile], looks: Mapping[str, ContentInfo]
 ) -> dict[tuple[str, str], Lines]:
     """Changed lines by pair of blobs: a pair needs no file name, and names can hold anything."""
     wanted = {
@@ -215,14 +224,14 @@ async def _numbers(
         and _is_text(file.old_blob, file.old_mode, looks)
         and _is_text(file.new_blob, file.new_mode, looks)
     }
-    pairs = dict(_hunks(told)) if wanted else {}
+    pairs = dict(_parse_hunks(told)) if wanted else {}
     # Attributes of this clone may call a text binary; asked for as text it has lines all the same.
     for old, new in sorted(wanted - pairs.keys()):
-        pairs.update(_hunks(await git.run("diff", "--text", *_FLAGS, old, new)))
+        pairs.update(_parse_hunks(await git.run("diff", "--text", *_FLAGS, old, new)))
     return pairs
 
 
-def _hunks(told: bytes) -> Iterator[tuple[tuple[str, str], Lines]]:
+def _parse_hunks(told: bytes) -> Iterator[tuple[tuple[str, str], Lines]]:
     """Read a ``-U0`` diff; every line of contents starts with ``+``, ``-`` or a backslash."""
     pair: tuple[str, str] | None = None
     added: list[int] = []
@@ -244,8 +253,8 @@ def _hunks(told: bytes) -> Iterator[tuple[tuple[str, str], Lines]]:
         yield pair, (tuple(added), tuple(removed))
 
 
-def _numbered(
-    file: ChangedFile, looks: Mapping[str, Look], pairs: Mapping[tuple[str, str], Lines]
+def _with_line_numbers(
+    file: ChangedFile, looks: Mapping[str, ContentInfo], pairs: Mapping[tuple[str, str], Lines]
 ) -> ChangedFile:
     if file.old_blob == file.new_blob:
         return file

@@ -11,7 +11,7 @@ import anyio
 from anyio import to_thread
 
 from orchestrator.errors import StoreError
-from orchestrator.review.change.file_export import write_all
+from orchestrator.review.change.file_export import write_files
 from orchestrator.review.change.git.blobs import Blobs
 from orchestrator.review.change.git.commands import Git
 from orchestrator.review.change.types import Change
@@ -34,14 +34,14 @@ def decode(data: bytes) -> str:
     return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
 
 
-async def listing(git: Git, tree: str, *folders: str) -> dict[str, tuple[str, str]]:
+async def list_tree(git: Git, tree: str, *directories: str) -> dict[str, tuple[str, str]]:
     """Every entry of a tree, submodules and links included: path → (mode, object id).
 
     Args:
         tree: the id of a tree or commit.
-        folders: only what stands in these; their names are taken as they are.
+        directories: only what stands in these; their names are taken as they are.
     """
-    told = await git.run("ls-tree", "-r", "-z", "--full-tree", tree, "--", *folders)
+    told = await git.run("ls-tree", "-r", "-z", "--full-tree", tree, "--", *directories)
     entries: dict[str, tuple[str, str]] = {}
     for record in told.split(b"\0"):
         about, tab, path = record.partition(b"\t")
@@ -87,7 +87,7 @@ class Contents:
         """Every entry of a side's tree: path → (mode, object id). Read once; do not alter it."""
         async with self._listing[side]:
             if side not in self._listings:
-                self._listings[side] = await listing(self._git, self._trees[side])
+                self._listings[side] = await list_tree(self._git, self._trees[side])
             return self._listings[side]
 
     async def export(
@@ -124,9 +124,9 @@ class Contents:
         async def flush() -> None:
             nonlocal held
             try:
-                refused.update(await to_thread.run_sync(write_all, root, list(pending)))
-            except OSError as fault:
-                raise StoreError(f"{root} cannot be written: {fault.strerror}") from None
+                refused.update(await to_thread.run_sync(write_files, root, list(pending)))
+            except OSError as error:
+                raise StoreError(f"{root} cannot be written: {error.strerror}") from None
             pending.clear()
             held = 0
 

@@ -27,7 +27,7 @@ def make_directory(path: Path) -> None:
 
 
 @contextmanager
-def temporary() -> Iterator[Path]:
+def temporary_directory() -> Iterator[Path]:
     """A directory that is gone afterwards.
 
     Raises:
@@ -41,7 +41,7 @@ def temporary() -> Iterator[Path]:
         yield Path(path)
 
 
-def _put(folder: Beneath, path: str, data: bytes) -> str | None:
+def _write_file(folder: Beneath, path: str, data: bytes) -> str | None:
     """Write one file; returns why it could not be written, None when it was.
 
     Raises:
@@ -61,7 +61,7 @@ def _put(folder: Beneath, path: str, data: bytes) -> str | None:
     return None
 
 
-def write_all(root: Path, items: Sequence[tuple[str, bytes]]) -> dict[str, str]:
+def write_files(root: Path, items: Sequence[tuple[str, bytes]]) -> dict[str, str]:
     """Write files below ``root``, which is made when it is not there.
 
     Args:
@@ -77,5 +77,5 @@ def write_all(root: Path, items: Sequence[tuple[str, bytes]]) -> dict[str, str]:
     """
     root.mkdir(parents=True, exist_ok=True)
     with Beneath(root) as folder:
-        told = ((path, _put(folder, path, data)) for path, data in sorted(items))
+        told = ((path, _write_file(folder, path, data)) for path, data in sorted(items))
         return {path: why for path, why in told if why}

@@ -8,14 +8,14 @@ _IDENTITY = "not committed <> 0 +0000"
 _MOST = 1000  # commits
 
 
-def _names(change: Change, path: str) -> tuple[str, ...]:
+def _paths_of(change: Change, path: str) -> tuple[str, ...]:
     for file in change.files:
         if path in {file.path, file.old_path}:
             return tuple(dict.fromkeys(name for name in (file.old_path, file.path) if name))
     return (path,)
 
 
-def _clean(told: bytes) -> str:
+def _escape_control_characters(told: bytes) -> str:
     return told.decode("utf-8", "replace")
 
 
@@ -29,11 +29,11 @@ async def diff(change: Change, path: str | None = None) -> str:
     Raises:
         InputError: it cannot be read, or is too large to be shown in one piece.
     """
-    only = ["--", *_names(change, path)] if path is not None else []
+    only = ["--", *_paths_of(change, path)] if path is not None else []
     told = await Git.of(change).run(
         "diff-tree", "-r", "-p", "-M", "-U3", *PLAIN_DIFF, change.base_tree, change.head_tree, *only
     )
-    return _clean(told)
+    return _escape_control_characters(told)
 
 
 async def _head(git: Git, change: Change) -> str:
@@ -76,7 +76,7 @@ async def log(change: Change, path: str, limit: int = 20) -> str:
         "--",
         path,
     )
-    return _clean(told)
+    return _escape_control_characters(told)
 
 
 async def blame(change: Change, path: str, start: int, end: int) -> str:
@@ -104,4 +104,4 @@ async def blame(change: Change, path: str, start: int, end: int) -> str:
         "--",
         path,
     )
-    return _clean(told)
+    return _escape_control_characters(told)

@@ -1,4 +1,4 @@
-"""From what a person names to a :class:`Change`: two commits, or a commit and the work tree."""
+"""Build a :class:`Change` from two commits, or from a commit and the work tree."""
 
 from functools import partial
 from pathlib import Path
@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from orchestrator.engine.task_group import run_both
 from orchestrator.review.change.changed_files import changed_files
-from orchestrator.review.change.git.blobs import objects
+from orchestrator.review.change.git.blobs import look_up_objects
 from orchestrator.review.change.git.commands import OID, Git
-from orchestrator.review.change.git.repository import opened
+from orchestrator.review.change.git.repository import open_repository
 from orchestrator.review.change.types import Change, ChangedFile
-from orchestrator.review.change.worktree import is_dirty, snapshot
+from orchestrator.review.change.worktree import is_dirty, snapshot_worktree
 
 _DEFAULTS = (
     "refs/remotes/origin/HEAD",
@@ -24,7 +24,7 @@ _DEFAULTS = (
 _DIRTY = "the work tree has changes that are not committed; they are not reviewed (--worktree)"
 
 
-def _brief(name: str) -> str:
+def _shorten_name(name: str) -> str:
     return name[:12] if OID.fullmatch(name) else name
 
 
@@ -34,9 +34,9 @@ class Base(Struct, frozen=True):
     Attributes:
         commit: None for the empty tree.
         tree: tree id.
-        notes: why it is this one, where a person would not expect it.
-        policy: the commit whose policy holds, None for this one. Of a branch it is the tip: where
-            head parted from it is for the change's author to choose, who could pick a laxer day.
+        notes: why this base was chosen, where that is not obvious.
+        policy: the commit whose policy applies; None for this one. Of a branch it is the tip: the
+            author of a change chooses the merge base, and could choose one with a laxer policy.
     """
 
     commit: str | None
@@ -46,34 +46,34 @@ class Base(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """What a person would call it."""
+        """The commit id, or ``empty tree``."""
         return self.commit or "empty tree"
 
 
-async def _nothing(git: Git, why: str) -> Base:
+async def _empty_base(git: Git, why: str) -> Base:
     return Base(None, await git.empty_tree(), (f"{why}; the whole tree is reviewed as one change",))
 
 
-async def _parent(git: Git, head: str, why: str) -> Base:
+async def _parent_base(git: Git, head: str, why: str) -> Base:
     """The commit before head, as far as this clone knows one."""
     found = await git.attempt("rev-parse", "--verify", "--quiet", f"{head}^1")
     if found.code == 0:
         parent = found.stdout.decode().strip()
         return Base(parent, await git.tree(parent), (why,))
     if await git.is_shallow():
-        return await _nothing(git, f"this clone holds no parent of {head[:12]}")
-    return await _nothing(git, f"{head[:12]} is the first commit")
+        return await _empty_base(git, f"this clone holds no parent of {head[:12]}")
+    return await _empty_base(git, f"{head[:12]} is the first commit")
 
 
 async def _default_base(git: Git, head: str) -> Base:
     parent = f"{head}^1"
     names = [*_DEFAULTS, parent]
-    seen = await objects(git, [*names, *map(_tree_of, names)])
+    seen = await look_up_objects(git, [*names, *map(_tree_name, names)])
 
     async def newest(why: str) -> Base:
-        if parent in seen and _tree_of(parent) in seen:
-            return Base(seen[parent].oid, seen[_tree_of(parent)].oid, (why,))
-        return await _parent(git, head, why)
+        if parent in seen and _tree_name(parent) in seen:
+            return Base(seen[parent].oid, seen[_tree_name(parent)].oid, (why,))
+        return await _parent_base(git, head, why)
 
     ref = next((ref for ref in _DEFAULTS if ref in seen), None)
     if ref is None:
@@ -82,16 +82,16 @@ async def _default_base(git: Git, head: str) -> Base:
     base = head if tip == head else await git.merge_base(tip, head)
     if base == head:
         return await newest(f"{head[:12]} is on {name} already; that one commit is reviewed")
-    if base == tip and _tree_of(ref) in seen:
-        return Base(base, seen[_tree_of(ref)].oid)
+    if base == tip and _tree_name(ref) in seen:
+        return Base(base, seen[_tree_name(ref)].oid)
     if base:
         return Base(base, await git.tree(base), policy=tip)
     if await git.is_shallow():
-        return await _nothing(git, f"this clone holds no merge base of {head[:12]} and {name}")
+        return await _empty_base(git, f"this clone holds no merge base of {head[:12]} and {name}")
     return await newest(f"{head[:12]} shares no history with {name}; the newest commit is reviewed")
 
 
-def _tree_of(name: str) -> str:
+def _tree_name(name: str) -> str:
     return f"{name}^{{tree}}"
 
 
@@ -105,7 +105,7 @@ async def _named_base(git: Git, base: str, head: str) -> Base:
     return Base(named, await git.tree(named), (why,))
 
 
-async def between(
+async def compare_trees(
     git: Git,
     base: Base,
     head: str,
@@ -114,19 +114,19 @@ async def between(
     notes: tuple[str, ...] = (),
     unseen: tuple[ChangedFile, ...] = (),
 ) -> Change:
-    """The change from a base to a tree that stands in the store of ``git``.
+    """The change from a base to a tree in the object store of ``git``.
 
     Args:
         git: its ``object_dir`` is the change's.
         base: the side to start from.
-        head: what a person would call the other side.
+        head: the name of the other side.
         head_tree: tree id.
-        notes: further sentences for a person.
-        unseen: files that changed as well, though the trees do not show it.
+        notes: further notes for the verdict.
+        unseen: changed files that do not differ between the trees.
     """
     found = await changed_files(git, base.tree, head_tree)
     files = tuple(sorted((*found, *unseen), key=lambda file: file.path))
-    empty = () if files else (_nothing_new(base, head),)
+    empty = () if files else (_describe_empty_change(base, head),)
     return Change(
         base=base.name,
         head=head,
@@ -140,10 +140,11 @@ async def between(
     )
 
 
-def _nothing_new(base: Base, head: str) -> str:
+def _describe_empty_change(base: Base, head: str) -> str:
     if base.commit == head and base.policy not in {None, head}:
-        return f"{_brief(str(base.policy))} holds all of {_brief(head)} already; nothing is new"
-    return f"nothing differs between {_brief(base.name)} and {_brief(head)}"
+        policy = _shorten_name(str(base.policy))
+        return f"{policy} already contains all of {_shorten_name(head)}; there is nothing to review"
+    return f"there are no differences between {_shorten_name(base.name)} and {_shorten_name(head)}"
 
 
 async def from_refs(repo: Path, base: str | None, head: str | None) -> Change:
@@ -158,21 +159,21 @@ async def from_refs(repo: Path, base: str | None, head: str | None) -> Change:
     Raises:
         InputError: no repository, or a name that is unknown, ambiguous or no commit.
     """
-    known = await opened(repo, base, head)
+    known = await open_repository(repo, base, head)
     git = known.git
     tip = known.head or await git.commit("HEAD" if head is None else head)
     if known.common is not None:
         start = Base(known.common, await known.tree(known.common), policy=known.base)
     else:
         start = await (_default_base(git, tip) if base is None else _named_base(git, base, tip))
-    found = partial(between, git, start, tip, await known.tree(tip))
+    found = partial(compare_trees, git, start, tip, await known.tree(tip))
     if head is not None:
         return await found()
     change, dirty = await run_both(found, partial(is_dirty, git, repo, known.top))
     return replace(change, notes=(*change.notes, _DIRTY)) if dirty else change
 
 
-async def named_or_head(git: Git, base: str | None) -> Base:
+async def resolve_base_or_head(git: Git, base: str | None) -> Base:
     """The base of a change that is no commit yet: the commit named, else HEAD.
 
     Raises:
@@ -185,7 +186,7 @@ async def named_or_head(git: Git, base: str | None) -> Base:
     if found.code:
         if (await git.attempt("rev-parse", "--verify", "--quiet", "HEAD")).code == 0:
             await git.commit("HEAD")  # there is one, and it is lost: says so
-        return await _nothing(git, "this repository has no commit yet")
+        return await _empty_base(git, "this repository has no commit yet")
     commit = found.stdout.decode().strip()
     return Base(commit, await git.tree(commit))
 
@@ -204,8 +205,8 @@ async def from_worktree(repo: Path, base: str | None, scratch: Path) -> Change:
         StoreError: the disk is full.
     """
     git = await Git.open(repo)
-    start = await named_or_head(git, None)
+    start = await resolve_base_or_head(git, None)
     if base is not None and start.commit:
         start = await _named_base(git, base, start.commit)
-    store, tree, notes = await snapshot(git, repo, scratch)
-    return await between(store, start, "worktree", tree, notes=notes)
+    store, tree, notes = await snapshot_worktree(git, repo, scratch)
+    return await compare_trees(store, start, "worktree", tree, notes=notes)

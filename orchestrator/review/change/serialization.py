@@ -15,20 +15,20 @@ def to_json(change: Change) -> dict[str, Any]:
     document: dict[str, Any] = to_builtins(change)
     for file in document["files"]:
         for name in ("added", "removed"):
-            file[name] = _ranges(file[name])
+            file[name] = _to_ranges(file[name])
     return document
 
 
 def from_json(document: Mapping[str, Any]) -> Change:
     """The inverse of ``to_json``."""
     files = tuple(
-        ChangedFile(**{**file, **{name: _numbers(file[name]) for name in ("added", "removed")}})
+        ChangedFile(**{**file, **{name: _from_ranges(file[name]) for name in ("added", "removed")}})
         for file in document["files"]
     )
     return Change(**{**document, "files": files, "notes": tuple(document["notes"])})
 
 
-def _ranges(numbers: Iterable[int]) -> list[list[int]]:
+def _to_ranges(numbers: Iterable[int]) -> list[list[int]]:
     found: list[list[int]] = []
     for number in numbers:
         if found and found[-1][1] == number - 1:
@@ -38,5 +38,5 @@ def _ranges(numbers: Iterable[int]) -> list[list[int]]:
     return found
 
 
-def _numbers(ranges: Iterable[tuple[int, int]]) -> tuple[int, ...]:
+def _from_ranges(ranges: Iterable[tuple[int, int]]) -> tuple[int, ...]:
     return tuple(number for first, last in ranges for number in range(first, last + 1))

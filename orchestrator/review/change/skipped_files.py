@@ -13,8 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator.checks.path_kinds import path_kinds, vendored_directory
-from orchestrator.review.change.git.commands import short
-from orchestrator.review.change.git.hardening import LARGE
+from orchestrator.review.change.git.commands import shorten
+from orchestrator.review.change.git.hardening import BIG_FILE_BYTES
 from orchestrator.review.change.types import ChangedFile
 
 LINK, SUBMODULE = "120000", "160000"
@@ -36,7 +36,7 @@ _CONTROL = bytes(set(range(32)) - set(b"\t\n\f\r\b\x1b"))
 _SNIFFED = 8000  # as many bytes as git looks at
 
 
-class Look(Struct, frozen=True):
+class ContentInfo(Struct, frozen=True):
     """What one blob is like.
 
     Attributes:
@@ -56,7 +56,7 @@ class Look(Struct, frozen=True):
     target: bytes = b""
 
 
-def _binary(data: bytes) -> str | None:
+def _binary_reason(data: bytes) -> str | None:
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return _WIDE
     start = data[:_SNIFFED]
@@ -71,13 +71,13 @@ def _binary(data: bytes) -> str | None:
     return None  # control characters, yet valid text: hiding behind them must not help
 
 
-def look(data: bytes) -> Look:
+def inspect_content(data: bytes) -> ContentInfo:
     """Look at the bytes of one blob."""
-    binary = _binary(data)
+    binary = _binary_reason(data)
     if binary:
-        return Look(len(data), binary=binary, target=data[:200])
+        return ContentInfo(len(data), binary=binary, target=data[:200])
     head = b"\n".join(data[:4096].split(b"\n")[:_HEADER_LINES])
-    return Look(
+    return ContentInfo(
         len(data),
         lines=data.count(b"\n") + (not data.endswith(b"\n") and bool(data)),
         generated=_GENERATED.search(head) is not None,
@@ -86,7 +86,7 @@ def look(data: bytes) -> Look:
     )
 
 
-class Policy(Struct, frozen=True):
+class AttributePolicy(Struct, frozen=True):
     """What base says about the changed paths.
 
     Attributes:
@@ -99,16 +99,18 @@ class Policy(Struct, frozen=True):
     directories: frozenset[str]
 
 
-def _link_or_submodule(file: ChangedFile, now: Look | None) -> ChangedFile:
+def _link_or_submodule(file: ChangedFile, now: ContentInfo | None) -> ChangedFile:
     if SUBMODULE in {file.new_mode, file.old_mode} and file.new_mode != LINK:
         old = (file.old_blob or "")[:12] if file.old_mode == SUBMODULE else ""
         new = (file.new_blob or "")[:12] if file.new_mode == SUBMODULE else ""
         return replace(file, kind="submodule", size=0, skip=f"submodule {old}..{new}")
-    target = short((now.target if now else b"").decode("utf-8", "backslashreplace"), 120)
+    target = shorten((now.target if now else b"").decode("utf-8", "backslashreplace"), 120)
     return replace(file, kind="symlink", skip=f"symbolic link to {target}")
 
 
-def _generated(file: ChangedFile, was: Look | None, now: Look, policy: Policy) -> str | None:
+def _generated(
+    file: ChangedFile, was: ContentInfo | None, now: ContentInfo, policy: AttributePolicy
+) -> str | None:
     marked = policy.generated.get(file.path)
     if marked is None and file.old_path:
         marked = policy.generated.get(file.old_path)
@@ -121,31 +123,35 @@ def _generated(file: ChangedFile, was: Look | None, now: Look, policy: Policy) -
     return None
 
 
-def _by_policy(file: ChangedFile, was: Look | None, now: Look, policy: Policy) -> str | None:
+def _by_policy(
+    file: ChangedFile, was: ContentInfo | None, now: ContentInfo, policy: AttributePolicy
+) -> str | None:
     if "lock_files" in path_kinds(file.path):
         return "lock file"
     directory = vendored_directory(file.path)
     if directory in policy.directories:
-        return f"vendored: {short(directory or '', 80)}/ stood in base as well"
+        return f"vendored: {shorten(directory or '', 80)}/ stood in base as well"
     return _generated(file, was, now, policy)
 
 
-def too_large(size: int, most: int) -> str:
+def describe_size_limit(size: int, most: int) -> str:
     """The sentence about a file of which nothing is read, sizes in bytes."""
     return f"too large: {size / 1e6:.1f} MB, and files above {most / 1e6:.1f} MB are not read"
 
 
-def _as_binary(file: ChangedFile, was: Look | None, now: Look) -> ChangedFile:
+def _as_binary(file: ChangedFile, was: ContentInfo | None, now: ContentInfo) -> ChangedFile:
     """A binary file, which is a gap where it ought to be text: then it could hide what it does."""
     skip, gap = now.binary or "", now.binary == _WIDE
-    if file.new_blob and was and not was.binary and was.size <= LARGE:
+    if file.new_blob and was and not was.binary and was.size <= BIG_FILE_BYTES:
         skip, gap = f"{skip}, although it was text in base", True
     elif _SOURCE.search(file.path) or now.target.startswith(b"#!"):
         skip, gap = f"{skip}, although its name or first line says that it is source", True
     return replace(file, kind="binary", size=now.size, skip=skip, gap=gap and bool(file.new_blob))
 
 
-def classify(file: ChangedFile, looks: Mapping[str, Look], policy: Policy) -> ChangedFile:
+def classify(
+    file: ChangedFile, looks: Mapping[str, ContentInfo], policy: AttributePolicy
+) -> ChangedFile:
     """The file with its kind, size and reason to be skipped.
 
     Args:
@@ -162,6 +168,8 @@ def classify(file: ChangedFile, looks: Mapping[str, Look], policy: Policy) -> Ch
     by_policy = _by_policy(file, was, now, policy)
     if by_policy == _NEWLY_MINIFIED and file.new_blob:
         return replace(file, size=now.size, skip=by_policy, gap=True)
-    if by_policy is None and now.size > LARGE:
-        return replace(file, size=now.size, skip=too_large(now.size, LARGE), gap=True)
+    if by_policy is None and now.size > BIG_FILE_BYTES:
+        return replace(
+            file, size=now.size, skip=describe_size_limit(now.size, BIG_FILE_BYTES), gap=True
+        )
     return replace(file, kind="text", size=now.size, skip=by_policy)

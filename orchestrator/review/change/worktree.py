@@ -10,21 +10,21 @@ from msgspec.structs import replace
 
 from orchestrator.errors import InputError, StoreError
 from orchestrator.review.change.file_export import make_directory
-from orchestrator.review.change.git.commands import Git, discover, fault, short
-from orchestrator.review.change.git.directories import STATE, absolute
+from orchestrator.review.change.git.commands import Git, discover, git_error, shorten
+from orchestrator.review.change.git.directories import STATE, resolve_path
 
 _SUBMODULE = b"160000"
 _NULL = "0" * 40  # of any length: an entry of mode 0 is removed, whatever its id
 
 
-async def extra_store(git: Git, scratch: Path) -> Git:
+async def open_extra_store(git: Git, scratch: Path) -> Git:
     """The same repository, with new objects and an index written below ``scratch``.
 
     Raises:
         StoreError: ``scratch`` cannot be written.
     """
     own = Path(await git.line("rev-parse", "--path-format=absolute", "--git-path", "objects"))
-    objects = absolute(scratch) / "objects"
+    objects = resolve_path(scratch) / "objects"
     quoted = str(own).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     await to_thread.run_sync(_write_alternates, objects, os.fsencode(f'"{quoted}"\n'))
     return replace(git, object_dir=objects, index=objects.parent / "index")
@@ -49,7 +49,7 @@ def _copy_index(source: Path, target: Path) -> None:
         raise StoreError(f"{target} cannot be written: {refused.strerror}") from None
 
 
-async def _top(repo: Path) -> Path:
+async def _find_top(repo: Path) -> Path:
     """The work tree that a directory lies in.
 
     Raises:
@@ -57,18 +57,18 @@ async def _top(repo: Path) -> Path:
     """
     found = await discover(repo, "--show-toplevel")
     if found.code:
-        raise InputError(f"{short(str(repo))} is not in a work tree; name two commits instead")
+        raise InputError(f"{shorten(str(repo))} is not in a work tree; name two commits instead")
     top = Path(os.fsdecode(found.stdout.removesuffix(b"\n")))
-    if not _holds_its_repository(top, absolute(repo)):
+    if not _holds_its_repository(top, resolve_path(repo)):
         raise InputError(
-            f"the configuration of {short(str(repo))} names {short(str(top))} as its work tree; "
+            f"core.worktree of {shorten(str(repo))} is {shorten(str(top))}; "
             "unset core.worktree there, or name two commits"
         )
     return top
 
 
 def _holds_its_repository(top: Path, place: Path) -> bool:
-    """Whether a work tree is the folder in which its repository was found from a place."""
+    """Whether a work tree is the directory in which its repository was found from a place."""
     found = next((up for up in (place, *place.parents) if os.path.lexists(up / ".git")), top)
     return top.resolve() == found.resolve()
 
@@ -90,7 +90,7 @@ async def is_dirty(git: Git, repo: Path, top: Path | None) -> bool:
         top: the work tree, None when it is not known yet.
     """
     try:
-        work = await _checkout(git, top or await _top(repo))
+        work = await _checkout(git, top or await _find_top(repo))
     except InputError:
         return False
     # Without optional locks it writes nothing, and its permissions would not let it.
@@ -101,7 +101,7 @@ async def is_dirty(git: Git, repo: Path, top: Path | None) -> bool:
     return told.code != 0 or bool(told.stdout)
 
 
-async def _touched(git: Git) -> dict[bytes, bytes]:
+async def _changed_paths(git: Git) -> dict[bytes, bytes]:
     """Tracked files that look different on disk: path → the mode on disk, ``000000`` when gone."""
     told = await git.run(
         "diff-files", "-z", "--raw", "--no-ext-diff", "--no-textconv", "--no-renames",
@@ -115,7 +115,9 @@ async def _touched(git: Git) -> dict[bytes, bytes]:
     return touched
 
 
-async def snapshot(git: Git, repo: Path, scratch: Path) -> tuple[Git, str, tuple[str, ...]]:
+async def snapshot_worktree(
+    git: Git, repo: Path, scratch: Path
+) -> tuple[Git, str, tuple[str, ...]]:
     """Write the work tree as a tree object below ``scratch``.
 
     Args:
@@ -130,14 +132,14 @@ async def snapshot(git: Git, repo: Path, scratch: Path) -> tuple[Git, str, tuple
         InputError: no work tree, or one that changed meanwhile or cannot be read.
         StoreError: the disk is full.
     """
-    store = await extra_store(git, scratch)
-    work = await _checkout(store, await _top(repo))
+    store = await open_extra_store(git, scratch)
+    work = await _checkout(store, await _find_top(repo))
     assert work.index is not None
     await to_thread.run_sync(_copy_index, git.git_dir / "index", work.index)
-    touched = await _touched(work)
+    touched = await _changed_paths(work)
     listed = await work.run("ls-files", "--others", "--exclude-standard", "-z")
     new = [path for path in listed.split(b"\0") if path and not path.startswith(STATE.encode())]
-    gone, fresh, notes = await to_thread.run_sync(_sort, work.cwd, touched, new)
+    gone, fresh, notes = await to_thread.run_sync(_sort_paths, work.cwd, touched, new)
     if gone:
         removed = b"".join(b"0 %s\t%s\0" % (_NULL.encode(), path) for path in gone)
         await work.run("update-index", "-z", "--index-info", stdin=removed)
@@ -152,16 +154,16 @@ async def _add(work: Git, paths: bytes) -> None:
     done = await work.attempt("update-index", "--add", "--replace", "-z", "--stdin", stdin=paths)
     if done.code:
         hint = "; make it readable, or run again when nothing writes there"
-        raise fault("reading the work tree", done, hint)
+        raise git_error("reading the work tree", done, hint)
 
 
-def _sort(
+def _sort_paths(
     root: Path, touched: dict[bytes, bytes], new: list[bytes]
 ) -> tuple[list[bytes], list[bytes], list[str]]:
     """Part the paths into those to drop and those to add; what is neither is told of."""
     gone, fresh, notes = [], [], []
     for path in [*touched, *new]:
-        shown = short(os.fsdecode(path))
+        shown = shorten(os.fsdecode(path))
         if path.endswith(b"/"):
             notes.append(f"{shown} is a repository of its own and not part of this change")
             continue

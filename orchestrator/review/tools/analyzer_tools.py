@@ -187,8 +187,8 @@ class SideTool(Analysis[SideAnalyzer]):
         async with self._session.slots:
             try:
                 return await analyzer.run(side, [path for path in paths if analyzer.wants(path)])
-            except SandboxError as fault:
-                return AnalyzerReport(analyzer.name, "", error=str(fault))
+            except SandboxError as error:
+                return AnalyzerReport(analyzer.name, "", error=str(error))
 
 
 class ChangeTool(Analysis[ChangeAnalyzer]):
@@ -204,8 +204,8 @@ class ChangeTool(Analysis[ChangeAnalyzer]):
         try:
             async with session.slots:
                 report = await analyzer.run(session.change, base, head, files)
-        except SandboxError as fault:
-            report = AnalyzerReport(analyzer.name, "", error=str(fault))
+        except SandboxError as error:
+            report = AnalyzerReport(analyzer.name, "", error=str(error))
         cited = {raw.path for raw in report.findings}
         tree = await session.contents.paths("head")
         head, _ = await session.side("head", sorted(cited & tree.keys()))

@@ -31,7 +31,7 @@ async def test_a_tree_that_each_reader_understands_in_another_way_is_refused(rep
     repo.commit({"a.py": "a = 1\n"})
     for contents in ([b"eval(x)\n", b"a\n"], [b"a\n", b"eval(x)\n"]):
         head = twice(repo, b"a.py", contents)
-        with pytest.raises(InputError, match=r"a\.py stands twice in one tree"):
+        with pytest.raises(InputError, match=r"a\.py appears twice in the tree"):
             await from_refs(repo.root, "main", head)
 
 
@@ -65,6 +65,6 @@ async def test_a_git_of_the_checkout_is_not_asked(repo, monkeypatch, tmp_path):
     for folder in (repo.root / "bin", tmp_path / "linked"):
         monkeypatch.setenv("PATH", f"{folder}:{os.defpath}")
         for base in (None, ""):  # "" is asked for by more than one call
-            with pytest.raises(InputError, match="lies in the repository under review"):
+            with pytest.raises(InputError, match="is in the repository under review"):
                 await from_refs(repo.root, base, None)
     assert not (tmp_path / "canary").exists()

@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.errors import InputError
 from orchestrator.review.change.git.commands import Git
-from orchestrator.review.change.git.repository import opened
+from orchestrator.review.change.git.repository import open_repository
 from orchestrator.review.change.intake import from_refs
 
 pytestmark = pytest.mark.anyio
@@ -153,7 +153,7 @@ async def test_an_empty_diff_is_a_change_with_a_note(branched):
     change = await from_refs(branched.root, "topic", "topic")
     assert change.files == ()
     assert change.base_tree == change.head_tree
-    assert change.notes[0].startswith("nothing differs between ")
+    assert change.notes[0].startswith("there are no differences between ")
 
 
 async def test_a_head_that_base_holds_already_is_said_to_be_behind(repo):
@@ -161,7 +161,9 @@ async def test_a_head_that_base_holds_already_is_said_to_be_behind(repo):
     new = repo.commit({"a.py": "a = 2\n"})
     change = await from_refs(repo.root, new, old)
     assert change.files == ()
-    assert change.notes == (f"{new[:12]} holds all of {old[:12]} already; nothing is new",)
+    assert change.notes == (
+        f"{new[:12]} already contains all of {old[:12]}; there is nothing to review",
+    )
 
 
 async def test_uncommitted_changes_are_told_of(branched):
@@ -269,7 +271,7 @@ async def test_what_one_call_tells_is_what_git_tells_one_by_one(branched):
     git = await Git.open(branched.root)
     for base in NAMES:
         for head in (None, "main", "topic~1"):
-            known = await opened(branched.root, base, head)
+            known = await open_repository(branched.root, base, head)
             tip, other = await git.commit(head or "HEAD"), await git.commit(base)
             assert (known.git, known.head) == (git, tip)
             assert known.top == (branched.root if head is None else None)
@@ -284,7 +286,7 @@ async def test_what_is_no_plain_name_is_left_to_be_asked_by_itself(branched):
     branched.git("tag", "twice", "main")
     for name in [ref for ref, _ in BAD_REFS] + ["HEAD^!", "HEAD^@", "HEAD^-", "^HEAD", ":/a", "--"]:
         for base, head in ((name, "main"), ("main", name), (None, name)):
-            assert (await opened(branched.root, base, head)).head is None
+            assert (await open_repository(branched.root, base, head)).head is None
 
 
 async def test_a_repository_in_a_folder_of_an_odd_name(branched, tmp_path):
@@ -335,11 +337,11 @@ async def test_no_repository_no_directory_no_commit(tmp_path, repo):
     plain.mkdir()
     with pytest.raises(InputError, match=r"is not a git repository, or may not be read$"):
         await from_refs(plain, None, None)
-    with pytest.raises(InputError, match="is no directory"):
+    with pytest.raises(InputError, match="is not a directory"):
         await from_refs(tmp_path / "absent", None, None)
     file = tmp_path / "file\nname"
     file.write_text("")
-    with pytest.raises(InputError, match="is no directory") as caught:
+    with pytest.raises(InputError, match="is not a directory") as caught:
         await from_refs(file, None, None)
     assert "\n" not in str(caught.value)
     with pytest.raises(InputError, match="no commit yet"):

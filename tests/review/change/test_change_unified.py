@@ -7,13 +7,13 @@ import pytest
 
 from orchestrator.errors import InputError
 from orchestrator.review.change.patch.file_names import (
-    in_header,
-    in_opening,
+    parse_header_name,
+    parse_opening_names,
     quote,
     strip_level,
     unquote,
 )
-from orchestrator.review.change.patch.object_store import render
+from orchestrator.review.change.patch.object_store import render_side
 from orchestrator.review.change.patch.unified_diff import Reader
 
 HEAD = b"--- a/x.py\n+++ b/x.py\n"
@@ -224,14 +224,14 @@ def test_known_lines_stand_at_their_numbers(seed):
             continue
         (file,) = read(patch)
         for side, head in ((old, False), (new, True)):
-            shown = render(file.hunks, head).split(b"\n")
+            shown = render_side(file.hunks, head).split(b"\n")
             for hunk in file.hunks:
                 start = hunk.new_start if head else hunk.old_start
                 count = hunk.new_count if head else hunk.old_count
                 for number in range(start, start + count):
                     assert shown[number - 1] == side[number - 1].removesuffix(b"\n")
         if context == 3 and len(file.hunks) == 1 and file.hunks[0].old_count == len(old):
-            assert render(file.hunks, True) == b"".join(new)
+            assert render_side(file.hunks, True) == b"".join(new)
 
 
 def test_a_patch_that_is_cut_anywhere_is_never_taken_for_the_whole():
@@ -266,8 +266,8 @@ def test_a_patch_that_is_cut_anywhere_is_never_taken_for_the_whole():
 )
 def test_quoted_names(name):
     assert unquote(quote(name)) == name
-    assert in_header(quote(name)) == name
-    assert in_opening(quote(b"a/" + name) + b" " + quote(b"b/" + name)) == (
+    assert parse_header_name(quote(name)) == name
+    assert parse_opening_names(quote(b"a/" + name) + b" " + quote(b"b/" + name)) == (
         b"a/" + name, b"b/" + name,
     )  # fmt: skip
 

@@ -10,7 +10,7 @@ import pytest
 from orchestrator.errors import InputError, StoreError
 from orchestrator.review.change import history
 from orchestrator.review.change.contents import Contents, decode
-from orchestrator.review.change.file_export import write_all
+from orchestrator.review.change.file_export import write_files
 from orchestrator.review.change.intake import from_worktree
 
 pytestmark = pytest.mark.anyio
@@ -289,7 +289,7 @@ def test_a_full_disk_is_told_of(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fchmod", full)
     with pytest.raises(StoreError, match="the disk is full"):
-        write_all(tmp_path / "out", [("a", b"x")])
+        write_files(tmp_path / "out", [("a", b"x")])
 
 
 async def test_git_on_a_full_disk_is_told_of(repo, tmp_path, monkeypatch):

@@ -29,14 +29,14 @@ _BROKEN = (
 
 
 @contextmanager
-def _readable(blob: str) -> Iterator[None]:
+def _naming_missing_blob(blob: str) -> Iterator[None]:
     try:
         yield
     except _BROKEN as broken:
         raise InputError(f"git could not read {blob[:12]}: {broken!r:.120}") from None
 
 
-def missing(blob: str) -> InputError:
+def missing_blob_error(blob: str) -> InputError:
     """That a blob is not in this clone."""
     return InputError(f"the contents of {blob[:12]} are not in this clone; fetch it in full")
 
@@ -56,7 +56,7 @@ class Blobs:
 
     async def __aenter__(self) -> "Blobs":
         """Start its process, so that the first read need not wait for that."""
-        with _readable("objects"):
+        with _naming_missing_blob("objects"):
             self._start()
         return self
 
@@ -101,10 +101,10 @@ class Blobs:
         async with self._lock:
             try:
                 while window := list(islice(rest, _WINDOW)):
-                    with _readable(window[0]):
+                    with _naming_missing_blob(window[0]):
                         await self._ask(window)
                     for blob in window:
-                        with _readable(blob):
+                        with _naming_missing_blob(blob):
                             data = await self._answer(blob)
                         await consume(blob, data)
             except BaseException:
@@ -129,7 +129,7 @@ class Blobs:
             await self._listen()
         header = self._take(end + 1).split()
         if header[1:2] != [b"blob"]:
-            raise missing(blob)
+            raise missing_blob_error(blob)
         size = int(header[2])
         if size > MAX_BLOB:
             raise InputError(f"{blob[:12]} holds {size} bytes, more than {MAX_BLOB}")
@@ -153,7 +153,7 @@ class Blobs:
             await process.aclose()
 
 
-class Object(Struct, frozen=True):
+class GitObject(Struct, frozen=True):
     """What a name stands for: its kind as git calls it, its id, and how many bytes it holds."""
 
     kind: str
@@ -161,7 +161,7 @@ class Object(Struct, frozen=True):
     size: int
 
 
-async def objects(git: Git, names: Sequence[str]) -> dict[str, Object]:
+async def look_up_objects(git: Git, names: Sequence[str]) -> dict[str, GitObject]:
     """What stands behind each name, for those that are in this clone; nothing is read.
 
     Args:
@@ -171,9 +171,9 @@ async def objects(git: Git, names: Sequence[str]) -> dict[str, Object]:
     asked = b"".join(os.fsencode(name) + b"\n" for name in names)
     form = "%(objecttype) %(objectname) %(objectsize)"
     told = await git.run("cat-file", f"--batch-check={form}", stdin=asked)
-    found: dict[str, Object] = {}
+    found: dict[str, GitObject] = {}
     for name, line in zip(names, told.split(b"\n"), strict=False):
         kind, *rest = line.split(b" ")
         if kind in {b"blob", b"tree", b"commit", b"tag"}:
-            found[name] = Object(kind.decode(), rest[0].decode(), int(rest[1]))
+            found[name] = GitObject(kind.decode(), rest[0].decode(), int(rest[1]))
     return found

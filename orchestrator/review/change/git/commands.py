@@ -1,4 +1,4 @@
-"""The one way this package calls git: nothing of a repository's configuration is ever executed.
+"""Run git without executing anything that a repository configures.
 
 A checkout under review may have been prepared by someone else: its configuration can name hooks,
 file system monitors, filters, text converters, signature checkers and remote helpers. Every call
@@ -15,13 +15,18 @@ from msgspec import Struct
 
 from orchestrator.engine.task_group import run_both
 from orchestrator.errors import DiffcourtError, InputError, SandboxError, StoreError
-from orchestrator.review.change.git.directories import absolute, found_from, is_directory, parts
+from orchestrator.review.change.git.directories import (
+    git_directories,
+    is_directory,
+    repository_directories,
+    resolve_path,
+)
 from orchestrator.review.change.git.hardening import (
     ENVIRONMENT,
     MINIMUM,
     NO_INDEX,
-    options,
-    program,
+    find_git,
+    hardened_options,
 )
 from orchestrator.review.change.types import Change
 from orchestrator.sandbox.program_policy import Limits, Permissions
@@ -47,21 +52,21 @@ PLAIN_DIFF = (
 )
 
 
-def short(text: str, width: int = 200) -> str:
+def shorten(text: str, width: int = 200) -> str:
     """The text on one line, with nothing in it that a terminal would act on."""
     flat = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
     return flat if len(flat) <= width else f"{flat[: width - 1]}…"
 
 
-def _why(stderr: bytes) -> str:
+def _error_text(stderr: bytes) -> str:
     lines = [line for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
     told = [line for line in lines if line.startswith(("fatal: ", "error: "))]
     line = (told or lines or ["it gave no reason"])[0]
-    return short(line.removeprefix("fatal: ").removeprefix("error: "))
+    return shorten(line.removeprefix("fatal: ").removeprefix("error: "))
 
 
-def fault(what: str, completed: CompletedProgram, hint: str = "") -> DiffcourtError:
-    """The one clear line for a git call that failed.
+def git_error(what: str, completed: CompletedProgram, hint: str = "") -> DiffcourtError:
+    """The error for a git call that failed, in one line.
 
     Args:
         what: what was being done, ``git diff-tree``.
@@ -75,7 +80,7 @@ def fault(what: str, completed: CompletedProgram, hint: str = "") -> DiffcourtEr
             "this partial clone lacks contents that the review needs; clone in full, or "
             "git fetch --refetch --no-filter"
         )
-    return InputError(f"{what} failed: {_why(completed.stderr)}{hint}")
+    return InputError(f"{what} failed: {_error_text(completed.stderr)}{hint}")
 
 
 async def _execute(
@@ -91,12 +96,12 @@ async def _execute(
         return await run(
             argv, permissions=permissions, cwd=cwd, env=env, stdin=stdin, limits=limits
         )
-    except SandboxError as broken:
-        raise InputError(f"this repository could not be read: {broken}") from None
+    except SandboxError as error:
+        raise InputError(f"this repository could not be read: {error}") from None
 
 
 async def discover(repo: Path, *asked: str) -> CompletedProgram:
-    """Have git find the repository that holds a directory, and look up in it what is asked.
+    """Run ``git rev-parse`` in the repository that contains a directory.
 
     Args:
         asked: for ``git rev-parse``.
@@ -104,17 +109,17 @@ async def discover(repo: Path, *asked: str) -> CompletedProgram:
     Raises:
         InputError: no such directory, no git, or it could not be run.
     """
-    place = absolute(repo)
+    place = resolve_path(repo)
     if not is_directory(place):
-        raise InputError(f"{short(str(repo))} is no directory; name a checkout with --repo")
-    folders = found_from(place) or (place,)  # where there is none, git is still to say so
-    argv = [program(folders), *options(), "rev-parse", *asked]
-    return await _execute(argv, Permissions(folders), place)
+        raise InputError(f"{shorten(str(repo))} is not a directory; name a repository with --repo")
+    directories = repository_directories(place) or (place,)  # without one, git reports the error
+    argv = [find_git(directories), *hardened_options(), "rev-parse", *asked]
+    return await _execute(argv, Permissions(directories), place)
 
 
-async def _is_new_enough() -> None:
-    """Refuse a git that is older than we need."""
-    git = program()
+async def _check_git_version() -> None:
+    """Check that git is recent enough."""
+    git = find_git()
     version = await _execute([git, "version"], Permissions(), Path("/"))
     told = re.search(rb"(\d+)\.(\d+)", version.stdout)
     if version.code or not told:
@@ -123,8 +128,8 @@ async def _is_new_enough() -> None:
         raise InputError(f"git {told[0].decode()} is too old; install git 2.31 or later")
 
 
-def can_be_passed(argument: str) -> bool:
-    """Whether a program can be given such an argument."""
+def is_valid_argument(argument: str) -> bool:
+    """Whether a string can be passed to a program: it has no NUL and can be encoded."""
     try:
         return b"\0" not in os.fsencode(argument)
     except UnicodeEncodeError:
@@ -157,12 +162,14 @@ class Git(Struct, frozen=True):
         Raises:
             InputError: no such directory, no repository there, no git, or one too old.
         """
-        program(found_from(absolute(repo)))  # before any is started
-        _, found = await run_both(_is_new_enough, partial(discover, repo, "--absolute-git-dir"))
+        find_git(repository_directories(resolve_path(repo)))  # before any is started
+        _, found = await run_both(_check_git_version, partial(discover, repo, "--absolute-git-dir"))
         if found.code:
-            hint = "" if b"not a git repository" in found.stderr else f" ({_why(found.stderr)})"
+            hint = (
+                "" if b"not a git repository" in found.stderr else f" ({_error_text(found.stderr)})"
+            )
             raise InputError(
-                f"{short(str(repo))} is not a git repository, or may not be read{hint}"
+                f"{shorten(str(repo))} is not a git repository, or may not be read{hint}"
             )
         return cls(Path(os.fsdecode(found.stdout.removesuffix(b"\n"))))
 
@@ -174,7 +181,7 @@ class Git(Struct, frozen=True):
 
     def command(self, *arguments: str) -> list[str]:
         """The argv of one call."""
-        return [program(), *options(), f"--git-dir={self.git_dir}", *arguments]
+        return [find_git(), *hardened_options(), f"--git-dir={self.git_dir}", *arguments]
 
     def environment(self) -> dict[str, str]:
         """The variables of one call; nothing of ours is inherited."""
@@ -205,7 +212,9 @@ class Git(Struct, frozen=True):
             self.git_dir if self.ours else None,
         )
         tree = (self.work_tree,) if self.work_tree else ()
-        return Permissions((*parts(self.git_dir), *tree), tuple(path for path in own if path))
+        return Permissions(
+            (*git_directories(self.git_dir), *tree), tuple(path for path in own if path)
+        )
 
     async def attempt(
         self, *arguments: str, stdin: bytes = b"", limits: Limits = LIMITS
@@ -215,7 +224,7 @@ class Git(Struct, frozen=True):
         Raises:
             InputError: it could not be run, or broke a limit.
         """
-        if not all(can_be_passed(argument) for argument in arguments):
+        if not all(is_valid_argument(argument) for argument in arguments):
             raise InputError("a name that holds a NUL, or no bytes at all, cannot be looked up")
         argv = self.command(*arguments)
         return await _execute(
@@ -231,7 +240,7 @@ class Git(Struct, frozen=True):
         """
         completed = await self.attempt(*arguments, stdin=stdin, limits=limits)
         if completed.code:
-            raise fault(f"git {arguments[0]}", completed)
+            raise git_error(f"git {arguments[0]}", completed)
         return completed.stdout
 
     async def line(self, *arguments: str) -> str:
@@ -244,7 +253,7 @@ class Git(Struct, frozen=True):
         Raises:
             InputError: it is unknown, ambiguous, no commit, or looks like an option.
         """
-        shown = short(repr(ref), 80)
+        shown = shorten(repr(ref), 80)
         if not ref or ref.startswith("-"):
             raise InputError(f"{shown} is no name of a commit; give a branch, tag or commit id")
         if commit := await self._named(f"{ref}^{{commit}}", shown):
@@ -290,7 +299,7 @@ class Git(Struct, frozen=True):
         """
         tree = await self.attempt("rev-parse", "--verify", f"{commit}^{{tree}}")
         if tree.code:
-            raise fault(f"reading {commit[:12]}", tree, "; git fsck tells what is missing")
+            raise git_error(f"reading {commit[:12]}", tree, "; git fsck tells what is missing")
         return tree.stdout.decode().strip()
 
     async def empty_tree(self) -> str:

@@ -1,4 +1,4 @@
-"""Which folders belong to a repository: what its git must be able to open.
+"""The directories of a repository that git must be able to open.
 
 Only for saying what a call may touch: git itself decides what is a repository. The files that say
 so may be somebody else's, so that what they name must at least look like what they say it is.
@@ -19,7 +19,7 @@ _MOST_STORES = 50
 _MOST_BYTES = 1 << 16
 
 
-def absolute(path: Path) -> Path:
+def resolve_path(path: Path) -> Path:
     """The path from the root, without links: what is confined finds real places only."""
     return Path(os.path.realpath(path))
 
@@ -29,24 +29,24 @@ def is_directory(path: Path) -> bool:
     return os.path.isdir(path)
 
 
-def found_from(place: Path) -> tuple[Path, ...]:
-    """The folders of the repository that a folder lies in; none when there is none."""
+def repository_directories(place: Path) -> tuple[Path, ...]:
+    """The directories of the repository that a directory lies in; none when there is none."""
     for folder in (place, *place.parents):
         entry = folder / ".git"
         if os.path.isdir(entry):  # unlike a Path it takes what may not be looked at for missing
-            return (folder, *parts(entry))
-        named = _named(folder, ".git", b"gitdir:")
+            return (folder, *git_directories(entry))
+        named = _read_path_file(folder, ".git", b"gitdir:")
         if named is not None:
-            return (folder, *parts(named))
+            return (folder, *git_directories(named))
         if is_git_dir(folder):
-            return parts(folder)
+            return git_directories(folder)
     return ()
 
 
-def parts(git_dir: Path) -> tuple[Path, ...]:
+def git_directories(git_dir: Path) -> tuple[Path, ...]:
     """A git directory, the one it is a further work tree of, and the stores they borrow from."""
     real = git_dir.resolve()
-    named = _named(real, "commondir", b"")
+    named = _read_path_file(real, "commondir", b"")
     common = named if named and is_git_dir(named) else real
     stores = [common / "objects"]
     for store in stores:
@@ -62,7 +62,7 @@ def is_git_dir(folder: Path) -> bool:
     return os.path.isfile(folder / "HEAD") and os.path.isdir(folder / "objects")
 
 
-def _named(folder: Path, name: str, mark: bytes) -> Path | None:
+def _read_path_file(folder: Path, name: str, mark: bytes) -> Path | None:
     """The path in a file of one line, relative to where it stands."""
     try:
         line = read_beneath(folder, name, _MOST_BYTES).split(b"\n")[0].rstrip(b"\r")
@@ -78,12 +78,12 @@ def _alternates(store: Path) -> list[Path]:
         lines = read_beneath(store, "info/alternates", _MOST_BYTES).split(b"\n")
     except OSError:
         return []
-    named = [os.fsdecode(_unquoted(line)) for line in lines if line and not line.startswith(b"#")]
+    named = [os.fsdecode(_unquote(line)) for line in lines if line and not line.startswith(b"#")]
     paths = [Path(os.path.normpath(store / path)) for path in named if "\0" not in path]
     return [path for path in paths if os.path.isdir(path / "pack")]
 
 
-def _unquoted(line: bytes) -> bytes:
+def _unquote(line: bytes) -> bytes:
     if not (line.startswith(b'"') and line.endswith(b'"') and len(line) > 1):
         return line
     return line[1:-1].replace(b"\\n", b"\n").replace(b'\\"', b'"').replace(b"\\\\", b"\\")

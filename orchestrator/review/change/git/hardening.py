@@ -1,4 +1,4 @@
-"""What every call of git is told, so that no configuration of a repository can start a program."""
+"""Options and environment of every git call: no repository configuration can start a program."""
 
 import os
 from collections.abc import Iterable
@@ -11,11 +11,11 @@ from orchestrator.sandbox.run_program import find_program
 # Before 2.31 git reads no configuration from the environment, so filters could not be turned off.
 MINIMUM = (2, 31)
 
-LARGE = 5 << 20  # bytes; git neither diffs a larger file nor holds it whole
+BIG_FILE_BYTES = 5 << 20  # bytes; git neither diffs a larger file nor holds it whole
 
 _CONFIG = (
     ("attr.tree", ""),  # from 2.43 a bare repository would take attributes from HEAD
-    ("core.bigFileThreshold", str(LARGE)),
+    ("core.bigFileThreshold", str(BIG_FILE_BYTES)),
     ("core.fsmonitor", "false"),
     ("core.hooksPath", "/dev/null"),
     ("core.ignoreStat", "false"),
@@ -51,11 +51,11 @@ ENVIRONMENT = {
 NO_INDEX = "/nonexistent/index"
 
 
-def program(within: Iterable[Path] = ()) -> str:
+def find_git(within: Iterable[Path] = ()) -> str:
     """Absolute path of git, found on the absolute entries of PATH only.
 
     Args:
-        within: the repository's folders. A git in there could be the change's own, and show less.
+        within: the repository's directories; a git in them could be part of the change.
 
     Raises:
         InputError: there is none, or it lies in the repository.
@@ -66,13 +66,13 @@ def program(within: Iterable[Path] = ()) -> str:
     real = Path(found).resolve()
     if any(real.is_relative_to(p.resolve()) or Path(found).is_relative_to(p) for p in within):
         raise InputError(
-            f"git, as PATH finds it, lies in the repository under review ({found}); "
-            "take that folder out of PATH"
+            f"the git on PATH is in the repository under review ({found}); "
+            "remove that directory from PATH"
         )
     return found
 
 
-def options() -> list[str]:
+def hardened_options() -> list[str]:
     """git's own options, before the command's name."""
     pairs = [word for key, value in _CONFIG for word in ("-c", f"{key}={value}")]
     return ["--no-pager", "--no-optional-locks", "--no-replace-objects", *pairs]

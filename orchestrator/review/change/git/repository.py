@@ -1,4 +1,4 @@
-"""A repository and the commits that a person names in it, by one call of git where that will do."""
+"""Open a repository and resolve the given commits, with one git call where possible."""
 
 import os
 from collections.abc import Mapping
@@ -6,21 +6,21 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from orchestrator.review.change.git.commands import OID, Git, can_be_passed, discover
+from orchestrator.review.change.git.commands import OID, Git, discover, is_valid_argument
 
 # As an absolute path, which came with git 2.31: an older one prints the option and is found out.
 _GIT_DIR = ("--path-format=absolute", "--git-dir")
 
 
-class Opened(Struct, frozen=True):
-    """What the one call told; what is None has yet to be asked for.
+class OpenedRepository(Struct, frozen=True):
+    """A repository and the commits that the call resolved; what is None is not resolved yet.
 
     Attributes:
         git: the repository.
         top: its work tree.
         head: the commit named.
         base: the commit named as base.
-        common: where head parted from it.
+        common: the merge base of head and base.
         trees: commit → its tree.
     """
 
@@ -36,7 +36,7 @@ class Opened(Struct, frozen=True):
         return self.trees.get(commit) or await self.git.tree(commit)
 
 
-async def opened(repo: Path, base: str | None, head: str | None) -> Opened:
+async def open_repository(repo: Path, base: str | None, head: str | None) -> OpenedRepository:
     """Open a repository.
 
     Args:
@@ -48,17 +48,17 @@ async def opened(repo: Path, base: str | None, head: str | None) -> Opened:
         InputError: no such directory, no repository there, no git, or one too old.
     """
     names = ["HEAD" if head is None else head, *([] if base is None else [base])]
-    if all(can_be_passed(name) and _is_plain(name) for name in names):
+    if all(is_valid_argument(name) and _is_plain(name) for name in names):
         commits = [f"{name}^{{commit}}" for name in names]
         asked = [f"{commit}{end}" for commit in commits for end in ("", "^{tree}")]
         both = ["...".join(reversed(commits))] if base is not None else []
         top = ["--show-toplevel"] if head is None else []
         told = await discover(repo, *_GIT_DIR, *top, *asked, *both, "--")
         plain = not told.code and b"is ambiguous" not in told.stderr
-        found = _read(told.stdout, bool(top), bool(both)) if plain else None
+        found = _parse_rev_parse(told.stdout, bool(top), bool(both)) if plain else None
         if found is not None:
             return found
-    return Opened(await Git.open(repo))
+    return OpenedRepository(await Git.open(repo))
 
 
 def _is_plain(name: str) -> bool:
@@ -66,7 +66,7 @@ def _is_plain(name: str) -> bool:
     return bool(name) and not name.startswith("-") and ".." not in name
 
 
-def _read(stdout: bytes, has_top: bool, has_base: bool) -> Opened | None:
+def _parse_rev_parse(stdout: bytes, has_top: bool, has_base: bool) -> OpenedRepository | None:
     """What ``git rev-parse`` printed; None when it is not as plain as it should be.
 
     That is the paths, commit and tree of head and of base, the two commits again, and what they
@@ -79,7 +79,7 @@ def _read(stdout: bytes, has_top: bool, has_base: bool) -> Opened | None:
         return None  # a path of several lines, or a name that stands for several commits
     if again != ([sides[0], sides[2]] if has_base else []) or len(sides) != 2 + 2 * has_base:
         return None
-    return Opened(
+    return OpenedRepository(
         git=Git(Path(paths[0])),
         top=Path(paths[1]) if has_top else None,
         head=sides[0],

@@ -7,15 +7,20 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from orchestrator.errors import InputError, StoreError
-from orchestrator.review.change.git.commands import Git, fault, short
-from orchestrator.review.change.git.directories import absolute
-from orchestrator.review.change.intake import between, named_or_head
+from orchestrator.review.change.git.commands import Git, git_error, shorten
+from orchestrator.review.change.git.directories import resolve_path
+from orchestrator.review.change.intake import compare_trees, resolve_base_or_head
 from orchestrator.review.change.patch.file_names import strip_level
-from orchestrator.review.change.patch.object_store import NO_CONTENTS, PatchFile, change_of, resolve
+from orchestrator.review.change.patch.object_store import (
+    NO_CONTENTS,
+    PatchFile,
+    build_change,
+    resolve_names,
+)
 from orchestrator.review.change.patch.types import FilePatch
 from orchestrator.review.change.patch.unified_diff import Reader
 from orchestrator.review.change.types import Change, ChangedFile
-from orchestrator.review.change.worktree import extra_store
+from orchestrator.review.change.worktree import open_extra_store
 
 
 async def from_patch(
@@ -34,17 +39,17 @@ async def from_patch(
         InputError: it is malformed, cut short, or does not apply; names the line or the file.
         StoreError: the disk is full.
     """
-    name = short(name, 120)
+    name = shorten(name, 120)
     reader = Reader(patch, name)
     files = list(reader.files())
     level = strip_level([file.names for file in files]) if files else 1
-    resolved = [resolve(file, level, name) for file in files]
+    resolved = [resolve_names(file, level, name) for file in files]
     if repo is None:
-        return await change_of(resolved, name, reader.crlf, scratch)
-    return await _applied(reader, resolved, level, name, (repo, base, scratch))
+        return await build_change(resolved, name, reader.crlf, scratch)
+    return await _apply_patch(reader, resolved, level, name, (repo, base, scratch))
 
 
-async def _applied(
+async def _apply_patch(
     reader: Reader,
     files: list[PatchFile],
     level: int,
@@ -53,35 +58,35 @@ async def _applied(
 ) -> Change:
     repo, base, scratch = where
     git = await Git.open(repo)
-    start = await named_or_head(git, base)
+    start = await resolve_base_or_head(git, base)
     if not files:
-        return await between(git, start, name, start.tree, notes=("the patch is empty",))
-    store = await extra_store(git, scratch)
+        return await compare_trees(git, start, name, start.tree, notes=("the patch is empty",))
+    store = await open_extra_store(git, scratch)
     # Away from any work tree: only the index, which is base, is patched.
-    store = replace(store, work_tree=absolute(scratch))
+    store = replace(store, work_tree=resolve_path(scratch))
     flags = ["--cached", "--whitespace=nowarn", "--no-ignore-whitespace", f"-p{level}"]
     if all(
         marker != b" " for file in files for hunk in file.patch.hunks for marker, _ in hunk.lines
     ):
         flags.append("--unidiff-zero")
     told = b""
-    for text in _spellings(reader, [file.patch for file in files]):
+    for text in _line_end_variants(reader, [file.patch for file in files]):
         await store.run("read-tree", start.tree)
         done = await store.attempt("apply", *flags, "-", stdin=text) if text else None
         if done is None or done.code == 0:
             break
-        problem = fault("git apply", done)
+        problem = git_error("git apply", done)
         if isinstance(problem, StoreError):
             raise problem
         told = told or done.stderr
     else:
-        raise InputError(_refusal(told, name, start.name[:12]))
+        raise InputError(_apply_error(told, name, start.name[:12]))
     tree = (await store.run("write-tree", "--missing-ok")).decode().strip()
     store = replace(store, index=None, work_tree=None)
-    return await between(store, start, name, tree, unseen=_unseen(files))
+    return await compare_trees(store, start, name, tree, unseen=_files_without_tree_changes(files))
 
 
-def _spellings(reader: Reader, files: list[FilePatch]) -> list[bytes]:
+def _line_end_variants(reader: Reader, files: list[FilePatch]) -> list[bytes]:
     """The patch for git apply: headers without carriage returns, files without data left out.
 
     Of a patch whose lines all end in CR LF nobody can tell whether its files do: both are tried.
@@ -103,17 +108,17 @@ def _spellings(reader: Reader, files: list[FilePatch]) -> list[bytes]:
     return [spelled(b"\n"), spelled(b"\r\n")] if reader.crlf else [spelled(b"\n")]
 
 
-def _refusal(stderr: bytes, name: str, base: str) -> str:
+def _apply_error(stderr: bytes, name: str, base: str) -> str:
     text = stderr.decode("utf-8", "replace")
     hunk = re.search(r"error: patch failed: (.*):(\d+)$", text, re.MULTILINE)
     file = re.search(r"error: (.*): (.+)$", text, re.MULTILINE)
-    place = f"at {short(hunk[1])}:{hunk[2]}" if hunk else "here"
+    place = f"at {shorten(hunk[1])}:{hunk[2]}" if hunk else "here"
     if file and not hunk:
-        place = f"to {short(file[1])} ({short(file[2])})"
+        place = f"to {shorten(file[1])} ({shorten(file[2])})"
     return f"{name} does not apply {place} on {base}; name the commit it was made from with --base"
 
 
-def _unseen(patched: list[PatchFile]) -> tuple[ChangedFile, ...]:
+def _files_without_tree_changes(patched: list[PatchFile]) -> tuple[ChangedFile, ...]:
     """The files of which the patch says only that they differ."""
     return tuple(
         ChangedFile(

@@ -45,13 +45,13 @@ def quote(name: bytes) -> bytes:
     return b'"%s"' % b"".join(bytes([c]) if c in _PLAIN else b"\\%03o" % c for c in name)
 
 
-def in_header(text: bytes) -> bytes | None:
+def parse_header_name(text: bytes) -> bytes | None:
     """The name in a ``---`` or ``+++`` line without its time stamp, None for /dev/null."""
     name = text if text.startswith(b'"') else text.split(b"\t", 1)[0]
     return None if name == b"/dev/null" else unquote(name.rstrip(b"\t"))
 
 
-def in_opening(text: bytes) -> Names | None:
+def parse_opening_names(text: bytes) -> Names | None:
     """The two names of a ``diff --git`` line, None when they cannot be told apart.
 
     They are equal but for their prefixes there, unless the file was renamed.
@@ -65,7 +65,7 @@ def in_opening(text: bytes) -> Names | None:
     return (old, new) if same and text[middle : middle + 1] == b" " else None
 
 
-def _prefixed(pair: Names) -> bool:
+def _has_prefixes(pair: Names) -> bool:
     old, new = pair
     return any(
         (old is None or old.startswith(before)) and (new is None or new.startswith(after))
@@ -75,7 +75,7 @@ def _prefixed(pair: Names) -> bool:
 
 def strip_level(pairs: Sequence[Names]) -> int:
     """How many leading components are prefixes: 0 or 1, for the whole patch."""
-    if all(_prefixed(pair) for pair in pairs):
+    if all(_has_prefixes(pair) for pair in pairs):
         return 1
     if any(old == new or old is None or new is None for old, new in pairs):
         return 0

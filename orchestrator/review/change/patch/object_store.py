@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from orchestrator.errors import InputError
 from orchestrator.review.change.changed_files import describe
-from orchestrator.review.change.contents import listing
+from orchestrator.review.change.contents import list_tree
 from orchestrator.review.change.file_export import make_directory
-from orchestrator.review.change.git.commands import Git, short
-from orchestrator.review.change.git.directories import absolute
+from orchestrator.review.change.git.commands import Git, shorten
+from orchestrator.review.change.git.directories import resolve_path
 from orchestrator.review.change.patch.file_names import quote, strip, unquote
 from orchestrator.review.change.patch.types import FilePatch, Hunk
 from orchestrator.review.change.skipped_files import LINK, SUBMODULE
@@ -47,7 +47,7 @@ class PatchFile(Struct, frozen=True):
         return self.new or self.old or b""
 
 
-def resolve(file: FilePatch, level: int, name: str) -> PatchFile:
+def resolve_names(file: FilePatch, level: int, name: str) -> PatchFile:
     """Work out names, modes and status of a file of a patch.
 
     Args:
@@ -69,7 +69,7 @@ def resolve(file: FilePatch, level: int, name: str) -> PatchFile:
     for path in (old, new):
         why = unsafe(os.fsdecode(path)) if path is not None else None
         if why:
-            raise InputError(f"{name}:{file.line}: {short(repr(path)[1:], 80)}: {why}")
+            raise InputError(f"{name}:{file.line}: {shorten(repr(path)[1:], 80)}: {why}")
     index = says.get("index", b"").split(b" ")
     common = index[1] if len(index) == 2 else b"100644"
     before = says.get("old mode", says.get("deleted file mode", common)).decode("ascii", "replace")
@@ -87,7 +87,7 @@ def resolve(file: FilePatch, level: int, name: str) -> PatchFile:
     return PatchFile(file, old, new, old_mode, new_mode, status)
 
 
-async def change_of(files: list[PatchFile], name: str, crlf: bool, scratch: Path) -> Change:
+async def build_change(files: list[PatchFile], name: str, crlf: bool, scratch: Path) -> Change:
     """The change of a patch of which nothing is known but its hunks.
 
     Args:
@@ -100,15 +100,15 @@ async def change_of(files: list[PatchFile], name: str, crlf: bool, scratch: Path
         InputError: two parts of the patch speak of one file.
         StoreError: the disk is full.
     """
-    files = _joined(files, name)
-    git = Git(absolute(scratch) / "store", ours=True)
+    files = _join_parts(files, name)
+    git = Git(resolve_path(scratch) / "store", ours=True)
     make_directory(git.git_dir)
     await git.run("init", "--quiet", "--bare", "--template=", str(git.git_dir))
-    stream = b"".join([*_commit(files, "base"), *_commit(files, "head")])
+    stream = b"".join([*_fast_import_commit(files, "base"), *_fast_import_commit(files, "head")])
     await git.run("fast-import", "--quiet", "--force", stdin=stream)
     trees = [await git.tree(f"refs/heads/{side}") for side in ("base", "head")]
-    sides = [await listing(git, tree) for tree in trees]
-    changed = [_changed(file, sides[0], sides[1], name) for file in files]
+    sides = [await list_tree(git, tree) for tree in trees]
+    changed = [_changed_file(file, sides[0], sides[1], name) for file in files]
     changed.sort(key=lambda file: file.path)
     known = [file for file in changed if file.skip is None]
     described = {f.path: f for f in (await describe(git, trees[0], known))[0]}
@@ -127,7 +127,7 @@ async def change_of(files: list[PatchFile], name: str, crlf: bool, scratch: Path
     )
 
 
-def _joined(files: list[PatchFile], name: str) -> list[PatchFile]:
+def _join_parts(files: list[PatchFile], name: str) -> list[PatchFile]:
     """One entry a file; git writes a change of type as a deletion and an addition."""
     known: dict[bytes, PatchFile] = {}
     for file in files:
@@ -136,7 +136,7 @@ def _joined(files: list[PatchFile], name: str) -> list[PatchFile]:
             file = replace(file, old=before.old, old_mode=before.old_mode, status="type")  # noqa: PLW2901
             file.patch.hunks[:0] = before.patch.hunks
         elif before is not None:
-            shown = short(repr(file.path)[1:], 80)
+            shown = shorten(repr(file.path)[1:], 80)
             raise InputError(
                 f"{name}:{file.patch.line}: {shown} stands in it twice; make one diff of the whole"
             )
@@ -144,18 +144,18 @@ def _joined(files: list[PatchFile], name: str) -> list[PatchFile]:
     return list(known.values())
 
 
-def _commit(files: list[PatchFile], side: str) -> Iterable[bytes]:
+def _fast_import_commit(files: list[PatchFile], side: str) -> Iterable[bytes]:
     yield b"commit refs/heads/%s\ncommitter diffcourt <> 0 +0000\ndata 0\n" % side.encode()
     for file in files:
         path, mode = (file.old, file.old_mode) if side == "base" else (file.new, file.new_mode)
         if path is None or mode in {None, SUBMODULE} or file.patch.binary:
             continue
-        data = render(file.patch.hunks, side == "head")
+        data = render_side(file.patch.hunks, side == "head")
         yield b"M %s inline %s\ndata %d\n" % (str(mode).encode(), quote(path), len(data))
         yield data + b"\n"
 
 
-def render(hunks: Iterable[Hunk], head: bool) -> bytes:
+def render_side(hunks: Iterable[Hunk], head: bool) -> bytes:
     """One side of a file: the known lines at their numbers, empty lines between."""
     parts: list[bytes] = []
     line, other = 1, b"-" if head else b"+"
@@ -171,7 +171,7 @@ def render(hunks: Iterable[Hunk], head: bool) -> bytes:
     return b"".join(parts)
 
 
-def _numbers(hunks: Iterable[Hunk], head: bool) -> tuple[int, ...]:
+def _line_numbers(hunks: Iterable[Hunk], head: bool) -> tuple[int, ...]:
     found: list[int] = []
     wanted, other = (b"+", b"-") if head else (b"-", b"+")
     for hunk in hunks:
@@ -183,7 +183,7 @@ def _numbers(hunks: Iterable[Hunk], head: bool) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _submodule(hunks: Iterable[Hunk], marker: bytes) -> str | None:
+def _submodule_commit(hunks: Iterable[Hunk], marker: bytes) -> str | None:
     for hunk in hunks:
         for sign, text in hunk.lines:
             if sign == marker and text.startswith(b"Subproject commit "):
@@ -191,7 +191,7 @@ def _submodule(hunks: Iterable[Hunk], marker: bytes) -> str | None:
     return None
 
 
-def _changed(
+def _changed_file(
     file: PatchFile,
     base: dict[str, tuple[str, str]],
     head: dict[str, tuple[str, str]],
@@ -205,8 +205,8 @@ def _changed(
         old_path=old,
         old_mode=file.old_mode,
         new_mode=file.new_mode,
-        added=() if file.new_mode in {LINK, SUBMODULE} else _numbers(patch.hunks, True),
-        removed=() if file.old_mode in {LINK, SUBMODULE} else _numbers(patch.hunks, False),
+        added=() if file.new_mode in {LINK, SUBMODULE} else _line_numbers(patch.hunks, True),
+        removed=() if file.old_mode in {LINK, SUBMODULE} else _line_numbers(patch.hunks, False),
         whole=file.status in {"added", "deleted", "type"} and not patch.binary,
     )
     if patch.binary:
@@ -218,9 +218,9 @@ def _changed(
         (new, file.new_mode, head, b"+"),
     ):
         if mode == SUBMODULE:
-            blobs.append(_submodule(patch.hunks, sign))
+            blobs.append(_submodule_commit(patch.hunks, sign))
         elif path is not None and path not in side:
-            shown = short(path, 80)
+            shown = shorten(path, 80)
             raise InputError(f"{name}:{patch.line}: {shown} is a file and a directory at once")
         else:
             blobs.append(side[path][1] if path is not None else None)

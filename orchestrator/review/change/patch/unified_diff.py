@@ -10,8 +10,12 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from orchestrator.errors import InputError
-from orchestrator.review.change.git.commands import short
-from orchestrator.review.change.patch.file_names import Names, in_header, in_opening
+from orchestrator.review.change.git.commands import shorten
+from orchestrator.review.change.patch.file_names import (
+    Names,
+    parse_header_name,
+    parse_opening_names,
+)
 from orchestrator.review.change.patch.types import FilePatch, Hunk
 
 MAX_LINE = 1_000_000  # larger line numbers are nobody's source code
@@ -87,7 +91,7 @@ class Reader:
             line = self._header()
             preamble = preamble or _PREAMBLE.fullmatch(line) is not None
             if not preamble and not _BETWEEN.fullmatch(line):
-                self._fail(f"a line that belongs to no hunk: {short(repr(line)[1:], 60)}")
+                self._fail(f"a line that belongs to no hunk: {shorten(repr(line)[1:], 60)}")
             self._at += 1
         if not (self._whole or preamble):
             self._fail(f"the last line has no end; {_CUT}", len(self.lines) - 1)
@@ -113,7 +117,7 @@ class Reader:
             return self._plain_file()
         if told := _BINARY.fullmatch(line):
             self._at += 1
-            names = in_header(told[1]), in_header(told[2])
+            names = parse_header_name(told[1]), parse_header_name(told[2])
             return FilePatch(self._at, names=names, binary=True, has_data=False)
         return None
 
@@ -135,7 +139,7 @@ class Reader:
     def _named_hunks(self, file: FilePatch) -> None:
         if not self._header(1).startswith(b"+++ "):
             self._fail(_CUT)
-        file.names = in_header(self._header()[4:]), in_header(self._header(1)[4:])
+        file.names = parse_header_name(self._header()[4:]), parse_header_name(self._header(1)[4:])
         if file.names == (None, None):
             self._fail("neither side is a file")
         self._at += 2
@@ -145,7 +149,7 @@ class Reader:
 
     def _git_file(self) -> FilePatch:
         file = FilePatch(self._at + 1)
-        opening = in_opening(self._header()[len(b"diff --git ") :])
+        opening = parse_opening_names(self._header()[len(b"diff --git ") :])
         self._at += 1
         while told := _EXTENDED.fullmatch(self._header()):
             file.header[told[1].decode()] = told[2]
