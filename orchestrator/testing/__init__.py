@@ -1,1 +1,1 @@
-"""Test doubles that are product code: they fail loudly."""
+"""Test doubles for models and model servers; unexpected use is an error."""

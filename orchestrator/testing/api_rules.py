@@ -1,4 +1,4 @@
-"""Rules that the three APIs share: shapes, keys, schemas."""
+"""Request validation that the three APIs share: JSON shapes, API keys, tool and output schemas."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from orchestrator.engine.tool_registry import validator
 from orchestrator.engine.types import Json
 
 NAME = "^[a-zA-Z0-9_-]{1,64}$"
-_AGENT = re.compile(r"Agent: (\S+)")
+_AGENT_LINE = re.compile(r"Agent: (\S+)")
 
 STRICT_KEYWORDS = frozenset(
     {"type", "properties", "required", "additionalProperties", "items", "anyOf", "enum", "const"}
@@ -21,12 +21,12 @@ STRICT_KEYWORDS = frozenset(
 )
 
 
-class Refused(Exception):
+class RequestRejectedError(Exception):
     """A request that the real service would refuse.
 
     Args:
-        message: as the service would say it.
-        status: 400 unless said otherwise.
+        message: the error message of the service.
+        status: HTTP status of the error.
     """
 
     def __init__(self, message: str, status: int = 400) -> None:
@@ -34,11 +34,13 @@ class Refused(Exception):
         self.status = status
 
 
-Shape = Callable[[Json], list[str]]
+SchemaCheck = Callable[[Json], list[str]]
 
 
-def shape(required: Mapping[str, Any], optional: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The JSON Schema of a closed object."""
+def object_schema(
+    required: Mapping[str, Any], optional: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the JSON Schema of an object without other properties."""
     return {
         "type": "object",
         "properties": {**required, **(optional or {})},
@@ -47,121 +49,129 @@ def shape(required: Mapping[str, Any], optional: Mapping[str, Any] | None = None
     }
 
 
-def compiled(required: Mapping[str, Any], optional: Mapping[str, Any] | None = None) -> Shape:
-    """A closed object's shape, ready to be held against values."""
-    return validator(shape(required, optional))
+def compile_object_schema(
+    required: Mapping[str, Any], optional: Mapping[str, Any] | None = None
+) -> SchemaCheck:
+    """Compile the schema of a closed object; it returns the errors of a value."""
+    return validator(object_schema(required, optional))
 
 
-def hold(value: Json, form: Shape, where: str) -> None:
-    """Hold a value against a shape.
+def check_schema(value: Json, form: SchemaCheck, where: str) -> None:
+    """Validate a value against a compiled schema.
 
     Raises:
-        Refused: the first fault, with its place.
+        RequestRejectedError: with the first error and its place.
     """
-    faults = form(value)
-    if faults:
-        raise Refused(f"{where}: {faults[0]}")
+    errors = form(value)
+    if errors:
+        raise RequestRejectedError(f"{where}: {errors[0]}")
 
 
-def one_of(value: Json, forms: Mapping[str, Shape], where: str) -> str:
-    """Hold a value against the shape that its ``type`` names; returns the type.
+def check_typed_object(value: Json, forms: Mapping[str, SchemaCheck], where: str) -> str:
+    """Validate a value against the schema that its ``type`` selects; returns the type.
 
     Raises:
-        Refused: no such type, or not its shape.
+        RequestRejectedError: unknown type, or an invalid value of it.
     """
     kind = str(value.get("type")) if isinstance(value, dict) else ""
     if kind not in forms:
-        raise Refused(f"{where}: type {kind!r} is none of {', '.join(sorted(forms))}")
-    hold(value, forms[kind], f"{where} ({kind})")
+        raise RequestRejectedError(f"{where}: type {kind!r} is none of {', '.join(sorted(forms))}")
+    check_schema(value, forms[kind], f"{where} ({kind})")
     return kind
 
 
-def read_object(headers: Mapping[str, str], body: bytes) -> dict[str, Json]:
-    """The body of a request.
+def parse_body(headers: Mapping[str, str], body: bytes) -> dict[str, Json]:
+    """Parse the body of a request.
 
     Raises:
-        Refused: no JSON object, or not said to be one.
+        RequestRejectedError: it is not a JSON object, or its content type is not JSON.
     """
     if not headers.get("content-type", "").startswith("application/json"):
-        raise Refused("content-type must be application/json", 415)
+        raise RequestRejectedError("content-type must be application/json", 415)
     try:
         value = json.loads(body)
     except ValueError:
-        raise Refused("the request body is not valid JSON") from None
+        raise RequestRejectedError("the request body is not valid JSON") from None
     if not isinstance(value, dict):
-        raise Refused("the request body is not an object")
+        raise RequestRejectedError("the request body is not an object")
     return value
 
 
-def bearer(headers: Mapping[str, str], key: str, *, also: str = "") -> None:
-    """Check the key.
+def check_key(headers: Mapping[str, str], key: str, *, also: str = "") -> None:
+    """Check the API key.
 
     Args:
-        also: another header that may carry it.
+        also: another header that may carry the key.
 
     Raises:
-        Refused: status 401.
+        RequestRejectedError: status 401.
     """
     given = headers.get("authorization", "").removeprefix("Bearer ") or headers.get(also, "")
     if given != key:
-        raise Refused("invalid x-api-key" if also else "Incorrect API key provided", 401)
+        raise RequestRejectedError(
+            "invalid x-api-key" if also else "Incorrect API key provided", 401
+        )
 
 
 def check_tools(names: Iterable[str], schemas: Iterable[Json]) -> None:
-    """Check the offered tools.
+    """Check the names and input schemas of tools.
 
     Raises:
-        Refused: a name twice, or a schema that is none.
+        RequestRejectedError: a duplicate name, or an invalid schema.
     """
     seen = list(names)
     for name in seen:
         if seen.count(name) > 1:
-            raise Refused(f"tools: Tool names must be unique ({name})")
+            raise RequestRejectedError(f"tools: Tool names must be unique ({name})")
     for name, schema in zip(seen, schemas, strict=True):
         if not jsonschema_rs.meta.is_valid(schema) or schema.get("type") != "object":
-            raise Refused(f"tools.{name}: input schema is not a valid JSON schema of an object")
+            raise RequestRejectedError(
+                f"tools.{name}: input schema is not a valid JSON schema of an object"
+            )
 
 
-def check_strict(schema: Json, where: str, *, all_required: bool) -> None:
+def check_strict_schema(schema: Json, where: str, *, all_required: bool) -> None:
     """Check a schema for strict structured output.
 
     Raises:
-        Refused: a keyword that is not supported, an open object, no type.
+        RequestRejectedError: an unsupported keyword, an open object, a missing type.
     """
     if not isinstance(schema, dict) or not jsonschema_rs.meta.is_valid(schema):
-        raise Refused(f"{where}: not a valid JSON schema")
+        raise RequestRejectedError(f"{where}: not a valid JSON schema")
     unknown = sorted(schema.keys() - STRICT_KEYWORDS)
     if unknown:
-        raise Refused(f"{where}: {unknown[0]!r} is not permitted")
+        raise RequestRejectedError(f"{where}: {unknown[0]!r} is not permitted")
     if not schema.keys() & {"type", "anyOf", "enum", "const", "$ref"}:
-        raise Refused(f"{where}: schema must have a 'type'")
+        raise RequestRejectedError(f"{where}: schema must have a 'type'")
     if schema.get("type") == "object":
-        _check_closed(schema, where, all_required=all_required)
+        _check_closed_object(schema, where, all_required=all_required)
     if schema.get("type") == "array" and "items" not in schema:
-        raise Refused(f"{where}: array schema missing items")
+        raise RequestRejectedError(f"{where}: array schema missing items")
     for at, below in enumerate(schema.get("anyOf", [])):
-        check_strict(below, f"{where}.anyOf.{at}", all_required=all_required)
+        check_strict_schema(below, f"{where}.anyOf.{at}", all_required=all_required)
     if "items" in schema:
-        check_strict(schema["items"], f"{where}.items", all_required=all_required)
+        check_strict_schema(schema["items"], f"{where}.items", all_required=all_required)
 
 
-def _check_closed(schema: dict[str, Json], where: str, *, all_required: bool) -> None:
+def _check_closed_object(schema: dict[str, Json], where: str, *, all_required: bool) -> None:
     properties = schema.get("properties", {})
     if schema.get("additionalProperties") is not False:
-        raise Refused(f"{where}: 'additionalProperties' must be explicitly set to false")
+        raise RequestRejectedError(
+            f"{where}: 'additionalProperties' must be explicitly set to false"
+        )
     if all_required and set(schema.get("required", ())) != set(properties):
-        raise Refused(f"{where}: 'required' must include every key in properties")
+        raise RequestRejectedError(f"{where}: 'required' must include every key in properties")
     for name, below in properties.items():
-        check_strict(below, f"{where}.{name}", all_required=all_required)
+        check_strict_schema(below, f"{where}.{name}", all_required=all_required)
 
 
-def agent_in(system: str) -> str:
-    """The agent's name: the first line of its system prompt says it.
+def parse_agent_name(system: str) -> str:
+    """Parse the agent's name from the first line of its system prompt.
 
     Raises:
-        Refused: it does not.
+        RequestRejectedError: the line does not name an agent.
     """
-    found = _AGENT.match(system)
+    found = _AGENT_LINE.match(system)
     if not found:
-        raise Refused("the system prompt does not begin with a line 'Agent: NAME'")
+        raise RequestRejectedError("the system prompt does not begin with a line 'Agent: NAME'")
     return found[1]

@@ -1,4 +1,4 @@
-"""HTTP/1.1 on loopback: as little of a server as tests of clients need, on either event loop."""
+"""A minimal HTTP/1.1 server on loopback for tests of clients, on asyncio and trio."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_BODY = 64_000_000
 
 
 class HttpRequest(Struct, frozen=True):
-    """A request; header names in lower case."""
+    """A received request; header names are in lower case."""
 
     method: str
     path: str
@@ -26,12 +26,12 @@ class HttpRequest(Struct, frozen=True):
 
 
 class HttpReply(Struct, frozen=True):
-    """A reply.
+    """A reply to send.
 
     Attributes:
-        parts: the body in the pieces in which it is sent.
-        cut: bytes of the body after which the connection is closed, None to send all of it.
-        pause: seconds after each piece.
+        parts: the body, in the chunks in which it is sent.
+        cut: closes the connection after this many bytes of the body; None sends all of it.
+        pause: seconds to wait after each chunk.
     """
 
     status: int = 200
@@ -41,52 +41,52 @@ class HttpReply(Struct, frozen=True):
     pause: float = 0.0
 
 
-Handle = Callable[[HttpRequest], Awaitable[HttpReply]]
+Handler = Callable[[HttpRequest], Awaitable[HttpReply]]
 
 
 @asynccontextmanager
-async def listening(handle: Handle, host: str, port: int) -> AsyncIterator[int]:
-    """Serve until the block is left.
+async def serve_http(handle: Handler, host: str, port: int) -> AsyncIterator[int]:
+    """Serve while the context is open.
 
     Args:
-        port: 0 for any free one.
+        port: 0 for any free port.
 
     Returns:
         The port.
     """
     listener = await anyio.create_tcp_listener(local_host=host, local_port=port)
     async with listener, task_group() as group:
-        group.start_soon(partial(listener.serve, partial(_converse, handle)))
+        group.start_soon(partial(listener.serve, partial(_serve_connection, handle)))
         yield listener.extra(SocketAttribute.local_port)  # noqa: S610 - not Django's
         group.cancel_scope.cancel()
 
 
-async def _converse(handle: Handle, stream: SocketStream) -> None:
-    talk = h11.Connection(h11.SERVER)
+async def _serve_connection(handle: Handler, stream: SocketStream) -> None:
+    connection = h11.Connection(h11.SERVER)
     async with stream:
         try:
             while True:
-                request = await _receive(talk, stream)
+                request = await _receive_request(connection, stream)
                 if request is None:
                     return
-                await _send(talk, stream, await handle(request))
-                if talk.our_state is not h11.DONE or talk.their_state is not h11.DONE:
+                await _send_reply(connection, stream, await handle(request))
+                if connection.our_state is not h11.DONE or connection.their_state is not h11.DONE:
                     return
-                talk.start_next_cycle()
+                connection.start_next_cycle()
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, h11.ProtocolError):
-            return  # whoever hung up does not want to hear more
+            return  # the client has closed the connection
 
 
-async def _receive(talk: h11.Connection, stream: SocketStream) -> HttpRequest | None:
+async def _receive_request(connection: h11.Connection, stream: SocketStream) -> HttpRequest | None:
     head: h11.Request | None = None
     body = bytearray()
     while True:
-        event = talk.next_event()
+        event = connection.next_event()
         if event is h11.NEED_DATA:
             try:
-                talk.receive_data(await stream.receive())
+                connection.receive_data(await stream.receive())
             except anyio.EndOfStream:
-                talk.receive_data(b"")
+                connection.receive_data(b"")
         elif isinstance(event, h11.Request):
             head = event
         elif isinstance(event, h11.Data):
@@ -101,24 +101,24 @@ async def _receive(talk: h11.Connection, stream: SocketStream) -> HttpRequest | 
             return None
 
 
-async def _send(talk: h11.Connection, stream: SocketStream, reply: HttpReply) -> None:
-    whole = b"".join(reply.parts)
+async def _send_reply(connection: h11.Connection, stream: SocketStream, reply: HttpReply) -> None:
+    body = b"".join(reply.parts)
     headers = dict(reply.headers)
     if len(reply.parts) == 1:
-        headers["content-length"] = str(len(whole))
+        headers["content-length"] = str(len(body))
     else:
         headers["transfer-encoding"] = "chunked"
     head = h11.Response(status_code=reply.status, headers=list(headers.items()))
-    waiting = talk.send(head) or b""
-    left = len(whole) if reply.cut is None else reply.cut
+    pending = connection.send(head) or b""
+    left = len(body) if reply.cut is None else reply.cut
     for part in reply.parts:
         sent = part[:left]
         left -= len(sent)
-        # With what waits, in one packet: two small ones cost a client 40 ms of delayed ACK.
-        await stream.send(waiting + (talk.send(h11.Data(data=sent)) or b""))
-        waiting = b""
+        # Together with the head: two small packets cost a client 40 ms of delayed ACK.
+        await stream.send(pending + (connection.send(h11.Data(data=sent)) or b""))
+        pending = b""
         if reply.pause:
             await anyio.sleep(reply.pause)
-    end = talk.send(h11.EndOfMessage()) if reply.cut is None else b""
-    if waiting or end:
-        await stream.send(waiting + (end or b""))
+    end = connection.send(h11.EndOfMessage()) if reply.cut is None else b""
+    if pending or end:
+        await stream.send(pending + (end or b""))

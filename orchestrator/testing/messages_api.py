@@ -1,4 +1,4 @@
-"""Anthropic's Messages API, as strictly as it is served."""
+"""Anthropic's Messages API: strict request validation, replies and streams."""
 
 from __future__ import annotations
 
@@ -9,23 +9,33 @@ from typing import Any
 
 from orchestrator.engine.types import Block, Json, Opaque, Response, Text, ToolCall, Usage
 from orchestrator.testing import api_rules, stream_chunks
-from orchestrator.testing.api_rules import Refused, compiled, hold, one_of, shape
-from orchestrator.testing.server_script import Seals
+from orchestrator.testing.api_rules import (
+    RequestRejectedError,
+    check_schema,
+    check_typed_object,
+    compile_object_schema,
+    object_schema,
+)
+from orchestrator.testing.server_script import Signer
 
 PATH = "/v1/messages"
 VERSIONS = frozenset({"2023-06-01", "2026-10-21"})
-CLEARING = "mid-conversation-system-clear-at-2026-08-21"
-MOST_BREAKPOINTS = 4
+CLEAR_AT_BETA = "mid-conversation-system-clear-at-2026-08-21"
+MAX_BREAKPOINTS = 4
 
 _WORDS = {"type": "string", "pattern": r"\S"}
 _ID = {"type": "string", "pattern": "^[a-zA-Z0-9_-]+$"}
-_CACHE = {"cache_control": shape({"type": {"const": "ephemeral"}}, {"ttl": {"enum": ["5m", "1h"]}})}
-_TEXT = shape({"type": {"const": "text"}, "text": _WORDS}, _CACHE)
-_TOOL = shape(
+_CACHE = {
+    "cache_control": object_schema(
+        {"type": {"const": "ephemeral"}}, {"ttl": {"enum": ["5m", "1h"]}}
+    )
+}
+_TEXT = object_schema({"type": {"const": "text"}, "text": _WORDS}, _CACHE)
+_TOOL = object_schema(
     {"name": {"type": "string", "pattern": api_rules.NAME}, "input_schema": {"type": "object"}},
     {"description": {"type": "string"}, "strict": {"type": "boolean"}, **_CACHE},
 )
-_BODY = compiled(
+_BODY = compile_object_schema(
     {
         "model": {"type": "string", "minLength": 1},
         "max_tokens": {"type": "integer", "minimum": 1, "maximum": 128_000},
@@ -34,38 +44,40 @@ _BODY = compiled(
     {
         "system": {"type": "array", "items": _TEXT},
         "tools": {"type": "array", "items": _TOOL},
-        "tool_choice": shape(
+        "tool_choice": object_schema(
             {"type": {"enum": ["auto", "any", "none"]}},
             {"disable_parallel_tool_use": {"type": "boolean"}},
         ),
-        "output_config": shape(
+        "output_config": object_schema(
             {},
             {
                 "effort": {"enum": ["low", "medium", "high", "xhigh", "max"]},
-                "format": shape({"type": {"const": "json_schema"}, "schema": {"type": "object"}}),
+                "format": object_schema(
+                    {"type": {"const": "json_schema"}, "schema": {"type": "object"}}
+                ),
             },
         ),
         "stream": {"type": "boolean"},
     },
 )
-_MESSAGE = compiled(
+_MESSAGE = compile_object_schema(
     {"role": {"enum": ["user", "assistant"]}, "content": {"type": "array", "minItems": 1}}
 )
-_ASIDE = compiled(
+_ASIDE = compile_object_schema(
     {"role": {"const": "system"}, "content": _WORDS},
     {"clear_at": {"enum": ["next_user_message", "never"]}},
 )
 _BLOCKS = {
     "user": {
-        "text": compiled({"type": {}, "text": _WORDS}, _CACHE),
-        "tool_result": compiled(
+        "text": compile_object_schema({"type": {}, "text": _WORDS}, _CACHE),
+        "tool_result": compile_object_schema(
             {"type": {}, "tool_use_id": _ID, "content": {"type": "string"}},
             {"is_error": {"type": "boolean"}, **_CACHE},
         ),
     },
     "assistant": {
-        "text": compiled({"type": {}, "text": _WORDS}, _CACHE),
-        "tool_use": compiled(
+        "text": compile_object_schema({"type": {}, "text": _WORDS}, _CACHE),
+        "tool_use": compile_object_schema(
             {
                 "type": {},
                 "id": _ID,
@@ -74,7 +86,7 @@ _BLOCKS = {
             },
             _CACHE,
         ),
-        "thinking": compiled(
+        "thinking": compile_object_schema(
             {"type": {}, "thinking": {"type": "string"}, "signature": {"type": "string"}}
         ),
     },
@@ -83,35 +95,37 @@ _STOPS = {"end": "end_turn", "paused": "pause_turn", "refused": "refusal", "filt
 
 
 class MessagesApi:
-    """Checks requests, and puts answers into the API's words."""
+    """Validates requests and builds replies of the API."""
 
-    def __init__(self, key: str, seals: Seals) -> None:
+    def __init__(self, key: str, seals: Signer) -> None:
         self._key, self._seals = key, seals
 
     def check(self, headers: Mapping[str, str], body: dict[str, Json]) -> None:
-        """Refuse what the service refuses.
+        """Validate a request as the service does.
 
         Raises:
-            Refused: with the service's status.
+            RequestRejectedError: with the service's status and message.
         """
-        api_rules.bearer(headers, self._key, also="x-api-key")
+        api_rules.check_key(headers, self._key, also="x-api-key")
         if headers.get("anthropic-version") not in VERSIONS:
-            raise Refused("anthropic-version: header is required")
-        hold(body, _BODY, "request")
+            raise RequestRejectedError("anthropic-version: header is required")
+        check_schema(body, _BODY, "request")
         if body.get("tool_choice", {}).get("type") == "any":
-            raise Refused("tool_choice: forced tool use is not supported for this model")
+            raise RequestRejectedError(
+                "tool_choice: forced tool use is not supported for this model"
+            )
         if "tool_choice" in body and "tools" not in body:
-            raise Refused("tool_choice: may only be specified while providing tools")
+            raise RequestRejectedError("tool_choice: may only be specified while providing tools")
         tools = body.get("tools", [])
         api_rules.check_tools((t["name"] for t in tools), (t["input_schema"] for t in tools))
         form = body.get("output_config", {}).get("format")
         if form:
-            api_rules.check_strict(
+            api_rules.check_strict_schema(
                 form["schema"], "output_config.format.schema", all_required=False
             )
-        if json.dumps(body).count('"cache_control"') > MOST_BREAKPOINTS:
-            raise Refused(
-                f"A maximum of {MOST_BREAKPOINTS} blocks with cache_control may be provided"
+        if json.dumps(body).count('"cache_control"') > MAX_BREAKPOINTS:
+            raise RequestRejectedError(
+                f"A maximum of {MAX_BREAKPOINTS} blocks with cache_control may be provided"
             )
         said = _check_asides(body["messages"], headers.get("anthropic-beta", ""))
         self._check_talk(said)
@@ -121,57 +135,59 @@ class MessagesApi:
     def _check_talk(self, messages: list[Json]) -> None:
         for at, message in enumerate(messages):
             where = f"messages.{at}"
-            hold(message, _MESSAGE, where)
+            check_schema(message, _MESSAGE, where)
             if message["role"] != ("assistant" if at % 2 else "user"):
-                raise Refused(f'{where}: roles must alternate between "user" and "assistant"')
+                raise RequestRejectedError(
+                    f'{where}: roles must alternate between "user" and "assistant"'
+                )
             kinds = [
-                one_of(block, _BLOCKS[message["role"]], f"{where}.content.{place}")
+                check_typed_object(block, _BLOCKS[message["role"]], f"{where}.content.{place}")
                 for place, block in enumerate(message["content"])
             ]
             if kinds[-1] == "thinking":
-                raise Refused(
+                raise RequestRejectedError(
                     f"{where}: The final block in an assistant message cannot be thinking"
                 )
             if sorted(kinds, key=lambda kind: kind != "tool_result") != kinds and at % 2 == 0:
-                raise Refused(f"{where}: tool_result blocks must come first")
+                raise RequestRejectedError(f"{where}: tool_result blocks must come first")
         if messages[-1]["role"] == "assistant":
-            raise Refused("This model does not support assistant message prefill")
-        _check_pairs(messages)
+            raise RequestRejectedError("This model does not support assistant message prefill")
+        _check_tool_results(messages)
 
     def _check_seals(self, body: dict[str, Json], at: int, content: Json) -> None:
         thoughts = [b for b in content if isinstance(b, dict) and b["type"] == "thinking"]
         for block in thoughts:
             if block["signature"] != self._sign(block["thinking"], body, body["messages"][:at]):
-                raise Refused(
+                raise RequestRejectedError(
                     f"messages.{at}: Invalid `signature` in `thinking` block. "
                     "The block is bound to a different conversation."
                 )
 
     def _sign(self, thinking: str, body: dict[str, Json], before: list[Json]) -> str:
-        """Over all that was read before it: a change of any of that makes it invalid."""
-        prefix = _unmarked([body.get("tools"), body.get("system"), before])
+        """Sign reasoning together with everything before it: any change there invalidates it."""
+        prefix = _without_cache_control([body.get("tools"), body.get("system"), before])
         return self._seals.sign([thinking, prefix])
 
     def agent(self, body: dict[str, Json]) -> str:
-        """Who asks."""
+        """Parse the agent's name."""
         system = body.get("system") or [{"text": ""}]
-        return api_rules.agent_in(system[0]["text"])
+        return api_rules.parse_agent_name(system[0]["text"])
 
     def schema(self, body: dict[str, Json]) -> Mapping[str, Json] | None:
-        """The report's schema."""
+        """Return the output schema of a request, None without one."""
         form = body.get("output_config", {}).get("format")
         return form["schema"] if form else None
 
     def prompt(self, body: dict[str, Json]) -> tuple[str, bool]:
-        """What is read in its order, without the marks of the cache; and whether it is cached."""
+        """Return the prompt without cache breakpoints, and whether it is cached."""
         marked = '"cache_control"' in json.dumps(body)
-        parts = [body.get("tools"), body.get("system"), _read(body["messages"])]
-        return json.dumps(_unmarked(parts)), marked
+        parts = [body.get("tools"), body.get("system"), _read_messages(body["messages"])]
+        return json.dumps(_without_cache_control(parts)), marked
 
     def document(
         self, line: Response, usage: Usage, number: int, body: dict[str, Json]
     ) -> dict[str, Json]:
-        """An answer as the service gives it."""
+        """Build the reply that is not streamed."""
         calls = any(isinstance(block, ToolCall) for block in line.blocks)
         stop = "tool_use" if calls and line.stop == "end" else line.stop
         return {
@@ -207,13 +223,13 @@ class MessagesApi:
     def events(
         self, document: dict[str, Json], body: dict[str, Json]
     ) -> Iterator[tuple[str, Json]]:
-        """The same answer as a stream."""
+        """Build the same reply as stream events: (event name, data)."""
         used = {**document["usage"], "output_tokens": 1}
         start = {**document, "content": [], "stop_reason": None, "usage": used}
         yield "message_start", {"type": "message_start", "message": start}
         yield "ping", {"type": "ping"}
         for at, block in enumerate(document["content"]):
-            empty, deltas = stream_chunks.of_block(block)
+            empty, deltas = stream_chunks.split_block(block)
             place = {"index": at}
             yield (
                 "content_block_start",
@@ -230,30 +246,32 @@ class MessagesApi:
         yield "message_stop", {"type": "message_stop"}
 
     def error(self, status: int, message: str) -> dict[str, Json]:
-        """An error as the service gives it."""
+        """Build the body of an error."""
         kinds = {401: "authentication_error", 404: "not_found_error", 429: "rate_limit_error"}
         kind = "invalid_request_error" if status < 500 else "api_error"
         return {"type": "error", "error": {"type": kinds.get(status, kind), "message": message}}
 
 
 def _check_asides(messages: list[Json], beta: str) -> list[Json]:
-    """System messages in the midst follow the user's words; returns the other messages."""
+    """Check that system messages follow a user message; returns all other messages."""
     for at, message in enumerate(messages):
         where = f"messages.{at}"
         if message.get("role") != "system":
             continue
-        hold(message, _ASIDE, where)
-        if "clear_at" in message and CLEARING not in beta:
-            raise Refused(f"{where}.clear_at: Extra inputs are not permitted")
+        check_schema(message, _ASIDE, where)
+        if "clear_at" in message and CLEAR_AT_BETA not in beta:
+            raise RequestRejectedError(f"{where}.clear_at: Extra inputs are not permitted")
         before, after = messages[:at][-1:], messages[at + 1 :][:1]
         roles = [message.get("role") for message in before + after]
         if not before or roles[0] == "assistant" or roles[1:] == ["user"]:
-            raise Refused(f"{where}: a system message must follow a user turn and end it")
+            raise RequestRejectedError(
+                f"{where}: a system message must follow a user turn and end it"
+            )
     return [message for message in messages if message.get("role") != "system"]
 
 
-def _read(messages: list[Json]) -> list[Json]:
-    """What is read: no system message that a later word of the user has cleared."""
+def _read_messages(messages: list[Json]) -> list[Json]:
+    """Leave out system messages that a later user message has cleared."""
     last = max((at for at, message in enumerate(messages) if message["role"] == "user"), default=0)
     return [
         message
@@ -262,8 +280,8 @@ def _read(messages: list[Json]) -> list[Json]:
     ]
 
 
-def _check_pairs(messages: list[Json]) -> None:
-    """Each call is answered in the next message, and nothing else is."""
+def _check_tool_results(messages: list[Json]) -> None:
+    """Check that each tool call has exactly one result, in the next message."""
     seen: set[str] = set()
     before: list[Json] = [{"content": []}]
     for at, (left, right) in enumerate(pairwise(before + messages)):
@@ -271,22 +289,28 @@ def _check_pairs(messages: list[Json]) -> None:
         answered = [b["tool_use_id"] for b in right["content"] if b["type"] == "tool_result"]
         twice = {name for name in called if called.count(name) > 1 or name in seen}
         if twice:
-            raise Refused(f"messages.{at - 1}: `tool_use` ids must be unique ({min(twice)})")
+            raise RequestRejectedError(
+                f"messages.{at - 1}: `tool_use` ids must be unique ({min(twice)})"
+            )
         seen.update(called)
         stray = [name for name in answered if name not in called or answered.count(name) > 1]
         if stray:
-            raise Refused(
+            raise RequestRejectedError(
                 f"messages.{at}: unexpected `tool_use_id` found in `tool_result` blocks: {stray[0]}"
             )
         open_calls = set(called) - set(answered)
         if open_calls:
-            raise Refused(
+            raise RequestRejectedError(
                 f"messages.{at - 1}: `tool_use` ids were found without `tool_result` blocks "
                 f"immediately after: {min(open_calls)}"
             )
 
 
-def _unmarked(value: Any) -> Any:
+def _without_cache_control(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _unmarked(below) for key, below in value.items() if key != "cache_control"}
-    return [_unmarked(below) for below in value] if isinstance(value, list) else value
+        return {
+            key: _without_cache_control(below)
+            for key, below in value.items()
+            if key != "cache_control"
+        }
+    return [_without_cache_control(below) for below in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""OpenAI's Responses API, as strictly as it is served to clients that store nothing there."""
+"""OpenAI's Responses API without storage: strict request validation, replies and streams."""
 
 from __future__ import annotations
 
@@ -8,14 +8,20 @@ from typing import Any
 
 from orchestrator.engine.types import Block, Json, Opaque, Response, Text, ToolCall, Usage
 from orchestrator.testing import api_rules, stream_chunks
-from orchestrator.testing.api_rules import Refused, compiled, hold, one_of, shape
-from orchestrator.testing.server_script import Seals
+from orchestrator.testing.api_rules import (
+    RequestRejectedError,
+    check_schema,
+    check_typed_object,
+    compile_object_schema,
+    object_schema,
+)
+from orchestrator.testing.server_script import Signer
 
 PATH = "/v1/responses"
 
 _STRING = {"type": "string"}
 _CALL_ID = {"type": "string", "minLength": 1, "maxLength": 64}
-_FUNCTION = shape(
+_FUNCTION = object_schema(
     {
         "type": {"const": "function"},
         "name": {"type": "string", "pattern": api_rules.NAME},
@@ -24,7 +30,7 @@ _FUNCTION = shape(
     },
     {"description": _STRING},
 )
-_FORMAT = shape(
+_FORMAT = object_schema(
     {
         "type": {"const": "json_schema"},
         "name": {"type": "string", "pattern": api_rules.NAME},
@@ -32,7 +38,7 @@ _FORMAT = shape(
         "strict": {"type": "boolean"},
     }
 )
-_BODY = compiled(
+_BODY = compile_object_schema(
     {
         "model": {"type": "string", "minLength": 1},
         "input": {"type": "array", "minItems": 1},
@@ -43,8 +49,8 @@ _BODY = compiled(
         "tools": {"type": "array", "items": _FUNCTION},
         "tool_choice": {"enum": ["auto", "none", "required"]},
         "parallel_tool_calls": {"type": "boolean"},
-        "text": shape({"format": _FORMAT}),
-        "reasoning": shape(
+        "text": object_schema({"format": _FORMAT}),
+        "reasoning": object_schema(
             {"effort": {"enum": ["none", "minimal", "low", "medium", "high", "xhigh", "max"]}}
         ),
         "store": {"const": False},
@@ -53,13 +59,13 @@ _BODY = compiled(
         "stream": {"type": "boolean"},
     },
 )
-_PART = shape({"type": {"const": "input_text"}, "text": _STRING})
+_PART = object_schema({"type": {"const": "input_text"}, "text": _STRING})
 _ITEMS = {
-    "message": compiled(
+    "message": compile_object_schema(
         {"type": {}, "role": {"enum": ["user", "assistant", "developer", "system"]}, "content": {}},
         {"id": _STRING, "status": _STRING, "phase": {"enum": ["commentary", "final_answer"]}},
     ),
-    "function_call": compiled(
+    "function_call": compile_object_schema(
         {
             "type": {},
             "call_id": _CALL_ID,
@@ -68,8 +74,10 @@ _ITEMS = {
         },
         {"id": _STRING, "status": _STRING},
     ),
-    "function_call_output": compiled({"type": {}, "call_id": _CALL_ID, "output": _STRING}),
-    "reasoning": compiled(
+    "function_call_output": compile_object_schema(
+        {"type": {}, "call_id": _CALL_ID, "output": _STRING}
+    ),
+    "reasoning": compile_object_schema(
         {"type": {}, "id": _STRING, "summary": {"type": "array"}, "encrypted_content": _STRING}
     ),
 }
@@ -77,42 +85,46 @@ _INCOMPLETE = {"max_tokens": "max_output_tokens", "filtered": "content_filter"}
 
 
 class ResponsesApi:
-    """Checks requests, and puts answers into the API's words."""
+    """Validates requests and builds replies of the API."""
 
-    def __init__(self, key: str, seals: Seals) -> None:
+    def __init__(self, key: str, seals: Signer) -> None:
         self._key, self._seals = key, seals
 
     def check(self, headers: Mapping[str, str], body: dict[str, Json]) -> None:
-        """Refuse what the service refuses.
+        """Validate a request as the service does.
 
         Raises:
-            Refused: with the service's status.
+            RequestRejectedError: with the service's status and message.
         """
-        api_rules.bearer(headers, self._key)
-        hold(body, _BODY, "request")
+        api_rules.check_key(headers, self._key)
+        check_schema(body, _BODY, "request")
         tools = body.get("tools", [])
         api_rules.check_tools((t["name"] for t in tools), (t["parameters"] for t in tools))
         if "tool_choice" in body and not tools:
-            raise Refused("Tool choice 'auto' must be specified with 'tools' parameter.")
+            raise RequestRejectedError(
+                "Tool choice 'auto' must be specified with 'tools' parameter."
+            )
         form = body.get("text", {}).get("format")
         if form and form["strict"]:
-            api_rules.check_strict(form["schema"], "text.format.schema", all_required=True)
+            api_rules.check_strict_schema(form["schema"], "text.format.schema", all_required=True)
         self._check_input(body["input"])
 
     def _check_input(self, items: list[Json]) -> None:
         called: dict[str, bool] = {}
         for at, item in enumerate(items):
             where = f"input[{at}]"
-            kind = one_of(item, _ITEMS, where)
+            kind = check_typed_object(item, _ITEMS, where)
             if kind == "message":
                 _check_message(item, where)
             elif kind == "function_call":
                 if item["call_id"] in called:
-                    raise Refused(f"{where}: Duplicate function call id {item['call_id']}.")
+                    raise RequestRejectedError(
+                        f"{where}: Duplicate function call id {item['call_id']}."
+                    )
                 called[item["call_id"]] = False
             elif kind == "function_call_output":
                 if called.get(item["call_id"]) is not False:
-                    raise Refused(
+                    raise RequestRejectedError(
                         f"No tool call found for function call output with call_id "
                         f"{item['call_id']}."
                     )
@@ -121,37 +133,39 @@ class ResponsesApi:
                 self._check_reasoning(items, at)
         unanswered = [name for name, done in called.items() if not done]
         if unanswered:
-            raise Refused(f"No tool output found for function call {unanswered[0]}.")
+            raise RequestRejectedError(f"No tool output found for function call {unanswered[0]}.")
 
     def _check_reasoning(self, items: list[Json], at: int) -> None:
         item = items[at]
         if item["encrypted_content"] != self._seals.sign(item["id"]):
-            raise Refused(f"The encrypted content for item {item['id']} could not be verified.")
+            raise RequestRejectedError(
+                f"The encrypted content for item {item['id']} could not be verified."
+            )
         after = items[at + 1] if at + 1 < len(items) else {"type": "nothing"}
         own = after["type"] in {"function_call", "reasoning"} or after.get("role") == "assistant"
         if not own:
-            raise Refused(
+            raise RequestRejectedError(
                 f"Item '{item['id']}' of type 'reasoning' was provided without its required "
                 "following item."
             )
 
     def agent(self, body: dict[str, Json]) -> str:
-        """Who asks."""
-        return api_rules.agent_in(body.get("instructions", ""))
+        """Parse the agent's name."""
+        return api_rules.parse_agent_name(body.get("instructions", ""))
 
     def schema(self, body: dict[str, Json]) -> Mapping[str, Json] | None:
-        """The report's schema."""
+        """Return the output schema of a request, None without one."""
         form = body.get("text", {}).get("format")
         return form["schema"] if form else None
 
     def prompt(self, body: dict[str, Json]) -> tuple[str, bool]:
-        """What is read in its order; it is always cached."""
+        """Return the prompt in reading order, and whether it is cached (always)."""
         return json.dumps([body.get("tools"), body.get("instructions"), body["input"]]), True
 
     def document(
         self, line: Response, usage: Usage, number: int, body: dict[str, Json]
     ) -> dict[str, Json]:
-        """An answer as the service gives it."""
+        """Build the reply that is not streamed."""
         reason = _INCOMPLETE.get(line.stop)
         content = "refusal" if line.stop == "refused" else "output_text"
         return {
@@ -216,7 +230,7 @@ class ResponsesApi:
     def events(
         self, document: dict[str, Json], body: dict[str, Json]
     ) -> Iterator[tuple[str, Json]]:
-        """The same answer as a stream."""
+        """Build the same reply as stream events: (event name, data)."""
         number = 0
 
         def event(kind: str, **members: Any) -> tuple[str, Json]:
@@ -227,12 +241,12 @@ class ResponsesApi:
         start = {**document, "output": [], "status": "in_progress"}
         yield event("response.created", response=start)
         for at, item in enumerate(document["output"]):
-            yield event("response.output_item.added", output_index=at, item=_emptied(item))
+            yield event("response.output_item.added", output_index=at, item=_without_content(item))
             if item["type"] == "message":
                 for place, part in enumerate(item["content"]):
                     where = {"output_index": at, "content_index": place, "item_id": item["id"]}
                     yield event("response.content_part.added", part={**part, "text": ""}, **where)
-                    for piece in stream_chunks.halves(part.get("text", "")):
+                    for piece in stream_chunks.split_in_half(part.get("text", "")):
                         told = {"delta": piece, "logprobs": [], **where}
                         yield event("response.output_text.delta", **told)
                     yield event("response.content_part.done", part=part, **where)
@@ -240,7 +254,7 @@ class ResponsesApi:
         yield event(f"response.{document['status']}", response=document)
 
     def error(self, status: int, message: str) -> dict[str, Json]:
-        """An error as the service gives it."""
+        """Build the body of an error."""
         kind = "invalid_request_error" if status < 500 else "server_error"
         return {"error": {"message": message, "type": kind, "param": None, "code": None}}
 
@@ -250,16 +264,18 @@ def _check_message(item: dict[str, Json], where: str) -> None:
     if isinstance(content, str) and item["role"] == "assistant" and content.strip():
         return
     if not isinstance(content, list) or not content:
-        raise Refused(f"{where}.content: expected an array of content parts")
+        raise RequestRejectedError(f"{where}.content: expected an array of content parts")
     kinds = {"output_text", "refusal"} if item["role"] == "assistant" else {"input_text"}
     for part in content:
         if not isinstance(part, dict) or part.get("type") not in kinds:
-            raise Refused(f"{where}.content: Supported values are: {', '.join(sorted(kinds))}")
+            raise RequestRejectedError(
+                f"{where}.content: Supported values are: {', '.join(sorted(kinds))}"
+            )
         if "input_text" in kinds:
-            hold(part, compiled(_PART["properties"]), where)
+            check_schema(part, compile_object_schema(_PART["properties"]), where)
 
 
-def _emptied(item: dict[str, Json]) -> dict[str, Json]:
+def _without_content(item: dict[str, Json]) -> dict[str, Json]:
     if item["type"] == "message":
         return {**item, "content": [], "status": "in_progress"}
     return {**item, "arguments": ""} if item["type"] == "function_call" else item

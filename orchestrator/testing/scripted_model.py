@@ -1,7 +1,6 @@
-"""A model that says what it was told to, and fails on anything else.
+"""A model that replies from a script, for tests of flows and agents.
 
-It is product code: other people's flows are tested with it. An agent without a line left, or a line
-left unsaid at the end, is an error.
+A request for which the script has no line left, and lines that are unused at the end, are errors.
 """
 
 from __future__ import annotations
@@ -16,19 +15,19 @@ from orchestrator.engine.types import Json, Request, Response, Text, ToolCall, U
 from orchestrator.errors import ModelError, ScriptError
 
 Line = Response | ModelError | Callable[[Request], Response]
-"""What an agent says next: an answer, a failure, or a function of the request."""
+"""The next reply to an agent: a response, an error, or a function of the request."""
 
 _ids = itertools.count(1)
 
 
 def says(text: str, *, usage: Usage = Usage()) -> Response:
-    """A final answer."""
+    """Return a final answer."""
     return Response((Text(text),), "end", usage)
 
 
-def calls(*wanted: tuple[str, Mapping[str, Json]], usage: Usage = Usage()) -> Response:
-    """A turn that calls tools: ``calls(("search", {"pattern": "x"}))``."""
-    blocks = tuple(ToolCall(f"call{next(_ids)}", name, args) for name, args in wanted)
+def calls(*requested: tuple[str, Mapping[str, Json]], usage: Usage = Usage()) -> Response:
+    """Return a turn that calls tools: ``calls(("search", {"pattern": "x"}))``."""
+    blocks = tuple(ToolCall(f"call{next(_ids)}", name, args) for name, args in requested)
     return Response(blocks, "tool_use", usage)
 
 
@@ -37,8 +36,8 @@ class ScriptedModel:
 
     Args:
         script: agent → its lines, in order.
-        latency: seconds that each answer takes.
-        worst: what ``worst_case`` says of any request.
+        latency: seconds that each reply takes.
+        worst: what ``worst_case`` returns for any request.
     """
 
     name = "scripted"
@@ -56,7 +55,7 @@ class ScriptedModel:
         self._unexpected: list[str] = []
 
     async def respond(self, request: Request, may_retry: MayRetry = always_retry) -> Response:
-        """Say the agent's next line.
+        """Return the agent's next line.
 
         Raises:
             ScriptError: the agent has no line left.
@@ -67,8 +66,8 @@ class ScriptedModel:
         lines = self._script.get(request.agent)
         if not lines:
             self._unexpected.append(
-                f"{request.agent} was asked for a line its script does not have; "
-                f"the last message was {request.messages[-1]!r:.300}"
+                f"the script has no line left for {request.agent}; "
+                f"the last message of the request is {request.messages[-1]!r:.300}"
             )
             raise ScriptError(self._unexpected[-1])
         line = lines.pop(0)
@@ -77,20 +76,20 @@ class ScriptedModel:
         return line(request) if callable(line) else line
 
     def worst_case(self, request: Request) -> Usage:
-        """The same for every request."""
+        """Return the same usage for every request."""
         return self._worst
 
     def finish(self) -> None:
-        """Fail when something was left unsaid, or was asked that the script does not have.
+        """Check that the script is used up and no request was unexpected.
 
-        The flow under test may have taken an unexpected call for a model that failed, so that is
-        said again here.
+        The flow under test may have handled an unexpected request as a failed model call, so that
+        error is raised again here.
 
         Raises:
-            ScriptError: names the agents and how many lines each has left.
+            ScriptError: names the agents and the number of their unused lines.
         """
         if self._unexpected:
             raise ScriptError(self._unexpected[0])
-        left = {agent: len(lines) for agent, lines in self._script.items() if lines}
-        if left:
-            raise ScriptError(f"lines left unsaid: {left}")
+        unused = {agent: len(lines) for agent, lines in self._script.items() if lines}
+        if unused:
+            raise ScriptError(f"unused lines in the script: {unused}")

@@ -1,4 +1,4 @@
-"""What a test server says: lines per agent, and ways to go wrong."""
+"""Scripts of a model server: lines per agent, including errors and broken replies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from orchestrator.errors import ScriptError
 
 
 class Refuse(Struct, frozen=True):
-    """An error status: ``Refuse(429, headers={"retry-after": "1"})``."""
+    """Replies with an error status: ``Refuse(429, headers={"retry-after": "1"})``."""
 
     status: int
     message: str = "refused by the script"
@@ -23,21 +23,21 @@ class Refuse(Struct, frozen=True):
 
 
 class Raw(Struct, frozen=True):
-    """These very bytes with status 200, whatever they are."""
+    """Replies with these bytes and status 200."""
 
     body: bytes
     kind: str = "application/json"
 
 
 class Slow(Struct, frozen=True):
-    """A line that comes after some seconds."""
+    """Delays a line by some seconds."""
 
     seconds: float
     line: Line
 
 
 class Trickle(Struct, frozen=True):
-    """A line whose body comes in pieces of so many bytes, with a pause after each."""
+    """Sends a line in chunks of ``size`` bytes, with a pause of ``seconds`` after each."""
 
     size: int
     seconds: float
@@ -45,14 +45,14 @@ class Trickle(Struct, frozen=True):
 
 
 class Cut(Struct, frozen=True):
-    """A line whose connection closes after so many bytes of its body."""
+    """Closes the connection after so many bytes of a line's body."""
 
     after: int
     line: Line
 
 
 class Garble(Struct, frozen=True):
-    """A line whose body has every so-many-th byte overwritten; its length stays."""
+    """Overwrites every n-th byte of a line's body; its length stays the same."""
 
     every: int
     line: Line
@@ -61,70 +61,70 @@ class Garble(Struct, frozen=True):
 Line = (
     Response | Refuse | Raw | Slow | Trickle | Cut | Garble | Callable[[dict[str, Json]], Response]
 )
-"""What an agent is answered next. A function is given the request's body."""
+"""The next reply to an agent. A function receives the request's body."""
 
 
-def thinking(text: str) -> Opaque:
-    """Reasoning in front of an answer; the server signs it, and takes it back only unmodified."""
+def thinking_block(text: str) -> Opaque:
+    """Return reasoning for a reply; the server signs it and accepts it back only unmodified."""
     return Opaque("server", {"type": "thinking", "thinking": text})
 
 
 class Script:
-    """Lines per agent; without any, each agent gives the smallest report of its contract."""
+    """Lines per agent; without lines, each agent returns the smallest valid report."""
 
     def __init__(self, lines: Mapping[str, Sequence[Line]] | None) -> None:
         self._lines = None if lines is None else {name: list(own) for name, own in lines.items()}
 
     def next(self, agent: str, schema: Mapping[str, Json] | None) -> Line:
-        """An agent's next line.
+        """Take an agent's next line.
 
         Raises:
-            ScriptError: it has none left.
+            ScriptError: the agent has no line left.
         """
         if self._lines is None:
-            text = canonical(smallest(schema)).decode() if schema else "Nothing to report."
+            text = canonical(smallest_value(schema)).decode() if schema else "Nothing to report."
             return Response((Text(text),), "end")
         own = self._lines.get(agent)
         if not own:
-            raise ScriptError(f"{agent} was asked for a line that its script does not have")
+            raise ScriptError(f"the script has no line left for {agent}")
         return own.pop(0)
 
     def finish(self) -> None:
-        """Fail when something was left unsaid.
+        """Check that all lines were used.
 
         Raises:
-            ScriptError: names the agents and how many lines each has left.
+            ScriptError: names the agents and the number of their unused lines.
         """
-        left = {agent: len(own) for agent, own in (self._lines or {}).items() if own}
-        if left:
-            raise ScriptError(f"lines left unsaid: {left}")
+        unused = {agent: len(own) for agent, own in (self._lines or {}).items() if own}
+        if unused:
+            raise ScriptError(f"unused lines in the script: {unused}")
 
 
-class Seals:
-    """Signs what a client must hand back unmodified."""
+class Signer:
+    """Signs values that a client must send back unmodified."""
 
     def __init__(self) -> None:
         self._key = secrets.token_bytes(16)
 
     def sign(self, value: Json) -> str:
-        """The signature of a value."""
+        """Return the signature of a value."""
         return hmac.new(self._key, canonical(value), hashlib.sha256).hexdigest()
 
 
-def smallest(schema: Mapping[str, Json]) -> Json:
-    """The smallest value of a schema as contracts have them."""
+def smallest_value(schema: Mapping[str, Json]) -> Json:
+    """Return the smallest valid value of an output schema."""
     if "const" in schema:
         return schema["const"]
     if schema.get("enum"):
         return schema["enum"][0]
     for union in ("anyOf", "oneOf"):
         if schema.get(union):
-            return smallest(schema[union][-1])
+            return smallest_value(schema[union][-1])
     kind = schema.get("type")
     if kind == "object":
         properties = schema.get("properties", {})
-        return {name: smallest(properties[name]) for name in schema.get("required", ())}
+        return {name: smallest_value(properties[name]) for name in schema.get("required", ())}
     if kind == "array":
-        return [smallest(schema["items"])] * schema.get("minItems", 0)
+        return [smallest_value(schema["items"])] * schema.get("minItems", 0)
     plain: dict[str, Json] = {"string": "", "boolean": False, "null": None}
     return plain.get(str(kind), schema.get("minimum", 0))

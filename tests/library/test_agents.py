@@ -140,7 +140,7 @@ async def test_a_team_runs_side_by_side_and_a_failure_stays_one_agents_own() -> 
         results = await harness.run_team([(Agent("a"), "go"), (Agent("b"), "go")])
     assert [(one.agent, one.status) for one in results] == [("a", "ok"), ("b", "failed")]
     assert results[0].output == "from a"
-    assert "a line its script does not have" in results[1].detail
+    assert "the script has no line left" in results[1].detail
 
 
 async def test_the_budget_of_the_run_bounds_its_agents() -> None:

@@ -35,7 +35,7 @@ from orchestrator.engine.types import (
 from orchestrator.providers.base import ApiModel
 from orchestrator.providers.factory import make_model
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.model_server import KEY, Server, running
+from orchestrator.testing.model_server import KEY, ModelServer, start_server
 from orchestrator.testing.server_script import Line
 
 PROVIDERS = ("anthropic", "openai", "openai-compatible")
@@ -91,13 +91,13 @@ class Bench:
     """A model, the server it talks to, and what it told of its calls."""
 
     model: ApiModel
-    server: Server
+    server: ModelServer
     events: list[CallEvent]
     name: str
 
     @property
     def bodies(self) -> list[dict[str, Json]]:
-        return [seen.body for seen in self.server.seen]
+        return [seen.body for seen in self.server.requests]
 
 
 @asynccontextmanager
@@ -114,7 +114,7 @@ async def bench(
     script = lines if isinstance(lines, Mapping) else {"qa": lines}
     config, (_, prices) = configured(can, policy), shipped_models()
     events: list[CallEvent] = []
-    async with running(Server(script, lacks=lacks)) as server:
+    async with start_server(ModelServer(script, lacks=lacks)) as server:
         url = server.url if name == "anthropic" else f"{server.url}/v1"
         env = {config.provider(name).key_env: key}
         opened = make_model(name, config, prices, env=env, base_url=url, on_event=events.append)

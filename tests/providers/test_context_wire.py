@@ -14,9 +14,9 @@ from orchestrator.engine.model_routing import ModelChoice
 from orchestrator.engine.skills import UseSkill
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds, Response, Skill
-from orchestrator.testing.messages_api import MOST_BREAKPOINTS
+from orchestrator.testing.messages_api import MAX_BREAKPOINTS
 from orchestrator.testing.scripted_model import calls, says
-from orchestrator.testing.server_script import thinking
+from orchestrator.testing.server_script import thinking_block
 from tests.providers.provider_kit import MODELS, NONCE, PROVIDERS, REPORT, Search, bench, open_run
 
 pytestmark = pytest.mark.anyio
@@ -35,7 +35,7 @@ class LongSearch(Search):
 
 
 def turn(number, *wanted):
-    return Response((thinking(f"thought {number}"), *calls(*wanted).blocks), "end")
+    return Response((thinking_block(f"thought {number}"), *calls(*wanted).blocks), "end")
 
 
 async def review(used, window=None, turns=60):
@@ -116,9 +116,9 @@ async def test_claudes_breakpoints_stand_before_the_open_skill_and_are_found_aga
     async with bench("anthropic", SCRIPT) as used:
         await review(used)
         used.server.finish()
-        bodies, headers = used.bodies, [seen.headers for seen in used.server.seen]
+        bodies, headers = used.bodies, [seen.headers for seen in used.server.requests]
     for at, body in enumerate(bodies):
-        assert json.dumps(body).count('"cache_control"') <= MOST_BREAKPOINTS
+        assert json.dumps(body).count('"cache_control"') <= MAX_BREAKPOINTS
         assert "cache_control" in body["system"][-1]
         *_, last = (m for m in body["messages"] if m["role"] == "user")
         assert "cache_control" in last["content"][-1]

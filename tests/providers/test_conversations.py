@@ -10,7 +10,7 @@ from orchestrator.engine.types import Message, Opaque, Response, Text, Usage
 from orchestrator.errors import ModelError
 from orchestrator.testing.model_server import KEY
 from orchestrator.testing.scripted_model import calls, says
-from orchestrator.testing.server_script import Raw, thinking
+from orchestrator.testing.server_script import Raw, thinking_block
 from tests.providers.provider_kit import (
     MODELS,
     NONCE,
@@ -32,7 +32,7 @@ REPORTED = '{"summary": "clean", "score": 0.5, "places": []}'
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_a_whole_agent_calls_a_tool_and_reports_under_its_contract(name):
     two = calls(("search", {"text": "eval"}), ("search", {"text": "exec"}))
-    lines = [Response((thinking("first look"), *two.blocks), "end"), says(REPORTED)]
+    lines = [Response((thinking_block("first look"), *two.blocks), "end"), says(REPORTED)]
     async with bench(name, lines) as used, open_run() as journal:
         tool = Search()
         result = await work(used, journal, tool)
@@ -49,7 +49,9 @@ async def test_a_whole_agent_calls_a_tool_and_reports_under_its_contract(name):
 async def test_many_turns_keep_every_byte_of_the_prefix(name):
     """A longer conversation begins with the shorter one, so that a provider's cache holds."""
     turns = [
-        Response((thinking(f"thought {at}"), *calls(("search", {"text": str(at)})).blocks), "end")
+        Response(
+            (thinking_block(f"thought {at}"), *calls(("search", {"text": str(at)})).blocks), "end"
+        )
         for at in range(4)
     ]
     async with bench(name, [*turns, says(REPORTED)]) as used:
@@ -95,7 +97,7 @@ async def test_claude_gets_cache_breakpoints_where_the_next_request_finds_them()
 
 @pytest.mark.parametrize("name", ["anthropic", "openai"])
 async def test_reasoning_goes_back_unmodified(name):
-    line = Response((thinking("deep"), *calls(("search", {"text": "a"})).blocks), "end")
+    line = Response((thinking_block("deep"), *calls(("search", {"text": "a"})).blocks), "end")
     async with bench(name, [line, says(REPORTED)]) as used:
         asked = request(name)
         answer = await used.model.respond(asked)

@@ -15,7 +15,7 @@ from orchestrator.app.run_review import run_review
 from orchestrator.cli.main import main
 from orchestrator.engine.events import Event, ignore_event
 from orchestrator.engine.types import Json, Response
-from orchestrator.testing.model_server import Server
+from orchestrator.testing.model_server import ModelServer
 from orchestrator.testing.scripted_model import calls
 from orchestrator.testing.server_script import Cut, Line, Refuse
 from tests.providers.whole_kit import BASE, HEAD, POLICY, judges, reports, serving
@@ -42,7 +42,7 @@ def repo(tmp_path: Path) -> Path:
 @pytest.fixture
 def says(portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch):
     @contextmanager
-    def open_server(*generalist: Line) -> Iterator[Server]:
+    def open_server(*generalist: Line) -> Iterator[ModelServer]:
         script = {"generalist": generalist, "judge": [judges()]}
         with serving(portal, monkeypatch, NAME, script) as server:
             yield server
@@ -76,13 +76,13 @@ def test_it_asks_says_so_everywhere_and_goes_on_with_the_answer(
             "no question 2/plan waits for a person here; waiting: 1/act/g"
             in capsys.readouterr().err
         )
-        assert len(server.seen) == 2
+        assert len(server.requests) == 2
 
         said = ("--answer", "Mind the key sk-0123456789abcdef.")
         monkeypatch.setenv("A_SECRET", "sk-0123456789abcdef")
         assert command(repo, "resume", "latest", *said, "--quiet", "--json", "-") == 0
         verdict = json.loads(capsys.readouterr().out)
-        assert "Mind the key [redacted]." in json.dumps(server.seen[2].body)
+        assert "Mind the key [redacted]." in json.dumps(server.requests[2].body)
         server.finish()
     assert verdict["stop"]["reason"] == "done"
     assert [step["to_stage"] for step in verdict["escalations"]] == ["strongest", "human"]
@@ -124,7 +124,7 @@ def test_killed_between_two_stages_it_pays_for_nothing_twice(repo: Path, says) -
         assert started[0].wait(60) == -signal.SIGKILL
         assert command(repo, "resume", "latest", "--quiet") == 0
         server.finish()
-    asked = [seen.body["max_tokens"] for seen in server.seen if seen.agent == "generalist"]
+    asked = [seen.body["max_tokens"] for seen in server.requests if seen.agent == "generalist"]
     assert len(asked) == 4
     assert asked[0] < asked[1] == asked[2]  # the stage that was reached, and not the first again
 
@@ -148,7 +148,7 @@ def test_a_key_that_is_refused_in_the_middle_is_one_line_and_the_run_goes_on_wit
         server.finish()
     assert [agent["status"] for agent in verdict["agents"]] == ["ok", "ok"]
     assert verdict["escalations"] == []
-    assert verdict["usage"]["model_calls"] == len(server.seen) - 1
+    assert verdict["usage"]["model_calls"] == len(server.requests) - 1
     assert verdict["usage"]["uncertain_tokens"] == 0
 
 

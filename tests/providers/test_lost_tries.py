@@ -61,6 +61,6 @@ async def test_a_try_that_cannot_be_paid_for_beside_a_lost_one_is_not_made(name)
         async with open_run() as journal:
             used.server._script = type(used.server._script)({"qa": [LOST, DONE]})
             result = await work(used, journal, Search(), usd=1.5 * whole)
-            assert len(used.server.seen) == 3
+            assert len(used.server.requests) == 3
             assert "does not pay for another attempt" in result.detail
             assert (result.status, journal.spent().usd) == ("failed", pytest.approx(whole))

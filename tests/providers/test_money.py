@@ -17,7 +17,7 @@ from orchestrator.providers.reply_parsing import Counts
 from orchestrator.providers.strict_schemas import to_strict_schema
 from orchestrator.providers.token_counting import max_input_tokens, max_text_tokens
 from orchestrator.review.report_contracts import contracts
-from orchestrator.testing.api_rules import check_strict
+from orchestrator.testing.api_rules import check_strict_schema
 from tests.providers.provider_kit import REPORT, request, shipped_models
 
 COUNT = st.integers(0, 2_000_000)
@@ -92,7 +92,7 @@ def test_the_bound_of_a_request_counts_all_that_is_sent():
 
 def test_a_contract_becomes_strict_and_keeps_its_words():
     made = to_strict_schema(REPORT)
-    check_strict(made, "schema", all_required=True)
+    check_strict_schema(made, "schema", all_required=True)
     assert made["required"] == ["summary", "score", "places"]
     assert made["properties"]["score"]["description"] == "minimum: 0; maximum: 1"
 
@@ -128,7 +128,7 @@ def test_unions_enums_and_lists_of_types_are_kept():
         "additionalProperties": False,
     }
     made = to_strict_schema(schema)
-    check_strict(made, "schema", all_required=True)
+    check_strict_schema(made, "schema", all_required=True)
     assert made["properties"] == {
         "a": {"anyOf": [{"type": "string"}, {"type": "null"}]},
         "b": {"anyOf": [{"type": "integer"}, {"const": "none"}], "description": "either"},
@@ -141,7 +141,7 @@ def test_the_contracts_of_the_review_can_all_be_said_strictly():
     for name, schema in contracts().items():
         made = to_strict_schema(schema)
         assert made is not None, name
-        check_strict(made, name, all_required=True)
+        check_strict_schema(made, name, all_required=True)
 
 
 # --- files ----------------------------------------------------------------------------------------

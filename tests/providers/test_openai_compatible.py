@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from orchestrator.engine.types import Opaque, Response, Text, ToolCall
 from orchestrator.providers.factory import make_model
-from orchestrator.testing.model_server import Server, running
+from orchestrator.testing.model_server import ModelServer, start_server
 from orchestrator.testing.scripted_model import calls, says
-from orchestrator.testing.server_script import Raw, thinking
+from orchestrator.testing.server_script import Raw, thinking_block
 from tests.providers.provider_kit import (
     FULL,
     NONCE,
@@ -110,7 +110,7 @@ async def test_thoughts_in_front_of_an_answer_are_not_part_of_it():
 
 @pytest.mark.parametrize("wanted", [True, False])
 async def test_reasoning_goes_back_only_where_it_is_wanted(wanted):
-    line = Response((thinking("deep"), *calls(("search", {"text": "a"})).blocks), "end")
+    line = Response((thinking_block("deep"), *calls(("search", {"text": "a"})).blocks), "end")
     can = replace(FULL, returns_reasoning=wanted)
     async with bench(NAME, [line, says(REPORTED)], can=can) as used:
         asked = request(NAME)
@@ -143,10 +143,10 @@ async def test_what_servers_leave_out_or_add_is_borne():
 async def test_a_server_without_a_key_is_sent_none_of_ours():
     env = {"OPENAI_API_KEY": "sk-other", "OPENAI_ORG_ID": "org-other"}
     url = "OPENAI_COMPATIBLE_BASE_URL"
-    async with running(Server({"qa": [says("done")]}, key="none")) as server:
+    async with start_server(ModelServer({"qa": [says("done")]}, key="none")) as server:
         config, (_, prices) = configured(FULL, QUICK), shipped_models()
         opened = make_model(NAME, config, prices, env={**env, url: f"{server.url}/v1"})
         async with opened as model:
             await model.respond(request(NAME, output_schema=None))
-        sent = json.dumps(dict(server.seen[0].headers))
+        sent = json.dumps(dict(server.requests[0].headers))
     assert "other" not in sent

@@ -77,7 +77,7 @@ async def test_permanent_statuses_are_not_reattempted_and_name_the_setting(name,
         kind = ProviderRefused if status == 401 else ModelError
         with pytest.raises(kind, match=rf"\({status}\)") as error:
             await used.model.respond(request(name))
-        assert len(used.server.seen) == 1
+        assert len(used.server.requests) == 1
     text = str(error.value)
     assert said in text
     assert "\n" not in text

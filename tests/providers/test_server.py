@@ -1,4 +1,4 @@
-"""The test server itself: it refuses what the real services refuse, and can go wrong as they do."""
+"""The model server rejects what the real services reject, and can fail as they do."""
 
 import json
 import subprocess
@@ -13,9 +13,9 @@ import pytest
 
 from orchestrator.engine.types import Response, Text
 from orchestrator.errors import InputError, ScriptError
-from orchestrator.testing.model_server import KEY, Server, read_script, running
+from orchestrator.testing.model_server import KEY, ModelServer, read_script, start_server
 from orchestrator.testing.scripted_model import calls, says
-from orchestrator.testing.server_script import Cut, Refuse, Slow, smallest, thinking
+from orchestrator.testing.server_script import Cut, Refuse, Slow, smallest_value, thinking_block
 from tests.providers.refusals import BODIES, HEADERS, PATHS, REFUSED
 
 pytestmark = pytest.mark.anyio
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 
 @asynccontextmanager
 async def served(server):
-    async with running(server), httpx2.AsyncClient(base_url=server.url) as client:
+    async with start_server(server), httpx2.AsyncClient(base_url=server.url) as client:
 
         async def post(api, change=None, headers=HEADERS):
             return await client.post(
@@ -34,20 +34,20 @@ async def served(server):
 
 
 async def test_what_the_real_services_refuse_is_refused():
-    server = Server({"qa": []})
+    server = ModelServer({"qa": []})
     async with served(server) as post:
         for api, change, said in REFUSED:
             reply = await post(api, change)
             assert reply.status_code == 400, (api, change, reply.text)
             message = reply.json()["error"]["message"]
             assert said in message, (said, message)
-    assert len(server.refused) == len(REFUSED)
-    with pytest.raises(ScriptError, match="was refused"):
+    assert len(server.rejected) == len(REFUSED)
+    with pytest.raises(ScriptError, match="was rejected"):
         server.finish()
 
 
 async def test_headers_and_routes_are_checked():
-    async with served(Server({"qa": []})) as post:
+    async with served(ModelServer({"qa": []})) as post:
         for api in PATHS:
             assert (await post(api, headers={"anthropic-version": "2026-10-21"})).status_code == 401
             wrong = {**HEADERS, "authorization": "Bearer other"}
@@ -61,17 +61,17 @@ async def test_headers_and_routes_are_checked():
 
 
 async def test_a_missing_line_and_a_line_left_over_both_fail():
-    server = Server({"qa": [says("one")], "docs": [says("two")]})
+    server = ModelServer({"qa": [says("one")], "docs": [says("two")]})
     async with served(server) as post:
         assert (await post("chat")).status_code == 200
-        with pytest.raises(ScriptError, match=r"left unsaid: \{'docs': 1\}"):
+        with pytest.raises(ScriptError, match=r"unused lines in the script: \{'docs': 1\}"):
             server.finish()
-        assert "does not have" in (await post("chat")).json()["error"]["message"]
+        assert "no line left for" in (await post("chat")).json()["error"]["message"]
 
 
 async def test_it_delays_cuts_and_limits_rates():
     lines = [Slow(0.2, says("late")), Refuse(429, headers={"retry-after": "3"}), Cut(9, says("x"))]
-    async with served(Server({"qa": lines})) as post:
+    async with served(ModelServer({"qa": lines})) as post:
         started = anyio.current_time()
         assert (await post("chat")).status_code == 200
         assert anyio.current_time() - started >= 0.2
@@ -86,8 +86,10 @@ async def test_it_delays_cuts_and_limits_rates():
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 async def test_it_streams_as_the_sdks_expect():
-    line = Response((thinking("hm"), Text("hello"), *calls(("search", {"a": 1})).blocks), "end")
-    async with running(Server({"qa": [line] * 3})) as server:
+    line = Response(
+        (thinking_block("hm"), Text("hello"), *calls(("search", {"a": 1})).blocks), "end"
+    )
+    async with start_server(ModelServer({"qa": [line] * 3})) as server:
         async with (
             anthropic.AsyncAnthropic(api_key=KEY, base_url=server.url, max_retries=0) as client,
             client.messages.stream(**BODIES["messages"]) as stream,
@@ -129,19 +131,19 @@ async def test_without_a_script_each_agent_gives_the_smallest_report():
     }
     form = {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
     schema["properties"]["places"]["items"] = {"type": "string"}
-    async with served(Server()) as post:
+    async with served(ModelServer()) as post:
         reply = (await post("messages", form)).json()
         assert json.loads(reply["content"][0]["text"]) == {"score": 0, "places": []}
         assert (await post("chat")).json()["choices"][0]["message"]["content"]
 
 
 def test_the_smallest_value_of_a_schema():
-    assert smallest({"enum": ["low", "high"]}) == "low"
-    assert smallest({"const": 3}) == 3
-    assert smallest({"anyOf": [{"type": "number"}, {"type": "null"}]}) is None
-    assert smallest({"type": "integer", "minimum": 1}) == 1
-    assert smallest({"type": "array", "items": {"type": "string"}, "minItems": 2}) == ["", ""]
-    assert smallest({"type": "boolean"}) is False
+    assert smallest_value({"enum": ["low", "high"]}) == "low"
+    assert smallest_value({"const": 3}) == 3
+    assert smallest_value({"anyOf": [{"type": "number"}, {"type": "null"}]}) is None
+    assert smallest_value({"type": "integer", "minimum": 1}) == 1
+    assert smallest_value({"type": "array", "items": {"type": "string"}, "minItems": 2}) == ["", ""]
+    assert smallest_value({"type": "boolean"}) is False
 
 
 def test_a_script_from_a_file():
@@ -163,7 +165,7 @@ def test_a_script_from_a_file():
     assert third == says('{"score": 1}')
     assert fourth == says("done")
     for text in ("[]", "{", '{"qa": [{}]}', '{"qa": [{"calls": [{}]}]}', '{"qa": 3}'):
-        with pytest.raises(InputError, match="cannot be used"):
+        with pytest.raises(InputError, match="invalid script"):
             read_script(text)
 
 
@@ -182,4 +184,4 @@ def test_the_command_serves_and_ends_with_what_is_left(tmp_path):
         process.terminate()
         _, said = process.communicate(timeout=20)
     assert process.returncode == 1
-    assert "left unsaid: {'qa': 1}" in said
+    assert "unused lines in the script: {'qa': 1}" in said

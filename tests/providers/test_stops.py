@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator.engine.types import Opaque, Response, Text, ToolCall
 from orchestrator.testing.scripted_model import calls, says
-from orchestrator.testing.server_script import Cut, Garble, Raw, Refuse, thinking
+from orchestrator.testing.server_script import Cut, Garble, Raw, Refuse, thinking_block
 from tests.providers.provider_kit import PROVIDERS, Search, answered, bench, open_run, request, work
 
 pytestmark = pytest.mark.anyio
@@ -34,7 +34,7 @@ async def test_a_truncated_report_is_sent_back(name):
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_no_call_of_a_truncated_turn_is_run(name):
     call = calls(("search", {"text": "a"})).blocks
-    for before in ((), (thinking("long"),), (Text("I shall search."),)):
+    for before in ((), (thinking_block("long"),), (Text("I shall search."),)):
         result, asked, _ = await outcome(name, [Response((*before, *call), "max_tokens"), GOOD])
         assert result.status == "ok"
         assert asked == []

@@ -16,7 +16,7 @@ from orchestrator.providers.factory import make_model
 from orchestrator.providers.provider_errors import TransientError
 from orchestrator.providers.reply_parsing import UNREADABLE, InvalidReplyError, Reply
 from orchestrator.testing.scripted_model import calls, says
-from orchestrator.testing.server_script import Cut, Raw, Trickle, thinking
+from orchestrator.testing.server_script import Cut, Raw, Trickle, thinking_block
 from tests.providers.provider_kit import (
     FULL,
     PROVIDERS,
@@ -37,7 +37,7 @@ UNKNOWN = Opaque("server", {"type": "mood_ring", "color": "blue", "deep": [{"a":
 
 CALLED = calls(("search", {"text": "héllo \u2028"}), ("search", {"text": ""})).blocks
 USED = Usage(900, 70, cached_tokens=300, reasoning_tokens=20)
-LINE = Response((thinking("Let me see."), Text("I will search."), *CALLED), "tool_use", USED)
+LINE = Response((thinking_block("Let me see."), Text("I will search."), *CALLED), "tool_use", USED)
 
 
 async def both(name: str, *lines: Response) -> list[Response]:

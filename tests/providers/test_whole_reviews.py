@@ -75,7 +75,7 @@ def test_a_team_reviews(
     assert [(found.title, found.reported_by) for found in verdict.findings] == [
         (FINDING["title"], ("security",))
     ]
-    assert (verdict.stop.reason, verdict.usage.model_calls) == ("done", len(server.seen))
+    assert (verdict.stop.reason, verdict.usage.model_calls) == ("done", len(server.requests))
     assert verdict.checked[0].by == ("ruff_bugs",)
     assert verdict.lead_summary == SUMMARY
     used = verdict.usage
@@ -108,7 +108,7 @@ def test_what_goes_wrong_on_the_way_is_tried_again_and_what_cannot_be_used_escal
         ((agent, stage),) = [(step.agent, step.to_stage) for step in verdict.escalations]
         assert (agent, stage) == ("architecture", "fast-retry")
         assert verdict.findings[0].title == FINDING["title"]
-        assert verdict.usage.model_calls == len(server.seen) - 2
+        assert verdict.usage.model_calls == len(server.requests) - 2
         assert verdict.usage.notes == (
             "tries whose reply was lost and may have been billed, each at its worst: 1",
         )
@@ -127,10 +127,10 @@ def test_a_specialist_reads_the_playbook_that_it_opens(
     with serving(portal, monkeypatch, "anthropic", script) as server:
         verdict = review(repo, "anthropic", pattern="single")
     server.finish()
-    first, second, third, *_ = (json.dumps(seen.body["messages"]) for seen in server.seen)
+    first, second, third, *_ = (json.dumps(seen.body["messages"]) for seen in server.requests)
     playbook = "# Skill: test-strength"
     assert [text.count(playbook) for text in (first, second, third)] == [0, 1, 2]
-    prompts = [json.dumps(seen.body["system"]) for seen in server.seen[:3]]
+    prompts = [json.dumps(seen.body["system"]) for seen in server.requests[:3]]
     assert "- test-strength: " in prompts[0]
     assert prompts[0] == prompts[1] == prompts[2]
     timeline = [entry.key for entry in show_run(repo, verdict.run_id).timeline]
@@ -145,9 +145,9 @@ def test_answers_are_kept_short_and_then_the_run_stops_with_what_it_has(
     with serving(portal, monkeypatch, name, script) as server:
         most = _usd(repo, name, 30_000, 4_000)
         verdict = review(repo, name, pattern="single", max_usd=most)
-    with pytest.raises(ScriptError, match="left unsaid: {'generalist': 1"):
+    with pytest.raises(ScriptError, match="unused lines in the script: {'generalist': 1"):
         server.finish()  # whether a judge can still be paid is not the point here
-    limits = [_limit(seen.body) for seen in server.seen if seen.agent == "generalist"]
+    limits = [_limit(seen.body) for seen in server.requests if seen.agent == "generalist"]
     assert 12_000 > limits[0] > limits[1] > 1_000, "the stage would allow 16,000"
     assert (verdict.stop.reason, verdict.status) == ("budget", "incomplete")
     assert "usd would reach" in verdict.stop.detail

@@ -13,7 +13,7 @@ from orchestrator.app.types import ReviewOptions
 from orchestrator.engine.events import Event, ignore_event
 from orchestrator.engine.types import Json, Response, Text
 from orchestrator.review.verdict.model import Verdict
-from orchestrator.testing.model_server import KEY, Server, running
+from orchestrator.testing.model_server import KEY, ModelServer, start_server
 from orchestrator.testing.scripted_model import calls
 from orchestrator.testing.server_script import Line
 from tests.review.review_kit import change, options
@@ -102,10 +102,10 @@ def serving(
     script: Mapping[str, Sequence[Line]],
     *,
     local: str = "local-model",
-) -> Iterator[Server]:
+) -> Iterator[ModelServer]:
     """A server with a script, which a provider is pointed at."""
-    server, (prefix, path) = Server(script), ADDRESS[name]
-    with portal.wrap_async_context_manager(running(server)), patch.context() as env:
+    server, (prefix, path) = ModelServer(script), ADDRESS[name]
+    with portal.wrap_async_context_manager(start_server(server)), patch.context() as env:
         env.setenv(f"{prefix}_BASE_URL", server.url + path)
         env.setenv(f"{prefix}_API_KEY", KEY)
         env.setenv("OPENAI_COMPATIBLE_MODEL", local)

@@ -46,7 +46,7 @@ async def answered(name: str, seeds: Sequence[int], say: Callable[[str], None]) 
             except Exception as fault:
                 failed += 1
                 say(f"malformed reply {seed} of {name}: {type(fault).__name__}: {fault}")
-            used.server.refused.clear()
+            used.server.rejected.clear()
     return failed
 
 
@@ -72,7 +72,7 @@ async def _one(used: Bench, journal: Journal, seed: int) -> None:
     spent = journal.spent(f"{agent}/")
     assert 0 <= spent.tokens < math.inf, spent
     assert 0 <= spent.usd < math.inf, spent
-    strange = [why for why in used.server.refused if not any(own in why for own in ITS_OWN)]
+    strange = [why for why in used.server.rejected if not any(own in why for own in ITS_OWN)]
     assert not strange, strange
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from orchestrator.testing.chat_api import ChatApi
 from orchestrator.testing.messages_api import MessagesApi
 from orchestrator.testing.responses_api import ResponsesApi
-from orchestrator.testing.server_script import Seals
+from orchestrator.testing.server_script import Signer
 
 Random = random.Random
 CALL = {"text": "eval"}
@@ -206,8 +206,8 @@ def malformed(name: str, seed: int) -> bytes:
 
 
 APIS: dict[str, Any] = {
-    "anthropic": MessagesApi("", Seals()),
-    "openai": ResponsesApi("", Seals()),
+    "anthropic": MessagesApi("", Signer()),
+    "openai": ResponsesApi("", Signer()),
     "openai-compatible": ChatApi("", frozenset()),
 }
 USAGE = {"stream_options": {"include_usage": True}}

@@ -13,7 +13,7 @@ from orchestrator.app.types import ReviewOptions
 from orchestrator.engine.events import ignore_event
 from orchestrator.engine.types import Json, Response, Text
 from orchestrator.review.verdict.model import Verdict
-from orchestrator.testing.model_server import Server, running
+from orchestrator.testing.model_server import ModelServer, start_server
 from tests.review.review_kit import change, options
 
 PROVIDER = "openai-compatible"
@@ -48,13 +48,13 @@ def judging(judge: Judge) -> Callable[[dict[str, Json]], Response]:
 @contextmanager
 def answered(
     patch: pytest.MonkeyPatch, *judge: Callable[[dict[str, Json]], Response] | Response
-) -> Iterator[Server]:
+) -> Iterator[ModelServer]:
     """A provider whose judge has these lines, and whose generalist finds nothing, once."""
     nothing = says({"summary": "Nothing found.", "findings": [], "checked": ["app.py"]})
-    server = Server({"generalist": [nothing], "judge": list(judge)})
+    server = ModelServer({"generalist": [nothing], "judge": list(judge)})
     with (
         start_blocking_portal() as portal,
-        portal.wrap_async_context_manager(running(server)),
+        portal.wrap_async_context_manager(start_server(server)),
         patch.context() as env,
     ):
         env.setenv("OPENAI_COMPATIBLE_BASE_URL", f"{server.url}/v1")

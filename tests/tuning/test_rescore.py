@@ -43,7 +43,7 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     repo = repository(tmp_path_factory.mktemp("once") / "repo")
     with pytest.MonkeyPatch.context() as patch, answered(patch, report(dict(CALM))) as server:
         review(repo)
-    assert len(server.seen) == 2
+    assert len(server.requests) == 2
     return repo
 
 
@@ -85,7 +85,7 @@ def test_nothing_recorded_is_asked_again_and_the_run_is_not_touched(
     )
     with answered(monkeypatch) as server:  # a judge without a line: any question is an error
         run = only(rescore(recorded, [], lighter, JudgeOptions(PROVIDER)))
-    assert server.seen == []
+    assert server.requests == []
     assert run.card.total != run.verdict.score.total
     assert journal(recorded) == before
 
@@ -119,7 +119,7 @@ def test_only_a_reworded_criterion_is_asked_and_that_once(
         with answered(monkeypatch, report({"risk-focus": 1.0})) as server:
             run = only(rescore(recorded, [], reworded(shipped), JudgeOptions(PROVIDER)))
         assert run.card.marks["risk-focus"].score == 1.0
-        asked, server.seen[:] = list(server.seen), []
+        asked, server.requests[:] = list(server.requests), []
         if _ == 0:
             (question,) = asked
             assert "Is risk met?" in json.dumps(question.body)
@@ -214,7 +214,7 @@ def test_a_steady_judge_is_called_stable(
     with answered(monkeypatch, *[report(dict(CALM))] * 5) as server:
         more = ("--runs", "all", "--provider", PROVIDER, "--repeat", "3", "--probes")
         assert scored(recorded, shipped, tmp_path, *more) == 0
-    assert len(server.seen) == 5
+    assert len(server.requests) == 5
     out = " ".join(capsys.readouterr().out.split())
     assert "Stable on these runs" in out
     assert "100.0% identical risk-focus" in out
