@@ -1,6 +1,6 @@
-"""Asking the judge anew about a recorded review: once more, reversed, or padded.
+"""Judge a recorded review again: repeatedly, and with perturbed evidence (reversed, padded).
 
-What it says is kept in ``judgings.db`` beside the runs, never in the finished run, so that the same
+The scores are kept in ``judgings.db`` beside the runs, never in the finished run, so that the same
 question is paid for once.
 """
 
@@ -50,20 +50,20 @@ Scores = Mapping[str, Mark]
 Evidence = dict[str, Any]
 
 
-def as_is(evidence: Evidence) -> Evidence:
-    """The evidence as the run's own judge was shown it."""
+def keep_evidence(evidence: Evidence) -> Evidence:
+    """The evidence as the run's own judge saw it."""
     return evidence
 
 
-def reversed_order(evidence: Evidence) -> Evidence:
-    """Every list in it the other way round: the same evidence in another order."""
+def reverse_evidence(evidence: Evidence) -> Evidence:
+    """The same evidence with every list in reverse order."""
     return {
         name: value[::-1] if isinstance(value, list) else value for name, value in evidence.items()
     }
 
 
-def padded(evidence: Evidence) -> Evidence:
-    """Every finding's detail longer by neutral text, and a remark where there is no finding."""
+def pad_evidence(evidence: Evidence) -> Evidence:
+    """The same evidence with neutral text appended to every finding, and as a remark."""
     findings = [
         {**finding, "detail": f"{finding['detail']} {PADDING}".strip()}
         for finding in evidence["findings"]
@@ -72,17 +72,17 @@ def padded(evidence: Evidence) -> Evidence:
 
 
 PROBES: Mapping[str, Callable[[Evidence], Evidence]] = MappingProxyType(
-    {"reversed": reversed_order, "padded": padded}
+    {"reversed": reverse_evidence, "padded": pad_evidence}
 )
 
 
 class JudgeOptions(Struct, frozen=True):
-    """Whether and how the judge is asked.
+    """Whether and how a recorded review is judged again.
 
     Attributes:
-        provider: who serves the judge; ``offline`` asks nobody.
-        repeat: how often each review is judged anew; 0: only what no record answers.
-        probes: judge it with its evidence reversed, and padded, as well.
+        provider: serves the judge; ``offline`` calls no model.
+        repeat: number of repetitions per review; 0 judges only criteria without a recorded score.
+        probes: also judge with reversed and with padded evidence.
     """
 
     provider: str = OFFLINE
@@ -94,53 +94,53 @@ NO_JUDGE = JudgeOptions()
 
 
 class JudgeRequest(Struct, frozen=True):
-    """A recorded review, and who is to judge it.
+    """A recorded review and how to judge it again.
 
     Attributes:
-        folder: where the answers are kept.
+        directory: where ``judgings.db`` is kept.
     """
 
     state: ReviewState
-    folder: Path
-    asking: JudgeOptions
+    directory: Path
+    options: JudgeOptions
 
 
 class Judge:
     """A model that judges one recorded review. Use ``open_judge``."""
 
     def __init__(self, state: ReviewState, runtime: AgentRuntime) -> None:
-        self._state, self._harness = state, runtime
+        self._state, self._runtime = state, runtime
         bounds = state.settings.run_bounds
-        self._budget = Account("judging anew", bounds)
+        self._budget = Account("judging again", bounds)
 
-    async def say(
+    async def score(
         self, criteria: Sequence[Criterion], probe: str = AS_IS, number: int = 1
     ) -> Scores:
-        """Its marks.
+        """The judge's marks.
 
         Args:
-            probe: how the evidence is shown, of ``PROBES``.
-            number: which asking of the same question.
+            probe: perturbation of the evidence, a key of ``PROBES``.
+            number: number of the repetition.
         """
-        evidence = PROBES.get(probe, as_is)(judging.judge_evidence(self._state))
+        evidence = PROBES.get(probe, keep_evidence)(judging.judge_evidence(self._state))
         task = judging.build_judge_task(self._state, criteria, "", evidence)
-        placed = self._placed(task, probe, number)
-        result = await run_task(placed, self._harness, self._budget)
-        nonce = self._harness.executor.nonce
-        told = partial(answers, self._harness.journal, nonce, [f"{placed.key}/"])
+        keyed = self._assign_key(task, probe, number)
+        result = await run_task(keyed, self._runtime, self._budget)
+        nonce = self._runtime.executor.nonce
+        quoted = partial(answers, self._runtime.journal, nonce, [f"{keyed.key}/"])
         return await judging.read_marks(
-            criteria, result, judging.citable_sources(self._state, told)
+            criteria, result, judging.citable_sources(self._state, quoted)
         )
 
-    def _placed(self, task: Task, probe: str, number: int) -> Task:
-        """The task under a key that says all that its answer depends on.
+    def _assign_key(self, task: Task, probe: str, number: int) -> Task:
+        """The task under a key derived from everything that its result depends on.
 
-        An answer that failed is not asked for again under its key but under the next.
+        A failed attempt is repeated under the next key.
         """
-        model, choice = self._harness.model.name, self._harness.choose_model(task.spec)
-        asked = digest([task.spec.digest, model, choice.model, choice.effort, task.brief])
-        known, attempt = self._harness.journal.outcomes(asked), 1
-        while known.get(key := f"{asked}/{probe}/{number}/{attempt}", _OK)["status"] != "ok":
+        model, choice = self._runtime.model.name, self._runtime.choose_model(task.spec)
+        request = digest([task.spec.digest, model, choice.model, choice.effort, task.brief])
+        known, attempt = self._runtime.journal.outcomes(request), 1
+        while known.get(key := f"{request}/{probe}/{number}/{attempt}", _OK)["status"] != "ok":
             attempt += 1
         return replace(task, key=key)
 
@@ -149,29 +149,29 @@ _OK = {"status": "ok"}
 
 
 @asynccontextmanager
-async def open_judge(question: JudgeRequest) -> AsyncIterator[Judge | None]:
-    """The judge of a recorded review; None where nobody is to be asked.
+async def open_judge(request: JudgeRequest) -> AsyncIterator[Judge | None]:
+    """The judge of a recorded review; None with the ``offline`` provider.
 
     Raises:
         InputError: there is no such provider, or its key is missing.
-        StoreError: another process judges the same run.
+        StoreError: another process is judging the same run.
     """
-    state, asking = question.state, question.asking
-    if asking.provider == OFFLINE:
+    state, provider = request.state, request.options.provider
+    if provider == OFFLINE:
         yield None
         return
-    settings = replace(state.settings, provider=asking.provider)
+    settings = replace(state.settings, provider=provider)
     async with (
-        _kept(question.folder, state.journal.run_id) as journal,
+        _open_judgings(request.directory, state.journal.run_id) as journal,
         open_model(settings, state.catalog, journal) as model,
     ):
-        yield Judge(state, _harness(state, journal, model))
+        yield Judge(state, _build_runtime(state, journal, model))
 
 
 @asynccontextmanager
-async def _kept(folder: Path, run_id: str) -> AsyncIterator[Journal]:
-    """The journal of what was judged anew of a run."""
-    store, clock = SqliteStore(folder / state_directory.JUDGINGS), SystemClock()
+async def _open_judgings(directory: Path, run_id: str) -> AsyncIterator[Journal]:
+    """The journal of a run's repeated judgings."""
+    store, clock = SqliteStore(directory / state_directory.JUDGINGS), SystemClock()
     try:
         if run_id not in {run.run_id for run in await store.runs()}:
             await store.create(run_id, clock.now(), {})
@@ -183,8 +183,8 @@ async def _kept(folder: Path, run_id: str) -> AsyncIterator[Journal]:
         store.close()
 
 
-def _harness(state: ReviewState, journal: Journal, opened: OpenModel) -> AgentRuntime:
-    """The run's own tools and rules, with a live model, over a journal apart."""
+def _build_runtime(state: ReviewState, journal: Journal, opened: OpenModel) -> AgentRuntime:
+    """The run's own tools and rules, with a live model, over a separate journal."""
     recorded, old = state.runtime, state.runtime.executor
     executor = Executor(
         old.registry, old.policy, journal, nonce=old.nonce, observer=recorded.observer

@@ -1,10 +1,10 @@
-"""Scoring recorded runs again, with another rubric: nothing that was done is done or paid again.
+"""Score recorded runs with another rubric by replay: no agent or tool runs again.
 
     the run's rows, copied  →  the flow over the copy, performing forbidden  →  its evidence
-    evidence + new rubric   →  measured criteria by code; judged ones as recorded, or asked anew
+    evidence + new rubric   →  measured criteria by code; judged ones as recorded, or judged again
 
-What the judge is asked anew is kept in a journal of its own (``judgings.db``), so that it is paid
-for once as well. The run's own journal is read, and never leased or written.
+New judgings are kept in a separate journal (``judgings.db``), so that each is paid for once. The
+run's own journal is read, and never leased or written.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ from orchestrator.stores.memory import MemoryStore
 
 
 class Rescored(Struct, frozen=True):
-    """One run, scored again.
+    """A run scored with another rubric.
 
     Attributes:
         card: the new score; judged criteria as recorded where their text is unchanged.
-        reused: judged criteria whose recorded score counts.
-        repeats: the judge's marks, once per asking of the same question.
+        reused: judged criteria whose recorded score is kept.
+        repeats: the judge's marks, one mapping per repetition.
         probes: probe → its marks.
     """
 
@@ -71,14 +71,14 @@ class Rescored(Struct, frozen=True):
 
 
 class NotRescored(Struct, frozen=True):
-    """A run that could not be scored again, and why."""
+    """A run that could not be scored, and why."""
 
     run_id: str
     why: str
 
 
-class Replay(Journal):
-    """A journal that only remembers: what is not recorded is refused, never performed."""
+class ReplayJournal(Journal):
+    """A journal that only replays: an effect that is not recorded is refused, never performed."""
 
     async def effect(
         self,
@@ -107,35 +107,37 @@ def rescore(
     repo: Path | None,
     names: Sequence[str],
     rubric: Rubric,
-    asking: JudgeOptions = NO_JUDGE,
+    options: JudgeOptions = NO_JUDGE,
 ) -> list[Rescored | NotRescored]:
     """Score recorded runs with a rubric.
 
     Args:
-        names: of runs, as ``diffcourt show`` takes them; none: every finished one, oldest first.
+        names: run names as ``diffcourt show`` accepts them; none for every finished run, oldest
+            first.
+        options: whether and how missing or repeated judgings are made.
 
     Raises:
-        RunNotFound: a name is no run's.
+        RunNotFound: no run has such a name.
         InputError: there is no such provider, or its key is missing.
     """
-    return anyio.run(_all, repo, names, rubric, asking)
+    return anyio.run(_rescore_runs, repo, names, rubric, options)
 
 
-async def _all(
-    repo: Path | None, names: Sequence[str], rubric: Rubric, asking: JudgeOptions
+async def _rescore_runs(
+    repo: Path | None, names: Sequence[str], rubric: Rubric, options: JudgeOptions
 ) -> list[Rescored | NotRescored]:
-    folder = state_directory.state_dir(repo)
+    directory = state_directory.state_dir(repo)
     out: list[Rescored | NotRescored] = []
-    with state_directory.open_store(folder) as store:
+    with state_directory.open_store(directory) as store:
         runs = await store.runs()
         chosen = [state_directory.find_run(name, runs) for name in names] if names else runs[::-1]
         for run in {r.run_id: r for r in chosen}.values():
             if not names and await store.find(run.run_id, VERDICT) is None:
                 continue
             try:
-                async with _replayed(store, run) as (state, verdict):
-                    question = JudgeRequest(state, folder, asking)
-                    out.append(await _score(question, verdict, rubric))
+                async with _replay(store, run) as (state, verdict):
+                    request = JudgeRequest(state, directory, options)
+                    out.append(await _score_run(request, verdict, rubric))
             except InputError:
                 raise
             except DiffcourtError as error:
@@ -144,22 +146,22 @@ async def _all(
 
 
 @asynccontextmanager
-async def _replayed(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[ReviewState, Verdict]]:
-    """A finished run as it stood at its end, made again from a copy of its rows.
+async def _replay(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[ReviewState, Verdict]]:
+    """A finished run's final state, replayed from a copy of its rows.
 
     Raises:
-        StoreError: it is not finished, or does not come to its own score again.
-        ReplayMismatch: the rules are no longer those it ran under.
+        StoreError: it is not finished, or its replay gives another score.
+        ReplayMismatch: rules or agents have changed since the run.
     """
     clock, rows = SystemClock(), await store.rows(run.run_id)
     copy = MemoryStore(clock)
     await copy.restore(run, rows)
     fence = await copy.acquire(run.run_id, this_process(), 3600.0)
     log = JournalLog(run.run_id, copy, clock, fence, rows)
-    journal = Replay(log, [(row.kind, row.key, row.body) for row in rows])
+    journal = ReplayJournal(log, [(row.kind, row.key, row.body) for row in rows])
     known, taken_in = journal.noted(VERDICT), journal.outcomes("intake").get("intake")
     if known is None or taken_in is None:
-        raise StoreError("it has no verdict yet; finish it: diffcourt resume")
+        raise StoreError("no verdict yet; finish the run: diffcourt resume")
     verdict, change = convert(known, Verdict), serialization.from_json(taken_in)
     options = ReviewOptions.of_meta(review_options(run), None)
     policy = load_policy(await read_layers(change), options)
@@ -173,49 +175,55 @@ async def _replayed(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[Review
         coverage=reports,
     ) as state:
         await state_machine.run(FLOW, state, journal, ignore_event)
-        _same(state.scorecard, verdict)
+        _require_same_score(state.scorecard, verdict)
         yield state, verdict
 
 
-def _same(card: Scorecard | None, verdict: Verdict) -> None:
-    """See that the replay came to what the verdict says."""
+def _require_same_score(card: Scorecard | None, verdict: Verdict) -> None:
+    """Require the replay's scores to equal the verdict's."""
     if card is None:
-        raise StoreError("its change was empty, so nothing was scored")
-    said = {c.id: c.score for c in verdict.score.criteria}
+        raise StoreError("the change is empty, so nothing was scored")
+    recorded = {c.id: c.score for c in verdict.score.criteria}
     total = None if card.total is None else round(card.total, 4)
-    if total != verdict.score.total or said != {n: m.score for n, m in card.marks.items()}:
-        raise StoreError("its replay does not come to the score in its verdict")
+    if total != verdict.score.total or recorded != {n: m.score for n, m in card.marks.items()}:
+        raise StoreError("the replay gives another score than the verdict")
 
 
-async def _score(question: JudgeRequest, verdict: Verdict, rubric: Rubric) -> Rescored:
-    state = question.state
+async def _score_run(request: JudgeRequest, verdict: Verdict, rubric: Rubric) -> Rescored:
+    state = request.state
     paths = [file.path for file in state.session.change.files]
-    kept = await _kept(state, rubric)
+    recorded = await _read_recorded_marks(state, rubric)
     marks = {
         **score_measured(state.synthesis, paths, state.checks, state.calls(), state.team()),
-        **kept,
+        **recorded,
     }
     criteria = judging.judged_criteria(rubric)
-    lacking = [c for c in criteria if c.id not in kept]
-    async with open_judge(question) as judge_:
+    missing = [c for c in criteria if c.id not in recorded]
+    async with open_judge(request) as judge_:
         if judge_ is None or not criteria:
-            return Rescored(verdict, judge(rubric, marks), tuple(kept))
-        if lacking:
-            marks |= await judge_.say(lacking)
-        repeats = [await judge_.say(criteria, number=n + 1) for n in range(question.asking.repeat)]
-        names = PROBES if question.asking.probes else ()
-        probes = {name: await judge_.say(criteria, name) for name in names}
-    return Rescored(verdict, judge(rubric, marks), tuple(kept), tuple(repeats), probes)
+            return Rescored(verdict, judge(rubric, marks), tuple(recorded))
+        if missing:
+            marks |= await judge_.score(missing)
+        repeats = [
+            await judge_.score(criteria, number=n + 1) for n in range(request.options.repeat)
+        ]
+        names = PROBES if request.options.probes else ()
+        probes = {name: await judge_.score(criteria, name) for name in names}
+    return Rescored(verdict, judge(rubric, marks), tuple(recorded), tuple(repeats), probes)
 
 
-async def _kept(state: ReviewState, rubric: Rubric) -> dict[str, Mark]:
-    """The recorded marks of judged criteria that the judge would be asked in the same words."""
-    said = state.journal.outcomes().get(f"{state.round.number}/judge")
-    if said is None or said["status"] != "ok" or dict(rubric.judge) != dict(state.rubric.judge):
+async def _read_recorded_marks(state: ReviewState, rubric: Rubric) -> dict[str, Mark]:
+    """The recorded marks of judged criteria whose text and judge are unchanged."""
+    outcome = state.journal.outcomes().get(f"{state.round.number}/judge")
+    if (
+        outcome is None
+        or outcome["status"] != "ok"
+        or dict(rubric.judge) != dict(state.rubric.judge)
+    ):
         return {}
     known = judging.citable_sources(state, state.answers("act", "judge"))
     marks = await judging.read_marks(
-        judging.judged_criteria(state.rubric), AgentResult(**said), known
+        judging.judged_criteria(state.rubric), AgentResult(**outcome), known
     )
     old = {c.id: (c.description, c.levels) for c in judging.judged_criteria(state.rubric)}
     return {

@@ -49,55 +49,55 @@ def list_newest_runs(repo: Path | None, most: int | None) -> tuple[list[RunInfo]
     """The newest runs of a repository, newest first, and how many more there are.
 
     Args:
-        most: how many at the most; None: all.
+        most: maximum number; None for all.
     """
     with state_directory.open_store(state_directory.state_dir(repo)) as store:
-        return anyio.run(_newest, store, most)
+        return anyio.run(_list_newest, store, most)
 
 
-async def _newest(store: RunStore, most: int | None) -> tuple[list[RunInfo], int]:
-    there = await store.runs()
-    found = [_info(run, *await _result(store, run)) for run in there[:most]]
-    return found, len(there) - len(found)
+async def _list_newest(store: RunStore, most: int | None) -> tuple[list[RunInfo], int]:
+    runs = await store.runs()
+    found = [_describe_run(run, *await _find_verdict(store, run)) for run in runs[:most]]
+    return found, len(runs) - len(found)
 
 
-async def _result(store: RunStore, run: RunMeta) -> tuple[Verdict | None, bool]:
-    """A run's verdict, and whether it is the last word: what a run that waits came to is not."""
+async def _find_verdict(store: RunStore, run: RunMeta) -> tuple[Verdict | None, bool]:
+    """A run's verdict, and whether it is final; that of a waiting run is not."""
     if is_program_run(run):
         return None, not _has_pending_call(await store.rows(run.run_id))
     found = await store.find(run.run_id, VERDICT)
     if found is not None:
-        return _verdict(found), True
-    return _verdict(waiting_verdict(await store.rows(run.run_id))), False
+        return _parse_verdict(found), True
+    return _parse_verdict(waiting_verdict(await store.rows(run.run_id))), False
 
 
 def prune_runs(
     repo: Path | None, keep: int | None, days: float | None, *, dry: bool = False
 ) -> list[RunInfo]:
-    """Remove runs for good, but never one that is being written; returns which, newest first.
+    """Remove runs permanently, except those being written; returns them, newest first.
 
     Args:
-        keep: how many of the newest stay; None: remove by age.
-        days: how old a run must be to go.
-        dry: remove nothing.
+        keep: number of newest runs to keep; None to remove by age only.
+        days: minimum age of a removed run.
+        dry: only list, remove nothing.
     """
-    folder = state_directory.state_dir(repo)
-    with state_directory.open_store(folder) as store:
-        return anyio.run(_prune, store, folder, keep, days, dry)
+    directory = state_directory.state_dir(repo)
+    with state_directory.open_store(directory) as store:
+        return anyio.run(_prune, store, directory, keep, days, dry)
 
 
 async def _prune(
-    store: RunStore, folder: Path, keep: int | None, days: float | None, dry: bool
+    store: RunStore, directory: Path, keep: int | None, days: float | None, dry: bool
 ) -> list[RunInfo]:
     before = time.time() - days * DAY if days is not None else math.inf
     old = [run for run in (await store.runs())[keep or 0 :] if run.started < before]
     going = [run for run in old if run.writer is None]
-    infos = [_info(run, *await _result(store, run)) for run in going]
+    infos = [_describe_run(run, *await _find_verdict(store, run)) for run in going]
     for run in () if dry else going:
         await store.forget(run.run_id)
-        state_directory.remove_scratch_dir(folder, run.run_id)
+        state_directory.remove_scratch_dir(directory, run.run_id)
     if not dry:
-        await state_directory.remove_judgings(folder, {run.run_id for run in going})
+        await state_directory.remove_judgings(directory, {run.run_id for run in going})
     return infos
 
 
@@ -105,7 +105,7 @@ def show_run(repo: Path | None, run_id: str) -> Shown:
     """One run: its verdict where it has one, and its timeline.
 
     Raises:
-        RunNotFound: there is none of that name.
+        RunNotFound: no run has this name.
     """
     with state_directory.open_store(state_directory.state_dir(repo)) as store:
         return anyio.run(_show, store, run_id)
@@ -113,8 +113,10 @@ def show_run(repo: Path | None, run_id: str) -> Shown:
 
 async def _show(store: RunStore, run_id: str) -> Shown:
     run = state_directory.find_run(run_id, await store.runs())
-    found, final = await _result(store, run)
-    return Shown(_info(run, found, final), found, build_timeline(await store.rows(run.run_id)))
+    found, final = await _find_verdict(store, run)
+    return Shown(
+        _describe_run(run, found, final), found, build_timeline(await store.rows(run.run_id))
+    )
 
 
 def _has_pending_call(rows: Sequence[Row]) -> bool:
@@ -124,11 +126,11 @@ def _has_pending_call(rows: Sequence[Row]) -> bool:
     return any(key.split("/", 2)[2] not in ended for key in asked)
 
 
-def _verdict(row: Row | None) -> Verdict | None:
+def _parse_verdict(row: Row | None) -> Verdict | None:
     return convert(json.loads(row.body), Verdict) if row else None
 
 
-def _info(run: RunMeta, verdict: Verdict | None, final: bool) -> RunInfo:
+def _describe_run(run: RunMeta, verdict: Verdict | None, final: bool) -> RunInfo:
     if verdict:
         what = f"{verdict.change.base}..{verdict.change.head}"
         status = "finished" if final else "waiting"
@@ -153,7 +155,7 @@ def _info(run: RunMeta, verdict: Verdict | None, final: bool) -> RunInfo:
 
 
 def build_timeline(rows: Sequence[Row]) -> list[TimelineEntry]:
-    """What happened, from the rows: each effect once, with how long it took."""
+    """Timeline of a run from its rows: each effect once, with its duration."""
     begun: dict[str, float] = {}
     found: list[TimelineEntry] = []
     start = rows[0].at if rows else 0.0
@@ -164,41 +166,41 @@ def build_timeline(rows: Sequence[Row]) -> list[TimelineEntry]:
             begun[row.key] = row.at
             continue
         took = row.at - begun[row.key] if row.key in begun else None
-        summary = _said(row.kind, json.loads(row.body))
+        summary = _summarize_row(row.kind, json.loads(row.body))
         found.append(TimelineEntry(row.seq, row.at - start, row.kind, row.key, summary, took))
     return found
 
 
-def _said(kind: str, body: Mapping[str, Any]) -> str:
-    """A row in a few words."""
+def _summarize_row(kind: str, body: Mapping[str, Any]) -> str:
+    """A short summary of a row."""
     if "error" in body:
         return f"{body.get('code') or body['error']}: {body['message']}"
     if kind == "note":
-        return _noted(body)
+        return _summarize_note(body)
     value = body.get("value")
     if not isinstance(value, dict):
         return ""
     if isinstance(data := value.get("data"), dict) and "findings" in data:
         return f"{len(data['findings'])} findings, {len(data['examined'])} files"
     if "answer" in value:
-        return f"{value['who']} answers: {value['answer']}"
-    said = value.get("code") or value.get("status") or value.get("stop") or ""
-    return f"{said}: {value['detail']}" if value.get("detail") else str(said)
+        return f"{value['who']} answered: {value['answer']}"
+    status = value.get("code") or value.get("status") or value.get("stop") or ""
+    return f"{status}: {value['detail']}" if value.get("detail") else str(status)
 
 
-def _noted(body: Mapping[str, Any]) -> str:
-    """What a note says, by the part that tells most."""
+def _summarize_note(body: Mapping[str, Any]) -> str:
+    """A short summary of a note, by its most informative part."""
     if "to_stage" in body:
         return f"escalates from {body['from_stage']} to {body['to_stage']}: {body['why']}"
     if "exchanges" in body:
         observations, turns = len(body["observations"]), body["exchanges"]
-        return f"no room in the window: {observations} observations, {turns} turns left out"
-    said = note_subject(body)
-    return f"{said}: {body['why']}" if said and "why" in body else said
+        return f"context compaction: {observations} observations, {turns} turns omitted"
+    subject = note_subject(body)
+    return f"{subject}: {body['why']}" if subject and "why" in body else subject
 
 
 def list_rules(repo: Path | None) -> list[Rule]:
-    """The rules that hold here, the repository's ``.diffcourt/`` on disk included.
+    """The effective rules, the repository's ``.diffcourt/`` on disk included.
 
     Raises:
         ConfigError: the first error in them.
@@ -207,7 +209,7 @@ def list_rules(repo: Path | None) -> list[Rule]:
 
 
 def list_catalog(repo: Path | None) -> CatalogListing:
-    """What the catalog holds here, the repository's ``.diffcourt/`` on disk included."""
+    """The effective catalog, the repository's ``.diffcourt/`` on disk included."""
     layers = read_layers_on_disk(repo)
     tools = list(TOOLS.items())
     errors = problems(layers, tools=TOOLS.keys(), contracts=contracts())

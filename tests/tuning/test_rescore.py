@@ -148,7 +148,7 @@ def test_a_run_without_a_verdict_is_named(
         anyio.run(store.create, "begun", 0.0, {"options": {}})
     assert len(rescore(recorded, [], shipped)) == 1
     assert scored(recorded, shipped, tmp_path, "--runs", "begun") == 3
-    assert "not scored: begun: it has no verdict yet" in capsys.readouterr().err
+    assert "not scored: begun: no verdict yet" in capsys.readouterr().err
 
 
 def test_a_run_that_does_not_come_to_its_own_score_is_named(
@@ -172,7 +172,7 @@ def test_a_run_that_does_not_come_to_its_own_score_is_named(
         anyio.run(forge, store)
     (found,) = rescore(recorded, [], shipped)
     assert isinstance(found, NotRescored)
-    assert "does not come to the score in its verdict" in found.why
+    assert "gives another score than the verdict" in found.why
 
 
 def test_an_altered_journal_is_named(recorded: Path, shipped: Rubric) -> None:
@@ -263,9 +263,9 @@ def test_a_judge_that_contradicts_itself_is_measured(
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        (("--repeat", "2"), "add --runs"),
+        (("--repeat", "2"), "require --runs"),
         ((), "nothing to score"),
-        (("--runs", "--repeat", "2"), "name who serves it"),
+        (("--runs", "--repeat", "2"), "set --provider NAME"),
         (("--runs", "--provider", "nobody"), "there is no provider"),
     ],
 )

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from orchestrator.cli.arguments import Parser
 from orchestrator.cli.commands import label
-from orchestrator.cli.commands.label import Session
+from orchestrator.cli.commands.label import LabelingSession
 from orchestrator.cli.commands.rubric import command
 from orchestrator.errors import DiffcourtError, InputError
 from orchestrator.tuning.labels import read_labels
@@ -223,12 +223,12 @@ def test_eval_names_the_ceiling_and_what_is_stale(
 
 def _renamed(tmp_path: Path, house: Path, items: Path):  # type: ignore[no-untyped-def]
     """A tuned rubric, whether or not this sample happens to prove it."""
-    from orchestrator.cli.commands.rubric.arguments import load
+    from orchestrator.cli.commands.rubric.arguments import load_inputs
     from orchestrator.tuning.decision_rule import Objective
     from orchestrator.tuning.provenance import add_provenance
     from orchestrator.tuning.tune import tune_rubric
 
-    read = load(parse(command, "eval", house, items))
+    read = load_inputs(parse(command, "eval", house, items))
     found = tune_rubric(read.rubric, read.data, read.items, Objective(), refits=20)
     return add_provenance("house-v2", read.rubric, read.data, read.labels, found)
 
@@ -304,7 +304,7 @@ def test_new_and_show_and_diff(
     assert run("check", made) == 0
     assert run("show", made) == 0
     out = capsys.readouterr().out
-    assert "accepts at 0.5" in out
+    assert "accept threshold 0.5" in out
     assert "1  a (judged)" in out
     assert run("diff", made, made) == 0
     write_rubric(tmp_path / "other.yaml", replace(rubric_of(threshold=0.4), name="other"))
@@ -329,7 +329,7 @@ def sit(tmp_path: Path, items: Path, typed: str, *more: object) -> str:
     done = {x.item for x in known if x.rater == "ana"}
     todo = [i for i in read_items([items]) if i.id not in done]
     out = io.StringIO()
-    Session(args, todo, known, io.StringIO(typed), out).go()
+    LabelingSession(args, todo, known, io.StringIO(typed), out).run()
     return out.getvalue()
 
 
@@ -434,5 +434,5 @@ def test_import_and_export_through_files(
     assert run("export", out, "--to", "healthbench") == 0
     assert json.loads(capsys.readouterr().out)["rubrics"][0]["points"] == 2
     source.write_text("{")
-    with pytest.raises(InputError, match="is not json"):
+    with pytest.raises(InputError, match="invalid json"):
         run("import", source, "--from", "healthbench", "--out", out)

@@ -1,4 +1,4 @@
-"""``diffcourt label``: people say what they think of runs or items, one at a time."""
+"""``diffcourt label``: a person labels runs or items, one at a time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 from msgspec import Struct, field, to_builtins
 
 from orchestrator.cli.arguments import add_repo, count, name_of
-from orchestrator.cli.commands.rubric.arguments import add_items, rubric_path
+from orchestrator.cli.commands.rubric.arguments import add_items, find_rubric
 from orchestrator.cli.output import emit, width_of
 from orchestrator.errors import EXIT_OK, InputError
 
@@ -25,62 +25,67 @@ ANSWERS: dict[str, dict[str, Value]] = {
     "verdict": {"m": "merge", "n": "needs_changes", "b": "block"},
     "1-5": {str(n): float(n) for n in range(1, 6)},
 }
-MOST_TEXT = 4_000
-_WORDS = "s skip, < back, # note, q quit"
+MAX_TEXT = 4_000
+_COMMANDS = "s skip, < undo, # note, q quit"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's options."""
+    """Add the command's options."""
     parser.description = (
-        "Go through past runs or items and say what you think. Every answer is written at\n"
-        "once, so you can stop at any time and go on later. The judge's score is not\n"
-        "shown unless you ask for it."
+        "Label past runs or items, one at a time. Every label is saved immediately, so\n"
+        "you can stop at any time and continue later. The judge's score is hidden unless\n"
+        "you use --show-score."
     )
     add_items(parser, rubric=False, many="*")
     parser.add_argument("--runs", action="store_true", help="label this repository's past runs")
     add_repo(parser)
     parser.add_argument(
         "--labels", type=Path, default=Path("labels.jsonl"), metavar="FILE",
-        help="where labels are kept; default labels.jsonl",
+        help="label file; default labels.jsonl",
     )  # fmt: skip
     parser.add_argument("--rater", type=name_of("yourself"), required=True, metavar="NAME")
     parser.add_argument("--answers", choices=tuple(ANSWERS), default="accept")
-    parser.add_argument("--rubric", metavar="RUBRIC", help="the rubric, for the options below")
-    parser.add_argument("--criteria", action="store_true", help="ask for each criterion as well")
+    parser.add_argument(
+        "--rubric", metavar="RUBRIC", help="the rubric, required by the options below"
+    )
+    parser.add_argument("--criteria", action="store_true", help="also label each criterion")
     parser.add_argument("--show-score", action="store_true", help="show the judge's scores")
     parser.add_argument(
-        "--next", type=count, metavar="N", help="only the N items that would teach most"
+        "--next",
+        type=count,
+        metavar="N",
+        help="only the N most informative items (active learning)",
     )
-    parser.add_argument("--list", action="store_true", help="print the items, ask nothing")
+    parser.add_argument("--list", action="store_true", help="print the ids of the items and exit")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ask, and write each answer at once."""
+    """Ask for labels, saving each one immediately."""
     from orchestrator.tuning.labels import read_labels
     from orchestrator.tuning.scored_items import read_items
 
     if (args.next or args.criteria or args.show_score) and not args.rubric:
-        raise InputError("--next, --criteria and --show-score need --rubric RUBRIC")
-    items: list[Item] = _runs(args.repo) if args.runs else []
+        raise InputError("--next, --criteria and --show-score require --rubric RUBRIC")
+    items: list[Item] = _read_runs(args.repo) if args.runs else []
     if args.items:
         items += read_items(args.items, args.scale)
     if not items:
-        raise InputError("nothing to label; name ITEMS, or say --runs for past runs")
+        raise InputError("nothing to label; give ITEMS, or --runs for past runs")
     labels = read_labels([args.labels]) if args.labels.exists() else []
     done = {x.item for x in labels if x.rater == args.rater}
     first = {i.id: i for i in reversed(items) if not i.repeat}
-    todo = [first[name] for name in _order(args, items, labels) if name not in done]
+    todo = [first[name] for name in _order_items(args, items, labels) if name not in done]
     if args.list:
         from orchestrator.report.terminal_escaping import escape_unprintable
 
         emit("".join(f"{escape_unprintable(i.id)}\n" for i in todo), sys.stdout)
         return EXIT_OK
-    session = Session(args, todo, labels, sys.stdin, sys.stdout)
-    session.go()
+    session = LabelingSession(args, todo, labels, sys.stdin, sys.stdout)
+    session.run()
     return EXIT_OK
 
 
-def _runs(repo: Path | None) -> list[Item]:
+def _read_runs(repo: Path | None) -> list[Item]:
     """Finished runs of the repository as items."""
     from orchestrator.app.run_listing import list_runs, show_run
     from orchestrator.tuning.scored_items import item_from_verdict
@@ -89,32 +94,32 @@ def _runs(repo: Path | None) -> list[Item]:
     return [item_from_verdict(to_builtins(s.verdict)) for s in shown if s.verdict]
 
 
-def _order(args: argparse.Namespace, items: list[Item], labels: list[Label]) -> list[str]:
-    """Item ids in the order to ask them."""
+def _order_items(args: argparse.Namespace, items: list[Item], labels: list[Label]) -> list[str]:
+    """Item ids in labeling order."""
     names = list(dict.fromkeys(i.id for i in items if not i.repeat))
     if not args.next:
         return names
-    from orchestrator.cli.commands.rubric.arguments import need_numpy
+    from orchestrator.cli.commands.rubric.arguments import require_numpy
 
-    need_numpy()
+    require_numpy()
     from orchestrator.tuning.active_learning import select_items_to_label
     from orchestrator.tuning.labels import infer_scale
     from orchestrator.tuning.rubric_file import read_rubric
     from orchestrator.tuning.training_data import build_training_data
     from orchestrator.tuning.tune import SEED
 
-    rubric = read_rubric(rubric_path(args.rubric))
+    rubric = read_rubric(find_rubric(args.rubric))
     known = [x for x in labels if x.item in set(names)]
     data = build_training_data(rubric, items, known, infer_scale(known, None)) if known else None
     return select_items_to_label(rubric, items, data, SEED, args.next)
 
 
-class Session(Struct):
-    """One session at the terminal.
+class LabelingSession(Struct):
+    """An interactive labeling session at the terminal.
 
     Attributes:
-        labels: all labels of the file; this session's are added as they are given.
-        given: positions in ``todo`` that were answered in this session, in order.
+        labels: all labels of the file, including those of this session.
+        given: indices into ``todo`` of the items labeled in this session, in order.
     """
 
     args: argparse.Namespace
@@ -124,50 +129,52 @@ class Session(Struct):
     out: TextIO
     given: list[int] = field(default_factory=list)
 
-    def go(self) -> None:
-        """Ask until all is answered or the person stops."""
+    def run(self) -> None:
+        """Ask until every item is labeled or the person quits."""
         at = 0
         while at < len(self.todo):
             step = self._ask(at)
             if step is None:
                 break
             at = step
-        emit(f"{len(self.given)} labeled in this session; {self.args.labels}\n", self.out)
+        emit(f"{len(self.given)} labeled in this session; saved to {self.args.labels}\n", self.out)
 
     def _ask(self, at: int) -> int | None:
-        """Ask for one item; the next position, or None to stop."""
+        """Ask for one item's label; returns the next index, or None to quit."""
         item, answers = self.todo[at], ANSWERS[self.args.answers]
         self._show(item, at)
         note = ""
         while True:
-            said = self._line(f"{', '.join(f'{k} {v}' for k, v in answers.items())}; {_WORDS}: ")
-            if said is None or said == "q":
+            answer = self._prompt(
+                f"{', '.join(f'{k} {v}' for k, v in answers.items())}; {_COMMANDS}: "
+            )
+            if answer is None or answer == "q":
                 return None
-            if said == "s":
+            if answer == "s":
                 return at + 1
-            if said == "<":
-                return self._back(at)
-            if said.startswith("#"):
-                note = said[1:].strip()
-            elif said in answers:
-                criteria = self._criteria() if self.args.criteria else {}
-                self._keep(at, item, answers[said], criteria, note)
+            if answer == "<":
+                return self._undo(at)
+            if answer.startswith("#"):
+                note = answer[1:].strip()
+            elif answer in answers:
+                criteria = self._ask_criteria() if self.args.criteria else {}
+                self._add_label(at, item, answers[answer], criteria, note)
                 return at + 1
             else:
-                emit(f"{said!r} is none of these\n", self.out)
+                emit(f"{answer!r} is not a valid answer\n", self.out)
 
-    def _back(self, at: int) -> int:
-        """Take the last answer of this session back."""
+    def _undo(self, at: int) -> int:
+        """Undo the last label of this session."""
         if not self.given:
-            emit("nothing to go back to in this session\n", self.out)
+            emit("no label of this session to undo\n", self.out)
             return at
         last = self.given.pop()
-        gone = self.todo[last].id
-        self.labels = [x for x in self.labels if (x.item, x.rater) != (gone, self.args.rater)]
-        self._write()
+        undone = self.todo[last].id
+        self.labels = [x for x in self.labels if (x.item, x.rater) != (undone, self.args.rater)]
+        self._save()
         return last
 
-    def _keep(
+    def _add_label(
         self, at: int, item: Item, value: Value, criteria: dict[str, Value], note: str
     ) -> None:
         from orchestrator.tuning.labels import Label
@@ -175,29 +182,29 @@ class Session(Struct):
         now = datetime.now(UTC).isoformat(timespec="seconds")
         self.labels.append(Label(item.id, self.args.rater, value, criteria, note, now))
         self.given.append(at)
-        self._write()
+        self._save()
 
-    def _write(self) -> None:
+    def _save(self) -> None:
         from orchestrator.tuning.labels import write_labels
 
         write_labels(self.args.labels, self.labels)
 
-    def _criteria(self) -> dict[str, Value]:
-        """Answers per criterion; an empty line leaves one out."""
+    def _ask_criteria(self) -> dict[str, Value]:
+        """Labels per criterion; an empty line skips one."""
         answers = ANSWERS[self.args.answers]
         out: dict[str, Value] = {}
-        for criterion in self._rubric().criteria:
-            said = self._line(f"  {criterion.id} ({criterion.description}): ")
-            while said not in {None, "", *answers}:
-                said = self._line(f"  one of {', '.join(answers)}, or empty: ")
-            if said:
-                out[criterion.id] = answers[said]
+        for criterion in self._read_rubric().criteria:
+            answer = self._prompt(f"  {criterion.id} ({criterion.description}): ")
+            while answer not in {None, "", *answers}:
+                answer = self._prompt(f"  one of {', '.join(answers)}, or empty: ")
+            if answer:
+                out[criterion.id] = answers[answer]
         return out
 
-    def _rubric(self) -> Rubric:
+    def _read_rubric(self) -> Rubric:
         from orchestrator.tuning.rubric_file import read_rubric
 
-        return read_rubric(rubric_path(self.args.rubric))
+        return read_rubric(find_rubric(self.args.rubric))
 
     def _show(self, item: Item, at: int) -> None:
         from orchestrator.report.terminal_escaping import escape_unprintable
@@ -209,14 +216,14 @@ class Session(Struct):
             lines.append(f"  {escape_unprintable(item.url)}")
         if item.verdict:
             lines.append(f"  verdict: {escape_unprintable(item.verdict)}")
-        for part in item.text[:MOST_TEXT].splitlines():
+        for part in item.text[:MAX_TEXT].splitlines():
             lines += page.wrap(escape_unprintable(part), first="  ", most=60)
         if self.args.show_score:
             lines += [f"  {escape_unprintable(k)}: {v}" for k, v in item.scores.items()]
         emit("\n".join(lines) + "\n", self.out)
 
-    def _line(self, prompt: str) -> str | None:
-        """What the person types; None at the end of input."""
+    def _prompt(self, prompt: str) -> str | None:
+        """The line that the person types; None at the end of input."""
         emit(prompt, self.out)
         line = self.source.readline()
         return line.strip() if line else None

@@ -1,4 +1,4 @@
-"""What the ``rubric`` commands share: arguments, and rubric, items and labels read together."""
+"""Shared by the ``rubric`` commands: arguments, and reading rubric, items and labels together."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from orchestrator.tuning.training_data import TrainingData
 
 
-def scale(text: str) -> tuple[float, float]:
-    """A range of raw scores, ``0:1`` or ``1:4``."""
+def parse_scale(text: str) -> tuple[float, float]:
+    """Parse a range of raw scores, such as ``0:1`` or ``1:4``."""
     low, colon, high = text.partition(":")
     try:
         ends = float(low), float(high)
@@ -31,10 +31,10 @@ def scale(text: str) -> tuple[float, float]:
 
 
 def add_items(parser: argparse.ArgumentParser, rubric: bool = True, many: str = "+") -> None:
-    """The rubric, the items, and how their scores read."""
+    """Add the arguments RUBRIC, ITEMS and --scale."""
     if rubric:
         parser.add_argument(
-            "rubric", metavar="RUBRIC", help="a rubric's file, or the name of a shipped one"
+            "rubric", metavar="RUBRIC", help="a rubric file, or the name of a shipped rubric"
         )
     parser.add_argument(
         "items",
@@ -45,7 +45,7 @@ def add_items(parser: argparse.ArgumentParser, rubric: bool = True, many: str = 
     )
     parser.add_argument(
         "--scale",
-        type=scale,
+        type=parse_scale,
         default=(0.0, 1.0),
         metavar="LOW:HIGH",
         help="range of the scores in ITEMS; default 0:1",
@@ -53,26 +53,26 @@ def add_items(parser: argparse.ArgumentParser, rubric: bool = True, many: str = 
 
 
 def add_labels(parser: argparse.ArgumentParser) -> None:
-    """Where people's labels are."""
+    """Add the options that select people's labels."""
     parser.add_argument(
         "--labels",
         type=Path,
         action="append",
         default=[],
         metavar="FILE",
-        help="a label file of diffcourt label (again for more); default: labels in ITEMS",
+        help="label file of diffcourt label (repeatable); default: labels in ITEMS",
     )
     parser.add_argument("--label", metavar="NAME", help="which of several labels in ITEMS")
     parser.add_argument(
         "--accept-at",
         type=float,
         metavar="NUMBER",
-        help="the lowest label that accepts; default 3 on a scale of 1 to 5",
+        help="lowest label that means accept; default 3 on a scale of 1 to 5",
     )
 
 
-class Loaded(Struct, frozen=True):
-    """Rubric, items and labels, read and joined."""
+class TuningInputs(Struct, frozen=True):
+    """Rubric, items and labels, and the training data made from them."""
 
     rubric: Rubric
     items: list[Item]
@@ -80,8 +80,8 @@ class Loaded(Struct, frozen=True):
     data: TrainingData
 
 
-def rubric_path(text: str) -> Path:
-    """The file of a rubric: a path, or a shipped one's name."""
+def find_rubric(text: str) -> Path:
+    """The path of a rubric file, given as a path or as the name of a shipped rubric."""
     from orchestrator.resources import data_root
 
     path = Path(text)
@@ -89,24 +89,24 @@ def rubric_path(text: str) -> Path:
     return shipped if not path.exists() and shipped.is_file() else path
 
 
-def load(args: argparse.Namespace) -> Loaded:
-    """Read what ``add_items`` and ``add_labels`` named.
+def load_inputs(args: argparse.Namespace) -> TuningInputs:
+    """Read the files given by the options of ``add_items`` and ``add_labels``.
 
     Raises:
-        InputError: something cannot be used, or numpy is missing.
+        InputError: an input is invalid, or numpy is not installed.
     """
-    need_numpy()
+    require_numpy()
     from orchestrator.tuning.labels import extract_labels, infer_scale, read_labels
     from orchestrator.tuning.rubric_file import read_rubric
     from orchestrator.tuning.scored_items import read_items
     from orchestrator.tuning.training_data import build_training_data
 
-    rubric = read_rubric(rubric_path(args.rubric))
+    rubric = read_rubric(find_rubric(args.rubric))
     items = read_items(args.items, args.scale)
     labels = read_labels(args.labels) if args.labels else extract_labels(items, args.label)
     if not labels:
-        raise InputError("there are no labels; give --labels FILE, or make one: diffcourt label")
-    return Loaded(
+        raise InputError("no labels; give --labels FILE, or create one with diffcourt label")
+    return TuningInputs(
         rubric,
         items,
         labels,
@@ -115,7 +115,7 @@ def load(args: argparse.Namespace) -> Loaded:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file that a command was asked for, which may be a device.
+    """Write an output file that the user named, which may be a device.
 
     Raises:
         InputError: it cannot be written.
@@ -126,33 +126,33 @@ def write_text(path: Path, text: str) -> None:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from None
 
 
-def need_numpy() -> None:
-    """See that the optional part is installed.
+def require_numpy() -> None:
+    """Require the optional dependency numpy.
 
     Raises:
-        InputError: it is not.
+        InputError: it is not installed.
     """
     import os
     from importlib.util import find_spec
 
-    # Fits run in threads of their own; a matrix library's threads beside them only get in the way.
-    # It reads this once, when it is loaded.
+    # Fits run in their own threads; further threads of OpenBLAS would only compete with them.
+    # OpenBLAS reads this variable once, when numpy is imported.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if find_spec("numpy") is None:
-        raise InputError("tuning needs numpy; install it: pip install 'diffcourt[tune]'")
+        raise InputError("tuning requires numpy; install it with: pip install 'diffcourt[tune]'")
 
 
-def plain(value: Any) -> Any:
-    """Structs as JSON data: NaN and infinity, which JSON has no word for, become null."""
+def to_json_data(value: Any) -> Any:
+    """Structs as JSON data; NaN and infinity, which JSON lacks, become null."""
     from msgspec import Struct
     from msgspec.structs import asdict
 
     if isinstance(value, Struct):
-        return plain(asdict(value))
+        return to_json_data(asdict(value))
     if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
+        return {str(k): to_json_data(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(v) for v in value]
+        return [to_json_data(v) for v in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

@@ -1,4 +1,4 @@
-"""The ``rubric`` commands that only read and write rubrics."""
+"""The ``rubric`` subcommands that read and write rubric files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from orchestrator.cli.commands.rubric.arguments import rubric_path, write_text
+from orchestrator.cli.commands.rubric.arguments import find_rubric, write_text
 from orchestrator.cli.output import as_json, emit
 from orchestrator.errors import EXIT_GATED, EXIT_OK, EXIT_USAGE, InputError
 
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 
 
 def check(args: argparse.Namespace, out: TextIO) -> int:
-    """Check files; faults go to stderr, and what is stale is said."""
+    """Validate rubric files: errors to stderr, stale inputs of tuned rubrics to stdout."""
     from orchestrator.report.terminal_escaping import escape_unprintable
     from orchestrator.tuning.rubric_file import find_errors, find_stale_inputs, read_rubric
 
-    bad = False
+    invalid = False
     for name in args.rubrics:
-        path = rubric_path(name)
-        faults = find_errors(path)
-        bad = bad or bool(faults)
-        for fault in faults:
-            emit(f"{escape_unprintable(str(fault))}\n", sys.stderr)
-        if not faults:
+        path = find_rubric(name)
+        errors = find_errors(path)
+        invalid = invalid or bool(errors)
+        for error in errors:
+            emit(f"{escape_unprintable(str(error))}\n", sys.stderr)
+        if not errors:
             rubric = read_rubric(path)
-            emit(f"{escape_unprintable(str(path))}: {len(rubric.criteria)} criteria, sound\n", out)
+            emit(f"{escape_unprintable(str(path))}: {len(rubric.criteria)} criteria, valid\n", out)
             for line in find_stale_inputs(rubric):
                 emit(f"{escape_unprintable(str(path))}: stale: {line}\n", out)
-    return EXIT_USAGE if bad else EXIT_OK
+    return EXIT_USAGE if invalid else EXIT_OK
 
 
 def show(args: argparse.Namespace, out: TextIO) -> int:
@@ -41,29 +41,39 @@ def show(args: argparse.Namespace, out: TextIO) -> int:
     from orchestrator.report.terminal_escaping import escape_line
     from orchestrator.tuning.rubric_file import find_stale_inputs, read_rubric
 
-    rubric = read_rubric(rubric_path(args.rubric))
+    rubric = read_rubric(find_rubric(args.rubric))
     lines = [
         f"{rubric.name} version {rubric.version}: {escape_line(rubric.description)}",
-        f"accepts at {rubric.threshold:g}",
-        *_tree(rubric, None, 1),
+        f"accept threshold {rubric.threshold:g}",
+        *_render_tree(rubric, None, 1),
     ]
     if rubric.judge:
         lines.append("judge: " + ", ".join(f"{k} {v}" for k, v in sorted(rubric.judge.items())))
     tuned: Any = rubric.provenance.get("tuned")
     if isinstance(tuned, dict):
-        counts, held = tuned["counts"], tuned["held_out"]
+        counts = tuned["counts"]
         lines.append(
             f"tuned from {tuned['from']['name']} on {counts['items']} items of "
             f"{counts['groups']} groups, {counts['raters']} raters: {tuned['method']}; "
             f"seed {tuned['seed']}, penalty {tuned['penalty']}"
         )
-        lines.append(f"held out: before {held['before']}, after {held['after']}")
+        lines.append(_describe_held_out(tuned))
         lines += [f"stale: {line}" for line in find_stale_inputs(rubric)]
     emit("\n".join(escape_line(x) if not x.startswith(" ") else x for x in lines) + "\n", out)
     return EXIT_OK
 
 
-def _tree(rubric: Rubric, parent: str | None, depth: int) -> list[str]:
+def _describe_held_out(tuned: dict[str, Any]) -> str:
+    """Held-out agreement before and after a tuning, with confidence intervals."""
+    statistic = "kappa" if tuned["objective"] == "kappa" else "negative cost per decision"
+    before, after = (
+        f"{value:.2f} [{low:.2f}, {high:.2f}]" if low is not None else f"{value:.2f}"
+        for value, low, high in (tuned["held_out"][name] for name in ("before", "after"))
+    )
+    return f"held-out {statistic}: before {before}, after {after}"
+
+
+def _render_tree(rubric: Rubric, parent: str | None, depth: int) -> list[str]:
     from orchestrator.report.terminal_escaping import escape_line
 
     pad, lines = "  " * depth, []
@@ -76,23 +86,23 @@ def _tree(rubric: Rubric, parent: str | None, depth: int) -> list[str]:
     for group in rubric.groups:
         if group.parent == parent:
             lines.append(f"{pad}{group.weight:>7.4g}  {group.id}/ {escape_line(group.description)}")
-            lines += _tree(rubric, group.id, depth + 1)
+            lines += _render_tree(rubric, group.id, depth + 1)
     return lines
 
 
 def diff(args: argparse.Namespace, out: TextIO) -> int:
-    """Print what differs; exit 1 if anything does."""
+    """Print the differences between two rubrics; exit code 1 if there are any."""
     from orchestrator.report.terminal_escaping import escape_line
     from orchestrator.tuning.rubric_file import describe_differences, read_rubric
 
-    old, new = (read_rubric(rubric_path(name)) for name in (args.old, args.new))
+    old, new = (read_rubric(find_rubric(name)) for name in (args.old, args.new))
     lines = describe_differences(old, new)
     emit("".join(f"{escape_line(line)}\n" for line in lines), out)
     return EXIT_GATED if lines else EXIT_OK
 
 
 def new(args: argparse.Namespace, out: TextIO) -> int:
-    """Write a rubric of equal weights."""
+    """Write a rubric with equal weights."""
     from orchestrator.engine.types import Criterion, Rubric
     from orchestrator.tuning.rubric_conversion import MET_LEVELS
     from orchestrator.tuning.rubric_file import write_rubric
@@ -101,24 +111,24 @@ def new(args: argparse.Namespace, out: TextIO) -> int:
     items = read_items(args.items, args.scale)
     names = list(dict.fromkeys(name for item in items for name in item.scores))
     if not names:
-        raise InputError("the items have no scores, so there are no criteria")
+        raise InputError("the items have no scores to take criteria from")
     criteria = tuple(Criterion(n, "judged", n, levels=MET_LEVELS) for n in names)
     if args.out.exists():
-        raise InputError(f"{args.out}: is there already; name a new file")
-    write_rubric(args.out, Rubric(args.out.stem, 1, "Equal weights, to begin with.", 0.5, criteria))
+        raise InputError(f"{args.out}: already exists; choose another file")
+    write_rubric(args.out, Rubric(args.out.stem, 1, "Equal weights.", 0.5, criteria))
     emit(f"wrote {args.out}: {len(names)} criteria\n", out)
     return EXIT_OK
 
 
 def import_(args: argparse.Namespace, out: TextIO) -> int:
-    """Import, and list what does not map."""
+    """Import a rubric, and list what it cannot express."""
     from orchestrator.report.terminal_escaping import escape_line
     from orchestrator.tuning.rubric_file import write_rubric
     from orchestrator.tuning.rubric_formats import IMPORTERS
 
     if not 0.0 <= args.threshold <= 1.0:
-        raise InputError(f"--threshold must lie between 0 and 1, not {args.threshold:g}")
-    found = IMPORTERS[args.format](_document(args.source), args.out.stem, args.threshold)
+        raise InputError(f"--threshold must be between 0 and 1, not {args.threshold:g}")
+    found = IMPORTERS[args.format](_read_document(args.source), args.out.stem, args.threshold)
     write_rubric(args.out, found.rubric)
     emit(f"wrote {args.out}: {len(found.rubric.criteria)} criteria\n", out)
     if args.items and found.items:
@@ -130,17 +140,19 @@ def import_(args: argparse.Namespace, out: TextIO) -> int:
 
 
 def export(args: argparse.Namespace, out: TextIO) -> int:
-    """Export to stdout, and list what the target cannot hold."""
+    """Export a rubric to stdout, and list what the target cannot express."""
     from orchestrator.report.terminal_escaping import escape_line
     from orchestrator.tuning.paperbench import to_paperbench
     from orchestrator.tuning.rubric_file import read_rubric
     from orchestrator.tuning.rubric_formats import EXPORTERS
 
-    rubric = read_rubric(rubric_path(args.rubric))
+    rubric = read_rubric(find_rubric(args.rubric))
     if args.items and args.format == "paperbench":
-        done = to_paperbench(rubric, _document(args.items))
+        done = to_paperbench(rubric, _read_document(args.items))
     elif args.items:
-        raise InputError(f"--items goes with paperbench; a {args.format} rubric holds no grades")
+        raise InputError(
+            f"--items requires --to paperbench; the format {args.format} has no grades"
+        )
     else:
         done = EXPORTERS[args.format](rubric)
     emit(as_json(done.document), out)
@@ -149,8 +161,8 @@ def export(args: argparse.Namespace, out: TextIO) -> int:
     return EXIT_OK
 
 
-def _document(path: Path) -> Any:
-    """A JSON or YAML document."""
+def _read_document(path: Path) -> Any:
+    """Read a JSON or YAML document."""
     import yaml
 
     from orchestrator.tuning.text_files import read_text
@@ -160,4 +172,4 @@ def _document(path: Path) -> Any:
         return json.loads(text) if path.suffix != ".yaml" else yaml.safe_load(text)
     except (ValueError, yaml.YAMLError) as error:
         line = " ".join(str(error).split())
-        raise InputError(f"{path}: is not {path.suffix.lstrip('.') or 'JSON'}: {line}") from None
+        raise InputError(f"{path}: invalid {path.suffix.lstrip('.') or 'JSON'}: {line}") from None

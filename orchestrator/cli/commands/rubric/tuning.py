@@ -1,4 +1,4 @@
-"""The ``rubric`` commands that look at items and labels."""
+"""The ``rubric`` subcommands that use labels: eval, tune and gate."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from orchestrator.cli.commands.rubric.arguments import load, plain, rubric_path, write_text
+from orchestrator.cli.commands.rubric.arguments import (
+    find_rubric,
+    load_inputs,
+    to_json_data,
+    write_text,
+)
 from orchestrator.cli.output import JsonTarget, as_json, emit, use_color, width_of
 from orchestrator.errors import EXIT_GATED, EXIT_OK, InputError
 
@@ -15,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def evaluate(args: argparse.Namespace, out: TextIO) -> int:
-    """Print agreement with people."""
+    """Print the agreement of a rubric with people."""
     target = JsonTarget(args.json) if args.json else None
-    read = load(args)
+    read = load_inputs(args)
     from orchestrator.report.tuning.text_report import render_evaluation
     from orchestrator.tuning.evaluation import evaluate_rubric as measure
     from orchestrator.tuning.provenance import digest_labels
@@ -26,11 +31,11 @@ def evaluate(args: argparse.Namespace, out: TextIO) -> int:
     if target is None or not target.to_stdout:
         emit(render_evaluation(found, width_of(out), use_color(out)), out)
     if target is not None:
-        target.write(plain(found))
+        target.write(to_json_data(found))
     return EXIT_OK
 
 
-def _aim(args: argparse.Namespace) -> Objective:
+def _read_objective(args: argparse.Namespace) -> Objective:
     from orchestrator.tuning.decision_rule import Objective
 
     merge, block = args.cost_false_merge, args.cost_false_block
@@ -42,21 +47,23 @@ def _aim(args: argparse.Namespace) -> Objective:
 
 
 def tune(args: argparse.Namespace, out: TextIO) -> int:
-    """Tune; write a new rubric only when the gain is proven."""
+    """Tune a rubric; write it only when the gain is proven."""
     target = JsonTarget(args.json) if args.json else None
-    read = load(args)
+    read = load_inputs(args)
     from orchestrator.report.tuning.text_report import render_tuning
     from orchestrator.tuning import tune as tuning
     from orchestrator.tuning.provenance import add_provenance
     from orchestrator.tuning.rubric_file import write_rubric
 
-    path = args.out or _next(rubric_path(args.rubric), read.rubric.version + 1)
+    path = args.out or _next_version_path(find_rubric(args.rubric), read.rubric.version + 1)
     if not args.out and path.exists():
-        raise InputError(f"{path}: is there already; name another file with --out")
+        raise InputError(f"{path}: already exists; choose another file with --out")
     seed = tuning.SEED if args.seed is None else args.seed
     if seed < 0:
-        raise InputError(f"--seed must not be negative, and is {seed}")
-    found = tuning.tune_rubric(read.rubric, read.data, read.items, _aim(args), seed, args.refits)
+        raise InputError(f"--seed must not be negative: {seed}")
+    found = tuning.tune_rubric(
+        read.rubric, read.data, read.items, _read_objective(args), seed, args.refits
+    )
     if target is None or not target.to_stdout:
         emit(render_tuning(found, width_of(out), use_color(out)), out)
     if args.report:
@@ -64,7 +71,7 @@ def tune(args: argparse.Namespace, out: TextIO) -> int:
 
         write_text(args.report, render_tuning_page(found, f"Tuning of {read.rubric.name}"))
     if target is not None:
-        target.write(plain(found))
+        target.write(to_json_data(found))
     if not found.proven:
         return EXIT_GATED
     write_rubric(path, add_provenance(path.stem, read.rubric, read.data, read.labels, found))
@@ -73,16 +80,16 @@ def tune(args: argparse.Namespace, out: TextIO) -> int:
     return EXIT_OK
 
 
-def _next(path: Path, version: int) -> Path:
-    """``NAME-vN.yaml`` beside the old rubric; the number replaces an earlier one."""
+def _next_version_path(path: Path, version: int) -> Path:
+    """``NAME-vN.yaml`` next to the old rubric, replacing its version number if it has one."""
     stem, _, tail = path.stem.rpartition("-v")
     base = stem if stem and tail.isdigit() else path.stem
     return path.with_name(f"{base}-v{version}{path.suffix}")
 
 
 def gate(args: argparse.Namespace, out: TextIO) -> int:
-    """Freeze a set, or hold the rubric to a frozen one; exit 1 when agreement dropped."""
-    read = load(args)
+    """Write a baseline, or check against one; exit code 1 when agreement dropped."""
+    read = load_inputs(args)
     from orchestrator.tuning import regression_gate as gating
 
     if args.freeze:
