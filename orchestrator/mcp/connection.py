@@ -1,4 +1,4 @@
-"""One server in one run: connected when it is first needed, ended with the run."""
+"""The connection to one server in one run: opened when first needed, closed with the run."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from pydantic import TypeAdapter
 from orchestrator import __version__
 from orchestrator.engine.types import Json
 from orchestrator.errors import DiffcourtError
-from orchestrator.mcp.server_config import Grant, Server, ServerFault
+from orchestrator.mcp.server_config import Grant, McpServer, ServerError
 from orchestrator.mcp.tool_pins import mismatch
 
-PAGES_AT_MOST = 20
-QUOTED = 300
+MAX_PAGES = 20
+QUOTED_CHARACTERS = 300
 """Characters of a server's own error message that are passed on."""
 
 T = TypeVar("T")
 
-_ANSWER: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(
+_RESULT: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(
     CallToolResult | InputRequiredResult
 )
 
@@ -44,143 +44,143 @@ for _name in ("mcp", "client"):
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
 
-class Link:
+class Connection:
     """A server and its connection; safe to use from several tasks.
 
-    No capability of ours is announced, so the library refuses what a server may ask of us: a
-    model's answer (sampling), a person's (elicitation), our folders (roots).
+    We announce no client capability, so the library refuses what a server may request: a model's
+    answer (sampling), a person's (elicitation), our directories (roots).
 
     Args:
-        group: where the connection lives; when it is cancelled, the server is ended.
+        group: the task group of the connection; when it is cancelled, the server is ended.
     """
 
-    def __init__(self, server: Server, group: TaskGroup) -> None:
+    def __init__(self, server: McpServer, group: TaskGroup) -> None:
         self.server = server
         self._group, self._lock = group, anyio.Lock()
         self._session: ClientSession | None = None
-        self._listed: Mapping[str, Tool] | None = None
-        self._ended = ""
+        self._tools: Mapping[str, Tool] | None = None
+        self._end_reason = ""
 
     async def tools(self) -> Mapping[str, Tool]:
-        """What the server offers now, by its names.
+        """The server's current tools, by its names.
 
         Raises:
-            ServerFault: it cannot be used; says why.
+            ServerError: the server cannot be used; says why.
         """
         async with self._lock:
-            session = await self._connected()
-            if self._listed is None:
+            session = await self._connect()
+            if self._tools is None:
                 with anyio.move_on_after(self.server.start):
-                    self._listed = await self._asked(_list(session))
-            if self._listed is None:
-                raise self._fault(f"it did not list its tools within {self.server.start:g} s")
-            return self._listed
+                    self._tools = await self._send(_list(session))
+            if self._tools is None:
+                raise self._error(f"it did not list its tools within {self.server.start:g} s")
+            return self._tools
 
     async def call(self, grant: Grant, arguments: Mapping[str, Json]) -> CallToolResult:
-        """Have the server run one of its tools, if it still is the tool that was accepted.
+        """Have the server run one of its tools, if it is still the tool that was accepted.
 
         Raises:
-            ServerFault: it was not run, or gave no answer that can be used.
+            ServerError: it was not run, or did not return a usable result.
         """
         # Listed at each connection, and again once the server has announced a change.
         listed = await self.tools()
         if changed := mismatch(self.server.name, grant, listed.get(grant.remote)):
-            raise ServerFault(changed)
+            raise ServerError(changed)
         assert self._session is not None
         params = CallToolRequestParams(name=grant.remote, arguments=dict(arguments))
         # Not the library's call_tool: that would run a server's output schema, regular expressions
-        # included, in our process; to us the answer is text in any case.
-        answer = await self._asked(
-            self._session.send_request(CallToolRequest(params=params), _ANSWER)
+        # included, in our process; we treat the result as text in any case.
+        result = await self._send(
+            self._session.send_request(CallToolRequest(params=params), _RESULT)
         )
-        if isinstance(answer, InputRequiredResult):
-            raise ServerFault(f"{self.server.name} asked for input, which it is not given here")
-        return answer
+        if isinstance(result, InputRequiredResult):
+            raise ServerError(f"{self.server.name} requested input, which is not supported here")
+        return result
 
-    async def _connected(self) -> ClientSession:
+    async def _connect(self) -> ClientSession:
         if self.server.refused:
-            raise ServerFault(self.server.refused)
-        if self._ended:
-            raise self._fault(self._ended)
+            raise ServerError(self.server.refused)
+        if self._end_reason:
+            raise self._error(self._end_reason)
         if self._session is None:
             try:
-                self._session = await self._group.start(self._hold)
-            except Exception as fault:
-                self._ended = self._ended or _words(fault)
-                raise self._fault(self._ended) from None
+                self._session = await self._group.start(self._run_client)
+            except Exception as error:
+                self._end_reason = self._end_reason or _one_line(error)
+                raise self._error(self._end_reason) from None
         assert self._session is not None
         return self._session
 
-    async def _hold(self, *, task_status: TaskStatus[ClientSession]) -> None:
-        """Keep the connection open; it must be closed by the task that opened it."""
+    async def _run_client(self, *, task_status: TaskStatus[ClientSession]) -> None:
+        """Keep the client open: it must be closed by the task that opened it."""
         opened = False
-        with anyio.move_on_after(self.server.start) as patience:
+        with anyio.move_on_after(self.server.start) as timeout:
             try:
                 async with Client(
-                    self.server.connect(self._tell),
+                    self.server.connect(self._report_end),
                     client_info=Implementation(name="diffcourt", version=__version__),
-                    message_handler=self._notice,
+                    message_handler=self._handle_message,
                     cache=None,
                 ) as client:
-                    patience.deadline, opened = math.inf, True
+                    timeout.deadline, opened = math.inf, True
                     task_status.started(client.session)
                     await anyio.sleep_forever()
-            except* Exception as faults:  # what is left of a group is our own cancellation
-                self._tell(_words(faults))
-        if patience.cancelled_caught:
-            self._tell(f"it did not answer within {self.server.start:g} s")
+            except* Exception as errors:  # the rest of such a group is our own cancellation
+                self._report_end(_one_line(errors))
+        if timeout.cancelled_caught:
+            self._report_end(f"it did not respond within {self.server.start:g} s")
         if not opened:
-            raise ServerFault(self._ended)
+            raise ServerError(self._end_reason)
 
-    async def _notice(self, message: IncomingMessage) -> None:
+    async def _handle_message(self, message: IncomingMessage) -> None:
         if isinstance(message, ToolListChangedNotification):
-            self._listed = None
+            self._tools = None
 
-    def _tell(self, why: str) -> None:
-        """Learn why the connection ended; the first reason is the reason."""
-        self._ended = self._ended or why
+    def _report_end(self, why: str) -> None:
+        """Record why the connection ended; only the first reason counts."""
+        self._end_reason = self._end_reason or why
 
-    def _fault(self, why: str) -> ServerFault:
-        return ServerFault(f"the MCP server {self.server.name} cannot be used: {why}")
+    def _error(self, why: str) -> ServerError:
+        return ServerError(f"the MCP server {self.server.name} cannot be used: {why}")
 
-    async def _asked(self, request: Awaitable[T]) -> T:
+    async def _send(self, request: Awaitable[T]) -> T:
         try:
             return await request
-        except MCPError as fault:
-            if self._ended:
-                raise self._fault(self._ended) from None
-            raise ServerFault(
-                f"{self.server.name} answered with an error: {_words(fault)}"
+        except MCPError as error:
+            if self._end_reason:
+                raise self._error(self._end_reason) from None
+            raise ServerError(
+                f"{self.server.name} answered with an error: {_one_line(error)}"
             ) from None
-        except ServerFault:
+        except ServerError:
             raise
-        except Exception as fault:
-            raise self._fault(self._ended or _words(fault)) from None
+        except Exception as error:
+            raise self._error(self._end_reason or _one_line(error)) from None
 
 
 async def _list(session: ClientSession) -> Mapping[str, Tool]:
     found: dict[str, Tool] = {}
     cursor: str | None = None
-    for _ in range(PAGES_AT_MOST):
+    for _ in range(MAX_PAGES):
         page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
         for tool in page.tools:
             if tool.name in found:
-                raise ServerFault(f"it has two tools named {tool.name!r:.80}")
+                raise ServerError(f"it has two tools named {tool.name!r:.80}")
             found[tool.name] = tool
         cursor = page.next_cursor
         if cursor is None:
             return found
-    raise ServerFault(f"its list of tools does not end within {PAGES_AT_MOST} pages")
+    raise ServerError(f"its list of tools has more than {MAX_PAGES} pages")
 
 
-def _words(fault: BaseException) -> str:
-    """A fault in one line."""
-    if isinstance(fault, BaseExceptionGroup):
-        return _words(fault.exceptions[0])
-    if isinstance(fault, MCPError):
-        return f"{fault.error.message!s:.{QUOTED}}".replace("\n", " ")
-    if isinstance(fault, DiffcourtError):
-        return str(fault)
-    if isinstance(fault, ValueError):
-        return "its answer is none that the protocol has"
-    return f"{type(fault).__name__}: {fault!s:.{QUOTED}}".replace("\n", " ")
+def _one_line(error: BaseException) -> str:
+    """An error in one line."""
+    if isinstance(error, BaseExceptionGroup):
+        return _one_line(error.exceptions[0])
+    if isinstance(error, MCPError):
+        return f"{error.error.message!s:.{QUOTED_CHARACTERS}}".replace("\n", " ")
+    if isinstance(error, DiffcourtError):
+        return str(error)
+    if isinstance(error, ValueError):
+        return "its response is not valid in the protocol"
+    return f"{type(error).__name__}: {error!s:.{QUOTED_CHARACTERS}}".replace("\n", " ")

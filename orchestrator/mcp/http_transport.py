@@ -1,4 +1,4 @@
-"""The way to a server that is reached by HTTP ("streamable HTTP"), with limits on what it sends."""
+"""The transport to a server at a URL ("streamable HTTP"), with limits on what it sends."""
 
 from __future__ import annotations
 
@@ -9,88 +9,92 @@ from typing import TYPE_CHECKING
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
-from orchestrator.mcp.server_config import TOTAL_AT_MOST, Tell
+from orchestrator.mcp.server_config import MAX_TOTAL_BYTES, ReportEnd
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
-BODY_AT_MOST = 4 << 20
-"""Bytes of one response, or of one event in a stream."""
+MAX_BODY_BYTES = 4 << 20
+"""Of one response, or of one event in a stream."""
 
 
 @asynccontextmanager
 async def over_http(
-    url: str, headers: Mapping[str, str], tell: Tell
+    url: str, headers: Mapping[str, str], report_end: ReportEnd
 ) -> AsyncIterator[TransportStreams]:
-    """Speak with a server at a URL. Redirects elsewhere are not followed, proxies not asked.
+    """Open a transport to a URL. Redirects to other hosts and proxy settings are not followed.
 
     Args:
         headers: sent with every request.
-        tell: is told why the connection ended, if it ends before we do.
+        report_end: called with the reason, if the connection ends before we close it.
     """
-    limited = _Limited(tell)
+    limited = _LimitedTransport(report_end)
     timeout = httpx2.Timeout(30, read=None)  # a call's own timeout bounds the wait for its answer
     async with (
         httpx2.AsyncClient(
             headers=dict(headers), timeout=timeout, transport=limited, trust_env=False
         ) as client,
         streamable_http_client(
-            url, http_client=client, terminate_on_close=False, max_sse_event_size=BODY_AT_MOST
+            url, http_client=client, terminate_on_close=False, max_sse_event_size=MAX_BODY_BYTES
         ) as streams,
     ):
         yield streams
 
 
-class _Limited(httpx2.AsyncHTTPTransport):
-    """Counts what comes in, and ends what is too much."""
+class _LimitedTransport(httpx2.AsyncHTTPTransport):
+    """Counts received bytes, and fails above the limits."""
 
-    def __init__(self, tell: Tell) -> None:
+    def __init__(self, report_end: ReportEnd) -> None:
         super().__init__(trust_env=False)
-        self._tell, self._total = tell, 0
+        self._report_end, self._total = report_end, 0
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """One request; the response's body is counted as it is read."""
         try:
             response = await super().handle_async_request(request)
-        except httpx2.TransportError as fault:
-            self._tell(f"it cannot be reached: {type(fault).__name__}")
+        except httpx2.TransportError as error:
+            self._report_end(f"it cannot be reached: {type(error).__name__}")
             raise
         if response.status_code in {401, 403}:
-            self._tell(f"it answered {response.status_code}; see its headers in config/mcp.yaml")
+            self._report_end(
+                f"it answered {response.status_code}; see its headers in config/mcp.yaml"
+            )
         kind = response.headers.get("content-type", "")
-        most = TOTAL_AT_MOST if kind.startswith("text/event-stream") else BODY_AT_MOST
+        limit = MAX_TOTAL_BYTES if kind.startswith("text/event-stream") else MAX_BODY_BYTES
         announced = response.headers.get("content-length", "")
-        if announced.isdecimal() and int(announced[:20]) > most:
+        if announced.isdecimal() and int(announced[:20]) > limit:
             await response.aclose()
-            raise self._too_much(most)
+            raise self._too_large(limit)
         assert isinstance(response.stream, httpx2.AsyncByteStream)
-        response.stream = _Counted(response.stream, self, most)
+        response.stream = _CountedStream(response.stream, self, limit)
         return response
 
-    def count(self, size: int, seen: int, most: int) -> None:
+    def count(self, size: int, seen: int, limit: int) -> None:
         """Count bytes of a body.
 
         Raises:
-            httpx2.ReadError: it is more than one response, or one run, may have.
+            httpx2.ReadError: there are more than one response, or one run, may have.
         """
         self._total += size
-        if seen > most or self._total > TOTAL_AT_MOST:
-            raise self._too_much(most)
+        if seen > limit or self._total > MAX_TOTAL_BYTES:
+            raise self._too_large(limit)
 
-    def _too_much(self, most: int) -> httpx2.ReadError:
-        self._tell(f"it sent more than {most >> 20} MB")
-        return httpx2.ReadError("too much")
+    def _too_large(self, limit: int) -> httpx2.ReadError:
+        self._report_end(f"it sent more than {limit >> 20} MB")
+        return httpx2.ReadError("response too large")
 
 
-class _Counted(httpx2.AsyncByteStream):
-    def __init__(self, inner: httpx2.AsyncByteStream, limited: _Limited, most: int) -> None:
-        self._inner, self._limited, self._most = inner, limited, most
+class _CountedStream(httpx2.AsyncByteStream):
+    def __init__(
+        self, inner: httpx2.AsyncByteStream, transport: _LimitedTransport, limit: int
+    ) -> None:
+        self._inner, self._transport, self._limit = inner, transport, limit
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         seen = 0
         async for chunk in self._inner:
             seen += len(chunk)
-            self._limited.count(len(chunk), seen, self._most)
+            self._transport.count(len(chunk), seen, self._limit)
             yield chunk
 
     async def aclose(self) -> None:

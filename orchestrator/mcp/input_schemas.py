@@ -1,7 +1,7 @@
-"""A server's input schema as one that we hold calls against, or the reason why it cannot be one.
+"""Close a server's input schema, so that calls can be validated against it, or say why not.
 
-The root is always closed, and so is every object inside that names its properties and does not say
-whether others are welcome. Closing only narrows: what passes ours passes the server's.
+The root is always closed, and so is every object inside that names its properties and does not
+mention additional ones. Closing only narrows: what is valid for us is valid for the server.
 """
 
 from __future__ import annotations
@@ -14,97 +14,97 @@ import jsonschema_rs
 
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.types import Json
-from orchestrator.mcp.server_config import ServerFault
+from orchestrator.mcp.server_config import ServerError
 
-BYTES_AT_MOST = 64_000
-DEPTH_AT_MOST = 32
+MAX_BYTES = 64_000
+MAX_DEPTH = 32
 
 _PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
-_COMBINED = ("allOf", "anyOf", "oneOf", "not", "if", "$ref", "$dynamicRef", "patternProperties")
-_ONE = ("items", "additionalProperties", "contains", "not")
-_LIST = ("anyOf", "oneOf", "prefixItems")
-_MAP = ("properties", "$defs", "definitions")
-_MERGED = ("allOf", "if", "then", "else", "dependentSchemas")
+_COMBINATORS = ("allOf", "anyOf", "oneOf", "not", "if", "$ref", "$dynamicRef", "patternProperties")
+_SCHEMA_KEYS = ("items", "additionalProperties", "contains", "not")
+_SCHEMA_LIST_KEYS = ("anyOf", "oneOf", "prefixItems")
+_SCHEMA_MAP_KEYS = ("properties", "$defs", "definitions")
+_UNSUPPORTED = ("allOf", "if", "then", "else", "dependentSchemas")
 
 
-def closed(schema: Json) -> dict[str, Json]:
-    """The schema, closed.
+def close_schema(schema: Json) -> dict[str, Json]:
+    """Close a schema.
 
     Raises:
-        ServerFault: no provider would take it, or it is no JSON Schema.
+        ServerError: providers do not accept it, or it is not a valid JSON Schema.
     """
     try:
         size = len(canonical(schema))
     except (ValueError, TypeError, RecursionError):
-        raise ServerFault("its schema is not plain JSON") from None
-    if size > BYTES_AT_MOST:
-        raise ServerFault(f"its schema is larger than {BYTES_AT_MOST} bytes")
+        raise ServerError("its schema is not plain JSON") from None
+    if size > MAX_BYTES:
+        raise ServerError(f"its schema is larger than {MAX_BYTES} bytes")
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
-        raise ServerFault("its schema is not one of an object")
-    combined = next((key for key in _COMBINED if key in schema), None)
-    if combined:
-        raise ServerFault(f"its schema has {combined} at the root, which providers do not take")
-    made: dict[str, Json] = {
+        raise ServerError("its schema is not one of an object")
+    combinator = next((key for key in _COMBINATORS if key in schema), None)
+    if combinator:
+        raise ServerError(f"its schema has {combinator} at the root, which providers do not accept")
+    closed: dict[str, Json] = {
         "properties": {},
-        **_closed(schema, 0),
+        **_close(schema, 0),
         "additionalProperties": False,
     }
-    _compiles(made)
-    return made
+    _check_validity(closed)
+    return closed
 
 
-def _closed(node: Json, depth: int) -> Any:
+def _close(node: Json, depth: int) -> Any:
     if isinstance(node, bool):
         return node
     if not isinstance(node, Mapping):
-        raise ServerFault("its schema is no valid JSON Schema")
-    if depth > DEPTH_AT_MOST:
-        raise ServerFault(f"its schema is nested deeper than {DEPTH_AT_MOST}")
+        raise ServerError("its schema is not a valid JSON Schema")
+    if depth > MAX_DEPTH:
+        raise ServerError(f"its schema is nested deeper than {MAX_DEPTH}")
     for name in ("$ref", "$dynamicRef"):
         if name in node and not str(node[name]).startswith("#"):
-            raise ServerFault("its schema refers to another document, which is not fetched")
-    merged = next((key for key in _MERGED if key in node), None)
-    if merged:
-        raise ServerFault(f"its schema has {merged}, which cannot be closed")
-    made = dict(node)
-    for key, below in _below(node):
-        made[key] = _each(below, depth + 1)
-    if _is_open(made):
-        made["additionalProperties"] = False
-    return made
+            raise ServerError("its schema refers to another document, which is not fetched")
+    unsupported = next((key for key in _UNSUPPORTED if key in node), None)
+    if unsupported:
+        raise ServerError(f"its schema has {unsupported}, which cannot be closed")
+    closed = dict(node)
+    for key, below in _subschemas(node):
+        closed[key] = _close_keyword(below, depth + 1)
+    if _is_open(closed):
+        closed["additionalProperties"] = False
+    return closed
 
 
-def _below(node: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
+def _subschemas(node: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:
     """The keywords of a node that hold schemas."""
-    for key in (*_ONE, *_LIST, *_MAP):
+    for key in (*_SCHEMA_KEYS, *_SCHEMA_LIST_KEYS, *_SCHEMA_MAP_KEYS):
         if key in node:
             yield key, (key, node[key])
 
 
-def _each(entry: tuple[str, Json], depth: int) -> Json:
+def _close_keyword(entry: tuple[str, Json], depth: int) -> Json:
     key, value = entry
-    if key in _LIST and isinstance(value, list):
-        return [_closed(item, depth) for item in value]
-    if key in _MAP and isinstance(value, Mapping):
+    if key in _SCHEMA_LIST_KEYS and isinstance(value, list):
+        return [_close(item, depth) for item in value]
+    if key in _SCHEMA_MAP_KEYS and isinstance(value, Mapping):
         if key == "properties":
             odd = next((name for name in value if not _PROPERTY.fullmatch(str(name))), None)
             if odd is not None:
-                raise ServerFault(f"it has a parameter named {odd!r:.80}, which providers refuse")
-        return {name: _closed(item, depth) for name, item in value.items()}
-    return _closed(value, depth)
+                raise ServerError(f"it has a parameter named {odd!r:.80}, which providers refuse")
+        return {name: _close(item, depth) for name, item in value.items()}
+    return _close(value, depth)
 
 
 def _is_open(node: Mapping[str, Json]) -> bool:
-    """Whether a node names properties and is silent about others."""
+    """Whether a node names properties and does not mention additional ones."""
     return "properties" in node and not (
         {"additionalProperties", "unevaluatedProperties", "patternProperties"} & node.keys()
     )
 
 
-def _compiles(schema: Mapping[str, Json]) -> None:
+def _check_validity(schema: Mapping[str, Json]) -> None:
     try:
         # Offline, else a reference would be fetched: from the network, or from our own disk.
         jsonschema_rs.validator_for(dict(schema), offline=True)
-    except Exception as fault:
-        first = (str(fault).splitlines() or [""])[0]
-        raise ServerFault(f"its schema is no valid JSON Schema: {first:.200}") from None
+    except Exception as error:
+        first = (str(error).splitlines() or [""])[0]
+        raise ServerError(f"its schema is not a valid JSON Schema: {first:.200}") from None

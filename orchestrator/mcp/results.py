@@ -1,7 +1,7 @@
-"""What a server answers, as an observation: untrusted text under names that are ours.
+"""Convert a server's result to an observation: untrusted text in an envelope of our own keys.
 
-The text is put into an envelope, so that nothing a server sends can stand where a report's own keys
-would stand. It is cut inside the envelope, which therefore is whole JSON however long the answer.
+The envelope keeps a server from imitating the keys of a report. The text is cut inside it, so that
+the envelope is valid JSON however long the result is.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from orchestrator.engine.types import Observation
 if TYPE_CHECKING:
     from mcp_types import CallToolResult, ContentBlock
 
-ENVELOPE = 200
-"""Characters kept free for the envelope itself."""
+ENVELOPE_CHARACTERS = 200
+"""Reserved for the envelope itself."""
 
 
-def observation(tool: str, result: CallToolResult, most: int) -> Observation:
-    """The answer for a model, at most ``most`` characters; ``ok`` unless it says it is an error."""
+def observation(tool: str, result: CallToolResult, max_characters: int) -> Observation:
+    """The result for a model, at most ``max_characters`` long; ``ok`` unless marked as an error."""
     text = "\n".join(_texts(result))
-    return Observation(envelope(tool, text, most), ok=not result.is_error)
+    return Observation(envelope(tool, text, max_characters), ok=not result.is_error)
 
 
-def envelope(tool: str, text: str, most: int) -> str:
-    """JSON that says which tool answered what, and how many characters were left out."""
+def envelope(tool: str, text: str, max_characters: int) -> str:
+    """JSON with the tool's name, its text, and how many characters were cut."""
     # Lone surrogates would break the next request to a provider, which is UTF-8.
     clean = text.encode("utf-8", "replace").decode()
-    kept = _fitting(clean, max(most - ENVELOPE, 0))
-    body: dict[str, str | int] = {"answer_of": tool, "text": clean[:kept]}
+    kept = _count_fitting(clean, max(max_characters - ENVELOPE_CHARACTERS, 0))
+    body: dict[str, str | int] = {"result_of": tool, "text": clean[:kept]}
     if kept < len(clean):
         body["characters_cut"] = len(clean) - kept
     return json.dumps(body, ensure_ascii=False)
 
 
-def _fitting(text: str, most: int) -> int:
-    """How many characters of a text fit, quoted as JSON."""
+def _count_fitting(text: str, most: int) -> int:
+    """How many characters of a text fit into a limit as a JSON string."""
     kept = min(len(text), most)
     while kept and len(json.dumps(text[:kept], ensure_ascii=False)) > most:
         kept = kept * 3 // 4
@@ -52,7 +52,7 @@ def _texts(result: CallToolResult) -> Iterator[str]:
 
 
 def _text(block: ContentBlock) -> str:
-    """A block in words; what is no text is named, never passed on."""
+    """The text of a content block; other kinds are named, never passed on."""
     if block.type == "text":
         return block.text
     if block.type == "resource":

@@ -1,4 +1,4 @@
-"""What the configuration says of a server, as data; nothing heavy is imported here."""
+"""The configuration of a server, as data; nothing heavy is imported here."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from orchestrator.errors import DiffcourtError
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
-TOTAL_AT_MOST = 256 << 20
-"""Bytes that one server may send in one run."""
+MAX_TOTAL_BYTES = 256 << 20
+"""What one server may send in one run."""
 
-Tell = Callable[[str], None]
-"""Takes the reason why a connection ended, in words for a person."""
+ReportEnd = Callable[[str], None]
+"""Called with the reason why a connection ended, for a person to read."""
 
-Connect = Callable[[Tell], "AbstractAsyncContextManager[TransportStreams]"]
-"""Opens the way to a server: streams of messages, closed at the end."""
+Connect = Callable[[ReportEnd], "AbstractAsyncContextManager[TransportStreams]"]
+"""Opens a transport to a server: streams of messages, closed at the end."""
 
 
-class ServerFault(DiffcourtError):
-    """A server, or one of its tools, cannot be used; says why in one line."""
+class ServerError(DiffcourtError):
+    """A server, or one of its tools, cannot be used; the message is one line."""
 
 
 class Grant(Struct, frozen=True):
-    """One tool that the configuration allows. What it does not name does not exist for us.
+    """One tool that the configuration allows; tools without a grant are ignored.
 
     Attributes:
-        name: as agents know it.
-        remote: as the server knows it.
+        name: the tool's name for agents.
+        remote: its name on the server.
         timeout: seconds.
         max_output: characters that reach a model.
         pin: digest of the description and schemas that a person accepted, empty for none.
@@ -48,12 +48,12 @@ class Grant(Struct, frozen=True):
     pin: str = ""
 
 
-class Server(Struct, frozen=True):
+class McpServer(Struct, frozen=True):
     """One server.
 
     Attributes:
-        start: seconds until it must have answered.
-        refused: why it may not be started here, empty when it may.
+        start: seconds until it must have responded.
+        refused: why it may not be started here; empty when it may.
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""The way to a server that is a program: one JSON message a line, over its pipes.
+"""The transport to a server that is a program: one JSON message a line, over its pipes.
 
-The library's own client of this kind passes parts of our environment on, lets the program write to
-our terminal, and sets no limit on what it sends; so the pipes are ours and the messages are its.
+The library's own transport of this kind passes parts of our environment on, lets the program write
+to our terminal, and does not limit what it sends; so the pipes are ours.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from anyio.abc import (
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from orchestrator.mcp.server_config import TOTAL_AT_MOST, Tell
+from orchestrator.mcp.server_config import MAX_TOTAL_BYTES, ReportEnd
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
-MESSAGE_AT_MOST = 4 << 20
-"""Bytes of one message."""
+MAX_MESSAGE_BYTES = 4 << 20
+"""Of one message."""
 
-TAIL = 300
-"""Characters of a server's standard error that a message may quote."""
+STDERR_CHARACTERS = 300
+"""Of a server's standard error that an error message may quote."""
 
 Launch = Callable[[], AbstractAsyncContextManager[Process]]
-"""Starts the program, and ends it with everything it started."""
+"""Starts the program, and kills it with everything it started."""
 
 
-class _Broken(Exception):
-    """The server broke the protocol or a limit; the text says how."""
+class _ProtocolError(Exception):
+    """The server violated the protocol or a limit; the text says how."""
 
 
 @asynccontextmanager
-async def over_stdio(launch: Launch, tell: Tell) -> AsyncIterator[TransportStreams]:
-    """Start a server and speak with it.
+async def over_stdio(launch: Launch, report_end: ReportEnd) -> AsyncIterator[TransportStreams]:
+    """Start a server and open a transport to it.
 
     Args:
-        tell: is told why the connection ended, if it ends before we do.
+        report_end: called with the reason, if the connection ends before we close it.
 
     Raises:
         SandboxError: it could not be started.
@@ -56,11 +56,11 @@ async def over_stdio(launch: Launch, tell: Tell) -> AsyncIterator[TransportStrea
         assert process.stderr is not None
         received, inbox = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outbox, to_send = anyio.create_memory_object_stream[SessionMessage](0)
-        stderr = _Tail()
+        stderr = _StderrTail()
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(stderr.drain, process.stderr)
-                group.start_soon(_receive, process.stdout, received, tell, stderr)
+                group.start_soon(_receive, process.stdout, received, report_end, stderr)
                 group.start_soon(_send, process.stdin, to_send)
                 try:
                     yield inbox, outbox
@@ -71,20 +71,20 @@ async def over_stdio(launch: Launch, tell: Tell) -> AsyncIterator[TransportStrea
                 stream.close()
 
 
-class _Tail:
-    """The end of what a server writes to its standard error: for a message, never for a screen."""
+class _StderrTail:
+    """The end of a server's standard error: for error messages, never printed as it is."""
 
     def __init__(self) -> None:
         self._kept = b""
         self.done = anyio.Event()
 
     async def drain(self, stream: ByteReceiveStream) -> None:
-        """Read until the end, so that the server never waits for us."""
+        """Read until the end, so that the server never blocks."""
         try:
             async for chunk in stream:
-                self._kept = (self._kept + chunk)[-4 * TAIL :]
+                self._kept = (self._kept + chunk)[-4 * STDERR_CHARACTERS :]
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            pass  # the process is gone, and what it said is kept
+            pass  # the process has ended; what it wrote is kept
         self.done.set()
 
     async def last_line(self) -> str:
@@ -93,53 +93,53 @@ class _Tail:
             await self.done.wait()
         lines = self._kept.decode("utf-8", "replace").strip().splitlines()
         text = "".join(char for char in (lines or [""])[-1] if char.isprintable())
-        return f" ({text[-TAIL:]})" if text else ""
+        return f" ({text[-STDERR_CHARACTERS:]})" if text else ""
 
 
 async def _receive(
     stdout: ByteReceiveStream,
     into: ObjectSendStream[SessionMessage | Exception],
-    tell: Tell,
-    stderr: _Tail,
+    report_end: ReportEnd,
+    stderr: _StderrTail,
 ) -> None:
-    """Pass messages on until the server ends or breaks the rules; then the session is over."""
+    """Pass messages on until the server ends or violates the protocol; then the session is over."""
     try:
-        lines = _Lines()
+        lines = _LineBuffer()
         async for chunk in stdout:
             for line in lines.feed(chunk):
                 await into.send(_message(line))
-        tell(f"it ended{await stderr.last_line()}")
-    except _Broken as fault:
-        tell(str(fault))
+        report_end(f"it ended{await stderr.last_line()}")
+    except _ProtocolError as error:
+        report_end(str(error))
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-        tell("its pipe broke")
+        report_end("its pipe broke")
     finally:
         await into.aclose()
 
 
-class _Lines:
-    """Puts lines together from what comes in, within the limits."""
+class _LineBuffer:
+    """Assembles lines from received chunks, within the limits."""
 
     def __init__(self) -> None:
         self._rest, self._total = bytearray(), 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that a chunk completes; empty ones are left out.
+        """Add a chunk; returns the lines that it completes, without empty ones.
 
         Raises:
-            _Broken: it is more than a message, or a server, may have.
+            _ProtocolError: a message, or all messages together, are too large.
         """
         self._total += len(chunk)
-        if self._total > TOTAL_AT_MOST:
-            raise _Broken(f"it sent more than {TOTAL_AT_MOST >> 20} MB")
-        # Searched for its line ends once: a message in many chunks costs what it is long.
+        if self._total > MAX_TOTAL_BYTES:
+            raise _ProtocolError(f"it sent more than {MAX_TOTAL_BYTES >> 20} MB")
+        # Each byte is searched once: a message in many chunks takes linear time.
         *ends, last = chunk.split(b"\n")
         found = [bytes(self._rest) + ends[0], *ends[1:]] if ends else []
         if ends:
             self._rest.clear()
         self._rest += last
-        if len(self._rest) > MESSAGE_AT_MOST:
-            raise _Broken(f"it sent a message of more than {MESSAGE_AT_MOST >> 20} MB")
+        if len(self._rest) > MAX_MESSAGE_BYTES:
+            raise _ProtocolError(f"it sent a message of more than {MAX_MESSAGE_BYTES >> 20} MB")
         return [line for line in found if line.strip()]
 
 
@@ -147,7 +147,7 @@ def _message(line: bytes) -> SessionMessage:
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError:
-        raise _Broken("it wrote something to its standard output that is no message") from None
+        raise _ProtocolError("its standard output holds something that is not a message") from None
 
 
 async def _send(stdin: ByteSendStream, messages: ObjectReceiveStream[SessionMessage]) -> None:
@@ -156,4 +156,4 @@ async def _send(stdin: ByteSendStream, messages: ObjectReceiveStream[SessionMess
             text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
             await stdin.send(text.encode() + b"\n")
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-        return  # it reads no more; the end of its output says so to the session
+        return  # it stopped reading; the end of its output ends the session

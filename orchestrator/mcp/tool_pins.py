@@ -1,7 +1,7 @@
-"""Pins: a digest over everything by which a server says what a tool is and takes.
+"""Pins: digests over everything that a server declares about a tool.
 
-A person accepts it once. Whatever changes afterwards, a word of a description included, is another
-tool until it is accepted again: descriptions are read by models, so a silent change is an attack.
+A person accepts a pin once. A tool that changes afterwards, even by a word of its description, is
+refused until it is accepted again: models read descriptions, so a silent change is an attack.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from orchestrator.mcp.server_config import Grant
 if TYPE_CHECKING:
     from mcp_types import Tool
 
-_SAID = {"name", "title", "description", "input_schema", "output_schema", "annotations"}
+_PINNED_FIELDS = {"name", "title", "description", "input_schema", "output_schema", "annotations"}
 
 
-def said(tool: Tool) -> Json:
-    """What the server says of a tool, as it said it."""
-    return tool.model_dump(mode="json", by_alias=True, exclude_unset=True, include=_SAID)
+def pinned_fields(tool: Tool) -> Json:
+    """The server's description of a tool, in the fields that a pin covers."""
+    return tool.model_dump(mode="json", by_alias=True, exclude_unset=True, include=_PINNED_FIELDS)
 
 
-def pin_of(tool: Tool) -> str:
-    """The pin of a tool."""
-    return f"sha256:{digest(said(tool))}"
+def tool_pin(tool: Tool) -> str:
+    """A digest of everything that a model may be shown of a tool."""
+    return f"sha256:{digest(pinned_fields(tool))}"
 
 
 def mismatch(server: str, grant: Grant, tool: Tool | None) -> str:
-    """Why a tool is not the one that was accepted, empty when it is."""
+    """Why a tool is not the one that was accepted; empty when it is."""
     if tool is None:
         return f"{server} does not offer {grant.remote}"
-    accept = f"look at it with `diffcourt mcp accept {server}`, and commit its pin"
+    accept = f"inspect it with `diffcourt mcp accept {server}` and commit its pin"
     if not grant.pin:
         return f"{grant.name} has not been accepted yet; {accept}"
-    if pin_of(tool) != grant.pin:
+    if tool_pin(tool) != grant.pin:
         return f"{grant.name} is not what was accepted: its description or schema changed; {accept}"
     return ""

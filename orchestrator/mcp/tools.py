@@ -1,4 +1,4 @@
-"""Tools of servers, as the engine has tools."""
+"""Tools of servers, as tools of the engine."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from mcp_types import Tool as RemoteTool
 from orchestrator.engine.ports import CallContext, Tool
 from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.engine.untrusted_text import escape_markers, map_strings
-from orchestrator.mcp.connection import Link
-from orchestrator.mcp.input_schemas import closed
+from orchestrator.mcp.connection import Connection
+from orchestrator.mcp.input_schemas import close_schema
 from orchestrator.mcp.results import envelope, observation
-from orchestrator.mcp.server_config import Grant, ServerFault
+from orchestrator.mcp.server_config import Grant, ServerError
 from orchestrator.mcp.tool_pins import mismatch
 
-DESCRIPTION_AT_MOST = 4000
-"""Characters; longer ones are refused, for a cut one would say something else."""
+MAX_DESCRIPTION = 4000
+"""Characters; longer descriptions are refused: cut ones would mean something else."""
 
 NO_ARGUMENTS: Mapping[str, Json] = {
     "type": "object",
@@ -26,49 +26,52 @@ NO_ARGUMENTS: Mapping[str, Json] = {
 }
 
 
-async def offer(link: Link) -> dict[str, Json]:
-    """What the configuration allows of a server's tools, as it is now.
+async def list_offers(connection: Connection) -> dict[str, Json]:
+    """List the granted tools of a server as it describes them now.
 
     Returns:
         Our name of each tool → ``{description, schema}``, or ``{refused}`` with the reason. Plain
-        data, so that a journal can keep it and a resumed run shows its model the same.
+        data, so that the journal keeps it and a resumed run shows its model the same.
     """
-    grants = link.server.grants
+    grants = connection.server.grants
     try:
-        listed = await link.tools()
-    except ServerFault as fault:
-        return {grant.name: {"refused": str(fault)} for grant in grants}
-    return {grant.name: _offered(link.server.name, grant, listed) for grant in grants}
+        listed = await connection.tools()
+    except ServerError as error:
+        return {grant.name: {"refused": str(error)} for grant in grants}
+    return {grant.name: _offer(connection.server.name, grant, listed) for grant in grants}
 
 
-def _offered(server: str, grant: Grant, listed: Mapping[str, RemoteTool]) -> dict[str, Json]:
+def _offer(server: str, grant: Grant, listed: Mapping[str, RemoteTool]) -> dict[str, Json]:
     try:
         tool = listed.get(grant.remote)
         if why := mismatch(server, grant, tool):
             return {"refused": why}
         assert tool is not None
         description = tool.description or ""
-        if len(description) > DESCRIPTION_AT_MOST:
+        if len(description) > MAX_DESCRIPTION:
             return {"refused": f"{grant.name} has a description of {len(description)} characters"}
-        return {"description": description, "schema": closed(tool.input_schema)}
-    except (ServerFault, ValueError) as fault:
-        return {"refused": f"{grant.name} cannot be used: {fault}"}
+        return {"description": description, "schema": close_schema(tool.input_schema)}
+    except (ServerError, ValueError) as error:
+        return {"refused": f"{grant.name} cannot be used: {error}"}
 
 
-def made(link: Link, offered: Mapping[str, Json]) -> Iterator[Tool]:
-    """The tools of what a server offered. A refused one is there, and says why when it is called:
-    an agent that would have used it must not take its absence for a clean result."""
-    for grant in link.server.grants:
-        entry = offered[grant.name]
+def make_tools(connection: Connection, offers: Mapping[str, Json]) -> Iterator[Tool]:
+    """Make the tools that ``list_offers`` returned.
+
+    A refused tool is included and returns the reason when it is called: an agent must not mistake
+    its absence for a clean result.
+    """
+    for grant in connection.server.grants:
+        entry = offers[grant.name]
         if "refused" in entry:
             spec = _spec(grant, "Not available in this run.", NO_ARGUMENTS)
             yield Unavailable(spec, entry["refused"])
         else:
-            yield ServerTool(_spec(grant, entry["description"], entry["schema"]), grant, link)
+            yield ServerTool(_spec(grant, entry["description"], entry["schema"]), grant, connection)
 
 
 def _spec(grant: Grant, description: str, schema: Mapping[str, Json]) -> ToolSpec:
-    # A server's words, read beside ours: nothing in them may look like a mark of ours.
+    # A model reads a server's text beside ours: nothing in it may look like one of our markers.
     return ToolSpec(
         name=grant.name,
         description=escape_markers(description),
@@ -86,24 +89,24 @@ class ServerTool:
 
     spec: ToolSpec
     grant: Grant
-    link: Link
+    connection: Connection
 
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
-        """Have the server run it; what goes wrong there is an observation."""
+        """Have the server run it; an error there is an observation."""
         try:
-            answer = await self.link.call(self.grant, arguments)
-        except ServerFault as fault:
-            return Observation(envelope(self.spec.name, str(fault), self.spec.max_output), ok=False)
-        return observation(self.spec.name, answer, self.spec.max_output)
+            result = await self.connection.call(self.grant, arguments)
+        except ServerError as error:
+            return Observation(envelope(self.spec.name, str(error), self.spec.max_output), ok=False)
+        return observation(self.spec.name, result, self.spec.max_output)
 
 
 @dataclass
 class Unavailable:
-    """A tool that is named and cannot be used."""
+    """A granted tool that cannot be used."""
 
     spec: ToolSpec
     why: str
 
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
-        """Say why."""
+        """Return the reason as a failed observation."""
         return Observation(self.why, ok=False)

@@ -127,7 +127,7 @@ class FileRollback:
             if since and not force:
                 raise InputError(
                     f"{since[0]} has been changed since (and {len(since) - 1} more); "
-                    "--force puts all back all the same"
+                    "use --force to restore them anyway"
                 )
             _make_as(root, folder / "files", before, now, changed)
         _write(folder / "state", b"undone")

@@ -23,10 +23,10 @@ from orchestrator.engine.ports import Rollback
 from orchestrator.engine.task_group import task_group
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds, Level, ToolCall, ToolResult
-from orchestrator.mcp.connection import Link
-from orchestrator.mcp.server_config import Server
-from orchestrator.mcp.tool_pins import pin_of
-from orchestrator.mcp.tools import made, offer
+from orchestrator.mcp.connection import Connection
+from orchestrator.mcp.server_config import McpServer
+from orchestrator.mcp.tool_pins import tool_pin
+from orchestrator.mcp.tools import list_offers, make_tools
 from orchestrator.stores.memory import MemoryStore
 from tests.engine.engine_kit import open_memory_journal
 
@@ -36,7 +36,7 @@ SAY = {"name": "say", "description": "Says it again.", "inputSchema": SCHEMA}
 
 
 def pin(tool: Mapping[str, object]) -> str:
-    return pin_of(Tool.model_validate(tool))
+    return tool_pin(Tool.model_validate(tool))
 
 
 def rogue(folder: Path, mode: str, start: float = 10, **tool: object) -> dict[str, object]:
@@ -61,7 +61,7 @@ def server(
     name: str = "rogue",
     repo: Path | None = None,
     environment: Mapping[str, str] | None = None,
-) -> Server:
+) -> McpServer:
     """A server as the configuration names it."""
     entry = convert(config, ServerEntry)
     policy = merged([shipped()], "config/tools.yaml", ToolsConfig)
@@ -72,7 +72,7 @@ def server(
 class Bench:
     """One server's tools behind the executor, for one agent that has them all."""
 
-    def __init__(self, executor: Executor, link: Link) -> None:
+    def __init__(self, executor: Executor, link: Connection) -> None:
         self.executor, self.link = executor, link
         names = tuple(executor.registry.specs())
         self.agent = AgentSpec("tester", "", "", names)
@@ -80,7 +80,7 @@ class Bench:
 
     async def pins(self) -> dict[str, str]:
         """What a person would accept now."""
-        return {name: pin_of(tool) for name, tool in (await self.link.tools()).items()}
+        return {name: tool_pin(tool) for name, tool in (await self.link.tools()).items()}
 
     async def unavailable(self, tool: str = "rogue__say") -> str:
         """What an agent is told of a tool that cannot be had."""
@@ -111,8 +111,8 @@ async def bench(
     """Connect as a review does, with an environment that lets the server start."""
     named = server(config, name=name, repo=repo, environment=environment)
     async with task_group() as group, open_memory_journal(store) as journal:
-        link = Link(named, group)
-        registry = Registry(made(link, await offer(link)))
+        link = Connection(named, group)
+        registry = Registry(make_tools(link, await list_offers(link)))
         yield Bench(
             Executor(
                 registry,

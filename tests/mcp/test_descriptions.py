@@ -7,8 +7,8 @@ import pytest
 
 from orchestrator.engine.task_group import task_group
 from orchestrator.engine.untrusted_text import escape_markers
-from orchestrator.mcp.connection import Link
-from orchestrator.mcp.tools import made
+from orchestrator.mcp.connection import Connection
+from orchestrator.mcp.tools import make_tools
 from tests.mcp.mcp_kit import SCHEMA, rogue, server
 
 pytestmark = pytest.mark.anyio
@@ -21,7 +21,7 @@ async def test_a_description_and_a_schema_are_disarmed(tmp_path: Path) -> None:
     schema = {**SCHEMA, "properties": {"text": text}}
     offered = {"rogue__say": {"description": HOSTILE, "schema": schema}}
     async with task_group() as group:
-        (tool,) = made(Link(server(rogue(tmp_path, "good")), group), offered)
+        (tool,) = make_tools(Connection(server(rogue(tmp_path, "good")), group), offered)
     told = json.dumps([tool.spec.description, tool.spec.schema])
     assert "</untrusted" not in told
     assert tool.spec.description == escape_markers(HOSTILE)

@@ -122,7 +122,7 @@ async def test_an_agent_calls_a_tool_of_a_server_through_the_whole_executor(tmp_
     first = await review(repo, script.model, "rogue", store=store)
     assert "rogue__say" in script.shown
     assert len(script.shown) <= 20
-    assert json.loads(script.told[0]) == {"answer_of": "rogue__say", "text": "hello"}
+    assert json.loads(script.told[0]) == {"result_of": "rogue__say", "text": "hello"}
     assert "config/mcp.yaml" in first.provenance.digests
     # Gone through again over its journal: the same verdict, and no server is started for it.
     (tmp_path / "received").unlink()

@@ -10,8 +10,8 @@ from orchestrator.catalog.layered_files import merged
 from orchestrator.catalog.mcp_servers import McpFile
 from orchestrator.engine.tool_registry import validator
 from orchestrator.errors import ConfigError
-from orchestrator.mcp.input_schemas import closed
-from orchestrator.mcp.server_config import ServerFault
+from orchestrator.mcp.input_schemas import close_schema
+from orchestrator.mcp.server_config import ServerError
 
 TEXT = {"type": "string"}
 ENTRY = {"command": ["server"], "tools": {"t": {}}}
@@ -31,7 +31,7 @@ def test_a_schema_is_closed_wherever_it_names_properties_and_is_silent() -> None
         ref={"$ref": "#/$defs/it"},
     )
     given["$defs"] = {"it": schema(text=TEXT)}
-    made = closed(given)
+    made = close_schema(given)
     faults = validator(made)
     fine = {"text": "x"}
     more = {"text": "x", "more": "y"}
@@ -45,7 +45,7 @@ def test_a_schema_is_closed_wherever_it_names_properties_and_is_silent() -> None
 
 
 def test_a_tool_without_parameters_takes_none() -> None:
-    assert closed({"type": "object"}) == {
+    assert close_schema({"type": "object"}) == {
         "type": "object",
         "properties": {},
         "additionalProperties": False,
@@ -61,10 +61,10 @@ def test_a_tool_without_parameters_takes_none() -> None:
         ({"type": "object", "$ref": "#/$defs/x"}, r"\$ref at the root"),
         (schema(a={"$ref": "http://127.0.0.1:9/x"}), "another document, which is not fetched"),
         (schema(a={"$ref": "file:///etc/passwd"}), "another document, which is not fetched"),
-        (schema(a={"$ref": "#/nowhere"}), "no valid JSON Schema"),
-        ({**schema(), "$schema": "http://127.0.0.1:9/meta"}, "no valid JSON Schema"),
-        (schema(a={"type": "strnig"}), "no valid JSON Schema"),
-        (schema(a="text"), "no valid JSON Schema"),
+        (schema(a={"$ref": "#/nowhere"}), "not a valid JSON Schema"),
+        ({**schema(), "$schema": "http://127.0.0.1:9/meta"}, "not a valid JSON Schema"),
+        (schema(a={"type": "strnig"}), "not a valid JSON Schema"),
+        (schema(a="text"), "not a valid JSON Schema"),
         (schema(a={"allOf": [schema(text=TEXT)]}), "allOf, which cannot be closed"),
         (schema(**{"a b": TEXT}), "parameter named 'a b'"),
         (schema(a={"enum": [float("nan")]}), "not plain JSON"),
@@ -72,8 +72,8 @@ def test_a_tool_without_parameters_takes_none() -> None:
     ],
 )
 def test_a_schema_that_cannot_be_expressed_is_refused_in_one_line(given: object, why: str) -> None:
-    with pytest.raises(ServerFault, match=why) as fault:
-        closed(given)
+    with pytest.raises(ServerError, match=why) as fault:
+        close_schema(given)
     assert "\n" not in str(fault.value)
 
 
@@ -81,12 +81,12 @@ def test_a_schema_nested_without_end_is_refused() -> None:
     deep: Mapping[str, object] = TEXT
     for _ in range(40):
         deep = schema(a=deep)
-    with pytest.raises(ServerFault, match="nested deeper than 32"):
-        closed(deep)
+    with pytest.raises(ServerError, match="nested deeper than 32"):
+        close_schema(deep)
     for _ in range(5000):
         deep = {"a": deep}
-    with pytest.raises(ServerFault, match="not plain JSON"):
-        closed(deep)
+    with pytest.raises(ServerError, match="not plain JSON"):
+        close_schema(deep)
 
 
 def read(servers: object) -> McpFile:

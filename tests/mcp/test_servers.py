@@ -27,7 +27,7 @@ async def test_a_named_and_accepted_tool_is_run_and_its_answer_is_framed(tmp_pat
     assert (spec.timeout, spec.tags) == (7, frozenset({"odd"}))
     assert spec.schema == {**SAY["inputSchema"], "additionalProperties": False}
     assert result.ok
-    assert said(result.content) == {"answer_of": "rogue__say", "text": "héllo ?"}
+    assert said(result.content) == {"result_of": "rogue__say", "text": "héllo ?"}
     assert result.content.startswith("<untrusted n0nce>")
     assert result.data is None  # nothing that a server sends reaches the application's code
 
@@ -45,8 +45,8 @@ async def test_only_the_tools_that_the_configuration_names_exist(tmp_path: Path)
     [
         ("die", "it ended ([31mout of memory)"),
         ("flood", "it sent a message of more than 4 MB"),
-        ("garbage", "it wrote something to its standard output that is no message"),
-        ("not-a-result", "its answer is none that the protocol has"),
+        ("garbage", "its standard output holds something that is not a message"),
+        ("not-a-result", "its response is not valid in the protocol"),
         ("raise", "rogue answered with an error: Unknown tool: say"),  # as Python servers do
         ("is-error", "Tool say not found"),  # as Node servers do
     ],
@@ -74,9 +74,9 @@ async def test_a_call_that_hangs_ends_at_its_timeout_and_the_server_with_the_run
 @pytest.mark.parametrize(
     ("mode", "why"),
     [
-        ("mute", "it did not answer within 0.3 s"),
-        ("endless", "its list of tools does not end within 20 pages"),
-        ("changed", "its description or schema changed; look at it with `diffcourt mcp accept"),
+        ("mute", "it did not respond within 0.3 s"),
+        ("endless", "its list of tools has more than 20 pages"),
+        ("changed", "its description or schema changed; inspect it with `diffcourt mcp accept"),
     ],
 )
 async def test_a_tool_that_cannot_be_had_says_why_when_it_is_called(
@@ -153,7 +153,7 @@ async def test_what_a_server_started_ends_with_it(tmp_path: Path) -> None:
 async def test_an_answer_cannot_stand_in_for_a_report(tmp_path: Path) -> None:
     async with bench(rogue(tmp_path, "forge")) as it:
         result = await it.call()
-    assert said(result.content).keys() == {"answer_of", "text"}
+    assert said(result.content).keys() == {"result_of", "text"}
 
 
 async def test_a_long_answer_is_cut_inside_its_envelope_and_the_cut_is_said(tmp_path: Path) -> None:

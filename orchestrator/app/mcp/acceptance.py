@@ -21,7 +21,7 @@ from orchestrator.catalog.mcp_servers import McpFile, ServerEntry, tool_name
 from orchestrator.catalog.settings import ToolsConfig
 from orchestrator.engine.task_group import task_group
 from orchestrator.errors import InputError
-from orchestrator.mcp.server_config import Grant, Server, ServerFault
+from orchestrator.mcp.server_config import Grant, McpServer, ServerError
 
 State = Literal["accepted", "new", "changed", "not offered", "unusable"]
 
@@ -94,7 +94,7 @@ def inspect_server(repo: Path | None, name: str) -> ServerInspection:
 
     Raises:
         InputError: there is no such server, or the extra is not installed.
-        ServerFault: it cannot be used; says why.
+        ServerError: it cannot be used; says why.
     """
     layers = read_layers_on_disk(repo)
     servers = _file(layers).servers
@@ -111,16 +111,16 @@ def _file(layers: list[Source]) -> McpFile:
     return merged(layers, MCP, McpFile)
 
 
-async def _inspect(server: Server, entry: ServerEntry) -> ServerInspection:
+async def _inspect(server: McpServer, entry: ServerEntry) -> ServerInspection:
     try:
-        from orchestrator.mcp.connection import Link  # noqa: PLC0415  (over a second, and an extra)
+        from orchestrator.mcp.connection import Connection  # noqa: PLC0415  (over a second, and an extra)
     except ImportError:
         raise InputError(
             "the library for servers is missing; pip install 'diffcourt[mcp]'"
         ) from None
     async with task_group() as group:
         try:
-            listed = await Link(server, group).tools()
+            listed = await Connection(server, group).tools()
         finally:
             group.cancel_scope.cancel()
     seen = [_inspect_tool(server, grant, listed) for grant in server.grants]
@@ -131,19 +131,19 @@ async def _inspect(server: Server, entry: ServerEntry) -> ServerInspection:
     )
 
 
-def _inspect_tool(server: Server, grant: Grant, listed: Mapping[str, Any]) -> InspectedTool:
-    from orchestrator.mcp.input_schemas import closed  # noqa: PLC0415
-    from orchestrator.mcp.tool_pins import pin_of  # noqa: PLC0415
+def _inspect_tool(server: McpServer, grant: Grant, listed: Mapping[str, Any]) -> InspectedTool:
+    from orchestrator.mcp.input_schemas import close_schema  # noqa: PLC0415
+    from orchestrator.mcp.tool_pins import tool_pin  # noqa: PLC0415
 
     level, tool = grant.level.name.lower(), listed.get(grant.remote)
     if tool is None:
         return InspectedTool(grant.name, level, "not offered")
     try:
-        schema = closed(tool.input_schema)
-    except ServerFault as error:
+        schema = close_schema(tool.input_schema)
+    except ServerError as error:
         return InspectedTool(grant.name, level, "unusable", tool.description or "", str(error))
     state: State = "new" if not grant.pin else "changed"
-    if pin_of(tool) == grant.pin:
+    if tool_pin(tool) == grant.pin:
         state = "accepted"
     said = f"{tool.description or ''}\nparameters: {json.dumps(schema['properties'])}"
     return InspectedTool(grant.name, level, state, said)
@@ -152,11 +152,11 @@ def _inspect_tool(server: Server, grant: Grant, listed: Mapping[str, Any]) -> In
 def _document(
     name: str, entry: ServerEntry, listed: Mapping[str, Any], seen: list[InspectedTool]
 ) -> dict[str, Any]:
-    from orchestrator.mcp.tool_pins import pin_of  # noqa: PLC0415
+    from orchestrator.mcp.tool_pins import tool_pin  # noqa: PLC0415
 
     usable = {tool.name for tool in seen if tool.state in {"accepted", "new", "changed"}}
     tools = {
-        remote: {**to_builtins(tool), "pin": pin_of(listed[remote])}
+        remote: {**to_builtins(tool), "pin": tool_pin(listed[remote])}
         for remote, tool in entry.tools.items()
         if tool_name(name, remote) in usable
     }

@@ -16,7 +16,7 @@ from anyio.abc import Process
 
 from orchestrator.catalog.mcp_servers import ServerEntry
 from orchestrator.errors import SandboxError
-from orchestrator.mcp.server_config import Connect, Tell
+from orchestrator.mcp.server_config import Connect, ReportEnd
 from orchestrator.review.analyzers.executables import OWN_DIRECTORIES
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.kernel_calls import kill_process_group
@@ -35,7 +35,7 @@ GRACE = 0.5
 def make_connector(entry: ServerEntry, repo: Path, environment: Mapping[str, str]) -> Connect:
     """How to reach a server; nothing is imported or started before it is used."""
 
-    def connect(tell: Tell) -> AbstractAsyncContextManager[TransportStreams]:
+    def connect(tell: ReportEnd) -> AbstractAsyncContextManager[TransportStreams]:
         # Either takes over a second to import.
         if entry.url is not None:
             from orchestrator.mcp.http_transport import over_http  # noqa: PLC0415

@@ -24,12 +24,12 @@ from orchestrator.engine.ports import Tool
 from orchestrator.engine.task_group import task_group
 from orchestrator.engine.types import AgentSpec, Json, Level
 from orchestrator.errors import InputError
-from orchestrator.mcp.server_config import Grant, Server
+from orchestrator.mcp.server_config import Grant, McpServer
 from orchestrator.review.agents.participants import participants
 from orchestrator.review.policy import Policy
 
 if TYPE_CHECKING:
-    from orchestrator.mcp.connection import Link
+    from orchestrator.mcp.connection import Connection
 
 ALLOWED = "DIFFCOURT_MCP"
 """Environment variable: the servers that may be started, separated by commas."""
@@ -66,38 +66,38 @@ async def open_tools(
     journal.redact.add(word for name in headers for word in environment.get(name, "").split())
     try:
         # The library takes over a second to import, and comes with an extra.
-        from orchestrator.mcp.connection import Link  # noqa: PLC0415
+        from orchestrator.mcp.connection import Connection  # noqa: PLC0415
     except ImportError:
         names = ", ".join(server.name for server in servers)
         raise InputError(
             f"this review uses tools of MCP servers ({names}); pip install 'diffcourt[mcp]'"
         ) from None
     async with task_group() as group:
-        links = [Link(server, group) for server in servers]
+        links = [Connection(server, group) for server in servers]
         try:
             yield await _offered(links, journal)
         finally:
             group.cancel_scope.cancel()
 
 
-async def _offered(links: Sequence[Link], journal: Journal) -> list[Tool]:
-    from orchestrator.mcp.tools import made, offer  # noqa: PLC0415
+async def _offered(links: Sequence[Connection], journal: Journal) -> list[Tool]:
+    from orchestrator.mcp.tools import list_offers, make_tools  # noqa: PLC0415
 
     offers: dict[str, Mapping[str, Json]] = {}
 
-    async def ask(link: Link) -> None:
+    async def ask(link: Connection) -> None:
         server = link.server
         asked = {"server": server.name, "pins": {g.name: g.pin for g in server.grants}}
 
         async def perform() -> EffectResult:
-            return EffectResult(await offer(link))
+            return EffectResult(await list_offers(link))
 
         offers[server.name] = await journal.effect(f"intake/mcp/{server.name}", asked, perform)
 
     async with task_group() as group:
         for link in links:
             group.start_soon(ask, link)
-    return [tool for link in links for tool in made(link, offers[link.server.name])]
+    return [tool for link in links for tool in make_tools(link, offers[link.server.name])]
 
 
 def _usable_tools(catalog: Catalog, settings: Settings) -> frozenset[str]:
@@ -126,7 +126,7 @@ def make_server(
     *,
     repo: Path | None,
     environment: Mapping[str, str],
-) -> Server:
+) -> McpServer:
     """A server as its adapter wants it: limits, tags and permissions are ours."""
     refused = f"it may not start here; to let it, set {ALLOWED}={name}"
     more = frozenset() if entry.is_local else frozenset({NETWORK})
@@ -143,7 +143,7 @@ def make_server(
         for remote, tool in entry.tools.items()
     )
     connect = make_connector(entry, repo or Path(), environment)
-    return Server(
+    return McpServer(
         name, connect, grants, entry.start, "" if name in allowed_servers(environment) else refused
     )
 
