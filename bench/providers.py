@@ -28,7 +28,7 @@ import anthropic
 import anyio
 import openai
 
-from orchestrator.catalog.data_sources import shipped
+from orchestrator.catalog.layers import read_shipped_layer
 from orchestrator.catalog.models import load_models
 from orchestrator.catalog.prices import load_prices
 from orchestrator.engine.agent import AgentRuntime, run_agent
@@ -169,7 +169,7 @@ async def bare_openai(url: str, model: str, agent: str, turns: int, streamed: bo
 async def runtime_with(
     url: str, name: str, model: str, agent: str, turns: int, folder: Path | None
 ) -> None:
-    config, prices = load_models([shipped()]), load_prices([shipped()])
+    config, prices = load_models([read_shipped_layer()]), load_prices([read_shipped_layer()])
     base = url if name == "anthropic" else f"{url}/v1"
     env = {config.provider(name).key_env: KEY}
     spec = AgentSpec(

@@ -85,7 +85,7 @@ from functools import partial
 import anyio
 from pathlib import Path
 from orchestrator.checks import PREFIX
-from orchestrator.catalog.data_sources import shipped
+from orchestrator.catalog.layers import shipped
 from orchestrator.engine.ports import CallContext
 from orchestrator.review.change.intake import from_refs
 from orchestrator.review.analyzers import check_data

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-FOLDERS = ("agents", "skills_catalog", "rubrics", "config")
+DATA_DIRECTORIES = ("agents", "skills_catalog", "rubrics", "config")
 
 
 def data_root() -> Path:
@@ -19,7 +19,7 @@ def data_root() -> Path:
     return packed if packed.is_dir() else here.parent
 
 
-def user_folder(environment: Mapping[str, str], variable: str, below: str) -> Path | None:
+def user_directory(environment: Mapping[str, str], variable: str, below: str) -> Path | None:
     """This program's folder in one of the XDG base directories; None where nobody knows a home.
 
     A container often runs as a user without an entry in the system's table and without ``HOME``.

@@ -23,7 +23,7 @@ MAY_OPEN_PATHS = {
     "app/policy_sources.py": "lists `.diffcourt/`",
     "app/run_archive.py": "the directory that a person exports to",
     "app/state_directory.py": "the parent of the state directory; lists the state directory",
-    "catalog/data_sources.py": "our own data",
+    "catalog/layers.py": "our own data",
     "checks/patterns/pattern_definitions.py": "our own data",
     "checks/taint/library_models.py": "our own data, and copies under our own names",
     "checks/test_quality/failed_tests.py": "a report under our own name",

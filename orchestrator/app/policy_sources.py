@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from orchestrator.app.state_directory import repo_root
 from orchestrator.app.types import ReviewOptions
-from orchestrator.catalog.data_sources import OVERLAY, Source, overlay, shipped
 from orchestrator.catalog.fields import Environment
+from orchestrator.catalog.layers import OVERLAY, Layer, make_overlay, read_shipped_layer
 from orchestrator.catalog.settings import Settings
-from orchestrator.resources import FOLDERS
+from orchestrator.resources import DATA_DIRECTORIES
 from orchestrator.review.change.contents import list_tree
 from orchestrator.review.change.git.blobs import Blobs
 from orchestrator.review.change.git.commands import Git
@@ -36,7 +36,7 @@ def detect_author_tier() -> str:
     return os.environ.get(TIER, "").strip()
 
 
-def load_policy(layers: Sequence[Source], options: ReviewOptions) -> Policy:
+def load_policy(layers: Sequence[Layer], options: ReviewOptions) -> Policy:
     """Read the policy of a review, the options of its command line applied.
 
     Raises:
@@ -59,10 +59,10 @@ def _apply_options(settings: Settings, options: ReviewOptions) -> Settings:
     return replace(settings, bounds=replace(settings.bounds, **given_bounds), **given)
 
 
-async def read_layers(change: Change) -> list[Source]:
+async def read_layers(change: Change) -> list[Layer]:
     """The layers of a review's policy, read from the base commit, never from the change."""
     if change.policy_commit is None:
-        return [shipped()]
+        return [read_shipped_layer()]
     git = Git.of(change)
     entries = await list_tree(git, change.policy_commit, OVERLAY)
     wanted = {
@@ -71,18 +71,18 @@ async def read_layers(change: Change) -> list[Source]:
         if mode.startswith("100") and _is_policy(path)
     }
     if not wanted:
-        return [shipped()]
+        return [read_shipped_layer()]
     async with Blobs(git) as blobs:
         files = {path: await blobs.read(blob) for path, blob in wanted.items()}
-    return [shipped(), overlay(OVERLAY, files)]
+    return [read_shipped_layer(), make_overlay(OVERLAY, files)]
 
 
 def _is_policy(path: str) -> bool:
     parts = path.split("/")
-    return len(parts) > 2 and parts[0] == OVERLAY and parts[1] in FOLDERS
+    return len(parts) > 2 and parts[0] == OVERLAY and parts[1] in DATA_DIRECTORIES
 
 
-def read_layers_on_disk(repo: Path | None) -> list[Source]:
+def read_layers_on_disk(repo: Path | None) -> list[Layer]:
     """The layers as they lie in a work tree: for checking them before they are committed.
 
     Args:
@@ -96,4 +96,4 @@ def read_layers_on_disk(repo: Path | None) -> list[Source]:
             for path in found
             if _is_policy(path) and tree.is_file(path)
         }
-    return [shipped(), overlay(OVERLAY, files)] if files else [shipped()]
+    return [read_shipped_layer(), make_overlay(OVERLAY, files)] if files else [read_shipped_layer()]

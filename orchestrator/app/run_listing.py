@@ -26,7 +26,7 @@ from orchestrator.app.types import (
     is_program_run,
     review_options,
 )
-from orchestrator.catalog.catalog import problems
+from orchestrator.catalog.catalog import find_problems
 from orchestrator.engine.approvals import ASKED
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import ConfigError
@@ -212,7 +212,7 @@ def list_catalog(repo: Path | None) -> CatalogListing:
     """The effective catalog, the repository's ``.diffcourt/`` on disk included."""
     layers = read_layers_on_disk(repo)
     tools = list(TOOLS.items())
-    errors = problems(layers, tools=TOOLS.keys(), contracts=contracts())
+    errors = find_problems(layers, tools=TOOLS.keys(), contracts=contracts())
     try:
         table = load_rules(layers)
         found = read_catalog(layers)

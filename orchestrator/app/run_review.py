@@ -30,7 +30,7 @@ from orchestrator.app.provider_selection import open_model
 from orchestrator.app.rollback import make_rollback
 from orchestrator.app.types import Answer, ReviewOptions, review_options
 from orchestrator.app.worker_pool import new_pool
-from orchestrator.catalog.data_sources import Source
+from orchestrator.catalog.layers import Layer
 from orchestrator.engine import state_machine
 from orchestrator.engine.approvals import RecordedApprovals
 from orchestrator.engine.budget import Account
@@ -40,7 +40,7 @@ from orchestrator.engine.journal_records import EffectResult
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.redaction import Redactor
 from orchestrator.errors import ConfigError, InputError, Interrupted, ProviderRefused
-from orchestrator.resources import user_folder
+from orchestrator.resources import user_directory
 from orchestrator.review.assemble_verdict import conclude_review
 from orchestrator.review.change import serialization
 from orchestrator.review.change.intake import from_refs, from_worktree
@@ -257,7 +257,7 @@ async def resolve_change(options: ReviewOptions, scratch: Path, journal: Journal
 
 
 async def _review_change(
-    run: Run, change: Change, layers: Sequence[Source], journal: Journal, observer: Observer
+    run: Run, change: Change, layers: Sequence[Layer], journal: Journal, observer: Observer
 ) -> Verdict:
     """Load the policy, open what the review needs, and run the flow to its verdict."""
     options = run.options
@@ -299,7 +299,7 @@ def _approver(options: ReviewOptions, change: Change, journal: Journal) -> Recor
 @contextmanager
 def _open_cache(options: ReviewOptions, repo_root: Path) -> Iterator[SqliteResultCache | None]:
     """The user's cache of analyzer results; None without one. It is never in the repository."""
-    directory = user_folder(os.environ, "XDG_CACHE_HOME", ".cache")
+    directory = user_directory(os.environ, "XDG_CACHE_HOME", ".cache")
     if options.no_cache or directory is None:
         yield None
         return

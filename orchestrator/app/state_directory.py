@@ -19,18 +19,18 @@ from anyio import to_thread
 
 from orchestrator.app.audit.signing_keys import load_signing_key
 from orchestrator.app.own_secrets import make_redactor
-from orchestrator.catalog.data_sources import OVERLAY, STATE_FOLDER
+from orchestrator.catalog.layers import OVERLAY, STATE_DIRECTORY
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.errors import InputError, RunNotFound, StoreError
-from orchestrator.resources import user_folder
+from orchestrator.resources import user_directory
 from orchestrator.review.change.git.directories import is_git_dir
 from orchestrator.sandbox.safe_paths import Beneath, create, read_beneath
 from orchestrator.stores.base import RunStore
 from orchestrator.stores.lease_holder import this_process
 from orchestrator.stores.sqlite import SqliteStore
 
-STATE = Path(OVERLAY, STATE_FOLDER)
+STATE = Path(OVERLAY, STATE_DIRECTORY)
 JOURNAL = "journal.db"
 JUDGINGS = "judgings.db"  # what a judge was asked of runs that had ended
 LATEST = "latest"
@@ -49,7 +49,7 @@ def state_dir(repo: Path | None) -> Path:
     """
     root = repo_root(repo or Path())
     places = [(root, STATE)]
-    if own := user_folder(os.environ, "XDG_STATE_HOME", ".local/state"):
+    if own := user_directory(os.environ, "XDG_STATE_HOME", ".local/state"):
         places.append((own, Path(hashlib.sha256(os.fsencode(root)).hexdigest()[:16])))
     for above, below in places:
         with suppress(OSError):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from orchestrator.checks import PREFIX
 from orchestrator.errors import DiffcourtError
-from orchestrator.resources import FOLDERS, data_root
+from orchestrator.resources import DATA_DIRECTORIES, data_root
 from orchestrator.review.change.git.directories import repository_directories
 from orchestrator.sandbox.process_sandbox import SANDBOX
 from orchestrator.sandbox.worker_pool import WorkerPool
@@ -17,7 +17,7 @@ from orchestrator.sandbox.worker_pool import WorkerPool
 
 def new_pool() -> WorkerPool:
     """Workers for a review: as many as there are cores to run on. None is started yet."""
-    data = [data_root() / folder for folder in FOLDERS]
+    data = [data_root() / folder for folder in DATA_DIRECTORIES]
     return WorkerPool(
         len(os.sched_getaffinity(0)), prefix=PREFIX, modules=[f"{PREFIX}preload"], reads=data
     )

@@ -6,8 +6,13 @@ from typing import Any
 from msgspec import Struct, field, to_builtins
 from msgspec.structs import asdict
 
-from orchestrator.catalog.data_sources import File
-from orchestrator.catalog.yaml_validation import Markdown, check, split, unknown
+from orchestrator.catalog.layers import File
+from orchestrator.catalog.yaml_validation import (
+    Markdown,
+    convert_node,
+    describe_unknown_name,
+    split_front_matter,
+)
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.field_types import NonEmptyStr, PositiveFloat, PositiveInt, Strict
 from orchestrator.engine.model_routing import HUMAN
@@ -43,7 +48,7 @@ class AgentMetadata(Strict, frozen=True):
     escalation: tuple[NonEmptyStr, ...] = ()
 
 
-class AgentHead(Strict, frozen=True):
+class AgentFrontMatter(Strict, frozen=True):
     """An agent's front matter."""
 
     name: NonEmptyStr
@@ -67,7 +72,7 @@ class AgentHead(Strict, frozen=True):
         return Bounds(**{name: limit for name, limit in limits.items() if limit is not None})
 
 
-class Known(Struct, frozen=True):
+class KnownNames(Struct, frozen=True):
     """What an agent's file may name.
 
     Attributes:
@@ -82,7 +87,7 @@ class Known(Struct, frozen=True):
     stages: Sequence[str] | None
 
 
-def load_agent(file: File, known: Known, faults: list[ConfigError]) -> AgentSpec | None:
+def load_agent(file: File, known: KnownNames, faults: list[ConfigError]) -> AgentSpec | None:
     """Read one agent.
 
     Args:
@@ -93,17 +98,17 @@ def load_agent(file: File, known: Known, faults: list[ConfigError]) -> AgentSpec
         The agent, or None when it has a fault.
     """
     try:
-        page = split(file.data, file.shown)
+        page = split_front_matter(file.data, file.display_path)
     except ConfigError as fault:
         faults.append(fault)
         return None
     found: list[ConfigError] = []
-    head = check(AgentHead, page.head, found)
+    head = convert_node(AgentFrontMatter, page.head, found)
     if head is not None:
         found += _faults(file, page, head, known.tools, known.contracts)
         found += _skill_faults(page, head, known.skills)
         # A repository's own list of stages may lack some that the shipped agents name.
-        if known.stages is not None and file.shown != file.path:
+        if known.stages is not None and file.display_path != file.path:
             found += _stage_faults(page, head, known.stages)
     faults += found
     if head is None or found:
@@ -135,44 +140,48 @@ def load_agent(file: File, known: Known, faults: list[ConfigError]) -> AgentSpec
 def _faults(
     file: File,
     page: Markdown,
-    head: AgentHead,
+    head: AgentFrontMatter,
     tools: Collection[str],
     contracts: Mapping[str, Any],
 ) -> list[ConfigError]:
     found = []
     if head.name != file.stem:
         message = f"the name {head.name!r} must be the file's name, {file.stem!r}"
-        found.append(page.head.fault(message, "name"))
+        found.append(page.head.error(message, "name"))
     for key, names in (("tools", head.tools), ("disallowedTools", head.disallowed_tools)):
         found += [
-            page.head.fault(unknown("tool", name, tools), key, at)
+            page.head.error(describe_unknown_name("tool", name, tools), key, at)
             for at, name in enumerate(names)
             if name not in tools
         ]
     for key, names in (("tools", head.tools), ("skills", head.skills)):
         found += [
-            page.head.fault(f"{name!r} stands twice in {key}; name it once", key, at)
+            page.head.error(f"{name!r} stands twice in {key}; name it once", key, at)
             for at, name in enumerate(names)
             if name in names[:at]
         ]
     contract = head.metadata.contract
     if contract is not None and contract not in contracts:
         found.append(
-            page.head.fault(unknown("contract", contract, contracts), "metadata", "contract")
+            page.head.error(
+                describe_unknown_name("contract", contract, contracts), "metadata", "contract"
+            )
         )
     if not page.body:
-        found.append(page.head.fault("has no prompt; write it below the front matter"))
+        found.append(page.head.error("has no prompt; write it below the front matter"))
     return found
 
 
 def _skill_faults(
-    page: Markdown, head: AgentHead, skills: Mapping[str, Skill | None]
+    page: Markdown, head: AgentFrontMatter, skills: Mapping[str, Skill | None]
 ) -> list[ConfigError]:
     """A skill that does not exist, or one that would need more than the agent may do."""
     found = []
     for at, name in enumerate(head.skills):
         if name not in skills:
-            found.append(page.head.fault(unknown("skill", name, skills), "skills", at))
+            found.append(
+                page.head.error(describe_unknown_name("skill", name, skills), "skills", at)
+            )
             continue
         skill = skills[name]
         missing = sorted({*named(skill.text)} - {*head.granted}) if skill else []
@@ -181,21 +190,23 @@ def _skill_faults(
                 f"the skill {name!r} calls {', '.join(missing)}, which this agent may not; "
                 "add to tools, or drop the skill (a skill never widens its agent's tools)"
             )
-            found.append(page.head.fault(message, "skills", at))
+            found.append(page.head.error(message, "skills", at))
     return found
 
 
-def _stage_faults(page: Markdown, head: AgentHead, stages: Sequence[str]) -> Iterator[ConfigError]:
+def _stage_faults(
+    page: Markdown, head: AgentFrontMatter, stages: Sequence[str]
+) -> Iterator[ConfigError]:
     """Names that are no escalation stages, and stages out of order."""
     if head.model == HUMAN:
         message = f"{HUMAN!r} is a person and no model; name it last in metadata.escalation"
-        yield page.head.fault(message, "model")
+        yield page.head.error(message, "model")
     names = head.metadata.escalation
     for at, name in enumerate(names):
         place = ("metadata", "escalation", at)
         if name not in stages:
-            yield page.head.fault(unknown("stage", name, stages), *place)
+            yield page.head.error(describe_unknown_name("stage", name, stages), *place)
         elif any(b in stages and stages.index(b) >= stages.index(name) for b in names[:at]):
             allowed = ", ".join(stages)
             message = f"the stage {name!r} is out of order; allowed: each once, as in {allowed}"
-            yield page.head.fault(message, *place)
+            yield page.head.error(message, *place)

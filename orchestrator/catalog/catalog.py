@@ -8,19 +8,18 @@ from typing import TypeVar
 
 from msgspec import Struct, to_builtins
 
-from orchestrator.catalog.agents import Known, load_agent
-from orchestrator.catalog.data_sources import Source, latest, unread
+from orchestrator.catalog.agents import KnownNames, load_agent
 from orchestrator.catalog.guard_policy import GuardsFile
-from orchestrator.catalog.layered_files import layered
+from orchestrator.catalog.layers import Layer, check_merged, find_files, find_unused_files
 from orchestrator.catalog.mcp_servers import McpFile
 from orchestrator.catalog.models import MODELS_FILE, ModelsConfig, read_models
 from orchestrator.catalog.prices import PRICES_FILE, Prices, PricesFile
 from orchestrator.catalog.reference_checks import (
-    guard_faults,
-    policy_faults,
-    provider_faults,
-    settings_faults,
-    verdict_faults,
+    check_guard,
+    check_policy,
+    check_provider,
+    check_settings,
+    check_verdict,
 )
 from orchestrator.catalog.rubrics import load_rubric
 from orchestrator.catalog.settings import Settings, ToolsConfig
@@ -61,7 +60,7 @@ class Catalog(Struct, frozen=True):
     digests: Mapping[str, str]
 
 
-def load(sources: Sequence[Source], *, tools: Tools, contracts: Contracts) -> Catalog:
+def load_catalog(sources: Sequence[Layer], *, tools: Tools, contracts: Contracts) -> Catalog:
     """Load and check everything.
 
     Args:
@@ -80,47 +79,49 @@ def load(sources: Sequence[Source], *, tools: Tools, contracts: Contracts) -> Ca
     return catalog
 
 
-def problems(sources: Sequence[Source], *, tools: Tools, contracts: Contracts) -> list[ConfigError]:
-    """Every fault at once, as ``load`` would find them; empty when all is well."""
+def find_problems(
+    sources: Sequence[Layer], *, tools: Tools, contracts: Contracts
+) -> list[ConfigError]:
+    """Every fault at once, as ``load_catalog`` would find them; empty when all is well."""
     faults: list[ConfigError] = []
     _load(sources, frozenset(tools), contracts, faults)
     return faults
 
 
 def _load(
-    sources: Sequence[Source],
+    sources: Sequence[Layer],
     tools: frozenset[str],
     contracts: Contracts,
     faults: list[ConfigError],
 ) -> Catalog | None:
-    faults += unread(sources)
-    mcp = layered(sources, MCP, McpFile, faults)
+    faults += find_unused_files(sources)
+    mcp = check_merged(sources, MCP, McpFile, faults)
     own, tools = tools, tools | frozenset(mcp[1].names() if mcp else ())
-    skill_files = latest(sources, "skills_catalog/*/SKILL.md")
-    agent_files = latest(sources, "agents/*.md")
-    rubric_files = latest(sources, "rubrics/*.yaml")
-    skills = {file.folder: load_skill(file, tools, faults) for file in skill_files.values()}
+    skill_files = find_files(sources, "skills_catalog/*/SKILL.md")
+    agent_files = find_files(sources, "agents/*.md")
+    rubric_files = find_files(sources, "rubrics/*.yaml")
+    skills = {file.directory: load_skill(file, tools, faults) for file in skill_files.values()}
     of_models: list[ConfigError] = []
     models = read_models(sources, of_models)
-    known = Known(tools, skills, contracts, models.stage_names if models else None)
+    known = KnownNames(tools, skills, contracts, models.stage_names if models else None)
     agents = {file.stem: load_agent(file, known, faults) for file in agent_files.values()}
     rubrics = {file.stem: load_rubric(file, faults) for file in rubric_files.values()}
-    settings = layered(sources, SETTINGS, Settings, faults)
-    policy = layered(sources, TOOLS, ToolsConfig, faults)
-    verdict = layered(sources, VERDICT, VerdictPolicy, faults)
-    guards = layered(sources, GUARDS, GuardsFile, faults)
+    settings = check_merged(sources, SETTINGS, Settings, faults)
+    policy = check_merged(sources, TOOLS, ToolsConfig, faults)
+    verdict = check_merged(sources, VERDICT, VerdictPolicy, faults)
+    guards = check_merged(sources, GUARDS, GuardsFile, faults)
     faults += of_models
-    prices = layered(sources, PRICES_FILE, PricesFile, faults)
+    prices = check_merged(sources, PRICES_FILE, PricesFile, faults)
     if settings:
-        faults += settings_faults(*settings, agents, rubrics)
+        faults += check_settings(*settings, agents, rubrics)
     if settings and models:
-        faults += provider_faults(*settings, models.providers)
+        faults += check_provider(*settings, models.providers)
     if policy:
-        faults += policy_faults(*policy, tools, agents)
+        faults += check_policy(*policy, tools, agents)
     if verdict:
-        faults += verdict_faults(*verdict, own)  # a tool from elsewhere is no evidence
+        faults += check_verdict(*verdict, own)  # a tool from elsewhere is no evidence
     if guards:
-        faults += guard_faults(*guards, tools)
+        faults += check_guard(*guards, tools)
     if faults or not (settings and policy and verdict and guards and models and prices and mcp):
         return None
     merged = [settings, policy, verdict, guards, prices, mcp]

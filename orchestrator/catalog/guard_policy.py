@@ -10,42 +10,42 @@ from orchestrator.catalog.fields import Environment
 from orchestrator.engine.field_types import NonEmptyStr, Strict, UnitFloat
 from orchestrator.engine.text_guards import Action
 
-Layer = Literal["input", "tool", "output"]
+GuardLayer = Literal["input", "tool", "output"]
 
-ANY: Collection[Action] = ("block", "warn", "modify", "off")
-NOTHING_TO_MEND: Collection[Action] = ("block", "warn", "off")
-NEVER_BLOCKS: Collection[Action] = ("warn", "modify", "off")
+ALL_ACTIONS: Collection[Action] = ("block", "warn", "modify", "off")
+WITHOUT_MODIFY: Collection[Action] = ("block", "warn", "off")
+WITHOUT_BLOCK: Collection[Action] = ("warn", "modify", "off")
 """A pattern is a suspicion and no proof."""
 
-GUARDS: Mapping[Layer, Mapping[str, Collection[Action]]] = MappingProxyType(
+GUARDS: Mapping[GuardLayer, Mapping[str, Collection[Action]]] = MappingProxyType(
     {
         "input": {
-            "personal": ANY,
-            "injection": NEVER_BLOCKS,
-            "invisible": ANY,
-            "language": NOTHING_TO_MEND,
-            "length": ANY,
+            "personal": ALL_ACTIONS,
+            "injection": WITHOUT_BLOCK,
+            "invisible": ALL_ACTIONS,
+            "language": WITHOUT_MODIFY,
+            "length": ALL_ACTIONS,
         },
-        "tool": dict.fromkeys(("rate", "repetition", "sensitive"), NOTHING_TO_MEND),
-        "output": dict.fromkeys(("markup", "claims", "toxicity"), ANY),
+        "tool": dict.fromkeys(("rate", "repetition", "sensitive"), WITHOUT_MODIFY),
+        "output": dict.fromkeys(("markup", "claims", "toxicity"), ALL_ACTIONS),
     }
 )
 """Layer → guard → what it may do. Plain tables: a model of each would cost every start 50 ms."""
 
 
-class InTier(Strict, frozen=True):
+class TierOverride(Strict, frozen=True):
     """What another tier changes; None leaves it."""
 
     ci: Action | None = None
     local: Action | None = None
 
 
-class Actions(Strict, frozen=True):
+class GuardActions(Strict, frozen=True):
     """What one guard does, by environment and tier."""
 
     ci: Action
     local: Action
-    tiers: dict[NonEmptyStr, InTier] = field(default_factory=dict)
+    tiers: dict[NonEmptyStr, TierOverride] = field(default_factory=dict)
 
     def of(self, environment: Environment, tier: str) -> Action:
         """What it does here."""
@@ -98,23 +98,23 @@ class GuardsFile(Strict, frozen=True):
     """
 
     tiers: Annotated[tuple[NonEmptyStr, ...], Meta(min_length=1)]
-    input: dict[str, Actions]
-    tool: dict[str, Actions]
-    output: dict[str, Actions]
+    input: dict[str, GuardActions]
+    tool: dict[str, GuardActions]
+    output: dict[str, GuardActions]
     limits: GuardLimits
     presidio: Presidio
     claims: tuple[Claim, ...]
     toxic: tuple[NonEmptyStr, ...]
 
-    def layer(self, name: Layer) -> Mapping[str, Actions]:
+    def layer(self, name: GuardLayer) -> Mapping[str, GuardActions]:
         """The guards of a layer, in the order in which they look."""
-        layers: dict[Layer, Mapping[str, Actions]] = {
+        layers: dict[GuardLayer, Mapping[str, GuardActions]] = {
             "input": self.input,
             "tool": self.tool,
             "output": self.output,
         }
         return layers[name]
 
-    def actions(self, layer: Layer, environment: Environment, tier: str) -> dict[str, Action]:
+    def actions(self, layer: GuardLayer, environment: Environment, tier: str) -> dict[str, Action]:
         """What every guard of a layer does here, by its name."""
         return {name: guard.of(environment, tier) for name, guard in self.layer(layer).items()}

@@ -6,10 +6,9 @@ from typing import Annotated, Literal, TypeVar
 
 from msgspec import Meta, field
 
-from orchestrator.catalog.data_sources import Source, versions
-from orchestrator.catalog.layered_files import layered
-from orchestrator.catalog.yaml_tree import Node
-from orchestrator.catalog.yaml_validation import tree, unknown
+from orchestrator.catalog.layers import Layer, check_merged, find_versions
+from orchestrator.catalog.yaml_documents import Node
+from orchestrator.catalog.yaml_validation import describe_unknown_name, parse_yaml
 from orchestrator.engine.field_types import (
     NonEmptyStr,
     PositiveFloat,
@@ -219,7 +218,7 @@ def find_by_model(entries: Mapping[str, T], model: str) -> T | None:
     return entries.get(model) or entries.get(_SNAPSHOT.sub("", model))
 
 
-def load_models(sources: Sequence[Source]) -> ModelsConfig:
+def load_models(sources: Sequence[Layer]) -> ModelsConfig:
     """The escalation stages and the providers, all layers merged.
 
     Raises:
@@ -232,14 +231,14 @@ def load_models(sources: Sequence[Source]) -> ModelsConfig:
     return found
 
 
-def read_models(sources: Sequence[Source], faults: list[ConfigError]) -> ModelsConfig | None:
+def read_models(sources: Sequence[Layer], faults: list[ConfigError]) -> ModelsConfig | None:
     """``config/models.yaml`` of all layers; None when it has a fault.
 
     Args:
         faults: every fault is added here.
     """
     own = [fault for source in sources[1:] for fault in _redirections(source)]
-    found = layered(sources, MODELS_FILE, ModelsConfig, own)
+    found = check_merged(sources, MODELS_FILE, ModelsConfig, own)
     if found is not None:
         own += _stages_faults(*found)
     faults += own
@@ -251,36 +250,40 @@ def _stages_faults(node: Node, file: ModelsConfig) -> Iterator[ConfigError]:
     names = file.stage_names
     for at, entry in enumerate(file.stages):
         if entry.name in names[:at]:
-            yield node.fault(
+            yield node.error(
                 f"the stage {entry.name!r} stands twice; name it once", "escalation", at
             )
         if entry.name == HUMAN and at < len(names) - 1:
             message = f"the stage {HUMAN!r} is a person; allowed: as the last stage"
-            yield node.fault(message, "escalation", at)
+            yield node.error(message, "escalation", at)
         if entry.model is not None and entry.model not in names:
-            yield node.fault(unknown("stage", entry.model, names), "escalation", at, "model")
+            yield node.error(
+                describe_unknown_name("stage", entry.model, names), "escalation", at, "model"
+            )
     for name, provider in file.providers.items():
         for stage in provider.models:
             # A repository's own list may lack stages that the shipped providers serve.
             served = node.at("providers", name, "models", stage)
             if stage not in names and served.file != MODELS_FILE:
-                yield served.fault(unknown("stage", stage, names, f"providers.{name}.models"))
+                yield served.error(
+                    describe_unknown_name("stage", stage, names, f"providers.{name}.models")
+                )
 
 
-def _redirections(source: Source) -> Iterator[ConfigError]:
+def _redirections(source: Layer) -> Iterator[ConfigError]:
     """A repository may choose models; where a person's key is sent is the person's to say.
 
     Whoever reviews a stranger's repository would otherwise send their key wherever it asks.
     """
-    for file in versions([source], MODELS_FILE):
+    for file in find_versions([source], MODELS_FILE):
         try:
-            providers = tree(file.data, file.shown).at("providers").data
+            providers = parse_yaml(file.data, file.display_path).at("providers").data
         except ConfigError:
             return  # not YAML, which whoever reads it says
         for name, node in providers.items() if isinstance(providers, Mapping) else ():
             for key in _SECRET_BOUND:
                 if isinstance(node.data, Mapping) and key in node.data:
-                    yield node.fault(
+                    yield node.error(
                         f"providers.{name}.{key} decides where a key goes, so a repository may "
                         "not set it; set the provider's environment variables instead",
                         key,

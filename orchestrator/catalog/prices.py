@@ -6,8 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from orchestrator.catalog.data_sources import Source
-from orchestrator.catalog.layered_files import merged
+from orchestrator.catalog.layers import Layer, read_merged
 from orchestrator.catalog.models import find_by_model
 from orchestrator.engine.field_types import NonEmptyStr, PositiveInt, Strict
 
@@ -70,13 +69,13 @@ class PricesFile(Strict, frozen=True):
     prices: dict[str, Price]
 
 
-def load_prices(sources: Sequence[Source]) -> Prices:
+def load_prices(sources: Sequence[Layer]) -> Prices:
     """What models cost, all layers merged.
 
     Raises:
         ConfigError: the first fault.
     """
-    return merged(sources, PRICES_FILE, PricesFile).prices
+    return read_merged(sources, PRICES_FILE, PricesFile).prices
 
 
 def price_of(prices: Prices, model: str) -> Price | None:

@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from orchestrator.catalog.fields import OFFLINE
-from orchestrator.catalog.guard_policy import GUARDS, Actions, GuardsFile, InTier, Layer
+from orchestrator.catalog.guard_policy import (
+    GUARDS,
+    GuardActions,
+    GuardLayer,
+    GuardsFile,
+    TierOverride,
+)
 from orchestrator.catalog.settings import Settings, ToolsConfig
 from orchestrator.catalog.verdict_policy import VerdictPolicy
-from orchestrator.catalog.yaml_tree import Node
-from orchestrator.catalog.yaml_validation import unknown
+from orchestrator.catalog.yaml_documents import Node
+from orchestrator.catalog.yaml_validation import describe_unknown_name
 from orchestrator.errors import ConfigError
 
 JUDGE = "judge"
 
 
-def settings_faults(
+def check_settings(
     node: Node, settings: Settings, agents: Collection[str], rubrics: Collection[str]
 ) -> Iterator[ConfigError]:
     """Agents and rubrics that the settings name and no file holds."""
@@ -25,13 +31,13 @@ def settings_faults(
     yield from _strangers(node, "rubric", [settings.rubric], rubrics, "rubric")
     for at, name in enumerate(settings.specialists):
         if name in settings.specialists[:at]:
-            yield node.fault(f"{name!r} stands twice; name it once", "specialists", at)
+            yield node.error(f"{name!r} stands twice; name it once", "specialists", at)
     if settings.judge and JUDGE not in agents:
         message = f"judge is true, so agents/{JUDGE}.md is needed; add it or set judge: false"
-        yield node.fault(message, "judge")
+        yield node.error(message, "judge")
 
 
-def provider_faults(
+def check_provider(
     node: Node, settings: Settings, providers: Collection[str]
 ) -> Iterator[ConfigError]:
     """A provider that the settings name and ``config/models.yaml`` does not have."""
@@ -39,7 +45,7 @@ def provider_faults(
     yield from _strangers(node, "provider", [settings.provider], known, "provider")
 
 
-def policy_faults(
+def check_policy(
     node: Node, policy: ToolsConfig, tools: Collection[str], agents: Collection[str]
 ) -> Iterator[ConfigError]:
     """Agents and tools that the tool policy names and that do not exist."""
@@ -51,31 +57,33 @@ def policy_faults(
         yield from _strangers(node, "tool", [name], tools, "tools", name)
 
 
-def guard_faults(node: Node, file: GuardsFile, tools: Collection[str]) -> Iterator[ConfigError]:
+def check_guard(node: Node, file: GuardsFile, tools: Collection[str]) -> Iterator[ConfigError]:
     """Guards, tiers and tools that do not exist, and what a guard may not do."""
     for layer, known in GUARDS.items():
         guards = file.layer(layer)
         yield from _strangers(node, "guard", sorted(guards.keys() - known.keys()), known, layer)
         for name in sorted(known.keys() - guards.keys()):
-            yield node.fault(f"the guard {name!r} is missing in {layer}", layer)
+            yield node.error(f"the guard {name!r} is missing in {layer}", layer)
         for name in sorted(known.keys() & guards.keys()):
             yield from _action_faults(node, file, layer, name)
     for at, claim in enumerate(file.claims):
         yield from _strangers(node, "tool", claim.tools, tools, "claims", at, "tools")
 
 
-def _action_faults(node: Node, file: GuardsFile, layer: Layer, name: str) -> Iterator[ConfigError]:
+def _action_faults(
+    node: Node, file: GuardsFile, layer: GuardLayer, name: str
+) -> Iterator[ConfigError]:
     guard, allowed = file.layer(layer)[name], GUARDS[layer][name]
     yield from _strangers(node, "tier", guard.tiers, file.tiers, layer, name)
-    places: list[Actions | InTier] = [guard, *guard.tiers.values()]
+    places: list[GuardActions | TierOverride] = [guard, *guard.tiers.values()]
     for where in places:
         for action in (where.ci, where.local):
             if action is not None and action not in allowed:
                 may = ", ".join(allowed)
-                yield node.fault(f"{name} may not {action}; allowed: {may}", layer, name)
+                yield node.error(f"{name} may not {action}; allowed: {may}", layer, name)
 
 
-def verdict_faults(
+def check_verdict(
     node: Node, policy: VerdictPolicy, tools: Collection[str]
 ) -> Iterator[ConfigError]:
     """Tools that a required check names and that do not exist."""
@@ -89,4 +97,4 @@ def _strangers(
     """A fault for each name that is not known, at its place in the list or value at ``path``."""
     for at, name in enumerate(names):
         if name not in known:
-            yield node.fault(unknown(kind, name, known), *path, at)
+            yield node.error(describe_unknown_name(kind, name, known), *path, at)

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from orchestrator.catalog.data_sources import File
-from orchestrator.catalog.yaml_tree import Node
-from orchestrator.catalog.yaml_validation import check, tree, unknown
+from orchestrator.catalog.layers import File
+from orchestrator.catalog.yaml_documents import Node
+from orchestrator.catalog.yaml_validation import convert_node, describe_unknown_name, parse_yaml
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import ConfigError
 
@@ -17,11 +17,11 @@ def load_rubric(file: File, faults: list[ConfigError]) -> Rubric | None:
         The rubric, or None when it has a fault; then every fault is added to ``faults``.
     """
     try:
-        node = tree(file.data, file.shown)
+        node = parse_yaml(file.data, file.display_path)
     except ConfigError as fault:
         faults.append(fault)
         return None
-    item = check(Rubric, node, faults)
+    item = convert_node(Rubric, node, faults)
     if item is None:
         return None
     found = [*_name_faults(file, node, item), *_tree_faults(node, item), *_score_faults(node, item)]
@@ -31,14 +31,14 @@ def load_rubric(file: File, faults: list[ConfigError]) -> Rubric | None:
 
 def _name_faults(file: File, node: Node, item: Rubric) -> Iterator[ConfigError]:
     if item.name != file.stem:
-        yield node.fault(f"the name {item.name!r} must be the file's name, {file.stem!r}", "name")
+        yield node.error(f"the name {item.name!r} must be the file's name, {file.stem!r}", "name")
     seen: set[str] = set()
     ids = [("groups", at, group.id) for at, group in enumerate(item.groups)]
     ids += [("criteria", at, criterion.id) for at, criterion in enumerate(item.criteria)]
     for part, at, name in ids:
         if name in seen:
             message = f"the id {name!r} stands twice; each group and criterion needs its own"
-            yield node.fault(message, part, at, "id")
+            yield node.error(message, part, at, "id")
         seen.add(name)
 
 
@@ -48,16 +48,20 @@ def _tree_faults(node: Node, item: Rubric) -> Iterator[ConfigError]:
     strangers = {name for name in used if name is not None and name not in above}
     for at, criterion in enumerate(item.criteria):
         if criterion.parent is not None and criterion.parent in strangers:
-            yield node.fault(unknown("group", criterion.parent, above), "criteria", at, "group")
+            yield node.error(
+                describe_unknown_name("group", criterion.parent, above), "criteria", at, "group"
+            )
     for at, group in enumerate(item.groups):
         if group.parent is not None and group.parent in strangers:
-            yield node.fault(unknown("group", group.parent, above), "groups", at, "parent")
+            yield node.error(
+                describe_unknown_name("group", group.parent, above), "groups", at, "parent"
+            )
         if group.id not in used and not strangers:
             message = f"the group {group.id!r} is empty; put a criterion in it or remove it"
-            yield node.fault(message, "groups", at, "id")
+            yield node.error(message, "groups", at, "id")
         if _in_cycle(group.id, above):
             message = f"the group {group.id!r} lies within itself; a parent must be an outer group"
-            yield node.fault(message, "groups", at, "parent")
+            yield node.error(message, "groups", at, "parent")
 
 
 def _in_cycle(start: str, above: dict[str, str | None]) -> bool:
@@ -79,12 +83,12 @@ def _score_faults(node: Node, item: Rubric) -> Iterator[ConfigError]:
         if max(values) <= 0:
             # A mean is over the positive weights, so one with none has no value.
             where = f"in the group {parent!r}" if parent else "at the top level"
-            yield node.fault(f"no weight {where} is above 0; at least one must be", "criteria")
+            yield node.error(f"no weight {where} is above 0; at least one must be", "criteria")
     for at, criterion in enumerate(item.criteria):
         scores = [level.score for level in criterion.levels]
         if any(low >= high for low, high in pairwise(scores)):
             message = f"the levels of {criterion.id!r} must rise, each score above the one before"
-            yield node.fault(message, "criteria", at, "levels")
+            yield node.error(message, "criteria", at, "levels")
         if criterion.kind == "judged" and len(scores) < 2:
             message = f"{criterion.id!r} is judged, so it needs two levels or more to choose from"
-            yield node.fault(message, "criteria", at, "id")
+            yield node.error(message, "criteria", at, "id")

@@ -6,8 +6,13 @@ from typing import Annotated
 
 from msgspec import Meta, field, to_builtins
 
-from orchestrator.catalog.data_sources import File
-from orchestrator.catalog.yaml_validation import Markdown, check, split, unknown
+from orchestrator.catalog.layers import File
+from orchestrator.catalog.yaml_validation import (
+    Markdown,
+    convert_node,
+    describe_unknown_name,
+    split_front_matter,
+)
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.field_types import Strict
 from orchestrator.engine.playbook_steps import SECTIONS, sections, steps
@@ -18,7 +23,7 @@ _NAME = r"^[a-z0-9]+(-[a-z0-9]+)*$"
 _TICKED = re.compile(r"`([^`]*)`")
 
 
-class SkillHead(Strict, frozen=True):
+class SkillFrontMatter(Strict, frozen=True):
     """The six keys of the specification.
 
     ``allowed-tools`` grants nothing: what an agent may call stands in the agent's file.
@@ -44,12 +49,12 @@ def load_skill(file: File, tools: Collection[str], faults: list[ConfigError]) ->
         The skill, or None when it has a fault.
     """
     try:
-        page = split(file.data, file.shown)
+        page = split_front_matter(file.data, file.display_path)
     except ConfigError as fault:
         faults.append(fault)
         return None
     found: list[ConfigError] = []
-    head = check(SkillHead, page.head, found)
+    head = convert_node(SkillFrontMatter, page.head, found)
     if head is not None:
         found += _head_faults(file, page, head, tools)
     found += _body_faults(page, tools)
@@ -61,14 +66,14 @@ def load_skill(file: File, tools: Collection[str], faults: list[ConfigError]) ->
 
 
 def _head_faults(
-    file: File, page: Markdown, head: SkillHead, tools: Collection[str]
+    file: File, page: Markdown, head: SkillFrontMatter, tools: Collection[str]
 ) -> list[ConfigError]:
     found = []
-    if head.name != file.folder:
-        message = f"the name {head.name!r} must be the folder's name, {file.folder!r}"
-        found.append(page.head.fault(message, "name"))
+    if head.name != file.directory:
+        message = f"the name {head.name!r} must be the folder's name, {file.directory!r}"
+        found.append(page.head.error(message, "name"))
     found += [
-        page.head.fault(unknown("tool", name, tools), "allowed-tools")
+        page.head.error(describe_unknown_name("tool", name, tools), "allowed-tools")
         for name in head.allowed_tools.split()
         if name not in tools
     ]
@@ -78,20 +83,22 @@ def _head_faults(
 def _body_faults(page: Markdown, tools: Collection[str]) -> list[ConfigError]:
     present = sections(page.body)
     found = [
-        page.fault(f"the section '## {title}' is missing; required: {', '.join(SECTIONS)}", 1)
+        page.error(f"the section '## {title}' is missing; required: {', '.join(SECTIONS)}", 1)
         for title in SECTIONS
         if title not in present
     ]
     items = steps(page.body)
     if "Steps" in present and not items:
         message = "'## Steps' has no step; number the steps, as in '1. Call ...'"
-        found.append(page.fault(message, present["Steps"][0]))
+        found.append(page.error(message, present["Steps"][0]))
     if items:
         start, text = present["Steps"]
         lines = enumerate(text.splitlines(), start + 1)
         found += [
-            page.fault(
-                f"a step may only put tools in backticks: {unknown('tool', name, tools)}", number
+            page.error(
+                "a step may only put tools in backticks: "
+                + describe_unknown_name("tool", name, tools),
+                number,
             )
             for number, line in lines
             if number >= items[0].line

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from msgspec import Struct, ValidationError, convert, structs
 
-from orchestrator.catalog.yaml_tree import Node, decode, parse
+from orchestrator.catalog.yaml_documents import Node, decode_text, parse_text
 from orchestrator.errors import ConfigError
 
 T = TypeVar("T", bound=Struct)
@@ -45,12 +45,12 @@ class Markdown(Struct, frozen=True):
     body: str
     line: int
 
-    def fault(self, message: str, line: int) -> ConfigError:
+    def error(self, message: str, line: int) -> ConfigError:
         """A fault at a 1-based line of the body."""
         return ConfigError(message, self.head.file, self.line + line - 1)
 
 
-def read(model: type[T], data: bytes, name: str) -> T:
+def read_yaml(model: type[T], data: bytes, name: str) -> T:
     """Read a YAML file into a model.
 
     Args:
@@ -62,39 +62,39 @@ def read(model: type[T], data: bytes, name: str) -> T:
         ConfigError: the first fault, with its line.
     """
     faults: list[ConfigError] = []
-    found = check(model, tree(data, name), faults)
+    found = convert_node(model, parse_yaml(data, name), faults)
     if found is None:
         raise faults[0]
     return found
 
 
-def tree(data: bytes, name: str) -> Node:
+def parse_yaml(data: bytes, name: str) -> Node:
     """A YAML file's content with places.
 
     Raises:
         ConfigError: it is empty, over 1 MB, not UTF-8, or not YAML as ``yamltree`` has it.
     """
-    return parse(decode(data, name), name)
+    return parse_text(decode_text(data, name), name)
 
 
-def split(data: bytes, name: str) -> Markdown:
+def split_front_matter(data: bytes, name: str) -> Markdown:
     """Split a Markdown file into front matter and body.
 
     Raises:
-        ConfigError: no front matter, or as ``tree``.
+        ConfigError: no front matter, or as ``parse_yaml``.
     """
-    lines = decode(data, name).split("\n")
+    lines = decode_text(data, name).split("\n")
     if lines[0].rstrip() != "---":
         raise ConfigError("must begin with front matter: a line ---, YAML, a line ---", name, 1)
     end = next((at for at, text in enumerate(lines[1:], 1) if text.rstrip() == "---"), None)
     if end is None:
         raise ConfigError("the front matter does not end; close it with a line ---", name, 1)
-    head = parse("\n".join(lines[1:end]), name, before=1)
+    head = parse_text("\n".join(lines[1:end]), name, before=1)
     start = next((at for at in range(end + 1, len(lines)) if lines[at].strip()), end + 1)
     return Markdown(head, "\n".join(lines[start:]).strip(), start + 1)
 
 
-def check(model: type[T], node: Node, faults: list[ConfigError]) -> T | None:
+def convert_node(model: type[T], node: Node, faults: list[ConfigError]) -> T | None:
     """Fit a tree into a model.
 
     Returns:
@@ -103,12 +103,12 @@ def check(model: type[T], node: Node, faults: list[ConfigError]) -> T | None:
     try:
         return convert(node.value, model)
     except ValidationError:
-        found = [node.fault(said, *path) for path, said in _faults(model, node.value, ())]
+        found = [node.error(said, *path) for path, said in _faults(model, node.value, ())]
     faults.extend(sorted(found, key=lambda fault: (fault.file, fault.line)))
     return None
 
 
-def unknown(kind: str, name: str, allowed: Iterable[str], place: str = "") -> str:
+def describe_unknown_name(kind: str, name: str, allowed: Iterable[str], place: str = "") -> str:
     """The message for a name that is none of the allowed ones, with the nearest match."""
     from difflib import get_close_matches  # noqa: PLC0415 - only who made a mistake pays for it
 
@@ -163,7 +163,10 @@ def _key_faults(kind: Any, given: Any, path: Path) -> Iterator[tuple[Path, str]]
     required = [field.encode_name for field in fields if field.required]
     for key in given:
         if key not in names:
-            yield (*path, key), unknown("key", key, names, _place(path) if path else "")
+            yield (
+                (*path, key),
+                describe_unknown_name("key", key, names, _place(path) if path else ""),
+            )
     for name in required:
         if name not in given:
             said = f"the key {name!r} is missing{inside}; required: {', '.join(required)}"

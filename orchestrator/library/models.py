@@ -9,7 +9,7 @@ from functools import partial
 
 from msgspec import Struct
 
-from orchestrator.catalog.data_sources import shipped
+from orchestrator.catalog.layers import read_shipped_layer
 from orchestrator.catalog.models import load_models
 from orchestrator.catalog.prices import load_prices
 from orchestrator.engine.events import Observer
@@ -66,7 +66,7 @@ class Models:
         provider, _, name = wanted.partition(":")
         if not name:
             raise InputError(f"agent {agent}: a model is named provider:model, not {wanted!r}")
-        sources = [shipped()]
+        sources = [read_shipped_layer()]
         config = load_models(sources)
         config.resolve(provider, name, os.environ)
         if provider not in self._open:

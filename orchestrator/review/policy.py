@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from orchestrator.catalog.catalog import Catalog, load
-from orchestrator.catalog.data_sources import Source, place_of
+from orchestrator.catalog.catalog import Catalog, load_catalog
 from orchestrator.catalog.fields import Environment
+from orchestrator.catalog.layers import Layer, locate_text
 from orchestrator.catalog.settings import Settings
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import ConfigError
@@ -35,7 +35,7 @@ class Policy(Struct, frozen=True):
             tier that the file names as its default.
     """
 
-    layers: Sequence[Source]
+    layers: Sequence[Layer]
     catalog: Catalog
     rules: RuleTable
     settings: Settings
@@ -50,7 +50,7 @@ class Policy(Struct, frozen=True):
 
 
 def read_policy(
-    layers: Sequence[Source], *, environment: Environment = "local", author_tier: str = ""
+    layers: Sequence[Layer], *, environment: Environment = "local", author_tier: str = ""
 ) -> Policy:
     """Read and validate the policy that the layers hold.
 
@@ -62,16 +62,16 @@ def read_policy(
     return Policy(layers, catalog, rules, catalog.settings, environment, author_tier)
 
 
-def read_catalog(layers: Sequence[Source]) -> Catalog:
+def read_catalog(layers: Sequence[Layer]) -> Catalog:
     """Read the catalog, checked against the tools and report contracts of a review.
 
     Raises:
         ConfigError: the first error in a file.
     """
-    return load(layers, tools=TOOLS.keys(), contracts=contracts())
+    return load_catalog(layers, tools=TOOLS.keys(), contracts=contracts())
 
 
-def check_references(catalog: Catalog, rules: RuleTable, layers: Sequence[Source]) -> None:
+def check_references(catalog: Catalog, rules: RuleTable, layers: Sequence[Layer]) -> None:
     """Check that waivers, rubrics and data of checks name only what exists.
 
     Raises:
@@ -82,11 +82,11 @@ def check_references(catalog: Catalog, rules: RuleTable, layers: Sequence[Source
     check_data.validate(layers, rules)
 
 
-def _check_rubrics(rubrics: Iterable[Rubric], layers: Sequence[Source]) -> None:
+def _check_rubrics(rubrics: Iterable[Rubric], layers: Sequence[Layer]) -> None:
     for rubric in rubrics:
         for criterion in rubric.criteria:
             if criterion.kind == "measured" and criterion.id not in MEASURES:
                 raise ConfigError(
                     f"nothing measures {criterion.id!r}; allowed: {', '.join(MEASURES)}",
-                    *place_of(layers, f"rubrics/{rubric.name}.yaml", criterion.id),
+                    *locate_text(layers, f"rubrics/{rubric.name}.yaml", criterion.id),
                 )

@@ -9,9 +9,8 @@ from typing import Annotated
 
 from msgspec import Meta, field, to_builtins
 
-from orchestrator.catalog.data_sources import Source, latest, place_of
 from orchestrator.catalog.fields import Severity
-from orchestrator.catalog.layered_files import read_all
+from orchestrator.catalog.layers import Layer, find_files, locate_text, read_directory
 from orchestrator.checks.path_kinds import Kind
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.field_types import Strict
@@ -89,7 +88,7 @@ class RuleTable:
         return digest([to_builtins(rule) for _, rule in sorted(self.rules.items())])
 
 
-def load_rules(sources: Sequence[Source]) -> RuleTable:
+def load_rules(sources: Sequence[Layer]) -> RuleTable:
     """Read the rule files of all layers.
 
     Raises:
@@ -97,30 +96,32 @@ def load_rules(sources: Sequence[Source]) -> RuleTable:
     """
     rules: dict[str, Rule] = {}
     owner: dict[str, str] = {}
-    for file in read_all(sources, DIRECTORY, RuleFile):
+    for file in read_directory(sources, DIRECTORY, RuleFile):
         for rule in file.rules:
             if rule.id in rules:
                 raise ConfigError(
                     f"the rule {rule.id} appears twice; ids must be unique",
-                    *place_of(sources, f"{DIRECTORY}/*.yaml", rule.id),
+                    *locate_text(sources, f"{DIRECTORY}/*.yaml", rule.id),
                 )
             rules[rule.id] = rule
             for code in rule.codes:
                 if code in owner:
                     raise ConfigError(
                         f"{code} is in both {owner[code]} and {rule.id}; keep one of them",
-                        *place_of(sources, f"{DIRECTORY}/*.yaml", code),
+                        *locate_text(sources, f"{DIRECTORY}/*.yaml", code),
                     )
                 owner[code] = rule.id
     _check_tools(sources, rules.values())
     return RuleTable(rules.values())
 
 
-def _check_tools(sources: Sequence[Source], rules: Iterable[Rule]) -> None:
+def _check_tools(sources: Sequence[Layer], rules: Iterable[Rule]) -> None:
     """Check that a repository's own rules name tools that exist."""
-    if not latest(sources[1:], f"{DIRECTORY}/*.yaml"):
+    if not find_files(sources[1:], f"{DIRECTORY}/*.yaml"):
         return
-    shipped = (rule for file in read_all(sources[:1], DIRECTORY, RuleFile) for rule in file.rules)
+    shipped = (
+        rule for file in read_directory(sources[:1], DIRECTORY, RuleFile) for rule in file.rules
+    )
     tools = {code.partition(":")[0] for rule in shipped for code in rule.codes}
     for rule in rules:
         for code in rule.codes:
@@ -128,5 +129,5 @@ def _check_tools(sources: Sequence[Source], rules: Iterable[Rule]) -> None:
                 raise ConfigError(
                     f"{rule.id} is from {code!r}, which must be TOOL:CODE with one of these tools: "
                     f"{', '.join(sorted(tools))}",
-                    *place_of(sources, f"{DIRECTORY}/*.yaml", code),
+                    *locate_text(sources, f"{DIRECTORY}/*.yaml", code),
                 )

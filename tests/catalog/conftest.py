@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from orchestrator.catalog.catalog import Catalog, load, problems
-from orchestrator.catalog.data_sources import Source, overlay, shipped
+from orchestrator.catalog.catalog import Catalog, find_problems, load_catalog
+from orchestrator.catalog.layers import Layer, make_overlay, read_shipped_layer
 from orchestrator.review.tools.registry import TOOLS
 
 NAVIGATION = frozenset({"read_file", "glob", "search", "git_diff", "git_log", "git_blame"})
@@ -22,8 +22,8 @@ def navigation() -> frozenset[str]:
 def loaded() -> Callable[..., Catalog]:
     """Load some layers."""
 
-    def build(*sources: Source) -> Catalog:
-        return load(sources, tools=TOOLS.keys(), contracts=CONTRACTS)
+    def build(*sources: Layer) -> Catalog:
+        return load_catalog(sources, tools=TOOLS.keys(), contracts=CONTRACTS)
 
     return build
 
@@ -41,12 +41,12 @@ def faults_of() -> Callable[[Mapping[str, str]], list[str]]:
     def find(files: Mapping[str, str]) -> list[str]:
         return [
             str(fault)
-            for fault in problems(_layers(files), tools=TOOLS.keys(), contracts=CONTRACTS)
+            for fault in find_problems(_layers(files), tools=TOOLS.keys(), contracts=CONTRACTS)
         ]
 
     return find
 
 
-def _layers(files: Mapping[str, str]) -> Sequence[Source]:
+def _layers(files: Mapping[str, str]) -> Sequence[Layer]:
     own = {name: text.encode() for name, text in files.items()}
-    return [shipped(), overlay(".diffcourt", own)]
+    return [read_shipped_layer(), make_overlay(".diffcourt", own)]

@@ -3,8 +3,13 @@
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.catalog.data_sources import Source, overlay, shipped
-from orchestrator.catalog.layered_files import merged, read_all
+from orchestrator.catalog.layers import (
+    Layer,
+    make_overlay,
+    read_directory,
+    read_merged,
+    read_shipped_layer,
+)
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.engine.field_types import Strict
 from orchestrator.engine.types import ToolSpec
@@ -15,12 +20,12 @@ class Rules(Strict):
     rules: tuple[str, ...]
 
 
-def layer(**files: str) -> Source:
+def layer(**files: str) -> Layer:
     named = {name.replace("__", "/") + ".yaml": text.encode() for name, text in files.items()}
-    return overlay(".diffcourt", named)
+    return make_overlay(".diffcourt", named)
 
 
-LOWER = Source(
+LOWER = Layer(
     "",
     {
         "config/rules/a.yaml": b"rules: [one]",
@@ -127,11 +132,13 @@ def test_faults_of_the_config(faults_of, path, text, message):
 
 
 def test_a_judge_is_needed_only_when_it_judges(loaded):
-    files = {name: data for name, data in shipped().files.items() if name != "agents/judge.md"}
+    files = {
+        name: data for name, data in read_shipped_layer().files.items() if name != "agents/judge.md"
+    }
     with pytest.raises(ConfigError, match=r"judge is true, so agents/judge\.md is needed"):
-        loaded(Source("", files))
+        loaded(Layer("", files))
     own = layer(config__defaults="judge: false")
-    assert loaded(Source("", files), own).settings.judge is False
+    assert loaded(Layer("", files), own).settings.judge is False
 
 
 @pytest.mark.parametrize(
@@ -152,7 +159,7 @@ def test_a_file_that_nothing_reads_is_a_fault_not_silence(faults_of, path, messa
 
 
 def test_files_beside_the_data_are_left_alone(faults_of):
-    skill = shipped().files["skills_catalog/docs-accuracy/SKILL.md"].decode()
+    skill = read_shipped_layer().files["skills_catalog/docs-accuracy/SKILL.md"].decode()
     assert (
         faults_of(
             {
@@ -169,27 +176,31 @@ def test_files_beside_the_data_are_left_alone(faults_of):
 
 def test_read_all_adds_and_replaces_by_file_name_in_order_of_names():
     own = layer(config__rules__b="rules: [other]", config__rules__aa="rules: [own]")
-    found = read_all([LOWER, own], "config/rules", Rules)
+    found = read_directory([LOWER, own], "config/rules", Rules)
     assert [item.rules for item in found] == [("one",), ("own",), ("other",)]
 
 
 def test_read_all_names_the_file_at_fault():
     own = layer(config__rules__b="rules:\n- 1\n")
     with pytest.raises(ConfigError) as caught:
-        read_all([LOWER, own], "config/rules", Rules)
+        read_directory([LOWER, own], "config/rules", Rules)
     assert (caught.value.file, caught.value.line) == (".diffcourt/config/rules/b.yaml", 2)
 
 
 def test_merged_serves_models_of_other_parts():
     own = layer(config__verdict="block_at: high")
-    policy = merged([shipped(), own], "config/verdict.yaml", VerdictPolicy)
+    policy = read_merged([read_shipped_layer(), own], "config/verdict.yaml", VerdictPolicy)
     assert (policy.block_at, policy.needs_changes_at) == ("high", "medium")
     with pytest.raises(ConfigError, match=r"^config/none\.yaml: is missing from every layer$"):
-        merged([shipped(), own], "config/none.yaml", VerdictPolicy)
+        read_merged([read_shipped_layer(), own], "config/none.yaml", VerdictPolicy)
     with pytest.raises(
         ConfigError, match=r"^\.diffcourt/config/verdict\.yaml:1: is not valid YAML"
     ):
-        merged([shipped(), layer(config__verdict="a: b: c")], "config/verdict.yaml", VerdictPolicy)
+        read_merged(
+            [read_shipped_layer(), layer(config__verdict="a: b: c")],
+            "config/verdict.yaml",
+            VerdictPolicy,
+        )
 
 
 def test_a_tool_policy_only_narrows(with_files):
@@ -209,4 +220,4 @@ def test_a_tool_policy_only_narrows(with_files):
 def test_load_raises_the_first_fault(loaded):
     own = layer(config__defaults="lead: boss")
     with pytest.raises(ConfigError, match="unknown agent 'boss'"):
-        loaded(shipped(), own)
+        loaded(read_shipped_layer(), own)

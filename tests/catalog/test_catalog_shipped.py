@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from orchestrator.catalog.data_sources import shipped
+from orchestrator.catalog.layers import read_shipped_layer
 from orchestrator.engine.playbook_steps import steps
 from orchestrator.engine.types import Level
 from orchestrator.resources import data_root
@@ -13,7 +13,7 @@ from orchestrator.review.rule_table import load_rules
 
 @pytest.fixture(scope="module")
 def catalog(loaded):
-    return loaded(shipped())
+    return loaded(read_shipped_layer())
 
 
 def test_everything_shipped_loads_without_a_fault(catalog, faults_of):
@@ -103,7 +103,7 @@ def test_every_item_has_a_digest(catalog):
 
 
 def test_no_rule_that_decides_anything_can_be_argued_away() -> None:
-    rules = load_rules([shipped()]).rules.values()
+    rules = load_rules([read_shipped_layer()]).rules.values()
     arguable = [rule for rule in rules if rule.arguable]
     assert arguable
     assert {rule.severity for rule in arguable} <= {"low", "info"}

@@ -7,15 +7,20 @@ from typing import Annotated, Literal
 import pytest
 from msgspec import Meta, field
 
-from orchestrator.catalog import yaml_events
-from orchestrator.catalog.data_sources import latest, shipped
+from orchestrator.catalog import yaml_documents
 from orchestrator.catalog.guard_policy import GuardsFile
+from orchestrator.catalog.layers import find_files, read_shipped_layer
 from orchestrator.catalog.mcp_servers import McpFile
 from orchestrator.catalog.models import ModelsConfig
 from orchestrator.catalog.prices import PricesFile
 from orchestrator.catalog.settings import Settings, ToolsConfig
 from orchestrator.catalog.verdict_policy import VerdictPolicy
-from orchestrator.catalog.yaml_validation import check, read, split, tree
+from orchestrator.catalog.yaml_validation import (
+    convert_node,
+    parse_yaml,
+    read_yaml,
+    split_front_matter,
+)
 from orchestrator.engine.field_types import Strict
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import ConfigError
@@ -51,13 +56,13 @@ class Outer(Strict, frozen=True):
 def fault(text: str | bytes) -> str:
     data = text if isinstance(text, bytes) else text.encode()
     with pytest.raises(ConfigError) as caught:
-        read(Outer, data, "x.yaml")
+        read_yaml(Outer, data, "x.yaml")
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
 def test_a_file_becomes_a_model_with_the_types_as_written():
-    found = read(
+    found = read_yaml(
         Outer,
         b"name: no\nratio: 1\nparts:\n  - {size: 2, mode: slow}\nbyName: {a: {size: 3}}\n",
         "x.yaml",
@@ -84,7 +89,7 @@ def test_a_file_becomes_a_model_with_the_types_as_written():
     ],
 )
 def test_plain_scalars_are_read_as_a_person_reads_them(text, value):
-    found = tree(f"key: {text}".encode(), "x.yaml").value
+    found = parse_yaml(f"key: {text}".encode(), "x.yaml").value
     assert found == {"key": value}
     assert type(found["key"]) is type(value)
 
@@ -156,7 +161,7 @@ def test_line_numbers_survive_windows_line_ends_and_a_byte_order_mark():
 
 
 def test_an_alias_may_repeat_a_value():
-    found = tree(b"a: &one [1, 2]\nb: *one\n", "x.yaml")
+    found = parse_yaml(b"a: &one [1, 2]\nb: *one\n", "x.yaml")
     assert found.value == {"a": [1, 2], "b": [1, 2]}
     assert found.at("b").line == 2
 
@@ -182,19 +187,19 @@ def test_aliases_cannot_hide_depth():
 
 
 def test_the_reader_in_pure_python_is_as_strict(monkeypatch):
-    monkeypatch.setattr(yaml_events, "_LOADER", yaml_events.yaml.SafeLoader)
+    monkeypatch.setattr(yaml_documents, "_LOADER", yaml_documents.yaml.SafeLoader)
     assert "is nested too deeply" in fault("[" * 200_000)
     assert fault("name: 'x\n").startswith("x.yaml:2: is not valid YAML: found unexpected end")
     assert "stands twice" in fault("name: x\nname: y\n")
-    assert read(Outer, b"name: x\nratio: 0.5\n", "x.yaml").ratio == 0.5
+    assert read_yaml(Outer, b"name: x\nratio: 0.5\n", "x.yaml").ratio == 0.5
     assert fault('name: "\\ud800"\n') == "x.yaml:1: has the character U+D800; remove it"
 
 
 def test_front_matter_and_body_know_their_lines():
-    page = split(b"---\nname: x\nratio: 0\n---\n\n\nFirst\nSecond\n\n", "x.md")
+    page = split_front_matter(b"---\nname: x\nratio: 0\n---\n\n\nFirst\nSecond\n\n", "x.md")
     assert page.head.at("ratio").line == 3
     assert (page.body, page.line) == ("First\nSecond", 7)
-    assert str(page.fault("bad", 2)) == "x.md:8: bad"
+    assert str(page.error("bad", 2)) == "x.md:8: bad"
 
 
 @pytest.mark.parametrize(
@@ -208,7 +213,7 @@ def test_front_matter_and_body_know_their_lines():
 )
 def test_faults_of_front_matter(text, message):
     with pytest.raises(ConfigError) as caught:
-        split(text.encode(), "x.md")
+        split_front_matter(text.encode(), "x.md")
     assert str(caught.value).startswith(message)
 
 
@@ -227,14 +232,14 @@ def broken(value, rng):
 
 @pytest.mark.parametrize(("path", "model"), MODELS)
 def test_whatever_is_written_is_read_or_refused_in_plain_words(path, model):
-    files = latest([shipped()], path).values()
-    documents = [tree(file.data, file.path).value for file in files]
+    files = find_files([read_shipped_layer()], path).values()
+    documents = [parse_yaml(file.data, file.path).value for file in files]
     rng = random.Random(path)
     refused = 0
     for _ in range(150):
         text = json.dumps(broken(rng.choice(documents), rng))
         faults = []
-        if check(model, tree(text.encode(), "x.yaml"), faults) is None:
+        if convert_node(model, parse_yaml(text.encode(), "x.yaml"), faults) is None:
             refused += 1
             assert faults
         for found in map(str, faults):

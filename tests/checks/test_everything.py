@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from orchestrator.catalog.data_sources import shipped
+from orchestrator.catalog.layers import read_shipped_layer
 from orchestrator.checks import preload
 from orchestrator.checks.taint.library_models import _load, load
 from orchestrator.review.analyzers import check_data
@@ -11,7 +11,7 @@ from orchestrator.review.analyzers import check_data
 def test_what_the_tracer_is_told_as_shipped_is_read_once_wherever_it_lies(tmp_path: Path) -> None:
     assert "taint" in preload.__all__
     before = _load.cache_info()
-    files = check_data.write(check_data.TAINT, [shipped()], tmp_path / "taint")
+    files = check_data.write(check_data.TAINT, [read_shipped_layer()], tmp_path / "taint")
     load(files)
     after = _load.cache_info()
     assert (after.hits, after.misses) == (before.hits + 1, before.misses)

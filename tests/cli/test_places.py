@@ -14,7 +14,7 @@ from orchestrator.app.current_user import current_user
 from orchestrator.app.policy_sources import read_layers_on_disk
 from orchestrator.cli.main import main
 from orchestrator.errors import StoreError
-from orchestrator.resources import user_folder
+from orchestrator.resources import user_directory
 from tests.review.review_kit import Repo, change
 
 SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"
@@ -44,7 +44,7 @@ def test_a_users_folder_is_absolute_or_none(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def found(environment: dict[str, str]) -> Path | None:
-        return user_folder(environment, "XDG_CACHE_HOME", ".cache")
+        return user_directory(environment, "XDG_CACHE_HOME", ".cache")
 
     monkeypatch.setenv("HOME", str(tmp_path))
     assert found({}) == tmp_path / ".cache/diffcourt"

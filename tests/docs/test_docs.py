@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.catalog.data_sources import shipped
+from orchestrator.catalog.layers import read_shipped_layer
 from orchestrator.cli.main import COMMANDS
 from orchestrator.engine.state_machine import check, diagram
 from orchestrator.report.rules_page import render_rules_page
@@ -51,7 +51,7 @@ def test_every_command_in_the_readme_exists() -> None:
 
 def test_the_page_of_findings_is_the_rule_table() -> None:
     """``make docs`` writes it."""
-    page = render_rules_page(list(load_rules([shipped()]).rules.values()))
+    page = render_rules_page(list(load_rules([read_shipped_layer()]).rules.values()))
     assert (ROOT / "docs/findings.md").read_text() == page
 
 

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from orchestrator.catalog.data_sources import shipped
 from orchestrator.catalog.guard_policy import GuardsFile
-from orchestrator.catalog.layered_files import layered
+from orchestrator.catalog.layers import check_merged, read_shipped_layer
 from orchestrator.engine.text_guards import TextGuard
 from orchestrator.guards.check_claims import Rule
 from orchestrator.guards.registry import GUARDS, Setting
@@ -35,7 +34,7 @@ class Measured:
 
 
 def config() -> GuardsFile:
-    found = layered([shipped()], "config/guards.yaml", GuardsFile, [])
+    found = check_merged([read_shipped_layer()], "config/guards.yaml", GuardsFile, [])
     assert found is not None
     return found[1]
 

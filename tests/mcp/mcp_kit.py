@@ -12,8 +12,7 @@ from mcp_types import Tool
 from msgspec import convert
 
 from orchestrator.app.mcp.tools import ALLOWED, make_server
-from orchestrator.catalog.data_sources import shipped
-from orchestrator.catalog.layered_files import merged
+from orchestrator.catalog.layers import read_merged, read_shipped_layer
 from orchestrator.catalog.mcp_servers import ServerEntry
 from orchestrator.catalog.settings import ToolsConfig
 from orchestrator.engine.budget import Account
@@ -64,7 +63,7 @@ def server(
 ) -> McpServer:
     """A server as the configuration names it."""
     entry = convert(config, ServerEntry)
-    policy = merged([shipped()], "config/tools.yaml", ToolsConfig)
+    policy = read_merged([read_shipped_layer()], "config/tools.yaml", ToolsConfig)
     given = {ALLOWED: name, "PATH": os.environ["PATH"], **(environment or {})}
     return make_server(name, entry, policy, repo=repo or Path("/nowhere"), environment=given)
 

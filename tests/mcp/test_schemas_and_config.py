@@ -5,8 +5,7 @@ from collections.abc import Mapping
 import pytest
 import yaml
 
-from orchestrator.catalog.data_sources import overlay, shipped
-from orchestrator.catalog.layered_files import merged
+from orchestrator.catalog.layers import make_overlay, read_merged, read_shipped_layer
 from orchestrator.catalog.mcp_servers import McpFile
 from orchestrator.engine.tool_registry import validator
 from orchestrator.errors import ConfigError
@@ -90,12 +89,14 @@ def test_a_schema_nested_without_end_is_refused() -> None:
 
 
 def read(servers: object) -> McpFile:
-    own = overlay(".diffcourt", {"config/mcp.yaml": yaml.safe_dump({"servers": servers}).encode()})
-    return merged([shipped(), own], "config/mcp.yaml", McpFile)
+    own = make_overlay(
+        ".diffcourt", {"config/mcp.yaml": yaml.safe_dump({"servers": servers}).encode()}
+    )
+    return read_merged([read_shipped_layer(), own], "config/mcp.yaml", McpFile)
 
 
 def test_what_is_shipped_names_no_server() -> None:
-    assert not merged([shipped()], "config/mcp.yaml", McpFile).servers
+    assert not read_merged([read_shipped_layer()], "config/mcp.yaml", McpFile).servers
 
 
 def test_tools_are_named_as_providers_and_playbooks_can_name_them() -> None:

@@ -7,7 +7,7 @@ from functools import cache
 
 from msgspec.structs import replace
 
-from orchestrator.catalog.data_sources import shipped
+from orchestrator.catalog.layers import read_shipped_layer
 from orchestrator.catalog.models import CallPolicy, Capabilities, ModelsConfig, load_models
 from orchestrator.catalog.prices import Prices, load_prices
 from orchestrator.engine.agent import AgentResult, AgentRuntime, run_agent
@@ -73,7 +73,7 @@ REPORT = {
 
 @cache
 def shipped_models() -> tuple[ModelsConfig, Prices]:
-    return load_models([shipped()]), load_prices([shipped()])
+    return load_models([read_shipped_layer()]), load_prices([read_shipped_layer()])
 
 
 def configured(can: Capabilities | None, policy: CallPolicy) -> ModelsConfig:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from orchestrator.app.provider_selection import route_agents
-from orchestrator.catalog.data_sources import overlay, shipped
+from orchestrator.catalog.layers import make_overlay, read_shipped_layer
 from orchestrator.catalog.models import ContextWindows, load_models
 from orchestrator.catalog.prices import Price
 from orchestrator.engine.budget import max_output_that_fits
@@ -74,7 +74,10 @@ def test_a_conversation_pays_for_each_part_once_and_then_the_caches_rate():
 
 def test_the_pages_examples_work():
     files = dict(re.findall(r"```yaml file=\.diffcourt/(\S+)\n(.*?)```", PAGE, re.DOTALL))
-    layers = [shipped(), overlay(".diffcourt", {k: v.encode() for k, v in files.items()})]
+    layers = [
+        read_shipped_layer(),
+        make_overlay(".diffcourt", {k: v.encode() for k, v in files.items()}),
+    ]
     local = load_models(layers).provider("openai-compatible")
     assert local.models["strong"] == "qwen3-coder"
     assert local.can.schemas == "strict"
@@ -102,7 +105,7 @@ def test_a_model_has_its_window_a_snapshot_its_names_and_any_other_the_default()
 
 
 def test_an_answer_gets_at_most_half_of_a_small_window():
-    catalog = read_catalog([shipped()])
+    catalog = read_catalog([read_shipped_layer()])
     catalog = replace(
         catalog, models=replace(catalog.models, windows=ContextWindows(models={"small": 8_000}))
     )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.catalog.data_sources import overlay, shipped
+from orchestrator.catalog.layers import make_overlay, read_shipped_layer
 from orchestrator.catalog.models import load_models
 from orchestrator.catalog.prices import LongRates, Price, load_prices, price_of
 from orchestrator.engine.model_routing import HUMAN
@@ -27,7 +27,10 @@ PRICE = Price(
 
 
 def layered(files):
-    return [shipped(), overlay(".diffcourt", {k: v.encode() for k, v in files.items()})]
+    return [
+        read_shipped_layer(),
+        make_overlay(".diffcourt", {k: v.encode() for k, v in files.items()}),
+    ]
 
 
 # --- money ----------------------------------------------------------------------------------------
@@ -254,6 +257,6 @@ def test_a_provider_that_is_not_configured_says_what_to_set():
 
 
 def test_every_key_of_the_files_is_explained_where_it_stands():
-    text = (shipped().files["config/models.yaml"]).decode()
+    text = (read_shipped_layer().files["config/models.yaml"]).decode()
     for key in ("strategy", "effort", "min_score", "max_tokens", "key", "base_url_env", "schemas"):
         assert any(f"{key}:" in line and "#" in line for line in text.splitlines()), key

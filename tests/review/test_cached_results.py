@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.app.run_review import run_review
-from orchestrator.catalog.data_sources import shipped
+from orchestrator.catalog.layers import read_shipped_layer
 from orchestrator.checks import PREFIX
 from orchestrator.checks.check_protocol import RawFinding
 from orchestrator.engine.events import ignore_event
@@ -148,7 +148,7 @@ def test_the_identity_holds_what_the_result_depends_on(tmp_path: Path) -> None:
 
 
 def test_which_analyzers_are_cached() -> None:
-    rules = load_rules([shipped()])
+    rules = load_rules([read_shipped_layer()])
 
     class Session:
         pass

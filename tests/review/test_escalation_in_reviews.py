@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.catalog.data_sources import shipped
+from orchestrator.catalog.layers import read_shipped_layer
 from orchestrator.catalog.models import load_models
 from orchestrator.engine.human_questions import record_answer
 from orchestrator.engine.journal import open_journal
@@ -21,7 +21,7 @@ from tests.review.team_kit import TEAM, judged, looks, plan, report, scores, scr
 
 pytestmark = pytest.mark.anyio
 
-MODELS = load_models([shipped()])
+MODELS = load_models([read_shipped_layer()])
 CHOOSE = partial(choose_model, MODELS, "anthropic", {})
 DEAD = ModelError("the line went dead")
 FAST = ["fast", "fast-retry", "strong", "strongest", "human"]

@@ -1,6 +1,6 @@
 """The table of tools agrees with what stands behind it."""
 
-from orchestrator.catalog.data_sources import shipped
+from orchestrator.catalog.layers import read_shipped_layer
 from orchestrator.review.policy import read_catalog
 from orchestrator.review.rule_table import load_rules
 from orchestrator.review.tools.registry import ANALYZERS, TOOLS
@@ -8,12 +8,12 @@ from orchestrator.review.tools.registry import ANALYZERS, TOOLS
 
 def test_every_rule_names_a_tool_that_exists() -> None:
     families = {"ruff", "taint", *ANALYZERS}
-    for rule in load_rules([shipped()]).rules.values():
+    for rule in load_rules([read_shipped_layer()]).rules.values():
         assert {code.split(":")[0] for code in rule.codes} <= families, rule.id
         assert rule.example is not None, rule.id
 
 
 def test_every_tool_that_an_agent_lists_exists_and_is_used() -> None:
-    catalog = read_catalog([shipped()])
+    catalog = read_catalog([read_shipped_layer()])
     listed = {tool for agent in catalog.agents.values() for tool in agent.tools}
     assert listed == set(TOOLS)

@@ -22,7 +22,7 @@ import anyio
 from msgspec.structs import replace
 
 from orchestrator.app.worker_pool import new_pool
-from orchestrator.catalog.data_sources import overlay, shipped
+from orchestrator.catalog.layers import make_overlay, read_shipped_layer
 from orchestrator.engine.agent import run_agent
 from orchestrator.engine.approvals import RecordedApprovals, pending_approvals, record_decision
 from orchestrator.engine.budget import Account
@@ -249,9 +249,9 @@ class Session:
         store, ground = SqliteStore(self._folder / "journal.db"), self._ground
         await store.create("run", 0.0, {})
         change = await from_refs(ground.repo.path, "HEAD~1", "HEAD")
-        layers = [shipped()]
+        layers = [read_shipped_layer()]
         if self._policy == "generous":
-            layers.append(overlay(".diffcourt", {"config/tools.yaml": GENEROUS}))
+            layers.append(make_overlay(".diffcourt", {"config/tools.yaml": GENEROUS}))
         tools = _tools(ledger, self._work, port)
 
         async def world() -> str:

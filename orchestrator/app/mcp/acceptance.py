@@ -15,8 +15,7 @@ from msgspec import Struct, to_builtins
 from orchestrator.app.mcp.tools import ALLOWED, allowed_servers, make_server
 from orchestrator.app.policy_sources import read_layers_on_disk
 from orchestrator.catalog.catalog import MCP, TOOLS
-from orchestrator.catalog.data_sources import Source
-from orchestrator.catalog.layered_files import merged
+from orchestrator.catalog.layers import Layer, read_merged
 from orchestrator.catalog.mcp_servers import McpFile, ServerEntry, tool_name
 from orchestrator.catalog.settings import ToolsConfig
 from orchestrator.engine.task_group import task_group
@@ -101,14 +100,14 @@ def inspect_server(repo: Path | None, name: str) -> ServerInspection:
     if name not in servers:
         known = ", ".join(servers) or "none"
         raise InputError(f"there is no server {name!r} in config/mcp.yaml; there is {known}")
-    policy, entry = merged(layers, TOOLS, ToolsConfig), servers[name]
+    policy, entry = read_merged(layers, TOOLS, ToolsConfig), servers[name]
     environment = {**os.environ, ALLOWED: name}
     server = make_server(name, entry, policy, repo=repo, environment=environment)
     return anyio.run(_inspect, server, entry)
 
 
-def _file(layers: list[Source]) -> McpFile:
-    return merged(layers, MCP, McpFile)
+def _file(layers: list[Layer]) -> McpFile:
+    return read_merged(layers, MCP, McpFile)
 
 
 async def _inspect(server: McpServer, entry: ServerEntry) -> ServerInspection:

@@ -12,8 +12,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from orchestrator.catalog.data_sources import Source, latest
-from orchestrator.catalog.yaml_validation import tree
+from orchestrator.catalog.layers import Layer, find_files
+from orchestrator.catalog.yaml_validation import parse_yaml
 from orchestrator.engine.canonical_json import digest
 from orchestrator.errors import ConfigError
 from orchestrator.resources import data_root
@@ -38,9 +38,9 @@ class DataKind(Struct, frozen=True):
     directory: str
     validate: Callable[[Documents, FilesByStem, RuleTable], None]
 
-    def files(self, sources: Sequence[Source]) -> Mapping[str, bytes]:
+    def files(self, sources: Sequence[Layer]) -> Mapping[str, bytes]:
         """Name → content, of all layers; a file replaces that of its name in a lower layer."""
-        found = latest(sources, f"{self.directory}/*.yaml").values()
+        found = find_files(sources, f"{self.directory}/*.yaml").values()
         return {f"{file.stem}.yaml": file.data for file in found}
 
 
@@ -67,7 +67,7 @@ PATTERNS = DataKind("config/patterns", _validate_patterns)
 KINDS = (TAINT, PATTERNS)
 
 
-def write(kind: DataKind, sources: Sequence[Source], directory: Path) -> list[str]:
+def write(kind: DataKind, sources: Sequence[Layer], directory: Path) -> list[str]:
     """Write the files of all layers into a new directory; returns their paths."""
     directory.mkdir()
     paths = []
@@ -78,31 +78,31 @@ def write(kind: DataKind, sources: Sequence[Source], directory: Path) -> list[st
     return paths
 
 
-def validate(sources: Sequence[Source], rules: RuleTable) -> None:
+def validate(sources: Sequence[Layer], rules: RuleTable) -> None:
     """Check that the checks can read a repository's own files.
 
     Raises:
         ConfigError: the first error.
     """
     for kind in KINDS:
-        own = latest(sources[1:], f"{kind.directory}/*.yaml").values()
+        own = find_files(sources[1:], f"{kind.directory}/*.yaml").values()
         if own:
-            documents = [(file.shown, _parse(file.data, file.shown)) for file in own]
+            documents = [(file.display_path, _parse(file.data, file.display_path)) for file in own]
             known = {
-                file.stem: _parse(file.data, file.shown)
-                for file in latest(sources, f"{kind.directory}/*.yaml").values()
+                file.stem: _parse(file.data, file.display_path)
+                for file in find_files(sources, f"{kind.directory}/*.yaml").values()
             }
             kind.validate(documents, known, rules)
 
 
-def _parse(data: bytes, shown: str) -> Mapping[str, Any]:
-    content = tree(data, shown).value
+def _parse(data: bytes, display_path: str) -> Mapping[str, Any]:
+    content = parse_yaml(data, display_path).value
     if not isinstance(content, dict):
-        raise ConfigError("a data file must be a mapping of sections", shown)
+        raise ConfigError("a data file must be a mapping of sections", display_path)
     return content
 
 
-def digests(sources: Sequence[Source]) -> dict[str, str]:
+def digests(sources: Sequence[Layer]) -> dict[str, str]:
     """Directory → SHA-256 of its files in all layers, in hex."""
     return {
         kind.directory: digest(

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from msgspec.structs import replace
 
 from orchestrator.catalog.catalog import VERDICT
-from orchestrator.catalog.data_sources import Source, place_of
+from orchestrator.catalog.layers import Layer, locate_text
 from orchestrator.catalog.verdict_policy import VerdictPolicy, Waiver
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_records import EffectResult
@@ -19,7 +19,7 @@ from orchestrator.review.verdict.decision import matches
 from orchestrator.review.verdict.model import Finding
 
 
-def check_waivers(policy: VerdictPolicy, rules: RuleTable, sources: Sequence[Source]) -> None:
+def check_waivers(policy: VerdictPolicy, rules: RuleTable, sources: Sequence[Layer]) -> None:
     """Check that the waivers name existing rules.
 
     Raises:
@@ -29,7 +29,7 @@ def check_waivers(policy: VerdictPolicy, rules: RuleTable, sources: Sequence[Sou
         if waiver.rule is not None and waiver.rule not in rules.rules:
             raise ConfigError(
                 f"waivers: there is no rule {waiver.rule}; docs/findings.md lists them",
-                *place_of(sources, VERDICT, waiver.rule),
+                *locate_text(sources, VERDICT, waiver.rule),
             )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.catalog.data_sources import shipped
+from orchestrator.catalog.layers import read_shipped_layer
 from orchestrator.checks import patterns
 from orchestrator.checks.check_protocol import CheckReply
 from orchestrator.checks.patterns.pattern_definitions import load
@@ -46,7 +46,7 @@ def test_pattern_finds_its_bad_example_alone(tmp_path: Path, pattern: Any, suffi
 
 
 def test_every_pattern_has_a_rule_and_the_reverse() -> None:
-    assert load_rules([shipped()]).codes("patterns") == set(CODES)
+    assert load_rules([read_shipped_layer()]).codes("patterns") == set(CODES)
     assert len(set(CODES)) == len(CODES)
 
 

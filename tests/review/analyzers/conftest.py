@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.catalog.data_sources import shipped
+from orchestrator.catalog.layers import read_shipped_layer
 from orchestrator.review.analysis import Side
 from orchestrator.review.rule_table import RuleTable, load_rules
 
@@ -16,7 +16,7 @@ Content = str | bytes
 @cache
 def table() -> RuleTable:
     """The rules that are shipped."""
-    return load_rules([shipped()])
+    return load_rules([read_shipped_layer()])
 
 
 def put(root: Path, files: Mapping[str, Content]) -> Side:

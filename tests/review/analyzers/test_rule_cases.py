@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.app.run_review import run_review
-from orchestrator.catalog.data_sources import shipped
+from orchestrator.catalog.layers import read_shipped_layer
 from orchestrator.engine.events import ignore_event
 from orchestrator.review.rule_table import load_rules
 from tests.review.analyzers.rule_cases import (
@@ -21,7 +21,7 @@ from tests.review.analyzers.rule_cases import (
 )
 from tests.review.review_kit import change, options
 
-RULES = load_rules([shipped()]).rules
+RULES = load_rules([read_shipped_layer()]).rules
 
 
 def found_in(path: Path, base: Files, head: Files, **said: object) -> set[tuple[str, str]]:

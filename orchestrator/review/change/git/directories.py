@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from orchestrator.catalog.data_sources import OVERLAY, STATE_FOLDER
+from orchestrator.catalog.layers import OVERLAY, STATE_DIRECTORY
 from orchestrator.sandbox.safe_paths import read_beneath
 
-STATE = f"{OVERLAY}/{STATE_FOLDER}/"
+STATE = f"{OVERLAY}/{STATE_DIRECTORY}/"
 """What begins the path of every file that Diffcourt writes into a checkout."""
 
 _MOST_STORES = 50

@@ -1,7 +1,11 @@
-"""One YAML document, from a parser's events to plain values and the lines where they stand.
+"""YAML documents as trees that know the line of each value.
 
-Not by the parser's own composer: in C it overflows its stack on deep nesting, and aliases must be
-counted before they are expanded.
+A strict subset, so that what a person reads is what is loaded: one document, no tags, no duplicate
+keys, no merge keys, and the scalars of YAML 1.2's core schema (``no`` and ``on`` are text, and so
+is a date).
+
+The tree is built from the parser's events and not by its composer: the C composer overflows its
+stack on deep nesting, and aliases must be counted before they are expanded.
 """
 
 from __future__ import annotations
@@ -9,13 +13,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import yaml
 from msgspec import Struct
 
 from orchestrator.errors import ConfigError
 
+MAX_BYTES = 1_000_000
 MAX_DEPTH = 32
 MAX_VALUES = 50_000
 _MAX_DIGITS = 18
@@ -36,10 +41,10 @@ Scalar = str | int | float | bool | None
 
 # A line; of a list or map also the places of what it holds, under the same keys. Those in a merged
 # map are nodes, for they come from several files.
-Place = int | tuple[int, Any]
+Position = int | tuple[int, Any]
 
 
-def line_of(place: Place) -> int:
+def line_number(place: Position) -> int:
     """The line of a place, 1-based."""
     return place if isinstance(place, int) else place[0]
 
@@ -53,12 +58,12 @@ class _Anchored(Struct, frozen=True):
     """
 
     value: Any
-    place: Place
+    place: Position
     size: int
     depth: int
 
 
-class Reader:
+class DocumentReader:
     """Reads one document, each list and map in it by a call of its own.
 
     Args:
@@ -74,7 +79,7 @@ class Reader:
         self._size = 0  # values read so far
         self._deepest = 0  # levels that were reached in what is open
 
-    def read(self) -> tuple[Any, Place]:
+    def read(self) -> tuple[Any, Position]:
         """The document's value and its place.
 
         Raises:
@@ -86,7 +91,7 @@ class Reader:
         except yaml.MarkedYAMLError as error:
             raise self._syntax(error) from None
 
-    def _document(self) -> tuple[Any, Place]:
+    def _document(self) -> tuple[Any, Position]:
         self._next()  # the stream begins
         if type(self._next()) is yaml.StreamEndEvent:
             raise self._fault("is empty; fill it or delete it", self._before)
@@ -117,7 +122,7 @@ class Reader:
         line: int = event.start_mark.line
         return line + 1 + self._before
 
-    def _value(self, event: Any, level: int, line: int) -> tuple[Any, Place]:
+    def _value(self, event: Any, level: int, line: int) -> tuple[Any, Position]:
         """A value and its place.
 
         Args:
@@ -139,7 +144,7 @@ class Reader:
             self._anchors[event.anchor] = _Anchored(value, line, 1, 1)
         return value, line
 
-    def _collection(self, event: Any, level: int, line: int) -> tuple[Any, Place]:
+    def _collection(self, event: Any, level: int, line: int) -> tuple[Any, Position]:
         """A list or map, and its place; as ``_value``."""
         self._refuse_tag(event)
         before, outside = self._size, self._deepest
@@ -154,22 +159,22 @@ class Reader:
             self._anchors[event.anchor] = _Anchored(value, (line, places), size, deepest - level)
         return value, (line, places)
 
-    def _list(self, level: int) -> tuple[list[Any], list[Place]]:
+    def _list(self, level: int) -> tuple[list[Any], list[Position]]:
         values: list[Any] = []
-        places: list[Place] = []
+        places: list[Position] = []
         while type(event := self._next()) is not yaml.SequenceEndEvent:
             value, place = self._value(event, level, self._line(event))
             values.append(value)
             places.append(place)
         return values, places
 
-    def _map(self, level: int) -> tuple[dict[str, Any], dict[str, Place]]:
+    def _map(self, level: int) -> tuple[dict[str, Any], dict[str, Position]]:
         values: dict[str, Any] = {}
-        places: dict[str, Place] = {}
+        places: dict[str, Position] = {}
         while type(event := self._next()) is not yaml.MappingEndEvent:
             key, line = self._key(event), self._line(event)
             if key in values:
-                first = line_of(places[key])
+                first = line_number(places[key])
                 raise self._fault(f"the key {key!r} stands twice, first on line {first}", line)
             values[key], places[key] = self._value(self._next(), level, line)
         return values, places
@@ -183,7 +188,7 @@ class Reader:
         self._refuse_tag(event)
         raise self._fault("a key must be text; lists and maps cannot be keys", event)
 
-    def _alias(self, event: Any, level: int, line: int) -> tuple[Any, Place]:
+    def _alias(self, event: Any, level: int, line: int) -> tuple[Any, Position]:
         named = self._anchored(event)
         if level + named.depth > MAX_DEPTH:
             raise self._fault(_TOO_DEEP, line)
@@ -225,3 +230,107 @@ class Reader:
                 raise self._fault("a number that is too large; quote it if it is text", event)
             return number
         return text
+
+
+class Node(Struct, frozen=True):
+    """A value and its place. The nodes below it are made when somebody asks for them.
+
+    Attributes:
+        value: without places, in the JSON data model. Not to be altered: an alias is the very value
+            that it names.
+        file, place: where it stands.
+    """
+
+    value: Any
+    file: str
+    place: Position
+
+    @property
+    def line(self) -> int:
+        """Where it stands; for a value in a map the line of its key. 1-based."""
+        return line_number(self.place)
+
+    @property
+    def data(self) -> Scalar | list[Node] | dict[str, Node]:
+        """A scalar, or the nodes below."""
+        if isinstance(self.value, dict):
+            return {key: self._below(key) for key in self.value}
+        if isinstance(self.value, list):
+            return [self._below(index) for index in range(len(self.value))]
+        return cast("Scalar", self.value)
+
+    def at(self, *path: str | int) -> Node:
+        """The node at a path of keys and indices, or the nearest one above it that exists."""
+        node = self
+        for part in path:
+            if isinstance(node.value, dict) and str(part) in node.value:
+                node = node._below(str(part))
+            elif isinstance(node.value, list) and isinstance(part, int) and part < len(node.value):
+                node = node._below(part)
+            else:
+                return node
+        return node
+
+    def _below(self, part: str | int) -> Node:
+        assert isinstance(self.place, tuple)
+        place = self.place[1][part]
+        return place if isinstance(place, Node) else Node(self.value[part], self.file, place)
+
+    def error(self, message: str, *path: str | int) -> ConfigError:
+        """A fault at this node, or at the one that a path leads to."""
+        node = self.at(*path)
+        return ConfigError(message, node.file, node.line)
+
+
+def decode_text(data: bytes, name: str) -> str:
+    """The file's text, with line ends as ``\\n``.
+
+    Raises:
+        ConfigError: empty, over 1 MB, not UTF-8, or with control characters.
+    """
+    if len(data) > MAX_BYTES:
+        raise ConfigError(f"is {len(data):,} bytes; allowed: up to {MAX_BYTES:,}", name)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError(
+            f"is not UTF-8 (byte 0x{data[error.start]:02x}); save it as UTF-8", name, line
+        ) from None
+    text = text.replace("\r\n", "\n")
+    if not text.strip():
+        raise ConfigError("is empty; fill it or delete it", name)
+    # All that Python calls printable may stand in YAML; few texts need the closer look.
+    bad = None if text.replace("\n", "").isprintable() else UNPRINTABLE.search(text)
+    if bad:
+        line = text.count("\n", 0, bad.start()) + 1
+        raise ConfigError(f"has the control character U+{ord(bad[0]):04X}; remove it", name, line)
+    return text
+
+
+def parse_text(text: str, name: str, before: int = 0) -> Node:
+    """Read one document.
+
+    Args:
+        text: YAML.
+        name: the file's name in messages.
+        before: lines that stand above ``text`` in the file.
+
+    Raises:
+        ConfigError: with the line at fault.
+    """
+    value, place = DocumentReader(text, name, before).read()
+    return Node(value, name, place)
+
+
+def merge_nodes(lower: Node, upper: Node) -> Node:
+    """Lay one tree over another: maps merge key by key, anything else is replaced."""
+    below, above = lower.data, upper.data
+    if not (isinstance(below, dict) and isinstance(above, dict)):
+        return upper
+    both = {
+        key: merge_nodes(below[key], node) if key in below else node for key, node in above.items()
+    }
+    nodes = {**below, **both}
+    value = {key: node.value for key, node in nodes.items()}
+    return Node(value, upper.file, (upper.line, nodes))

@@ -1,0 +1,231 @@
+"""Layers of data files: the shipped ones, and a repository's own ``.diffcourt/`` on top."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import reduce
+from pathlib import Path, PurePosixPath
+from typing import TypeVar
+
+from msgspec import Struct
+
+from orchestrator.catalog.yaml_documents import Node, merge_nodes
+from orchestrator.catalog.yaml_validation import convert_node, parse_yaml, read_yaml
+from orchestrator.errors import ConfigError
+from orchestrator.resources import DATA_DIRECTORIES, data_root
+
+T = TypeVar("T", bound=Struct)
+
+OVERLAY = ".diffcourt"
+STATE_DIRECTORY = "state"
+
+
+class Layer(Struct, frozen=True):
+    """One layer of files.
+
+    Attributes:
+        label: the prefix of a file's name in messages; empty for the shipped layer.
+        files: name relative to the layer (``agents/security.md``, forward slashes) → content.
+    """
+
+    label: str
+    files: Mapping[str, bytes]
+
+    def display_path(self, path: str) -> str:
+        """A file's name for messages."""
+        return f"{self.label}/{path}" if self.label else path
+
+
+class File(Struct, frozen=True):
+    """One file of a layer: its name in the layer, its name in messages, and its content."""
+
+    path: str
+    display_path: str
+    data: bytes
+
+    @property
+    def stem(self) -> str:
+        """The file's name without directory and suffix."""
+        return PurePosixPath(self.path).stem
+
+    @property
+    def directory(self) -> str:
+        """The name of the directory that holds the file."""
+        return PurePosixPath(self.path).parent.name
+
+
+def read_shipped_layer() -> Layer:
+    """The layer that comes with the package: agents, skills, rubrics and config."""
+    root = os.fspath(data_root())
+    # pathlib takes ten times as long, at every start.
+    paths = (
+        os.path.join(directory, name)
+        for top in DATA_DIRECTORIES
+        for directory, _, names in os.walk(os.path.join(root, top))
+        for name in names
+        if name.endswith((".md", ".yaml"))
+    )
+    return Layer("", {_relative_to(root, path): Path(path).read_bytes() for path in sorted(paths)})
+
+
+def _relative_to(root: str, path: str) -> str:
+    return path[len(root) + 1 :].replace(os.sep, "/")
+
+
+def make_overlay(label: str, files: Mapping[str, bytes]) -> Layer:
+    """A repository's own layer.
+
+    It is policy and can widen what an agent may do, so its bytes must come from the base commit,
+    never from the change under review or from the working tree.
+
+    Args:
+        label: the directory's name in messages, ``.diffcourt``.
+        files: name relative to that directory → content.
+    """
+    return Layer(label, dict(files))
+
+
+def find_files(layers: Sequence[Layer], pattern: str) -> dict[str, File]:
+    """The files that match a pattern, by name in sorted order.
+
+    A later layer's file replaces that of an earlier layer.
+
+    Args:
+        layers: lowest first.
+        pattern: such as ``agents/*.md``; ``*`` matches within one directory.
+    """
+    files = {
+        path: File(path, layer.display_path(path), data)
+        for layer in layers
+        for path, data in layer.files.items()
+        if _matches(path, pattern)
+    }
+    return dict(sorted(files.items()))
+
+
+def find_versions(layers: Sequence[Layer], path: str) -> list[File]:
+    """One file in every layer that has it, lowest layer first."""
+    return [
+        File(path, layer.display_path(path), layer.files[path])
+        for layer in layers
+        if path in layer.files
+    ]
+
+
+def locate_text(layers: Sequence[Layer], pattern: str, text: str) -> tuple[str, int]:
+    """The first line that contains a text: the file's name for messages, and the 1-based line.
+
+    For an error in what several files say together. The topmost layer is searched first.
+
+    Args:
+        pattern: as of ``find_files``; returned with line 0 when no file contains the text.
+    """
+    for layer in reversed(layers):
+        for path, data in sorted(layer.files.items()):
+            if _matches(path, pattern):
+                for number, line in enumerate(data.splitlines(), 1):
+                    if text.encode() in line:
+                        return layer.display_path(path), number
+    return pattern, 0
+
+
+def find_unused_files(layers: Sequence[Layer]) -> Iterator[ConfigError]:
+    """An error for each file of an overlay that nothing reads, such as one with a misspelled name.
+
+    Files beside the data directories (a README, ``.gitignore``) and the state directory may stay.
+    """
+    config = {path for path in layers[0].files if path.startswith("config/")} if layers else set()
+    directories = {PurePosixPath(path).parent.as_posix() for path in config} - {"config"}
+    for layer in layers[1:]:
+        for path in sorted(layer.files):
+            allowed = _allowed_instead(path, layer, config, directories)
+            if allowed:
+                yield ConfigError(
+                    f"nothing reads this file; allowed: {allowed}", layer.display_path(path)
+                )
+
+
+def _allowed_instead(path: str, layer: Layer, config: set[str], directories: set[str]) -> str:
+    """The names that are allowed in place of this file, empty when the file is read."""
+    name = PurePosixPath(path)
+    top = name.parts[0]
+    if len(name.parts) == 1 or top == STATE_DIRECTORY:
+        return ""
+    if top == "skills_catalog":
+        # A skill's directory may hold more than its SKILL.md, as the format's specification says.
+        has_skill = len(name.parts) > 2 and f"{top}/{name.parts[1]}/SKILL.md" in layer.files
+        return "" if has_skill else f"{top}/NAME/SKILL.md"
+    if top in {"agents", "rubrics"}:
+        pattern = "agents/*.md" if top == "agents" else "rubrics/*.yaml"
+        return "" if _matches(path, pattern) else pattern.replace("*", "NAME")
+    if top != "config":
+        return ", ".join(f"{directory}/" for directory in DATA_DIRECTORIES)
+    in_directory = name.parent.as_posix() in directories and name.suffix == ".yaml"
+    if path in config or in_directory:
+        return ""
+    files = sorted(item for item in config if item.count("/") == 1)
+    return ", ".join([*files, *(f"{directory}/NAME.yaml" for directory in sorted(directories))])
+
+
+def _matches(path: str, pattern: str) -> bool:
+    return path.count("/") == pattern.count("/") and fnmatchcase(path, pattern)
+
+
+def read_merged(layers: Sequence[Layer], path: str, model: type[T]) -> T:
+    """Read one YAML file of all layers, merged, into a struct.
+
+    Raises:
+        ConfigError: the first error, with the file of the layer that has it; or no layer has the
+            file.
+    """
+    errors: list[ConfigError] = []
+    merged = check_merged(layers, path, model, errors)
+    if merged is None:
+        raise errors[0]
+    return merged[1]
+
+
+def read_directory(layers: Sequence[Layer], directory: str, model: type[T]) -> list[T]:
+    """Read all YAML files directly in a directory, in the order of their names.
+
+    A later layer adds a file, or replaces that of an earlier layer.
+
+    Args:
+        layers: lowest first.
+        directory: such as ``config/rules``.
+        model: the struct that each file is read into.
+
+    Raises:
+        ConfigError: the first error.
+    """
+    files = find_files(layers, f"{directory}/*.yaml").values()
+    return [read_yaml(model, file.data, file.display_path) for file in files]
+
+
+def check_merged(
+    layers: Sequence[Layer], path: str, model: type[T], errors: list[ConfigError]
+) -> tuple[Node, T] | None:
+    """Read one YAML file of all layers, merged, as a tree and as a struct; None when it has errors.
+
+    Args:
+        errors: every error is added here.
+    """
+    node = _merge_files(layers, path, errors)
+    value = convert_node(model, node, errors) if node else None
+    return (node, value) if node and value else None
+
+
+def _merge_files(layers: Sequence[Layer], path: str, errors: list[ConfigError]) -> Node | None:
+    """The trees of one YAML file of all layers, merged; None when one cannot be parsed."""
+    files = find_versions(layers, path)
+    if not files:
+        errors.append(ConfigError("is missing from every layer", path))
+        return None
+    try:
+        nodes = [parse_yaml(file.data, file.display_path) for file in files]
+    except ConfigError as error:
+        errors.append(error)
+        return None
+    return reduce(merge_nodes, nodes)
