@@ -11,9 +11,9 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 
 from orchestrator.checks.path_kinds import is_illustrative
@@ -22,7 +22,10 @@ from orchestrator.sandbox.safe_paths import read_beneath
 LARGEST = 8 << 20
 
 
-class RawFinding(Struct, frozen=True):
+Confidence = Annotated[float, Meta(ge=0, le=1)]
+
+
+class RawFinding(Struct, frozen=True, forbid_unknown_fields=True):
     """One finding as a check or an external program reports it.
 
     Attributes:
@@ -47,14 +50,14 @@ class RawFinding(Struct, frozen=True):
     scope: str | None = None
     detail: str = ""
     redact: tuple[str, ...] = ()
-    confidence: float = 1.0
+    confidence: Confidence = 1.0
 
     def __post_init__(self) -> None:
         if self.end_line < self.line:
             force_setattr(self, "end_line", self.line)
 
 
-class CheckReply(Struct, frozen=True):
+class CheckReply(Struct, frozen=True, forbid_unknown_fields=True):
     """What one run of a check reports; it crosses the process boundary as JSON.
 
     Attributes:

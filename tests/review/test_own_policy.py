@@ -27,6 +27,9 @@ criteria:
 WAIVER = "waivers:\n  - {rule: security.nosuch, paths: ['**'], why: w}\n"
 
 
+SINK = "sinks: [{match: a.b, class: sql, args: ['0'], "
+
+
 def pattern(rule: str, good: str = "shop.raw('a');") -> dict[str, str]:
     return {
         "config/patterns/x.yaml": PATTERN.replace("RULE", rule).replace("GOOD", good),
@@ -50,6 +53,10 @@ def pattern(rule: str, good: str = "shop.raw('a');") -> dict[str, str]:
         (
             {"config/taint/x.yaml": "sanitizers: [{match: a.b, clears: [all, SQL]}]\n"},
             "config/taint/x.yaml: there is no class 'SQL'; allowed: code, command, ",
+        ),
+        (
+            {"config/taint/x.yaml": SINK + "confidence: 3}]\n"},
+            "config/taint/x.yaml: sinks: an entry has a wrong value; expected a number from 0 to 1",
         ),
         ({"rubrics/mine.yaml": RUBRIC}, "rubrics/mine.yaml:6: nothing measures 'files-acounted'"),
         (pattern("shop.row($A)"), "x.yaml: js-x does not find its bad example; mend"),

@@ -44,7 +44,7 @@ class Sink(Struct, frozen=True, kw_only=True):
         select: ``program``: of an argument vector only the program and what ``-c`` gets.
         prefix: ``host`` or ``host-or-path``: harmless once the text begins with a fixed one.
         kinds: only sources of these kinds; what a user gives to his own program is seldom a threat.
-        confidence: factor.
+        confidence: 0 to 1, multiplied with that of the source.
     """
 
     match: Names
@@ -309,7 +309,9 @@ def _convert(kind: Any, value: Any) -> Any:
     """A value of a data file as the type that its field has; TypeError when it does not fit."""
     if kind == Names:
         return _names(value)
-    if kind is float and isinstance(value, int | float):
+    if kind is float:  # a confidence
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+            raise TypeError("a number from 0 to 1")
         return float(value)
     if isinstance(kind, types.GenericAlias):
         if not isinstance(value, dict):

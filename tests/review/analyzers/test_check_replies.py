@@ -1,0 +1,42 @@
+"""Replies of checks cross a process boundary: what has another shape is an error."""
+
+from pathlib import Path
+
+import pytest
+from msgspec import ValidationError, convert
+
+from orchestrator.checks import PREFIX
+from orchestrator.checks.check_protocol import CheckReply
+from orchestrator.review.analyzers.side_checks import call_check_in_batches
+from orchestrator.sandbox.worker_pool import WorkerPool
+
+FINDING = {"code": "c", "path": "a.py", "line": 1, "message": "m"}
+
+
+@pytest.mark.anyio
+async def test_a_reply_of_another_check_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("x = 1\n")
+    job = {"root": str(tmp_path), "lines": {"a.py": [1]}}
+    async with WorkerPool(1, prefix=PREFIX, reads=[tmp_path]) as pool:
+        replies, errors = await call_check_in_batches(
+            pool, "enclosing_scopes:run", job, ["a.py"], 20, CheckReply
+        )
+    assert replies == []
+    assert "enclosing_scopes:run sent a malformed reply" in errors["a.py"]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        None,
+        {"findings": [{**FINDING, "line": "1"}]},
+        {"findings": [{**FINDING, "confidence": 2}]},
+        {"findings": [{**FINDING, "severity": "info"}]},
+        {"findings": [{"code": "c"}]},
+        {"examined": "a.py"},
+        {"gaps": {"a.py": None}},
+    ],
+)
+def test_a_malformed_reply_is_refused(reply: object) -> None:
+    with pytest.raises(ValidationError):
+        convert(reply, CheckReply)
