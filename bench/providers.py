@@ -1,15 +1,14 @@
-"""What the harness adds to a turn, side by side with a bare loop over the same SDK.
+"""Measures what the harness adds to a turn, compared with a bare loop over the same SDK.
 
     python bench/providers.py [--turns 20] [--rounds 5] [--provider anthropic openai]
 
-Both talk to the strict test server in a process of its own, have their answers streamed, call one
-tool a turn and read the same results back. The harness does all that it does in a review:
-reservation, journal on disk, executor, framing, patience and prices. Prints the time of a turn for
-both, and the difference, with the journal on disk (which waits for the disk at least once a turn)
-and in memory; exits 1 when the former is above 5 ms. Beside it stands the bare loop with answers
-that come whole, which spares the SDK its events and lets a long answer look like a dead connection.
-Times are those of the fastest round, since whatever else the machine does only ever adds; the time
-of the processor, without any waiting, stands beside them.
+Both talk to the strict model server in its own process, stream their answers, call one tool a turn
+and send the same results back. The harness does all that it does in a review: reservation, journal
+on disk, executor, framing of untrusted text, retries and prices. Prints the time of a turn for both
+and the difference, with the journal on disk (at least one commit a turn) and in memory; exits 1 when
+the former is above 5 ms. For comparison it also prints the bare loop without streaming, which spares
+the SDK its events. Times are those of the fastest round, since other load only adds time; CPU time,
+without any waiting, is printed beside them.
 """
 
 from __future__ import annotations
@@ -60,58 +59,58 @@ REPORT: dict[str, Json] = {
 }
 
 
-Spent = tuple[float, float]
-"""Seconds of a turn: by the clock on the wall, and of the processor."""
+Times = tuple[float, float]
+"""Seconds of a turn: wall-clock time and CPU time."""
 
 
 class Stopwatch:
-    """Runs from when it is made."""
+    """Measures from its construction."""
 
     def __init__(self) -> None:
         self._wall, self._cpu = time.perf_counter(), time.process_time()
 
-    def per(self, turns: int) -> Spent:
-        """What went by, for each turn."""
+    def per_turn(self, turns: int) -> Times:
+        """Return the elapsed times divided by the turns."""
         wall, cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
         return wall / turns, cpu / turns
 
 
-def found(text: str) -> str:
-    """What the tool gives: as much each time, and never the same, which would be a circle."""
+def search_result(text: str) -> str:
+    """The tool's result: always the same length, never the same text, which would be a loop."""
     return "".join(f"{n}: {text}_{n} = load(path, strict=True)  # line {n}\n" for n in range(60))
 
 
 class Search:
-    """The tool."""
+    """The one tool of the agent."""
 
     spec = ToolSpec("search", "finds lines that hold a text", SCHEMA)
 
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
-        return Observation(found(arguments["text"]))
+        return Observation(search_result(arguments["text"]))
 
 
-async def claude_says(client: anthropic.AsyncAnthropic, streamed: bool, **asked: Any) -> Any:
-    """An answer, as the SDK gives it."""
+async def ask_claude(client: anthropic.AsyncAnthropic, streamed: bool, **body: Any) -> Any:
+    """Return the SDK's reply object."""
     if not streamed:
-        return await client.messages.create(**asked)
-    async with client.messages.stream(**asked) as stream:
+        return await client.messages.create(**body)
+    async with client.messages.stream(**body) as stream:
         return await stream.get_final_message()
 
 
-async def openai_says(client: openai.AsyncOpenAI, streamed: bool, **asked: Any) -> Any:
-    """An answer, as the SDK gives it."""
-    said: Any = await client.responses.create(stream=streamed, **asked)
-    return [event async for event in said][-1].response if streamed else said
+async def ask_openai(client: openai.AsyncOpenAI, streamed: bool, **body: Any) -> Any:
+    """Return the SDK's reply object."""
+    reply: Any = await client.responses.create(stream=streamed, **body)
+    return [event async for event in reply][-1].response if streamed else reply
 
 
-async def bare_claude(url: str, model: str, agent: str, turns: int, streamed: bool) -> None:
+async def run_bare_claude(url: str, model: str, agent: str, turns: int, streamed: bool) -> None:
     system: list[Any] = [{"type": "text", "text": f"Agent: {agent}\n\n{PROMPT}"}]
     tools: list[Any] = [{"name": "search", "description": "finds lines", "input_schema": SCHEMA}]
     messages: list[Any] = [{"role": "user", "content": [{"type": "text", "text": "Look."}]}]
     async with anthropic.AsyncAnthropic(api_key=KEY, base_url=url, max_retries=0) as client:
         clock = Stopwatch()
         for _ in range(turns + 1):
-            said = await claude_says(
+            reply = await ask_claude(
                 client,
                 streamed,
                 model=model,
@@ -120,13 +119,13 @@ async def bare_claude(url: str, model: str, agent: str, turns: int, streamed: bo
                 tools=tools,
                 messages=messages,
             )
-            calls = [block for block in said.content if block.type == "tool_use"]
-            content = [block.model_dump(exclude_none=True) for block in said.content]
+            calls = [block for block in reply.content if block.type == "tool_use"]
+            content = [block.model_dump(exclude_none=True) for block in reply.content]
             results = [
                 {
                     "type": "tool_result",
                     "tool_use_id": call.id,
-                    "content": found(call.input["text"]),
+                    "content": search_result(call.input["text"]),
                 }
                 for call in calls
             ]
@@ -134,10 +133,10 @@ async def bare_claude(url: str, model: str, agent: str, turns: int, streamed: bo
                 {"role": "assistant", "content": content},
                 {"role": "user", "content": results},
             ]
-        TIMES.append(clock.per(turns + 1))
+        TIMES.append(clock.per_turn(turns + 1))
 
 
-async def bare_openai(url: str, model: str, agent: str, turns: int, streamed: bool) -> None:
+async def run_bare_openai(url: str, model: str, agent: str, turns: int, streamed: bool) -> None:
     tools: list[Any] = [
         {"type": "function", "name": "search", "parameters": SCHEMA, "strict": False}
     ]
@@ -146,7 +145,7 @@ async def bare_openai(url: str, model: str, agent: str, turns: int, streamed: bo
     async with openai.AsyncOpenAI(api_key=KEY, base_url=f"{url}/v1", max_retries=0) as client:
         clock = Stopwatch()
         for _ in range(turns + 1):
-            said = await openai_says(
+            reply = await ask_openai(
                 client,
                 streamed,
                 model=model,
@@ -156,18 +155,18 @@ async def bare_openai(url: str, model: str, agent: str, turns: int, streamed: bo
                 max_output_tokens=2000,
                 store=False,
             )
-            for item in said.output:
+            for item in reply.output:
                 if item.type == "function_call":
-                    seen = found(json.loads(item.arguments)["text"])
+                    result = search_result(json.loads(item.arguments)["text"])
                     items += [
                         item.model_dump(exclude_none=True),
-                        {"type": "function_call_output", "call_id": item.call_id, "output": seen},
+                        {"type": "function_call_output", "call_id": item.call_id, "output": result},
                     ]
-        TIMES.append(clock.per(turns + 1))
+        TIMES.append(clock.per_turn(turns + 1))
 
 
-async def runtime_with(
-    url: str, name: str, model: str, agent: str, turns: int, folder: Path | None
+async def run_harness(
+    url: str, name: str, model: str, agent: str, turns: int, directory: Path | None
 ) -> None:
     config, prices = load_models([read_shipped_layer()]), load_prices([read_shipped_layer()])
     base = url if name == "anthropic" else f"{url}/v1"
@@ -181,7 +180,7 @@ async def runtime_with(
         bounds=Bounds(turns=turns + 2),
         contract=REPORT,
     )
-    store = SqliteStore(folder / "journal.sqlite") if folder else MemoryStore(SystemClock())
+    store = SqliteStore(directory / "journal.sqlite") if directory else MemoryStore(SystemClock())
     try:
         await store.create(agent, time.time(), {})
         async with (
@@ -195,28 +194,28 @@ async def runtime_with(
             account = Account(agent, Bounds(usd=1000))
             clock = Stopwatch()
             result = await run_agent(spec, "Look.", runtime, agent, account)
-            TIMES.append(clock.per(turns + 1))
+            TIMES.append(clock.per_turn(turns + 1))
         if result.status != "ok":
-            raise SystemExit(f"the runtime_with run failed: {result.detail}")
+            raise SystemExit(f"the harness run failed: {result.detail}")
     finally:
         if isinstance(store, SqliteStore):
             store.close()
 
 
-TIMES: list[Spent] = []
+TIMES: list[Times] = []
 KINDS = ("whole", "bare", "disk", "memory")
-"""The bare SDK with whole answers and with streamed ones, and the harness."""
+"""The bare SDK without and with streaming, and the harness with both stores."""
 
 
-def timed(work: Any, *args: Any) -> Spent:
-    """Run, and return what it noted of a turn."""
+def measure_run(work: Any, *args: Any) -> Times:
+    """Run the loop and return its times of a turn."""
     TIMES.clear()
     anyio.run(work, *args)
     return TIMES[0]
 
 
-def script(names: list[str], turns: int, rounds: int) -> dict[str, list[Json]]:
-    """The same lines for each run; the report is the last."""
+def build_script(names: list[str], turns: int, rounds: int) -> dict[str, list[Json]]:
+    """The same lines for each run: tool calls, then the report."""
     asked = [{"name": "search", "arguments": {"text": f"value{n}"}} for n in range(turns)]
     lines: list[Json] = [*({"calls": [call]} for call in asked), {"report": {"summary": "none"}}]
     kinds = [f"{kind}-{name}" for kind in KINDS for name in names]
@@ -224,24 +223,24 @@ def script(names: list[str], turns: int, rounds: int) -> dict[str, list[Json]]:
 
 
 def measure(url: str, name: str, args: argparse.Namespace) -> float:
-    """Seconds that the harness adds to a turn."""
+    """Measure the seconds that the harness adds to a turn."""
     model = {"anthropic": "claude-haiku-5-5", "openai": "gpt-6-luna"}[name]
-    bare = bare_claude if name == "anthropic" else bare_openai
-    times: dict[str, list[Spent]] = {kind: [] for kind in KINDS}
-    with tempfile.TemporaryDirectory() as folder:
+    bare = run_bare_claude if name == "anthropic" else run_bare_openai
+    times: dict[str, list[Times]] = {kind: [] for kind in KINDS}
+    with tempfile.TemporaryDirectory() as directory:
         for n in range(args.rounds + 1):  # the first of each warms up
             for kind in ("whole", "bare"):
                 agent = f"{kind}-{name}-{n}"
-                times[kind].append(timed(bare, url, model, agent, args.turns, kind == "bare"))
-            for kind, place in (("disk", Path(folder)), ("memory", None)):
+                times[kind].append(measure_run(bare, url, model, agent, args.turns, kind == "bare"))
+            for kind, place in (("disk", Path(directory)), ("memory", None)):
                 agent = f"{kind}-{name}-{n}"
-                times[kind].append(timed(runtime_with, url, name, model, agent, args.turns, place))
+                times[kind].append(
+                    measure_run(run_harness, url, name, model, agent, args.turns, place)
+                )
     wall, cpu = (
         {kind: min(one[at] for one in own[1:]) for kind, own in times.items()} for at in (0, 1)
     )
-    print(
-        f"{name}: {args.turns} turns, {args.rounds} rounds; ms a turn, the processor's in brackets"
-    )
+    print(f"{name}: {args.turns} turns, {args.rounds} rounds; ms a turn, CPU time in brackets")
     for kind, how in (("bare", "streamed"), ("whole", "whole")):
         print(f"  bare SDK, answers {how}: {1000 * wall[kind]:.1f} ({1000 * cpu[kind]:.1f})")
     for kind, where in (("disk", "on disk"), ("memory", "in memory")):
@@ -258,7 +257,7 @@ def main() -> int:
     parser.add_argument("--provider", nargs="+", default=["anthropic", "openai"])
     args = parser.parse_args()
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-        json.dump(script(args.provider, args.turns, args.rounds), file)
+        json.dump(build_script(args.provider, args.turns, args.rounds), file)
         file.flush()
         command = [sys.executable, "-m", "orchestrator.testing.model_server", "--port", "0"]
         with subprocess.Popen(
