@@ -21,7 +21,7 @@ from orchestrator.sandbox.process_sandbox import Sandbox
 from orchestrator.sandbox.program_policy import Permissions
 
 TRUE = "/bin/true"
-LEVELS = ("bubblewrap", "landlock", "none-for-our-own-analyzers")
+LEVELS = ("bubblewrap", "landlock", "off")
 
 
 async def confined() -> None:

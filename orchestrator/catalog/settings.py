@@ -78,7 +78,7 @@ class Settings(Strict, frozen=True, kw_only=True):
     limits: Limits
     coverage: tuple[NonEmptyStr, ...]
     tests: Tests | None = None
-    sandbox: Literal["auto", "bubblewrap", "landlock", "none-for-our-own-analyzers"]
+    sandbox: Literal["auto", "bubblewrap", "landlock", "off"]
     fail_on: Literal["needs_changes", "block"]
 
     @property

@@ -50,7 +50,7 @@ class ReviewState:
     Attributes:
         budget: the whole run's account.
         focus: what the present iteration looks at; shared with the lead's tools.
-        notes: what a person should know of the models that answer.
+        notes: what a person should know of the models and the sandbox.
         waiting: agents that wait for a person, whose work has no end yet.
         closing: what the lead says at the end, empty where it says nothing.
     """

@@ -37,6 +37,11 @@ from orchestrator.review.verdict.decision import excluded, required
 from orchestrator.sandbox.process_sandbox import SANDBOX
 from orchestrator.sandbox.worker_pool import WorkerPool
 
+SANDBOX_OFF = (
+    "the sandbox is off: programs that read the change are not confined; set sandbox: auto in "
+    "config/defaults.yaml"
+)
+
 
 class OpenModel(Struct, frozen=True):
     """A model that is ready to be called.
@@ -82,7 +87,8 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
     journal.note("intake/catalog", dict(policy.digests))
     settings, catalog = policy.settings, policy.catalog
     SANDBOX.use(settings.sandbox)
-    _announce(model.notes, journal, observer)
+    notes = (*model.notes, *([SANDBOX_OFF] if settings.sandbox == "off" else []))
+    _announce(notes, journal, observer)
     left_out, cores = excluded(change, catalog.verdict_policy), len(os.sched_getaffinity(0))
     async with open_session(
         change, policy.rules, left_out, cores=cores, max_bytes=settings.limits.max_file_bytes
@@ -111,11 +117,11 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
             outgoing=guards.outgoing(model.model),
         )
         budget = _budget(settings, journal)
-        yield ReviewState(session, catalog, settings, runtime, budget, focus, model.notes)
+        yield ReviewState(session, catalog, settings, runtime, budget, focus, notes)
 
 
 def _announce(notes: Sequence[str], journal: Journal, observer: Observer) -> None:
-    """Record and show what is known of the models; a resumed run shows it again."""
+    """Record and show the notes of a run; a resumed run shows them again."""
     for note in notes:
         note_once(journal, note)
         observer(Event("note", journal.elapsed(), detail=note))

@@ -16,7 +16,7 @@ from orchestrator.sandbox.confinement import SYSTEM_PROGRAMS, is_available, prog
 from orchestrator.sandbox.launcher import Launcher, Level, NotStartedError, installation_directories
 from orchestrator.sandbox.program_policy import Limits, Permissions
 
-Setting = Literal["auto", "bubblewrap", "landlock", "none-for-our-own-analyzers"]
+Setting = Literal["auto", "bubblewrap", "landlock", "off"]
 MAX_LAUNCHERS = 8
 """Idle launchers above this number are ended."""
 
@@ -164,7 +164,7 @@ class Sandbox:
             idle[0].close()
 
     def _best_level(self) -> Level:
-        if self._setting == "none-for-our-own-analyzers" or not is_available():
+        if self._setting == "off" or not is_available():
             return "none"
         if self._setting == "landlock" or bubblewrap.find_bwrap() is None:
             return "landlock"

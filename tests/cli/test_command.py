@@ -50,6 +50,17 @@ def test_the_base_says_what_fails_and_the_command_line_has_the_last_word(repo: R
     assert again.returncode == 1
 
 
+def test_a_review_without_a_sandbox_warns(repo: Repo) -> None:
+    repo.commit({".diffcourt/config/defaults.yaml": "sandbox: off\n"})
+    repo.commit({"other.py": SHELL})
+    done = diffcourt("review", "--json", "-", cwd=repo.path)
+    warning = "the sandbox is off: programs that read the change are not confined"
+    assert warning in done.stderr
+    (note,) = json.loads(done.stdout)["usage"]["notes"]
+    assert note.startswith(warning)
+    assert warning in diffcourt("show", "latest", cwd=repo.path).stdout
+
+
 def test_runs_and_show_tell_of_the_run(repo: Repo) -> None:
     diffcourt("review", "--quiet", cwd=repo.path)
     (run,) = json.loads(diffcourt("runs", "--json", cwd=repo.path).stdout)
