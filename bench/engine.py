@@ -28,6 +28,7 @@ from orchestrator.engine.call_guards import RateGuard, RepetitionGuard
 from orchestrator.engine.events import ignore_event
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import open_journal
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import CallContext, SystemClock
 from orchestrator.engine.team import Task, run_team
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
@@ -77,7 +78,11 @@ async def team(agents: int, turns: int, latency: float) -> tuple[float, int]:
             budget = Account("the run", Bounds(tool_calls=10**6, tokens=10**9))
             contract = {"type": "object"}
             tasks = [
-                Task(AgentSpec(f"a{n}", "", "p", ("echo",), contract=contract), "go", f"1/a{n}")
+                Task(
+                    AgentSpec(f"a{n}", "", "p", ("echo",), contract=contract),
+                    "go",
+                    Key.parse(f"1/a{n}"),
+                )
                 for n in range(agents)
             ]
             start = time.perf_counter()

@@ -35,6 +35,7 @@ from orchestrator.engine.budget import Account
 from orchestrator.engine.events import ignore_event
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import open_journal
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import CallContext, SystemClock
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds, Json, Observation, ToolSpec
@@ -193,7 +194,7 @@ async def run_harness(
             runtime = AgentRuntime(answers, executor, journal, ignore_event)
             account = Account(agent, Bounds(usd=1000))
             clock = Stopwatch()
-            result = await run_agent(spec, "Look.", runtime, agent, account)
+            result = await run_agent(spec, "Look.", runtime, Key(agent), account)
             TIMES.append(clock.per_turn(turns + 1))
         if result.status != "ok":
             raise SystemExit(f"the harness run failed: {result.detail}")

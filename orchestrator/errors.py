@@ -214,9 +214,18 @@ class ScriptError(ModelError):
 
 
 class Refused(DiffcourtError):
-    """The executor did not perform a call. ``code`` is stable and journaled."""
+    """The executor did not perform a call. ``code`` is stable and journaled.
+
+    Args:
+        reason: why not.
+    """
 
     code = "refused"
+    guard = ""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 class NotRegistered(Refused):
@@ -238,9 +247,22 @@ class InvalidArguments(Refused):
 
 
 class GuardRefused(Refused):
-    """A guard said no."""
+    """A guard refused a call, a request of a model, or a report.
+
+    Args:
+        guard: the guard's name.
+        reason: why it refused.
+    """
 
     code = "guard_refused"
+
+    def __init__(self, guard: str, reason: str) -> None:
+        super().__init__(reason)
+        self.args = (guard, reason)
+        self.guard = guard
+
+    def __str__(self) -> str:
+        return f"{self.guard}: {self.reason}"
 
 
 class ToolDown(Refused):
@@ -265,3 +287,16 @@ class Denied(Refused):
     """A person was asked, and has said no."""
 
     code = "denied"
+
+
+def refused(code: str, reason: str, guard: str = "") -> Refused:
+    """The error that a recorded refusal stands for.
+
+    Args:
+        code: of a subclass of ``Refused``; any other gives a plain ``Refused``.
+        guard: the guard that refused, empty for other reasons.
+    """
+    if guard:
+        return GuardRefused(guard, reason)
+    kinds: dict[str, type[Refused]] = {kind.code: kind for kind in Refused.__subclasses__()}
+    return kinds.get(code, Refused)(reason)

@@ -19,8 +19,7 @@ from msgspec import to_builtins
 
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.settings import Settings
-from orchestrator.engine.journal import Journal
-from orchestrator.engine.journal_records import EffectResult
+from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.errors import InputError, StoreError
 from orchestrator.review.analyzers.uncovered_lines import CoverageReport
 from orchestrator.sandbox.safe_paths import Beneath

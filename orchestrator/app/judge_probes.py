@@ -28,6 +28,7 @@ from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.judge import Mark
 from orchestrator.engine.model_routing import ModelChoice
 from orchestrator.engine.ports import SystemClock
@@ -123,11 +124,11 @@ class Judge:
             number: number of the repetition.
         """
         evidence = PROBES.get(probe, keep_evidence)(judging.judge_evidence(self._state))
-        task = judging.build_judge_task(self._state, criteria, "", evidence)
+        task = judging.build_judge_task(self._state, criteria, Key(REJUDGE), evidence)
         keyed = self._assign_key(task, probe, number)
         result = await run_task(keyed, self._runtime, self._budget)
         nonce = self._runtime.executor.nonce
-        quoted = partial(answers, self._runtime.journal, nonce, [f"{keyed.key}/"])
+        quoted = partial(answers, self._runtime.journal, nonce, [keyed.key])
         return await judging.read_marks(
             criteria, result, judging.citable_sources(self._state, quoted)
         )
@@ -139,13 +140,16 @@ class Judge:
         """
         model, choice = self._runtime.model.name, self._runtime.choose_model(task.spec)
         request = digest([task.spec.digest, model, choice.model, choice.effort, task.brief])
-        known, attempt = self._runtime.journal.outcomes(request), 1
-        while known.get(key := f"{request}/{probe}/{number}/{attempt}", _OK)["status"] != "ok":
+        known, attempt = self._runtime.journal.outcomes(), 1
+        while True:
+            key = Key(REJUDGE, name=f"{request}.{probe}.{number}.{attempt}")
+            if known.get(str(key), _OK)["status"] == "ok":
+                return replace(task, key=key)
             attempt += 1
-        return replace(task, key=key)
 
 
 _OK = {"status": "ok"}
+REJUDGE = "rejudge"
 
 
 @asynccontextmanager

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import to_builtins
+
 from orchestrator.app.current_user import current_user
 from orchestrator.app.types import Answer
 from orchestrator.engine.human_questions import record_answer
 from orchestrator.engine.journal import Journal
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Row, SystemClock
 
 if TYPE_CHECKING:  # it takes a tenth of a second, and looking at rows needs none of it
@@ -17,8 +20,8 @@ if TYPE_CHECKING:  # it takes a tenth of a second, and looking at rows needs non
 VERDICT = "verdict"
 """The note under this key is a review's last word."""
 
-WAITING = "waiting/"
-"""Notes under this key are what a review had come to, each time that it stopped for an answer."""
+WAITING = "waiting"
+"""Topic of notes of what a review had come to, each time that it stopped for an answer."""
 
 
 async def answer_question(journal: Journal, answer: Answer) -> None:
@@ -36,16 +39,24 @@ def awaits_answer(verdict: Verdict) -> bool:
     return any(not question.answer for question in verdict.questions)
 
 
-def next_key(journal: Journal) -> str:
-    """The key of the next such verdict."""
-    return f"{WAITING}{1 + len(journal.notes(WAITING))}"
+def record_verdict(journal: Journal, verdict: Verdict) -> None:
+    """Note a verdict: as the run's last word, or as what there is while it waits for an answer."""
+    if awaits_answer(verdict):
+        journal.add_note(WAITING, to_builtins(verdict))
+    else:
+        journal.note(VERDICT, to_builtins(verdict))
+
+
+def is_waiting_verdict(row: Row) -> bool:
+    """Whether a row is a verdict from when the run stopped for an answer."""
+    return row.kind == "note" and Key.parse(row.key).part == WAITING
 
 
 def waiting_verdict(rows: Sequence[Row]) -> Row | None:
     """The row of the verdict of a run that waits; None when it has gone on, or never waited."""
     last = None
     for row in rows:
-        if row.key.startswith(WAITING):
+        if is_waiting_verdict(row):
             last = row
         elif row.kind in {"intent", "outcome", "refusal"}:
             last = None

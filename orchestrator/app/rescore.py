@@ -31,14 +31,12 @@ from orchestrator.app.policy_sources import load_policy, read_layers
 from orchestrator.app.types import ReviewOptions, review_options
 from orchestrator.app.worker_pool import new_pool
 from orchestrator.engine import state_machine
-from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.events import ignore_event
-from orchestrator.engine.journal import Admit, Journal, Undo
+from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_log import JournalLog
-from orchestrator.engine.journal_records import Perform
 from orchestrator.engine.judge import Mark, Scorecard, judge
 from orchestrator.engine.ports import RunMeta, SystemClock
-from orchestrator.engine.types import Json, Level, Rubric
+from orchestrator.engine.types import Rubric
 from orchestrator.errors import DiffcourtError, InputError, StoreError
 from orchestrator.providers.offline import OfflineModel
 from orchestrator.review.agents import judging
@@ -75,32 +73,6 @@ class NotRescored(Struct, frozen=True):
 
     run_id: str
     why: str
-
-
-class ReplayJournal(Journal):
-    """A journal that only replays: an effect that is not recorded is refused, never performed."""
-
-    async def effect(
-        self,
-        key: str,
-        request: Json,
-        perform: Perform,
-        *,
-        admit: Admit | None = None,
-        level: Level = Level.READ,
-        durable: bool = True,
-        undo: Undo | None = None,
-    ) -> Json:
-        """The record of an effect; see ``Journal.effect``.
-
-        Raises:
-            StoreError: there is none.
-        """
-        if not self.recorded(key):
-            raise StoreError(f"{key} is not in the run's journal, and replay performs nothing")
-        return await super().effect(
-            key, request, perform, admit=admit, level=level, durable=durable, undo=undo
-        )
 
 
 def rescore(
@@ -158,7 +130,7 @@ async def _replay(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[ReviewSt
     await copy.restore(run, rows)
     fence = await copy.acquire(run.run_id, this_process(), 3600.0)
     log = JournalLog(run.run_id, copy, clock, fence, rows)
-    journal = ReplayJournal(log, [(row.kind, row.key, row.body) for row in rows])
+    journal = Journal(log, [(row.kind, row.key, row.body) for row in rows], replay_only=True)
     known, taken_in = journal.noted(VERDICT), journal.outcomes("intake").get("intake")
     if known is None or taken_in is None:
         raise StoreError("no verdict yet; finish the run: diffcourt resume")
@@ -214,17 +186,11 @@ async def _score_run(request: JudgeRequest, verdict: Verdict, rubric: Rubric) ->
 
 async def _read_recorded_marks(state: ReviewState, rubric: Rubric) -> dict[str, Mark]:
     """The recorded marks of judged criteria whose text and judge are unchanged."""
-    outcome = state.journal.outcomes().get(f"{state.round.number}/judge")
-    if (
-        outcome is None
-        or outcome["status"] != "ok"
-        or dict(rubric.judge) != dict(state.rubric.judge)
-    ):
+    outcome = state.round.judged
+    if outcome is None or outcome.status != "ok" or dict(rubric.judge) != dict(state.rubric.judge):
         return {}
-    known = judging.citable_sources(state, state.answers("act", "judge"))
-    marks = await judging.read_marks(
-        judging.judged_criteria(state.rubric), AgentResult(**outcome), known
-    )
+    known = judging.citable_sources(state, state.answers(judge=True))
+    marks = await judging.read_marks(judging.judged_criteria(state.rubric), outcome, known)
     old = {c.id: (c.description, c.levels) for c in judging.judged_criteria(state.rubric)}
     return {
         c.id: marks[c.id]

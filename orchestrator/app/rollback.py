@@ -15,7 +15,7 @@ from orchestrator.errors import InputError
 from orchestrator.sandbox.file_rollback import FileRollback
 from orchestrator.stores.base import RunStore
 
-NOTE = "rollback/"
+TOPIC = "rollback"
 
 
 def make_rollback(repo: Path | None, folder: Path, run_id: str) -> FileRollback:
@@ -40,8 +40,7 @@ async def restore_calls(
     restored: dict[str, list[str]] = {}
     for ref in chosen:
         restored[ref] = files.restore(ref, force=force)
-        number = 1 + len(journal.notes(NOTE))
-        journal.note(f"{NOTE}{number}/{ref}", {"who": who, "paths": list(restored[ref])})
+        journal.add_note(TOPIC, {"who": who, "paths": list(restored[ref])}, ref)
     await journal.flush()
     return restored
 

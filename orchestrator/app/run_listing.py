@@ -28,6 +28,8 @@ from orchestrator.app.types import (
 )
 from orchestrator.catalog.catalog import find_problems
 from orchestrator.engine.approvals import ASKED
+from orchestrator.engine.journal import error_from_json
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import ConfigError
 from orchestrator.review.policy import check_references, read_catalog
@@ -122,8 +124,8 @@ async def _show(store: RunStore, run_id: str) -> Shown:
 def _has_pending_call(rows: Sequence[Row]) -> bool:
     """Whether a call waits for a person's approval."""
     ended = {row.key for row in rows if row.kind in {"outcome", "refusal"}}
-    asked = (row.key for row in rows if row.kind == "note" and row.key.startswith(ASKED))
-    return any(key.split("/", 2)[2] not in ended for key in asked)
+    notes = (Key.parse(row.key) for row in rows if row.kind == "note")
+    return any(key.subject not in ended for key in notes if key.part == ASKED)
 
 
 def _parse_verdict(row: Row | None) -> Verdict | None:
@@ -174,7 +176,7 @@ def build_timeline(rows: Sequence[Row]) -> list[TimelineEntry]:
 def _summarize_row(kind: str, body: Mapping[str, Any]) -> str:
     """A short summary of a row."""
     if "error" in body:
-        return f"{body.get('code') or body['error']}: {body['message']}"
+        return f"{body.get('code') or body['error']}: {error_from_json(body)}"
     if kind == "note":
         return _summarize_note(body)
     value = body.get("value")

@@ -35,8 +35,7 @@ from orchestrator.engine import state_machine
 from orchestrator.engine.approvals import RecordedApprovals
 from orchestrator.engine.budget import Account
 from orchestrator.engine.events import Event, Observer
-from orchestrator.engine.journal import Journal
-from orchestrator.engine.journal_records import EffectResult
+from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.redaction import Redactor
 from orchestrator.errors import ConfigError, InputError, Interrupted, ProviderRefused
@@ -218,10 +217,7 @@ async def _review(run: Run, observer: Observer, *, answer: Answer | None, resume
             )
         except ProviderRefused as refusal:
             raise refusal.of(run.run_id, run.options.repo) from None
-        place = (
-            partial_verdict.next_key(journal) if partial_verdict.awaits_answer(verdict) else VERDICT
-        )
-        journal.note(place, to_builtins(verdict))
+        partial_verdict.record_verdict(journal, verdict)
         await journal.flush()
         observer(Event("run_finished", journal.elapsed(), detail=verdict.stop.reason))
     return verdict

@@ -17,13 +17,13 @@ from typing import Literal
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
-from orchestrator.engine.budget import NO_COST, Account, Cost, Reservation, max_output_that_fits
+from orchestrator.engine.budget import Account, Cost, Reservation, max_output_that_fits
 from orchestrator.engine.canonical_json import is_json
 from orchestrator.engine.context import Context, add_skill_tool
 from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.executor import Executor
-from orchestrator.engine.journal import Journal
-from orchestrator.engine.journal_records import EffectResult
+from orchestrator.engine.journal import EffectResult, Journal
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.loop_detection import DEFAULT_LOOP_POLICY, LoopDetector, LoopPolicy
 from orchestrator.engine.model_call_log import reserve_retry
 from orchestrator.engine.model_routing import ModelChoice, choose_named_model
@@ -109,13 +109,13 @@ def _context(spec: AgentSpec, brief: str, runtime: AgentRuntime) -> tuple[AgentS
 
 
 async def run_agent(
-    spec: AgentSpec, brief: str, runtime: AgentRuntime, key: str, account: Account
+    spec: AgentSpec, brief: str, runtime: AgentRuntime, key: Key, account: Account
 ) -> AgentResult:
     """Let one agent work on a brief until it reports, fails, or its bounds end it.
 
     Args:
         brief: its task, the first user message.
-        key: the journal's prefix for everything it does.
+        key: the task, or an attempt at it; everything it does is recorded below.
         account: its budget; nothing it does costs more.
 
     Raises:
@@ -133,8 +133,8 @@ async def run_agent(
     while turn < spec.bounds.turns and not watch.reason:
         turn += 1
         try:
-            context.make_room(runtime.model, f"{key}/turn{turn}")
-            response = await _ask(context, runtime, f"{key}/turn{turn}", account)
+            context.make_room(runtime.model, key.in_turn(turn))
+            response = await _ask(context, runtime, key.in_turn(turn), account)
         except BudgetExhausted as spent:
             return ended("budget", str(spent))
         except (ModelError, GuardRefused) as fault:
@@ -145,7 +145,7 @@ async def run_agent(
         wanted = [block for block in response.blocks if isinstance(block, ToolCall)]
         if wanted:
             calls += len(wanted)
-            results = await _act(spec, wanted, runtime, f"{key}/turn{turn}", account)
+            results = await _act(spec, wanted, runtime, key.in_turn(turn), account)
             context.observed(wanted, results)
             watch.observe(response.blocks, results)
             continue
@@ -173,38 +173,39 @@ def _let_out(result: AgentResult, runtime: AgentRuntime) -> AgentResult:
         return replace(result, status="failed", report=None, detail=str(refusal))
 
 
-async def _ask(context: Context, runtime: AgentRuntime, key: str, account: Account) -> Response:
+async def _ask(context: Context, runtime: AgentRuntime, turn: Key, account: Account) -> Response:
     """One model call, as an effect: paid for once, and never above what is left."""
-    journal, model, request = runtime.journal, runtime.model, context.request()
-    held = NO_COST
+    journal, model, request, key = (
+        runtime.journal,
+        runtime.model,
+        context.request(),
+        turn.model_call,
+    )
 
-    async def admit() -> Reservation:
+    async def admit() -> tuple[tuple[Request, Cost], Reservation]:
         # Not part of what is asked: a resumed run has another amount left, and the same record.
-        nonlocal request, held
-        worst = model.worst_case(request)
+        fitting, worst = request, model.worst_case(request)
         tokens, usd = account.left("tokens"), account.left("usd")
         if worst.tokens > tokens or worst.usd > usd:
             limit = max_output_that_fits(model, request, tokens, usd)
             if limit >= min(MIN_OUTPUT_TOKENS, request.max_tokens):
-                request = replace(request, max_tokens=limit)
-                worst = model.worst_case(request)
+                fitting = replace(request, max_tokens=limit)
+                worst = model.worst_case(fitting)
         held = Cost(turns=1, tokens=worst.tokens, usd=worst.usd)
-        return account.reserve(held)
+        return (fitting, held), account.reserve(held)
 
-    def again() -> bool:
-        return reserve_retry(journal, f"{key}/model", account, held)
-
-    async def perform() -> EffectResult:
-        response = await model.respond(request, again)
+    async def perform(admitted: tuple[Request, Cost]) -> EffectResult:
+        fitting, held = admitted
+        response = await model.respond(fitting, lambda: reserve_retry(journal, key, account, held))
         used = response.usage
         return EffectResult(_response_to_json(response), Cost(1, 0, used.tokens, used.usd))
 
-    replayed = journal.recorded(f"{key}/model")
-    _tell(runtime, "model_started", request.agent, key, replayed=replayed)
-    value = await journal.effect(f"{key}/model", context.asked(), perform, admit=admit)
+    replayed = journal.recorded(key)
+    _emit(runtime, "model_started", request.agent, turn, replayed=replayed)
+    value = await journal.effect(key, context.asked(), perform, admit=admit)
     response = convert(value, Response)
     used = to_builtins(response.usage)
-    _tell(runtime, "model_finished", request.agent, key, used, replayed=replayed)
+    _emit(runtime, "model_finished", request.agent, turn, used, replayed=replayed)
     return response
 
 
@@ -224,14 +225,14 @@ def _response_to_json(response: Response) -> Json:
 
 
 async def _act(
-    spec: AgentSpec, asked: list[ToolCall], runtime: AgentRuntime, key: str, account: Account
+    spec: AgentSpec, asked: list[ToolCall], runtime: AgentRuntime, turn: Key, account: Account
 ) -> list[ToolResult]:
     """Run a turn's calls side by side; results in the order in which they were asked for."""
     results: dict[int, ToolResult] = {}
 
     async def one(position: int, call: ToolCall) -> None:
         results[position] = await runtime.executor.call(
-            spec, call, f"{key}/tool{position}/{call.name}", account
+            spec, call, turn.tool_call(position, call.name), account
         )
 
     if len(asked) == 1:
@@ -273,14 +274,14 @@ def _send_back(faults: list[str], nonce: str) -> str:
     return f"That report does not fit its contract. Report again, as JSON only:\n{listed}"
 
 
-def _tell(
+def _emit(
     runtime: AgentRuntime,
     kind: Literal["model_started", "model_finished"],
     agent: str,
-    key: str,
+    turn: Key,
     data: Mapping[str, Json] | None = None,
     *,
     replayed: bool,
 ) -> None:
     at = runtime.journal.elapsed()
-    runtime.observer(Event(kind, at, agent=agent, key=key, data=data, replayed=replayed))
+    runtime.observer(Event(kind, at, agent=agent, key=str(turn), data=data, replayed=replayed))

@@ -14,11 +14,12 @@ from msgspec import Struct, to_builtins
 
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.journal import APPROVAL, Journal
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Clock, GuardedCall
 from orchestrator.engine.types import Json
 from orchestrator.errors import ApprovalPending, Denied, InputError
 
-ASKED = "asked/"
+ASKED = "asked"
 DEFAULT_VALID_SECONDS = 24 * 3600.0
 
 
@@ -45,7 +46,7 @@ def request_digest(tool: str, arguments: Mapping[str, Json], world: str) -> str:
 
 def pending_approvals(journal: Journal) -> dict[str, Mapping[str, Json]]:
     """The calls that wait for a person: call → what is asked, with its digest."""
-    latest = {key.split("/", 2)[2]: body for key, body in journal.notes(ASKED).items()}
+    latest = {Key.parse(key).subject: body for key, body in journal.notes(ASKED).items()}
     return {call: body for call, body in latest.items() if not journal.recorded(call)}
 
 
@@ -65,8 +66,7 @@ def record_decision(
         known = ", ".join(pending_approvals(journal)) or "none"
         raise InputError(f"no call {call} waits for a person here; waiting: {known}")
     decision = Decision(approved, str(asked["request"]), who, now, now + seconds)
-    number = 1 + len(journal.notes(APPROVAL))
-    journal.note(f"{APPROVAL}{number}/{call}", to_builtins(decision))
+    journal.add_note(APPROVAL, to_builtins(decision), call)
     return decision
 
 
@@ -110,7 +110,6 @@ class RecordedApprovals:
             "request": request,
         }
         if pending_approvals(self._journal).get(ref) != asked:
-            number = 1 + len(self._journal.notes(ASKED))
-            self._journal.note(f"{ASKED}{number}/{ref}", asked)
+            self._journal.add_note(ASKED, asked, ref)
             await self._journal.flush()
         raise ApprovalPending(self._journal.run_id, ref, call.tool.name, why)

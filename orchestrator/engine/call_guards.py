@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec.structs import replace
 
 from orchestrator.engine.ports import Guard, GuardedCall, Ruling
+from orchestrator.engine.tool_call_records import GuardWarning
 from orchestrator.errors import GuardRefused
 
 ALLOW = Ruling()
@@ -126,7 +127,9 @@ class WarningGuard:
         return replace(ruling, action="warn") if ruling.action == "block" else ruling
 
 
-def apply_guards(guards: Sequence[Guard], call: GuardedCall) -> tuple[GuardedCall, list[str]]:
+def apply_guards(
+    guards: Sequence[Guard], call: GuardedCall
+) -> tuple[GuardedCall, list[GuardWarning]]:
     """Ask every guard in order; a later guard sees what an earlier one modified.
 
     Returns:
@@ -135,14 +138,14 @@ def apply_guards(guards: Sequence[Guard], call: GuardedCall) -> tuple[GuardedCal
     Raises:
         GuardRefused: names the guard and its reason.
     """
-    warnings: list[str] = []
+    warnings: list[GuardWarning] = []
     for guard in guards:
         ruling = guard.check(call)
         if ruling.action == "block":
-            raise GuardRefused(f"{guard.name}: {ruling.reason}")
+            raise GuardRefused(guard.name, ruling.reason)
         if ruling.action == "warn":
-            warnings.append(f"{guard.name}: {ruling.reason}")
+            warnings.append(GuardWarning(guard.name, ruling.reason))
         if ruling.action == "modify" and ruling.arguments is not None:
             call = replace(call, arguments=ruling.arguments)
-            warnings.append(f"{guard.name}: arguments modified: {ruling.reason}")
+            warnings.append(GuardWarning(guard.name, f"arguments modified: {ruling.reason}"))
     return call, warnings

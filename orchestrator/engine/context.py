@@ -25,6 +25,7 @@ from orchestrator.engine.context_compaction import (
 )
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.model_routing import ModelChoice
 from orchestrator.engine.ports import Model
 from orchestrator.engine.skills import USE_SKILL, listing, titled
@@ -124,13 +125,13 @@ class Context:
         """Its step is over."""
         self._open = None
 
-    def make_room(self, model: Model, key: str) -> None:
+    def make_room(self, model: Model, turn: Key) -> None:
         """Leave out what the window has no room for, and say so in the journal.
 
         What is on record decides: a turn that was asked before is asked in the very same words.
 
         Args:
-            key: the turn's.
+            turn: the turn that is to be asked.
 
         Raises:
             ModelError: what may not be left out does not fit.
@@ -138,11 +139,10 @@ class Context:
         if self._window is None:
             return
         room = self._window - self._standing.max_tokens
-        note = f"{key}/left_out"
-        known = self._journal.noted(note)
+        known = self._journal.noted(turn.left_out)
         if known is not None:
             self._leave_out(Omission.from_json(known))
-        elif not self._journal.recorded(f"{key}/model") and not self._fits(model, room):
+        elif not self._journal.recorded(turn.model_call) and not self._fits(model, room):
             omission = smallest_omission(
                 self.messages,
                 self._nonce,
@@ -155,7 +155,7 @@ class Context:
                     f"({self._window} tokens, answer included); "
                     "narrow the task, or choose a model with a larger one"
                 )
-            self._journal.note(note, omission.to_json())
+            self._journal.note(turn.left_out, omission.to_json())
 
     def _fits(self, model: Model, room: float, messages: Sequence[Message] | None = None) -> bool:
         sent = self.messages if messages is None else messages

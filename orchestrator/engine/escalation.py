@@ -15,6 +15,7 @@ from orchestrator.engine.agent import AgentResult, AgentRuntime, run_agent
 from orchestrator.engine.budget import Account
 from orchestrator.engine.events import Event
 from orchestrator.engine.human_questions import ask_person
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.model_routing import HUMAN
 from orchestrator.engine.types import AgentSpec
 
@@ -31,13 +32,13 @@ class Task(Struct, frozen=True):
     """A brief for one agent.
 
     Attributes:
-        key: its prefix in the journal, unique in the run.
+        key: where it stands in the run; unique.
         change: why it starts at a later stage than the agent's last task ended at.
     """
 
     spec: AgentSpec
     brief: str
-    key: str
+    key: Key
     change: StageChange | None = None
 
 
@@ -56,14 +57,16 @@ async def escalate(task: Task, runtime: AgentRuntime, account: Account) -> Agent
         stages = [HUMAN]
     tried: list[AgentResult] = []
     for number, stage in enumerate(stages, 1):
-        key = task.key if number == 1 else f"{task.key}/attempt{number}"
+        attempt = task.key.in_attempt(number)
         brief = task.brief
         if change is not None:
-            _record(change, f"{task.key}/attempt{number}", spec.name, runtime)
+            _record(change, attempt, spec.name, runtime)
             brief += await _word_of_a_person(change, task, runtime)
         if stage != HUMAN:
             spec = replace(spec, model=stage)
-        tried.append(await run_agent(spec, brief, runtime, key, account))
+        tried.append(
+            await run_agent(spec, brief, runtime, task.key if number == 1 else attempt, account)
+        )
         if tried[-1].status != "failed" or number == len(stages):
             break
         change = StageChange(stage, stages[number], tried[-1].detail)
@@ -84,15 +87,15 @@ async def _word_of_a_person(change: StageChange, task: Task, runtime: AgentRunti
         return ""
     agent = task.spec.name
     question = f"{agent} cannot go on by itself: {change.why}. What should it do, or know?"
-    said = await ask_person(runtime.journal, {task.key: (agent, question)})
-    return f"\nA person was asked how to go on, and says:\n{said[task.key]}"
+    answers = await ask_person(runtime.journal, {task.key: (agent, question)})
+    return f"\nA person was asked how to go on, and says:\n{answers[task.key]}"
 
 
-def _record(change: StageChange, key: str, agent: str, runtime: AgentRuntime) -> None:
+def _record(change: StageChange, key: Key, agent: str, runtime: AgentRuntime) -> None:
     journal = runtime.journal
     replayed = journal.noted(key) is not None
     journal.note(key, {"agent": agent, **to_builtins(change)})
     said = f"{agent} escalates from {change.from_stage} to {change.to_stage}: {change.why}"
     runtime.observer(
-        Event("note", journal.elapsed(), agent, key=key, detail=said, replayed=replayed)
+        Event("note", journal.elapsed(), agent, key=str(key), detail=said, replayed=replayed)
     )

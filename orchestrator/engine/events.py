@@ -17,7 +17,7 @@ EventKind = Literal[
     "model_started",
     "model_finished",  # data: usage as a dict
     "tool_started",  # tool
-    "tool_finished",  # tool; detail: ok or the refusal's code; data: {"findings": n}
+    "tool_finished",  # tool; detail: ok or the refusal's code; data: what the tool gave
     "budget",  # data: {"used": {...}, "limits": {...}}
     "note",  # detail: a sentence for a person
     "run_finished",  # detail: the stop reason

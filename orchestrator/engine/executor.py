@@ -15,13 +15,14 @@ from functools import partial
 from typing import Literal
 
 import anyio
+from msgspec import to_builtins
 
 from orchestrator.engine.budget import Account, Cost, Reservation
 from orchestrator.engine.call_guards import apply_guards
 from orchestrator.engine.canonical_json import digest, is_json
 from orchestrator.engine.events import Event, Observer
-from orchestrator.engine.journal import Journal
-from orchestrator.engine.journal_records import EffectResult
+from orchestrator.engine.journal import EffectResult, Journal
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import (
     Approver,
     CallContext,
@@ -31,8 +32,17 @@ from orchestrator.engine.ports import (
     Tool,
 )
 from orchestrator.engine.tool_breaker import ToolBreaker
+from orchestrator.engine.tool_call_records import GuardWarning, ended_calls
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
-from orchestrator.engine.types import AgentSpec, Json, Level, Observation, ToolCall, ToolResult
+from orchestrator.engine.types import (
+    AgentSpec,
+    Json,
+    Level,
+    Observation,
+    Refusal,
+    ToolCall,
+    ToolResult,
+)
 from orchestrator.engine.untrusted_text import escape_markers, frame
 from orchestrator.errors import ApprovalRequired, InputError, NotPermitted, Refused
 
@@ -65,7 +75,7 @@ class _Admitted:
 
     tool: Tool
     call: GuardedCall
-    warnings: list[str]
+    warnings: list[GuardWarning]
 
 
 class Executor:
@@ -93,28 +103,26 @@ class Executor:
         self._journal, self._guards = journal, guards
         self._approver, self._rollback = approver, rollback
         self._breaker = ToolBreaker(journal, policy.failures, policy.pause)
-        self._observe, self._remembers = observer, False
+        self._observe, self._guards_replayed = observer, False
 
     async def call(
-        self, agent: AgentSpec, call: ToolCall, key: str, account: Account
+        self, agent: AgentSpec, call: ToolCall, key: Key | str, account: Account
     ) -> ToolResult:
         """Run one call, or return its record. Never raises for what the call did or was refused.
 
         Raises:
             ReplayMismatch, StoreError: the run itself cannot go on.
         """
-        self._remember()
+        key = str(key)
+        self._replay_guards()
         replayed = self._journal.recorded(key)
-        self._tell("tool_started", agent, call, key, replayed=replayed)
-        admitted: list[_Admitted] = []
+        self._emit("tool_started", agent, call, key, replayed=replayed)
 
-        async def admit() -> Reservation:
-            entry, reservation = await self._admit(agent, call, key, account)
-            admitted.append(entry)
-            return reservation
+        async def admit() -> tuple[_Admitted, Reservation]:
+            return await self._admit(agent, call, key, account)
 
-        async def perform() -> EffectResult:
-            return await self._perform(agent, admitted[0], key, account)
+        async def perform(admitted: _Admitted) -> EffectResult:
+            return await self._perform(agent, admitted, key, account)
 
         level = self._level(call.name)
         try:
@@ -127,27 +135,19 @@ class Executor:
                 durable=False,
                 undo=partial(self._rollback.undo, key) if self._rollback else None,
             )
-        except Refused as refusal:
-            self._tell("tool_finished", agent, call, key, refusal.code, replayed=replayed)
-            said = frame(f"refused: {refusal}", self.nonce)
-            return ToolResult(call.id, said, ok=False, ref=key, code=refusal.code)
-        self._tell(
-            "tool_finished",
-            agent,
-            call,
-            key,
-            value["code"] or "ok",
-            replayed=replayed,
-            data=value["data"],
-        )
-        return ToolResult(
-            call.id,
-            value["content"],
-            ok=value["ok"],
-            ref=key,
-            data=value["data"],
-            code=value["code"],
-        )
+        except Refused as error:
+            self._emit("tool_finished", agent, call, key, error.code, replayed=replayed)
+            return ToolResult(
+                call.id,
+                frame(f"refused: {error}", self.nonce),
+                ok=False,
+                ref=key,
+                code=error.code,
+                refusal=Refusal(error.code, error.reason, error.guard),
+            )
+        code, data = value["code"], value["data"]
+        self._emit("tool_finished", agent, call, key, code or "ok", replayed=replayed, data=data)
+        return ToolResult(call.id, value["content"], ok=value["ok"], ref=key, data=data, code=code)
 
     # --- may it be done? ------------------------------------------------------------------------
 
@@ -212,9 +212,9 @@ class Executor:
         self._breaker.ended(spec.name, code)
         content = self._observation(seen, admitted)
         value = {"ok": seen.ok, "code": code, "content": content, "data": seen.data}
-        return EffectResult(
-            {**value, "guards": admitted.warnings} if admitted.warnings else value, cost
-        )
+        if admitted.warnings:
+            value["warnings"] = to_builtins(admitted.warnings)
+        return EffectResult(value, cost)
 
     # --- what is seen ---------------------------------------------------------------------------
 
@@ -223,7 +223,9 @@ class Executor:
         limit, text = admitted.tool.spec.max_output, self._journal.redact(seen.content)
         if len(text) > limit:
             text = f"{text[:limit]}\n[cut: {len(text) - limit} more characters]"
-        notes = "".join(f"[guard: {escape_markers(warning)}]\n" for warning in admitted.warnings)
+        notes = "".join(
+            f"[guard: {escape_markers(str(warning))}]\n" for warning in admitted.warnings
+        )
         return notes + frame(text, self.nonce)
 
     # --- small things ---------------------------------------------------------------------------
@@ -232,27 +234,26 @@ class Executor:
         spec = self.registry.specs().get(name)
         return spec.level if spec else Level.READ
 
-    def _remember(self) -> None:
+    def _replay_guards(self) -> None:
         """Have recorded calls count for the guards of a resumed run as they did the first time.
 
         All of them, before the first call: nobody asks again for those of an agent that is done.
         """
-        if self._remembers:
+        if self._guards_replayed:
             return
-        self._remembers, specs = True, self.registry.specs()
-        for _, record in self._journal.ended:
-            asked = record.body.get("asked")
-            if record.kind != "outcome" or not isinstance(asked, dict) or "tool" not in asked:
+        self._guards_replayed, specs = True, self.registry.specs()
+        for record in ended_calls(self._journal):
+            spec = specs.get(record.tool)
+            if not record.admitted or spec is None:  # it is not offered any more
                 continue
-            spec = specs.get(asked["tool"])
-            if spec is None:  # it is not offered any more
-                continue
-            was = ToolCall("", spec.name, asked["arguments"])
-            call = GuardedCall(asked["agent"], spec, was.arguments, fingerprint(was), replayed=True)
+            recorded = ToolCall("", spec.name, record.arguments)
+            call = GuardedCall(
+                record.agent, spec, record.arguments, fingerprint(recorded), replayed=True
+            )
             for guard in self._guards:
                 guard.admitted(call)
 
-    def _tell(
+    def _emit(
         self,
         kind: Literal["tool_started", "tool_finished"],
         agent: AgentSpec,
@@ -263,7 +264,6 @@ class Executor:
         replayed: bool,
         data: Json = None,
     ) -> None:
-        found = len(data["findings"]) if isinstance(data, dict) and "findings" in data else 0
         self._observe(
             Event(
                 kind,
@@ -272,7 +272,7 @@ class Executor:
                 tool=call.name,
                 key=key,
                 detail=detail,
-                data={"findings": found} if detail else None,
+                data=data,
                 replayed=replayed,
             )
         )

@@ -1,6 +1,6 @@
 """Questions that only a person can answer: asked once, answered once, and gone on with.
 
-A question is an effect under ``NAME/answer``. While nobody has answered it stays begun, and stops
+A question is an effect under ``KEY/answer``. While nobody has answered it stays begun, and stops
 the run; the answer is its outcome, with who gave it and when, so a resumed run finds it recorded.
 """
 
@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from orchestrator.engine.journal import Journal
-from orchestrator.engine.journal_records import EffectResult
+from orchestrator.engine.journal import EffectResult, Journal
+from orchestrator.engine.journal_keys import Key
 from orchestrator.errors import AnswerPending, InputError
-
-ANSWER = "/answer"
 
 
 class Question(Struct, frozen=True):
@@ -36,28 +35,28 @@ class Question(Struct, frozen=True):
     at: float = 0.0
 
 
-async def ask_person(journal: Journal, questions: Mapping[str, tuple[str, str]]) -> dict[str, str]:
-    """The answers to questions, by name.
+async def ask_person(journal: Journal, questions: Mapping[Key, tuple[str, str]]) -> dict[Key, str]:
+    """The answers to questions, by key.
 
     Args:
-        questions: name → (agent, question).
+        questions: where it stands → (agent, question).
 
     Raises:
         AnswerPending: one of them has none yet; names all that have none.
     """
-    answers: dict[str, str] = {}
+    answers: dict[Key, str] = {}
     pending: dict[str, str] = {}
 
     async def nobody() -> EffectResult:
         raise AnswerPending(journal.run_id, pending)
 
-    for name, (agent, question) in questions.items():
+    for key, (agent, question) in questions.items():
         request = {"agent": agent, "question": question}
         try:
-            value = await journal.effect(f"{name}{ANSWER}", request, nobody)
-            answers[name] = value["answer"]
+            value = await journal.effect(key.answer, request, nobody)
+            answers[key] = value["answer"]
         except AnswerPending:
-            pending[name] = question
+            pending[str(key)] = question
     if pending:
         raise AnswerPending(journal.run_id, pending)
     return answers
@@ -65,11 +64,10 @@ async def ask_person(journal: Journal, questions: Mapping[str, tuple[str, str]])
 
 def recorded_questions(journal: Journal) -> list[Question]:
     """All questions of a run, in the order in which they were asked."""
-    said = journal.outcomes()
     return [
-        Question(key.removesuffix(ANSWER), **request, **said.get(key, {}))
-        for key, request in journal.requests(ANSWER).items()
-        if request.keys() == {"agent", "question"}  # and not a tool of that name
+        Question(str(replace(key, step="")), **record.body["asked"], **record.body.get("value", {}))
+        for text, record in journal.records()
+        if (key := Key.parse(text)).step == "answer" and "asked" in record.body
     ]
 
 
@@ -103,5 +101,5 @@ async def record_answer(
         return EffectResult({"answer": text, "who": who, "at": now})
 
     request = {"agent": found.agent, "question": found.question}
-    await journal.effect(f"{found.name}{ANSWER}", request, perform)
+    await journal.effect(Key.parse(found.name).answer, request, perform)
     return found

@@ -12,33 +12,129 @@ later. What a crash can lose is therefore only work that may be repeated freely.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
+from typing import Any, TypeVar, overload
 
 import anyio
+from msgspec import Struct
+from msgspec.structs import replace
 
+from orchestrator import errors
 from orchestrator.engine.budget import NO_COST, Cost, Reservation
 from orchestrator.engine.canonical_json import canonical, digest
 from orchestrator.engine.journal_chain import SigningKey
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.journal_log import LEASE_SECONDS, JournalLog
-from orchestrator.engine.journal_records import (
-    EffectRequest,
-    Perform,
-    Recorded,
-    perform_effect,
-    redact_error,
-)
 from orchestrator.engine.ports import Clock, JournalStore
 from orchestrator.engine.redaction import Redactor
 from orchestrator.engine.task_group import task_group
-from orchestrator.engine.types import Json, Level
-from orchestrator.errors import ApprovalRequired, Refused, ReplayMismatch
+from orchestrator.engine.types import Json, Level, Refusal
+from orchestrator.errors import (
+    ApprovalRequired,
+    DiffcourtError,
+    ModelError,
+    ProviderRefused,
+    Refused,
+    ReplayMismatch,
+    SandboxError,
+    StoreError,
+)
 
-Admit = Callable[[], Awaitable[Reservation | None]]
+AdmissionT = TypeVar("AdmissionT")
+ErrorT = TypeVar("ErrorT", bound=DiffcourtError)
+
+RECORDED_ERRORS = (Refused, ModelError, SandboxError, ProviderRefused)
+"""Errors that are an effect's recorded outcome, raised again at replay. Any other error is not
+recorded: the effect stays open and is performed again when the run is resumed."""
+
+RETRIED_ERROR = ProviderRefused.__name__
+"""The recorded error that is not raised again: a person changes a setting, then it is retried."""
+
+APPROVAL = "approval"
+"""Topic of notes of what a person decided about a call: approval/1/CALL."""
+
+
+class EffectResult(Struct, frozen=True):
+    """What performing an effect gave: its value, and what it cost."""
+
+    value: Json
+    cost: Cost = NO_COST
+
+
+Perform = Callable[[], Awaitable[EffectResult]]
+PerformAdmitted = Callable[[AdmissionT], Awaitable[EffectResult]]
+Admit = Callable[[], Awaitable[tuple[AdmissionT, Reservation]]]
 Undo = Callable[[], Awaitable[None]]
 
-APPROVAL = "approval/"
-"""Notes under this key are what a person said to the call that follows in it: approval/1/CALL."""
+
+class EffectRequest(Struct, frozen=True):
+    """An effect's key and request, with the request's digest and what it can do."""
+
+    key: str
+    request: Json
+    digest: str
+    level: Level
+
+    def body(self) -> dict[str, Json]:
+        """As the body of a row."""
+        return {"request": self.digest, "asked": self.request, "level": self.level.name}
+
+
+class Record(Struct, frozen=True):
+    """The latest row of a key; ``kind`` is ``intent``, ``outcome``, ``refusal`` or ``note``."""
+
+    kind: str
+    body: Mapping[str, Any]
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is final: it will not be performed again."""
+        return self.kind in {"outcome", "refusal"} and self.body.get("error") != RETRIED_ERROR
+
+    def cost(self) -> Cost:
+        """What it used; for a call whose end nobody saw the most that it can have used."""
+        if self.kind == "intent":
+            # The turn itself is taken again: what is lost is what it may have cost.
+            return replace(Cost.from_json(self.body["worst"]), turns=0)
+        return Cost.from_json(self.body["cost"]) if self.kind == "outcome" else NO_COST
+
+    def value(self) -> Json:
+        """Its value.
+
+        Raises:
+            DiffcourtError: the recorded error, if it ended with one.
+        """
+        if "error" in self.body:
+            raise error_from_json(self.body)
+        return self.body["value"]
+
+    def refusal(self) -> Refusal | None:
+        """Why it was refused; None if it was not."""
+        if "reason" not in self.body or "code" not in self.body:
+            return None
+        return Refusal(self.body["code"], self.body["reason"], self.body.get("guard", ""))
+
+
+def error_to_json(error: DiffcourtError) -> dict[str, Json]:
+    """A recorded error as fields: a refusal with its code, its reason, and the guard if one."""
+    body: dict[str, Json] = {"error": type(error).__name__}
+    if not isinstance(error, Refused):
+        return {**body, "message": str(error)}
+    guard = {"guard": error.guard} if error.guard else {}
+    return {**body, "code": error.code, "reason": error.reason, **guard}
+
+
+def error_from_json(body: Mapping[str, Any]) -> DiffcourtError:
+    """The inverse of ``error_to_json``."""
+    kind: type[DiffcourtError] = getattr(errors, body["error"], ModelError)
+    return kind(*(body[name] for name in ("guard", "reason", "message") if name in body))
+
+
+def redact_error(error: ErrorT, redact: Redactor) -> ErrorT:
+    """An error without secrets in its arguments, all of which are text."""
+    shown = [redact(str(argument)) for argument in error.args]
+    return error if shown == list(error.args) else type(error)(*shown)
 
 
 class Journal:
@@ -49,20 +145,27 @@ class Journal:
         repeated: keys of effects that were in flight at a crash and were performed again.
         decisions: call → what a person said to it, until something happens under its key.
         ended: key and record of each effect that has ended, in the order in which they did.
+        replay_only: an effect that is not recorded is refused, never performed.
         redact: takes our own secrets out of all that is recorded. What an effect returns has gone
             through it too, so that a first run goes on with the same as a resumed one.
     """
 
     def __init__(
-        self, log: JournalLog, rows: list[tuple[str, str, bytes]], redact: Redactor | None = None
+        self,
+        log: JournalLog,
+        rows: list[tuple[str, str, bytes]],
+        redact: Redactor | None = None,
+        *,
+        replay_only: bool = False,
     ) -> None:
+        self.replay_only = replay_only
         self.log, self.run_id = log, log.run_id
         self.redact = Redactor() if redact is None else redact
         self.elapsed, self.flush = log.elapsed, log.flush
         self.repeated: list[str] = []
         self.decisions: dict[str, Mapping[str, Json]] = {}
-        self.ended: list[tuple[str, Recorded]] = []
-        self._records: dict[str, Recorded] = {}
+        self.ended: list[tuple[str, Record]] = []
+        self._records: dict[str, Record] = {}
         self._data: set[str] = set()
         self._lost: list[tuple[str, Cost]] = []
         for kind, key, body in rows:
@@ -72,8 +175,8 @@ class Journal:
         if kind == "data":
             self._data.add(key)
             return
-        if kind == "note" and key.startswith(APPROVAL):
-            self.decisions[key.split("/", 2)[2]] = body
+        if kind == "note" and key.startswith(f"{APPROVAL}/"):
+            self.decisions[Key.parse(key).subject] = body
         else:
             self.decisions.pop(key, None)
         before = self._records.get(key)
@@ -81,7 +184,7 @@ class Journal:
             self._lost.append((key, before.cost()))
         # The request stands in the intent's row; a mismatch later on must be able to show it.
         asked = {"asked": before.body["asked"]} if before and "asked" in before.body else {}
-        self._records[key] = record = Recorded(kind, {**asked, **body})
+        self._records[key] = record = Record(kind, {**asked, **body})
         if record.ended:
             self.ended.append((key, record))
 
@@ -89,64 +192,60 @@ class Journal:
         self.log.append(kind, key, body)
         self._learn(kind, key, body)
 
-    def recorded(self, key: str) -> bool:
+    def recorded(self, key: Key | str) -> bool:
         """Whether the effect under this key has ended."""
-        return key in self._records and self._records[key].ended
+        record = self._records.get(str(key))
+        return record is not None and record.ended
 
-    def noted(self, key: str) -> Mapping[str, Json] | None:
+    def noted(self, key: Key | str) -> Mapping[str, Json] | None:
         """The note under a key, None when there is none."""
-        known = self._records.get(key)
+        known = self._records.get(str(key))
         return known.body if known is not None and known.kind == "note" else None
 
-    def notes(self, prefix: str = "") -> dict[str, Mapping[str, Json]]:
-        """The notes under a prefix, by key."""
-        return {
-            key: record.body
-            for key, record in self._records.items()
-            if record.kind == "note" and key.startswith(prefix)
-        }
+    def notes(self, under: Key | str = "") -> dict[str, Mapping[str, Json]]:
+        """The notes under a key, by their own keys."""
+        return {key: record.body for key, record in self.records(under) if record.kind == "note"}
 
-    def spent(self, prefix: str = "") -> Cost:
-        """What the recorded effects under a key's prefix cost.
+    def records(self, under: Key | str = "") -> Iterator[tuple[str, Record]]:
+        """Key and record of everything under a key, the key itself included; empty for all."""
+        own, below = str(under), f"{under}/"
+        for key, record in self._records.items():
+            if not own or key == own or key.startswith(below):
+                yield key, record
+
+    def spent(self, under: Key | str = "") -> Cost:
+        """What the recorded effects under a key cost.
 
         A call that was in flight at a crash, or whose reply was lost, counts at its worst case,
         beside its repetition: it may have been billed.
         """
-        ours = [record.cost() for key, record in self._records.items() if key.startswith(prefix)]
-        lost = [cost for key, cost in self._lost if key.startswith(prefix)]
-        return sum(ours + lost, NO_COST)
+        own, below = str(under), f"{under}/"
+        lost = [c for key, c in self._lost if not own or key == own or key.startswith(below)]
+        return sum([*(record.cost() for _, record in self.records(under)), *lost], NO_COST)
 
     def unseen(self) -> Cost:
         """The part of what is spent that counts for calls whose end nobody saw."""
         begun = (record.cost() for record in self._records.values() if record.kind == "intent")
         return sum((*begun, *(cost for _, cost in self._lost)), NO_COST)
 
-    def begin_again(self, key: str) -> None:
+    def begin_again(self, key: Key | str) -> None:
         """Say that an effect under way is tried once more, its first try lost as in a crash."""
-        self._append("intent", key, dict(self._records[key].body))
+        self._append("intent", str(key), dict(self._records[str(key)].body))
 
-    def outcomes(self, prefix: str = "") -> dict[str, Json]:
-        """The values of the finished effects under a prefix, by key."""
+    def outcomes(self, under: Key | str = "") -> dict[str, Json]:
+        """The values of the finished effects under a key, by their own keys."""
         return {
             key: record.body["value"]
-            for key, record in self._records.items()
-            if record.kind == "outcome" and key.startswith(prefix) and "value" in record.body
+            for key, record in self.records(under)
+            if record.kind == "outcome" and "value" in record.body
         }
 
-    def requests(self, suffix: str) -> dict[str, Json]:
-        """What was asked of the effects whose key ends so, ended or not, in their first order."""
+    def refusals(self, under: Key | str = "") -> dict[str, Refusal]:
+        """Why the refused effects under a key were refused, by their own keys."""
         return {
-            key: record.body["asked"]
-            for key, record in self._records.items()
-            if key.endswith(suffix) and "asked" in record.body
-        }
-
-    def refusals(self, prefix: str = "") -> dict[str, tuple[str, str]]:
-        """The refused calls under a prefix: key → (code, reason)."""
-        return {
-            key: (record.body["code"], record.body["message"])
-            for key, record in self._records.items()
-            if record.kind == "refusal" and key.startswith(prefix)
+            key: refusal
+            for key, record in self.records(under)
+            if record.kind == "refusal" and (refusal := record.refusal())
         }
 
     def put(self, value: Json) -> str:
@@ -157,25 +256,61 @@ class Journal:
             self._append("data", name, {"value": value})
         return name
 
-    def note(self, key: str, body: dict[str, Json]) -> None:
+    def note(self, key: Key | str, body: dict[str, Json]) -> None:
         """Record a fact that the controller worked out, or hold it against the record.
 
         Raises:
             ReplayMismatch: the record says something else.
         """
+        key = str(key)
         known, body = self._records.get(key), self.redact.json(body)
         if known is None:
             self._append("note", key, body)
         elif canonical(dict(known.body)) != canonical(body):
             raise ReplayMismatch(key, dict(known.body), body)
 
+    def add_note(self, topic: str, body: dict[str, Json], subject: str = "") -> str:
+        """Record a note under the topic's next number; returns its key.
+
+        For what may happen once more after a crash, and is then to be on record twice.
+        """
+        number = 1 + len(self.notes(topic))
+        key = str(Key(topic, number=number, subject=subject))
+        self.note(key, body)
+        return key
+
+    @overload
     async def effect(
         self,
-        key: str,
+        key: Key | str,
         request: Json,
         perform: Perform,
         *,
-        admit: Admit | None = None,
+        level: Level = Level.READ,
+        durable: bool = True,
+        undo: Undo | None = None,
+    ) -> Json: ...
+
+    @overload
+    async def effect(
+        self,
+        key: Key | str,
+        request: Json,
+        perform: PerformAdmitted[AdmissionT],
+        *,
+        admit: Admit[AdmissionT],
+        level: Level = Level.READ,
+        durable: bool = True,
+        undo: Undo | None = None,
+    ) -> Json: ...
+
+    async def effect(
+        self,
+        key: Key | str,
+        request: Json,
+        perform: Callable[..., Awaitable[EffectResult]],
+        *,
+        admit: Admit[Any] | None = None,
         level: Level = Level.READ,
         durable: bool = True,
         undo: Undo | None = None,
@@ -185,8 +320,9 @@ class Journal:
         Args:
             key: where in the run it stands.
             request: what is asked; its digest must equal the recorded one.
-            perform: does it.
-            admit: decides whether it may be done and reserves its worst case; raises ``Refused``.
+            perform: does it; with ``admit`` it is given what that decided.
+            admit: decides whether and how it may be done, and reserves its worst case; raises
+                ``Refused``.
             level: what a crash in the middle leaves behind, see below.
             durable: wait until the outcome is on disk. False for reading tools, whose outcome is
                 used only by a model call that is itself waited for.
@@ -199,50 +335,74 @@ class Journal:
             ReplayMismatch, StoreError: the run cannot go on.
             Refused, ModelError, SandboxError: as it ended, live and at replay alike.
         """
-        request = self.redact.json(request)
+        key, request = str(key), self.redact.json(request)
         ask = EffectRequest(key, request, digest(request), level)
         known = self._known(ask)
         if known is not None and known.ended:
             return known.value()
+        if self.replay_only:
+            raise StoreError(f"{key} is not in the run's journal, and a replay performs nothing")
         if known is not None:
             await self._recover(ask, level, undo)
-        reservation = await self._admit(ask, admit)
+        given, reservation = await self._admit(ask, admit)
         if known is not None:
             self.repeated.append(key)
-        worst = reservation.worst if reservation else NO_COST
-        await self._begin(ask, worst)
+        await self._begin(ask, reservation.worst if reservation else NO_COST)
+        outcome, error = await self._perform(perform, given, reservation)
+        self._append("outcome", key, {"request": ask.digest, **outcome})
+        if durable or level > Level.READ:
+            await self.flush()
+        if error:
+            raise error
+        return outcome["value"]
+
+    def _known(self, ask: EffectRequest) -> Record | None:
+        known = self._records.get(ask.key)
+        if known is not None and known.body["request"] != ask.digest:
+            raise ReplayMismatch(ask.key, known.body.get("asked"), ask.request)
+        return known
+
+    async def _admit(
+        self, ask: EffectRequest, admit: Admit[Any] | None
+    ) -> tuple[tuple[Any, ...], Reservation | None]:
+        """The arguments of ``perform``, and what is reserved for it."""
+        if admit is None:
+            return (), None
         try:
-            outcome, cost, fault = await perform_effect(perform, worst, self.redact)
+            given, reservation = await admit()
+        except Refused as refusal:
+            shown = redact_error(refusal, self.redact)
+            self._refuse(ask, shown)
+            raise shown from None
+        return (given,), reservation
+
+    async def _perform(
+        self,
+        perform: Callable[..., Awaitable[EffectResult]],
+        given: tuple[Any, ...],
+        reservation: Reservation | None,
+    ) -> tuple[dict[str, Json], DiffcourtError | None]:
+        """Perform an effect and settle what was reserved; returns its outcome, and its error."""
+        worst = reservation.worst if reservation else NO_COST
+        try:
+            result = await perform(*given)
+            outcome, cost, error = {"value": self.redact.json(result.value)}, result.cost, None
+        except RECORDED_ERRORS as raised:
+            # A failed model call may have been billed all the same, unless it was turned away.
+            cost = NO_COST
+            if isinstance(raised, ModelError):
+                cost = worst if raised.billed else Cost(turns=worst.turns)
+            error = redact_error(raised, self.redact)
+            outcome = error_to_json(error)
         except BaseException:
-            # Cancelled, or a fault of ours: what it did is unknown, so it counts at its worst and
+            # Cancelled, or an error of ours: what it did is unknown, so it counts at its worst and
             # the intent stays open for whoever resumes.
             if reservation:
                 reservation.settle(worst)
             raise
         if reservation:
             reservation.settle(cost)
-        self._append("outcome", key, {"request": ask.digest, "cost": cost.to_json(), **outcome})
-        if durable or level > Level.READ:
-            await self.flush()
-        if fault:
-            raise fault
-        return outcome["value"]
-
-    def _known(self, ask: EffectRequest) -> Recorded | None:
-        known = self._records.get(ask.key)
-        if known is not None and known.body["request"] != ask.digest:
-            raise ReplayMismatch(ask.key, known.body.get("asked"), ask.request)
-        return known
-
-    async def _admit(self, ask: EffectRequest, admit: Admit | None) -> Reservation | None:
-        if admit is None:
-            return None
-        try:
-            return await admit()
-        except Refused as refusal:
-            shown = redact_error(refusal, self.redact)
-            self._refuse(ask, shown)
-            raise shown from None
+        return {"cost": cost.to_json(), **outcome}, error
 
     async def _begin(self, ask: EffectRequest, worst: Cost) -> None:
         """Say what is about to be done: durable before a write, signed before what stays done."""
@@ -253,8 +413,7 @@ class Journal:
             await self.flush()
 
     def _refuse(self, ask: EffectRequest, refusal: Refused) -> None:
-        body = {"error": type(refusal).__name__, "code": refusal.code, "message": str(refusal)}
-        self._append("refusal", ask.key, {**ask.body(), **body})
+        self._append("refusal", ask.key, {**ask.body(), **error_to_json(refusal)})
 
     async def _recover(self, ask: EffectRequest, level: Level, undo: Undo | None) -> None:
         if level is Level.WRITE and undo is not None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from orchestrator.engine.canonical_json import canonical
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Row
 from orchestrator.engine.types import Json
 from orchestrator.errors import StoreError
@@ -106,7 +107,7 @@ class HmacKey:
 
 def signed_head_key(seq: int) -> str:
     """The journal key of a signed head that is row ``seq``."""
-    return f"{SIGNED_HEAD}/{seq}"
+    return str(Key(SIGNED_HEAD, number=seq))
 
 
 def signed_head_body(

@@ -22,20 +22,28 @@ from orchestrator.engine.journal_chain import (
     signed_head_key,
     verify_chain,
 )
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Clock, JournalStore, Row
 from orchestrator.engine.types import Json
 from orchestrator.errors import StoreError
 
-SESSION = "session/"
+SESSION = "session"
+"""Topic of the note with which each session of a run begins."""
+
 LEASE_SECONDS = 30.0
 IDLE_COMMIT_SECONDS = 0.005
+
+
+def is_session_start(row: Row) -> bool:
+    """Whether a row notes that a session of the run began."""
+    return row.kind == "note" and row.key.startswith(f"{SESSION}/")
 
 
 def seconds_worked(rows: list[Row]) -> float:
     """Time from first to last row of each session: a run that lay still did not work."""
     worked, start, last = 0.0, None, 0.0
     for row in rows:
-        if row.key.startswith(SESSION):
+        if is_session_start(row):
             worked += last - start if start is not None else 0.0
             start = row.at
         last = row.at
@@ -71,8 +79,8 @@ class JournalLog:
         self._since = 0.0  # no pending row is older, by the monotonic clock
         self._broken: StoreError | None = None
         self._worked, self._opened = seconds_worked(rows), clock.now()
-        self._session = 1 + sum(row.key.startswith(SESSION) for row in rows)
-        self.append("note", f"{SESSION}{self._session}", {})
+        self._session = 1 + sum(map(is_session_start, rows))
+        self.append("note", str(Key(SESSION, number=self._session)), {})
 
     def _newest(self) -> Row | None:
         # Looked up, not kept: an interrupt between two steps must not leave the two apart.

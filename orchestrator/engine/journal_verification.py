@@ -14,7 +14,7 @@ from orchestrator.engine.journal_chain import (
     find_signature_errors,
     read_key_id,
 )
-from orchestrator.engine.journal_log import SESSION
+from orchestrator.engine.journal_log import is_session_start
 from orchestrator.engine.ports import Row
 
 
@@ -169,7 +169,7 @@ def _signed_late(rows: Sequence[Row]) -> Iterator[str]:
     for row in rows:
         if row.kind == SIGNED_HEAD:
             signed = row.seq
-        elif row.kind == "note" and row.key.startswith(SESSION) and row.seq - 1 > signed:
+        elif is_session_start(row) and row.seq - 1 > signed:
             yield (
                 f"rows {signed + 1} to {row.seq - 1} were not signed when their session ended, "
                 "and were signed by the next: what was done to them in between would not be seen"

@@ -17,6 +17,7 @@ from msgspec import Meta, Struct
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.field_types import PositiveInt, Strict, UnitFloat
 from orchestrator.engine.journal import Journal
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.types import Block, Text, ToolCall, ToolResult
 
 _ENDS = 2000  # characters at either end of a long turn; the middle is passed over
@@ -60,13 +61,13 @@ class LoopDetector:
     """Watches one agent's turns.
 
     Args:
-        key: the journal's prefix of the agent's work; a note ``KEY/loop`` says why it was cut.
+        key: the agent's task or attempt; a note below it says why it was ended.
 
     Attributes:
         reason: why its work should end, in words; empty while it gets on.
     """
 
-    def __init__(self, policy: LoopPolicy, journal: Journal, key: str) -> None:
+    def __init__(self, policy: LoopPolicy, journal: Journal, key: Key) -> None:
         self.reason = ""
         self._policy, self._journal, self._key = policy, journal, key
         self._turns: deque[_Turn] = deque(maxlen=policy.window)
@@ -103,7 +104,7 @@ class LoopDetector:
     def _cut(self, why: str) -> None:
         if not self.reason:
             self.reason = f"it went round in circles: {why}"
-            self._journal.note(f"{self._key}/loop", {"state": "cut", "why": why})
+            self._journal.note(self._key.loop, {"state": "cut", "why": why})
 
 
 def _seen(result: ToolResult) -> str:

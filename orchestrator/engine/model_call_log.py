@@ -11,10 +11,11 @@ from msgspec.structs import replace
 from orchestrator.engine.budget import Account, Cost
 from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.journal import Journal
+from orchestrator.engine.journal_keys import Key
 from orchestrator.errors import BudgetExhausted
 
-CALLS = "calls/"
-"""Notes under this key are what happened around calls, in the order in which it did."""
+CALLS = "calls"
+"""Topic of notes of what happened around model calls, in the order in which it did."""
 
 
 class CallEvent(Struct, frozen=True):
@@ -68,14 +69,14 @@ class EventForwarder:
         """Have all that follows noted in a journal, and told to whoever watches."""
 
         def keep(event: CallEvent) -> None:
-            key = _place(journal, event.kind)
-            journal.note(key, {**to_builtins(event), "said": str(event)})
+            body = {**to_builtins(event), "said": str(event)}
+            key = journal.add_note(CALLS, body, event.kind)
             observer(Event("note", journal.elapsed(), event.agent, key=key, detail=str(event)))
 
         self._listener = keep
 
 
-def reserve_retry(journal: Journal, key: str, account: Account, held: Cost) -> bool:
+def reserve_retry(journal: Journal, key: Key, account: Account, held: Cost) -> bool:
     """Book a try whose reply was lost at its worst case; what is held stays for the next one.
 
     Args:
@@ -97,9 +98,4 @@ def reserve_retry(journal: Journal, key: str, account: Account, held: Cost) -> b
 def note_once(journal: Journal, sentence: str) -> None:
     """Note what a person should know of the models, unless an earlier session has."""
     if all(body["said"] != sentence for body in journal.notes(CALLS).values()):
-        journal.note(_place(journal, "note"), {"said": sentence})
-
-
-def _place(journal: Journal, kind: str) -> str:
-    # Numbered, since a call that a crash cut off is made, and may fail, once more.
-    return f"{CALLS}{1 + len(journal.notes(CALLS))}/{kind}"
+        journal.add_note(CALLS, {"said": sentence}, "note")

@@ -11,9 +11,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.journal import Journal
+from orchestrator.engine.journal_keys import Key
 from orchestrator.errors import FlowError
 
 Context = TypeVar("Context")
@@ -100,9 +102,9 @@ async def run(flow: Flow[Context], context: Context, journal: Journal, observer:
     """
     current = flow.states[flow.initial]
     for step in range(1, STEPS_AT_MOST + 1):
-        key = f"state/{step}"
+        key = Key("state", number=step)
         if current.pauses:
-            key += f"/{1 + len(journal.notes(f'{key}/'))}"
+            key = replace(key, subject=str(1 + len(journal.notes(key))))
         journal.note(key, {"state": current.name})
         observer(Event("state", journal.elapsed(), detail=current.name))
         if current.handler is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import anyio
 from msgspec import to_builtins
@@ -11,7 +11,7 @@ from orchestrator.engine.agent import AgentResult, AgentRuntime
 from orchestrator.engine.budget import NO_COST, Account
 from orchestrator.engine.escalation import Task, escalate
 from orchestrator.engine.events import Event
-from orchestrator.engine.journal_records import EffectResult
+from orchestrator.engine.journal import EffectResult
 from orchestrator.engine.task_group import task_group
 from orchestrator.errors import (
     AnswerPending,
@@ -23,12 +23,20 @@ from orchestrator.errors import (
 
 
 async def run_team(
-    tasks: Sequence[Task], runtime: AgentRuntime, budget: Account, *, concurrency: int
+    tasks: Sequence[Task],
+    runtime: AgentRuntime,
+    budget: Account,
+    *,
+    concurrency: int,
+    on_result: Callable[[AgentResult], None] | None = None,
 ) -> list[AgentResult]:
     """Run every task; results in the order of the tasks.
 
     An agent that fails, times out or spends its budget becomes a result that says so; the others
     go on. Only what ends the run itself (a broken journal, an interrupt) is raised.
+
+    Args:
+        on_result: called with each result as it comes, also where others wait for a person.
 
     Raises:
         ApprovalPending: an agent waits for a person's yes or no; the others were let finish.
@@ -44,6 +52,8 @@ async def run_team(
         async with limiter:
             try:
                 results[position] = await run_task(task, runtime, budget)
+                if on_result is not None:
+                    on_result(results[position])
             except ApprovalPending as pending:
                 waiting.append(pending)
             except AnswerPending as pending:
@@ -66,7 +76,7 @@ async def run_task(task: Task, runtime: AgentRuntime, budget: Account) -> AgentR
 
     async def perform() -> EffectResult:
         # Only of work that was cut off before can there be any: to look for it takes all records.
-        used = journal.spent(f"{task.key}/") if task.key in journal.repeated else NO_COST
+        used = journal.spent(task.key) if str(task.key) in journal.repeated else NO_COST
         account = Account(spec.name, spec.bounds, parent=budget, used=used)
         try:
             with anyio.fail_after(min(spec.bounds.seconds, max(budget.seconds_left(), 0))):
@@ -79,7 +89,9 @@ async def run_task(task: Task, runtime: AgentRuntime, budget: Account) -> AgentR
             result = AgentResult(spec.name, "failed", detail=f"{type(fault).__name__}: {fault}")
         return EffectResult(to_builtins(result))
 
-    started = Event("agent_started", journal.elapsed(), spec.name, key=task.key, replayed=replayed)
+    started = Event(
+        "agent_started", journal.elapsed(), spec.name, key=str(task.key), replayed=replayed
+    )
     runtime.observer(started)
     request = {"agent": spec.name, "digest": spec.digest, "brief": journal.put(task.brief)}
     value = await journal.effect(task.key, request, perform)
@@ -89,7 +101,7 @@ async def run_task(task: Task, runtime: AgentRuntime, budget: Account) -> AgentR
             "agent_finished",
             journal.elapsed(),
             spec.name,
-            key=task.key,
+            key=str(task.key),
             detail=result.status,
             replayed=replayed,
         )

@@ -98,7 +98,7 @@ class TextGuards:
             done: Action = "warn" if action == "modify" and found.text is None else action
             self._record(GuardDecision(self._layer, guard.name, done, agent, place, found.reason))
             if done == "block":
-                raise GuardRefused(f"{guard.name}: {found.reason} in the {place}")
+                raise GuardRefused(guard.name, f"{found.reason} in the {place}")
             if done == "modify" and found.text is not None:
                 text = found.text
         return text

@@ -19,10 +19,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from orchestrator.engine.journal import Journal
+from orchestrator.engine.tool_call_records import ended_calls
 from orchestrator.errors import ToolDown
 
-BREAKER = "breaker/"
-"""Each transition is a note under this key: breaker/1/TOOL."""
+BREAKER = "breaker"
+"""Topic of a note for each transition: breaker/1/TOOL."""
 
 FAILURE_CODES = frozenset({"failed", "timeout"})
 DEFAULT_PAUSE = 10
@@ -52,14 +53,11 @@ class ToolBreaker:
     ) -> None:
         self._journal, self._failures, self._pause = journal, failures, pause
         self._tools: defaultdict[str, _State] = defaultdict(_State)
-        for _, record in journal.ended if failures else ():
-            asked, value = record.body.get("asked"), record.body.get("value")
-            if not isinstance(asked, dict) or "tool" not in asked:
-                continue
-            if record.body.get("code") == ToolDown.code:
-                self._tools[asked["tool"]].refused += 1
-            elif isinstance(value, dict) and "code" in value:
-                self._count(asked["tool"], value["code"])
+        for call in ended_calls(journal) if failures else ():
+            if call.code == ToolDown.code:
+                self._tools[call.tool].refused += 1
+            elif call.completed:
+                self._count(call.tool, call.code)
 
     def check(self, tool: str) -> None:
         """Let a call pass, or refuse it.
@@ -73,8 +71,13 @@ class ToolBreaker:
         left = self._most(tool) - state.refused
         if state.trying or left > 0:
             state.refused += 1
-            then = f"calls until it is tried again: {left - 1}" if left > 0 else "it is being tried"
-            raise ToolDown(f"{tool} broke {state.broken} times in a row and is left alone; {then}")
+            until = f"for the next {left - 1} {'call' if left == 2 else 'calls'}"
+            if left == 1:
+                until = "until the next call, which tries it again"
+            if left <= 0:
+                until = "while another call tries it again"
+            failed = f"{tool} failed {state.broken} times in a row"
+            raise ToolDown(f"{failed}; it is disabled {until}")
 
     def begin(self, tool: str) -> None:
         """A call goes ahead."""
@@ -115,5 +118,4 @@ class ToolBreaker:
         return self._pause.get(tool, self._pause.get("*", DEFAULT_PAUSE))
 
     def _note(self, tool: str, state: str, why: str) -> None:
-        number = 1 + len(self._journal.notes(BREAKER))
-        self._journal.note(f"{BREAKER}{number}/{tool}", {"state": state, "why": why})
+        self._journal.add_note(BREAKER, {"state": state, "why": why}, tool)

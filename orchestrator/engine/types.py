@@ -45,6 +45,22 @@ class ToolCall(Struct, frozen=True, tag="tool_call"):
     arguments: Mapping[str, Json]
 
 
+class Refusal(Struct, frozen=True):
+    """Why the executor did not perform a call.
+
+    Attributes:
+        code: the error's, such as ``guard_refused``; stable.
+        guard: which guard refused; empty for any other reason.
+    """
+
+    code: str
+    reason: str
+    guard: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.guard}: {self.reason}" if self.guard else self.reason
+
+
 class ToolResult(Struct, frozen=True, tag="tool_result"):
     """What came of a call.
 
@@ -54,6 +70,7 @@ class ToolResult(Struct, frozen=True, tag="tool_result"):
         ref: the journal's key of the call; stable, and what a report cites.
         data: the same result for the application's code; a model never sees it.
         code: why it is not ok (``guard_refused``, ``timeout``, ...), empty when it is.
+        refusal: why the tool was not run; None when it was.
     """
 
     call_id: str
@@ -62,6 +79,7 @@ class ToolResult(Struct, frozen=True, tag="tool_result"):
     ref: str = ""
     data: Json = None
     code: str = ""
+    refusal: Refusal | None = None
 
 
 class Opaque(Struct, frozen=True, tag="opaque"):

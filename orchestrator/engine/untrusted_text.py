@@ -7,8 +7,7 @@ import re
 import secrets
 from collections.abc import Callable
 
-from orchestrator.engine.journal import Journal
-from orchestrator.engine.journal_records import EffectResult
+from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.types import Json
 
 NONCE = "nonce"

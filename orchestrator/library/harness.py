@@ -28,6 +28,7 @@ from orchestrator.engine.approvals import (
 from orchestrator.engine.budget import Account
 from orchestrator.engine.events import Observer, ignore_event
 from orchestrator.engine.executor import Executor
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.journal_verification import VerificationResult, verify_journal
 from orchestrator.engine.ports import CallContext, Clock, Guard, Model, SystemClock, Tool
 from orchestrator.engine.redaction import Redactor
@@ -44,7 +45,7 @@ from orchestrator.engine.types import (
     ToolSpec,
 )
 from orchestrator.engine.untrusted_text import run_nonce, unframe
-from orchestrator.errors import ActionFailed, ApprovalPending, InputError, Refused
+from orchestrator.errors import ActionFailed, ApprovalPending, InputError, refused
 from orchestrator.library.agents import Agent, AgentResult
 from orchestrator.library.models import Models
 from orchestrator.library.runtime import RunLocation, RunParts, WorkNumbers, run_agent_task
@@ -55,7 +56,6 @@ ANYTHING: Mapping[str, Json] = {"type": "object"}
 APPROVED_SECONDS = 60.0
 UNBOUNDED, CLOCK = Bounds(), SystemClock()
 EVERY_LEVEL = ToolPolicy(max_level=Level.IRREVERSIBLE)
-_REFUSALS: dict[str, type[Refused]] = {kind.code: kind for kind in Refused.__subclasses__()}
 
 
 class _Action(Struct):
@@ -402,9 +402,9 @@ class Harness:
 
     def _key(self, name: str, call: str, arguments: Mapping[str, Json]) -> str:
         if call:
-            return f"execute/{call}/{name}"
+            return str(Key("execute", subject=f"{call}/{name}"))
         self._asked += 1
-        key = f"execute/{self._asked}/{name}"
+        key = str(Key("execute", number=self._asked, subject=name))
         self._latest[self._digest(name, arguments)] = key
         return key
 
@@ -445,8 +445,6 @@ class Harness:
         result = await self._executor.call(spec, call, key, self._account)
         if result.ok:
             return result.data
-        said = unframe(result.content, self._executor.nonce)
-        kind = _REFUSALS.get(result.code)
-        if kind is None:
-            raise ActionFailed(f"{name}: {said}")
-        raise kind(said.removeprefix("refused: "))
+        if result.refusal:
+            raise refused(result.refusal.code, result.refusal.reason, result.refusal.guard)
+        raise ActionFailed(f"{name}: {unframe(result.content, self._executor.nonce)}")

@@ -17,6 +17,7 @@ from orchestrator.engine.escalation import Task
 from orchestrator.engine.events import Observer
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Clock
 from orchestrator.engine.redaction import Redactor
 from orchestrator.engine.team import run_task
@@ -128,9 +129,9 @@ async def run_agent_task(parts: RunParts, agent: Agent, prompt: str, number: str
         observer=parts.observer,
         choose_model=opened.choose,
     )
-    key = f"agents/{number}/{agent.name}"
+    key = Key("agents", name=f"{agent.name}.{number}")  # an agent's name has no dot
     done = await run_task(Task(spec, prompt, key), runtime, parts.account)
-    spent = parts.journal.spent(f"{key}/")
+    spent = parts.journal.spent(key)
     status, output, detail = done.status, done.report, done.detail
     if status == "ok" and agent.output is not None:
         try:

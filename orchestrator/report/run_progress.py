@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from math import isfinite
 from typing import TextIO
@@ -93,9 +93,9 @@ class RunProgress(Struct):
 
 
 def count_findings(event: Event) -> int:
-    """The number of findings in a tool's event."""
+    """The number of findings in the data that a tool gave."""
     found = event.data.get("findings") if isinstance(event.data, Mapping) else None
-    return found if isinstance(found, int) else 0
+    return len(found) if isinstance(found, Sequence) else 0
 
 
 def read_numbers(data: Json, name: str) -> dict[str, float]:

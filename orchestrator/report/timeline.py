@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
+from orchestrator.engine.journal_keys import Key
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
 from orchestrator.report.text_layout import MIN_WIDTH, Page, format_duration, pad
 
@@ -46,14 +47,13 @@ def render_timeline(records: Iterable[TimelineEntry], width: int = 80) -> str:
 
 def _split_key(key: str) -> tuple[str, str, str]:
     """A key such as ``2/act/security/turn3/model`` as (state with its iteration, agent, step)."""
-    parts = key.split("/")
-    heading = "run"
-    if parts[0].isdigit():
-        heading = f"iteration {parts.pop(0)}"
-        if parts:
-            heading += f", {parts.pop(0)}"
-    agent = parts.pop(0) if len(parts) > 1 else ""
-    return heading, agent, "/".join(parts)
+    found = Key.parse(key)
+    if found.iteration:
+        heading = f"iteration {found.iteration}, {found.part}"
+        return heading, found.name, found.place_in_task
+    if found.place_in_task:
+        return "run", found.part, found.place_in_task
+    return "run", "", key
 
 
 def _render_entry(

@@ -12,6 +12,7 @@ from orchestrator import __version__
 from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.budget import Cost
 from orchestrator.engine.canonical_json import digest
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.judge import Scorecard
 from orchestrator.engine.types import Bounds
 from orchestrator.review.agents import escalation
@@ -160,17 +161,10 @@ def _uncertain(state: ReviewState) -> tuple[str, ...]:
 def _agents(state: ReviewState) -> tuple[AgentReport, ...]:
     """The lead's, every specialist's and the judge's report, by iteration."""
     found: list[AgentReport] = []
-    plans = state.journal.outcomes()
-    for entry in state.rounds:
-        if planned := plans.get(f"{entry.number}/plan"):
-            found.append(_agent(state, entry.number, AgentResult(**planned)))
-        found += [
-            _agent(state, entry.number, work.result)
-            for work in state.team()
-            if work.iteration == entry.number
-        ]
-        if judged := plans.get(f"{entry.number}/judge"):
-            found.append(_agent(state, entry.number, AgentResult(**judged)))
+    for done in state.rounds:
+        team = [work.result for work in state.team() if work.iteration == done.number]
+        results = [done.planned, *team, done.judged]
+        found += [_agent(state, done.number, result) for result in results if result is not None]
     return tuple(found)
 
 
@@ -215,7 +209,7 @@ def _iterations(state: ReviewState) -> tuple[Iteration, ...]:
 def _usage(state: ReviewState) -> Usage:
     journal = state.journal
     spent: Cost = journal.spent()
-    calls = [record for key, record in journal.ended if key.endswith("/model")]
+    calls = [record for key, record in journal.ended if Key.parse(key).is_model_call]
     tokens = [call.body["value"]["usage"] for call in calls if "value" in call.body]
     # A call that failed may have been billed: what is recorded as its cost is its worst case.
     failed = sum((call.cost() for call in calls if "error" in call.body), journal.unseen())
@@ -255,7 +249,9 @@ def _uncounted(calls: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 def _provenance(state: ReviewState) -> Provenance:
     journal = state.journal
-    models = {value["model"] for key, value in journal.outcomes().items() if key.endswith("/model")}
+    models = {
+        value["model"] for key, value in journal.outcomes().items() if Key.parse(key).is_model_call
+    }
     return Provenance(
         version=__version__,
         provider=state.runtime.model.name,

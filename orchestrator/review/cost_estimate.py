@@ -155,10 +155,12 @@ def _one_iteration(state: ReviewState) -> Iterator[Task]:
     else:
         lead = state.catalog.agents[state.settings.lead]
         state.round.plan = planning.read_plan(state, AgentResult(lead.name, "failed"))
-        yield Task(lead, planning.lead_brief(state), "")
+        yield Task(lead, planning.lead_brief(state), state.round.key("plan"))
     yield from planning.build_tasks(state)
     if judging.needs_judge(state.settings, state.rubric):
-        yield judging.build_judge_task(state, judging.judged_criteria(state.rubric), "")
+        yield judging.build_judge_task(
+            state, judging.judged_criteria(state.rubric), state.round.key("judge")
+        )
     if has_model_lead(state.settings):
         yield summary.build_summary_task(state)
 

@@ -10,7 +10,7 @@ can go on, it stops in StopHuman; with the answer recorded, the next run goes on
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Sequence
 from functools import wraps
 
 from msgspec.structs import replace
@@ -18,14 +18,16 @@ from msgspec.structs import replace
 from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.human_questions import ask_person, recorded_questions
+from orchestrator.engine.journal_keys import iteration_root
 from orchestrator.engine.judge import Mark, Scorecard, judge
 from orchestrator.engine.state_machine import Flow, State
 from orchestrator.engine.stop_rules import Iteration, Stop, decide
 from orchestrator.engine.team import run_task, run_team
-from orchestrator.errors import AnswerPending
+from orchestrator.engine.tool_call_records import calls_under
+from orchestrator.errors import AnswerPending, ApprovalRequired, BudgetExhausted, NotPermitted
 from orchestrator.review.agents import escalation, judging, planning
 from orchestrator.review.findings import examined, waivers
-from orchestrator.review.findings.journal_queries import Work, failures, health
+from orchestrator.review.findings.journal_queries import Failure, Work, failures, health
 from orchestrator.review.findings.measured_criteria import score_measured
 from orchestrator.review.findings.synthesis import Synthesis, build_findings
 from orchestrator.review.review_state import ReviewState, Round
@@ -72,8 +74,9 @@ async def plan(state: ReviewState) -> str:
         state.round.plan = planning.plan_for_one_agent(state, state.settings.single)
         return "Triage"
     lead = state.catalog.agents[state.settings.lead]
-    task = Task(lead, planning.lead_brief(state), f"{state.focus.number}/plan")
-    state.round.plan = planning.read_plan(state, await run_task(task, state.runtime, state.budget))
+    task = Task(lead, planning.lead_brief(state), state.round.key("plan"))
+    state.round.planned = await run_task(task, state.runtime, state.budget)
+    state.round.plan = planning.read_plan(state, state.round.planned)
     return "Triage"
 
 
@@ -87,7 +90,11 @@ async def triage(state: ReviewState) -> str:
 async def act(state: ReviewState) -> str:
     """Send the specialists out, side by side."""
     await run_team(
-        state.round.tasks, state.runtime, state.budget, concurrency=state.settings.concurrency
+        state.round.tasks,
+        state.runtime,
+        state.budget,
+        concurrency=state.settings.concurrency,
+        on_result=state.round.results.append,
     )
     return "Synthesize"
 
@@ -95,7 +102,7 @@ async def act(state: ReviewState) -> str:
 async def synthesize(state: ReviewState) -> str:
     """Bring together what all iterations so far have shown."""
     calls, team, policy = state.calls(), state.team(), state.catalog.verdict_policy
-    found = await build_findings(state.session, calls, team, state.answers("act"), policy)
+    found = await build_findings(state.session, calls, team, state.answers(), policy)
     day = await waivers.run_day(policy, state.journal)
     state.synthesis = replace(
         found,
@@ -122,11 +129,13 @@ async def evaluate(state: ReviewState) -> str:
     state.history.append(_iteration(state, scored, failed))
     stop = decide(state.history, state.settings.stagnation, state.budget.bounds.iterations)
     state.round.decision = f"{stop.reason}: {stop.detail}" if stop else "iterate"
-    state.journal.note(f"{state.round.number}/evaluate", {"decision": state.round.decision})
+    state.journal.note(state.round.key("evaluate"), {"decision": state.round.decision})
     if stop is not None:
         state.stop = stop
         return ENDS[stop.reason]
-    state.focus.retry = planning.paths_to_retry(state, (*failed, *state.round.stage_changes))
+    state.focus.retry = planning.paths_to_retry(
+        state, (*(failure.agent for failure in failed), *state.round.stage_changes)
+    )
     state.focus.wanted = scored.missing_of("judged")
     state.focus.stage_changes = state.round.stage_changes
     state.focus.answers = escalation.answered(state)
@@ -178,15 +187,13 @@ def _measured(state: ReviewState) -> dict[str, Mark]:
     return dict(score_measured(state.synthesis, everything, state.checks, calls, state.team()))
 
 
-def _iteration(state: ReviewState, scored: Scorecard, failed: Mapping[str, str]) -> Iteration:
+def _iteration(state: ReviewState, scored: Scorecard, failed: Sequence[Failure]) -> Iteration:
     """This round as the facts that the stop rules speak of."""
     synthesis = state.synthesis
-    signatures = tuple(f"{name}: {why}" for name, why in sorted(failed.items()))
-    summaries = [
-        str(entry.result.report.get("summary", ""))
-        for entry in state.team()
-        if entry.iteration == state.round.number and isinstance(entry.result.report, dict)
-    ]
+    signatures = tuple(map(str, failed))
+    results = sorted(state.round.results, key=lambda result: result.agent)
+    reports = [result.report for result in results if isinstance(result.report, dict)]
+    summaries = [str(report.get("summary", "")) for report in reports]
     unheard = tuple(
         f"nobody has looked into this answer: {a}" for a in state.round.answers.values()
     )
@@ -218,12 +225,12 @@ def _uncertain(synthesis: Synthesis) -> tuple[str, ...]:
 
 def _budget_met(state: ReviewState) -> str:
     """The limit that this round ran into, or empty."""
-    for entry in state.team():
-        if entry.iteration == state.round.number and entry.result.status == "budget":
-            return entry.result.detail
-    for code, reason in state.journal.refusals(f"{state.round.number}/").values():
-        if code == "budget_exhausted":
-            return reason
+    for result in sorted(state.round.results, key=lambda result: result.agent):
+        if result.status == "budget":
+            return result.detail
+    for refusal in state.journal.refusals(iteration_root(state.round.number)).values():
+        if refusal.code == BudgetExhausted.code:
+            return refusal.reason
     return ""
 
 
@@ -231,8 +238,8 @@ def _human_needed(state: ReviewState) -> str:
     """What only a person can settle, and no answer alone, or empty."""
     needed = {tool for rule in state.catalog.verdict_policy.required_checks for tool in rule.tools}
     for done in state.rounds:
-        for key, (code, reason) in state.journal.refusals(f"{done.number}/").items():
-            tool = key.rsplit("/", 1)[-1]
-            if code == "approval_required" or (code == "not_permitted" and tool in needed):
-                return reason
+        for call in calls_under(state.journal, iteration_root(done.number)):
+            required = call.code == NotPermitted.code and call.tool in needed
+            if call.refusal and (required or call.code == ApprovalRequired.code):
+                return call.refusal.reason
     return ""

@@ -8,16 +8,17 @@ from functools import partial
 
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.settings import Settings
-from orchestrator.engine.agent import AgentRuntime
+from orchestrator.engine.agent import AgentResult, AgentRuntime
 from orchestrator.engine.budget import Account
 from orchestrator.engine.context import add_skill_tool
 from orchestrator.engine.escalation import StageChange, Task
 from orchestrator.engine.journal import Journal
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.judge import Scorecard
 from orchestrator.engine.stop_rules import Iteration, Stop
 from orchestrator.engine.tool_registry import MAX_SHOWN_TOOLS
 from orchestrator.engine.types import Rubric
-from orchestrator.review.findings.journal_queries import Call, Work, answers, calls, work
+from orchestrator.review.findings.journal_queries import Call, Work, analyzer_calls, answers
 from orchestrator.review.findings.synthesis import Synthesis
 from orchestrator.review.focus import Focus
 from orchestrator.review.report_contracts import Plan
@@ -31,7 +32,9 @@ class Round:
     """One iteration.
 
     Attributes:
-        answers: what a person said to the plan's questions: the question's name → the answer.
+        results: of the tasks, as they came.
+        planned, judged: the results of the lead and of the judge; None where there is none.
+        answers: what a person said to the plan's questions: the question's key → the answer.
         stage_changes: agents whose work the judge scored too low for their stage → the next one.
     """
 
@@ -39,8 +42,15 @@ class Round:
     plan: Plan = field(default_factory=lambda: Plan(tasks=[]))
     tasks: list[Task] = field(default_factory=list)
     decision: str = ""
-    answers: Mapping[str, str] = field(default_factory=dict)
+    results: list[AgentResult] = field(default_factory=list)
+    planned: AgentResult | None = None
+    judged: AgentResult | None = None
+    answers: Mapping[Key, str] = field(default_factory=dict)
     stage_changes: Mapping[str, StageChange] = field(default_factory=dict)
+
+    def key(self, part: str, agent: str = "") -> Key:
+        """Where in the journal a part of this iteration stands, or an agent's task in it."""
+        return Key(part, self.number, agent)
 
 
 @dataclass
@@ -87,20 +97,25 @@ class ReviewState:
         return self.catalog.rubrics[self.settings.rubric]
 
     def calls(self) -> list[Call]:
-        """What the analyzers showed, over all iterations so far.
+        """What the analyzers showed, over all iterations so far."""
+        return [
+            call
+            for done in self.rounds
+            for call in analyzer_calls(
+                self.journal, done.number, [task.key for task in done.tasks], ANALYZERS.keys()
+            )
+        ]
 
-        The journal of a run that is gone on with holds later ones as well.
+    def answers(self, *, judge: bool = False) -> Callable[[str], Iterable[str]]:
+        """What a tool answered the specialists so far, by its name.
+
+        Args:
+            judge: what it answered the judge, too.
         """
-        found = calls(self.journal, ANALYZERS.keys())
-        return [call for call in found if call.iteration <= self.focus.number]
-
-    def answers(self, *by: str) -> Callable[[str], Iterable[str]]:
-        """What a tool answered so far, by its name, to those who ``act`` or ``judge``.
-
-        The journal of a run that is gone on with holds later answers as well.
-        """
-        places = [f"{number}/{part}/" for number in range(1, self.focus.number + 1) for part in by]
-        return partial(answers, self.journal, self.runtime.executor.nonce, places)
+        tasks = [task.key for done in self.rounds for task in done.tasks]
+        if judge:
+            tasks += [done.key("judge") for done in self.rounds]
+        return partial(answers, self.journal, self.runtime.executor.nonce, tasks)
 
     def withheld(self) -> Mapping[str, tuple[str, bool]]:
         """Analyzer → why an agent that had work for it was not given it, and whether that is a gap.
@@ -121,6 +136,10 @@ class ReviewState:
         return found
 
     def team(self) -> list[Work]:
-        """What the specialists came to, over all iterations so far."""
-        ended = [entry for entry in work(self.journal) if entry.iteration <= self.focus.number]
+        """What the specialists came to, over all iterations so far, by iteration and name."""
+        ended = [
+            Work(done.number, result)
+            for done in self.rounds
+            for result in sorted(done.results, key=lambda result: result.agent)
+        ]
         return [*ended, *self.waiting]

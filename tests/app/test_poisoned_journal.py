@@ -9,8 +9,7 @@ import pytest
 from orchestrator.app import state_directory
 from orchestrator.app.run_review import run_review
 from orchestrator.engine.events import ignore_event
-from orchestrator.engine.journal import open_journal
-from orchestrator.engine.journal_records import EffectResult
+from orchestrator.engine.journal import EffectResult, open_journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.errors import StoreError
 from orchestrator.stores.sqlite import SqliteStore

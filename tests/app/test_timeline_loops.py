@@ -3,6 +3,7 @@
 import pytest
 
 from orchestrator.app.run_listing import build_timeline
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.team import Task, run_team
 from orchestrator.engine.tool_registry import ToolPolicy
 from orchestrator.engine.types import Observation
@@ -30,7 +31,7 @@ async def test_both_are_shown_with_their_reason() -> None:
         runtime = make_runtime(
             journal, model, broken, policy=ToolPolicy(failures={"*": 2}, pause={"*": 9})
         )
-        task = Task(spec(), "go", "1/act/worker")
+        task = Task(spec(), "go", Key.parse("1/act/worker"))
         await run_team([task], runtime, account(turns=20), concurrency=1)
     shown = " ".join(render_timeline(build_timeline(await store.rows(RUN)), 200).split())
     assert "open: it broke 2 times in a row; the last: failed" in shown

@@ -6,8 +6,8 @@ import anyio
 import pytest
 
 from orchestrator.cli.main import main
-from orchestrator.engine.journal import open_journal
-from orchestrator.engine.journal_records import EffectResult
+from orchestrator.engine.budget import Reservation
+from orchestrator.engine.journal import EffectResult, open_journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Level
 from orchestrator.errors import GuardRefused
@@ -21,10 +21,10 @@ async def hostile(path: Path) -> None:
     await store.create("r1", 1.0, {"options": {}})
     asked = {"tool": "push\x1b[2J", "arguments": {"to": "\u202eeverybody"}, "agent": "a\nb" * 40}
 
-    async def refuse() -> None:
-        raise GuardRefused("no\x1b]0;owned\x07")
+    async def refuse() -> tuple[None, Reservation]:
+        raise GuardRefused("rate", "no\x1b]0;owned\x07")
 
-    async def die() -> EffectResult:
+    async def die(given: object = None) -> EffectResult:
         raise KeyError("a crash in the middle")
 
     async with open_journal("r1", store, SystemClock(), holder="a test") as journal:

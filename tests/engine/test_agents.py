@@ -5,6 +5,7 @@ import pytest
 
 from orchestrator.engine.agent import run_agent
 from orchestrator.engine.budget import Account
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import MayRetry, always_retry
 from orchestrator.engine.team import Task, run_team
 from orchestrator.engine.types import Bounds, Request, Response, Text, ToolCall, Usage
@@ -31,7 +32,7 @@ async def run(model: ScriptedModel, *tools: Echo, bounds: Bounds = Bounds(turns=
     async with open_memory_journal() as journal:
         runtime = make_runtime(journal, model, *tools)
         agent = spec("worker", "echo", contract=REPORT, bounds=bounds)
-        return await run_agent(agent, "go", runtime, "w", account(tokens=1000, usd=1.0))
+        return await run_agent(agent, "go", runtime, Key("w"), account(tokens=1000, usd=1.0))
 
 
 async def test_tools_then_a_report() -> None:
@@ -103,7 +104,10 @@ async def test_a_call_whose_worst_case_does_not_fit_is_not_made() -> None:
 
 
 def tasks(count: int, **more: object) -> list[Task]:
-    return [Task(spec(f"a{n}", contract=REPORT, **more), "go", f"1/{n}") for n in range(count)]
+    return [
+        Task(spec(f"a{n}", contract=REPORT, **more), "go", Key.parse(f"1/{n}"))
+        for n in range(count)
+    ]
 
 
 async def test_no_more_agents_at_once_than_the_cap() -> None:
@@ -185,7 +189,7 @@ async def test_the_offline_model_follows_its_playbook_to_the_letter() -> None:
     async with open_memory_journal() as journal:
         runtime = make_runtime(journal, OfflineModel(), tool)
         brief = '<untrusted n0nce>\n{"text": "from the brief", "other": 1}\n</untrusted n0nce>'
-        result = await run_agent(agent, brief, runtime, "w", account())
+        result = await run_agent(agent, brief, runtime, Key("w"), account())
     assert tool.started == ["from the brief"]
     assert result.status == "ok"
     assert result.turns == 2
@@ -200,7 +204,7 @@ async def test_without_a_skill_step_the_offline_model_says_so() -> None:
     async with open_memory_journal() as journal:
         runtime = make_runtime(journal, OfflineModel())
         result = await run_agent(
-            spec("worker", bounds=Bounds(turns=3)), "go", runtime, "w", account()
+            spec("worker", bounds=Bounds(turns=3)), "go", runtime, Key("w"), account()
         )
     assert result.status == "failed"
     assert "has no skill with a step" in result.detail
@@ -231,7 +235,7 @@ async def test_an_answer_is_kept_short_enough_for_what_is_left(
     model, budget = Priced(use), account(**bounds)
     async with open_memory_journal() as journal:
         runtime = make_runtime(journal, model)
-        result = await run_agent(spec(bounds=Bounds(turns=50)), "go", runtime, "w", budget)
+        result = await run_agent(spec(bounds=Bounds(turns=50)), "go", runtime, Key("w"), budget)
         spent = journal.spent()
     assert result.status == "budget"
     assert model.allowed[0] == 4096
@@ -247,7 +251,7 @@ async def test_a_resumed_run_has_the_same_record_though_less_is_left() -> None:
         async with open_memory_journal(store) as journal:
             budget = Account("the run", Bounds(tokens=left), used=journal.spent())
             agent = spec(bounds=Bounds(turns=turns))
-            await run_agent(agent, "go", make_runtime(journal, model), "w", budget)
+            await run_agent(agent, "go", make_runtime(journal, model), Key("w"), budget)
     assert model.answered.count(("worker", 1)) == 1
 
 
@@ -255,5 +259,5 @@ async def test_a_secret_that_a_model_says_is_not_recorded() -> None:
     store, said = await created(), says('{"answer": 1, "note": "hunter2-hunter2"}')
     async with open_memory_journal(store, secrets=["hunter2-hunter2"]) as journal:
         runtime = make_runtime(journal, ScriptedModel({"worker": [said]}))
-        await run_agent(spec("worker", "echo"), "go", runtime, "w", account())
+        await run_agent(spec("worker", "echo"), "go", runtime, Key("w"), account())
     assert not any(b"hunter2" in row.body for row in await store.rows(RUN))

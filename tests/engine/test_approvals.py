@@ -11,6 +11,7 @@ from orchestrator.engine.agent import AgentRuntime
 from orchestrator.engine.approvals import RecordedApprovals, pending_approvals, record_decision
 from orchestrator.engine.call_guards import RepetitionGuard
 from orchestrator.engine.journal import Journal
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import GuardedCall
 from orchestrator.engine.team import Task, run_team
 from orchestrator.engine.tool_registry import ToolPolicy
@@ -257,7 +258,7 @@ async def test_the_others_of_a_team_finish_before_it_waits(desk: Desk) -> None:
                 Task(
                     spec(f"a{n}", "deploy", contract=REPORT, bounds=Bounds(turns=4)),
                     "go",
-                    f"1/act/a{n}",
+                    Key("act", 1, f"a{n}"),
                 )
                 for n in range(4)
             ]

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from orchestrator.app.run_listing import build_timeline
 from orchestrator.engine.agent import AgentRuntime, run_agent
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.model_routing import ModelChoice
 from orchestrator.engine.ports import MayRetry, always_retry
 from orchestrator.engine.redaction import Redactor
@@ -85,7 +86,7 @@ async def test_a_skill_is_listed_opened_replaced_and_gone_when_its_step_is_over(
         runtime = progressive(make_runtime(journal, model, Echo(), UseSkill()))
         agent = spec("worker", "echo", skills=SKILLS, contract=REPORT, bounds=Bounds(turns=9))
         budget = account(tool_calls=9)
-        result = await run_agent(agent, "go", runtime, "w", budget)
+        result = await run_agent(agent, "go", runtime, Key("w"), budget)
         journaled = journal.outcomes("w/turn1/tool1")
     model.finish()
     assert result.status == "ok"
@@ -121,7 +122,7 @@ async def test_a_skill_gives_no_tool_and_another_agents_skill_cannot_be_opened()
     async with open_memory_journal() as journal:
         runtime = progressive(make_runtime(journal, model, Echo(), gone, UseSkill()))
         agent = spec("worker", "echo", skills=SKILLS, contract=REPORT, bounds=Bounds(turns=3))
-        await run_agent(agent, "go", runtime, "w", account())
+        await run_agent(agent, "go", runtime, Key("w"), account())
     opened, refused, unknown = model.requests[1].messages[-1].blocks[:3]
     assert (opened.ok, refused.ok, unknown.ok) == (True, False, False)
     assert "worker has no tool gone" in refused.content
@@ -144,7 +145,7 @@ async def test_where_skills_cannot_be_opened_they_stand_whole(choice, policy) ->
             runtime, choose_model=lambda a: ModelChoice("m", **{"progressive": True, **choice})
         )
         agent = spec("worker", "echo", skills=SKILLS, contract=REPORT, bounds=Bounds(turns=3))
-        await run_agent(agent, "go", runtime, "w", account())
+        await run_agent(agent, "go", runtime, Key("w"), account())
     assert [section.kind for section in model.requests[0].system] == ["role", "skill", "skill"]
     assert [tool.name for tool in model.requests[0].tools] == ["echo"]
 
@@ -167,7 +168,7 @@ async def test_an_open_skill_passes_the_input_guards_as_the_prompt_does(window) 
         runtime = make_runtime(journal, model, Echo(), UseSkill())
         agent = spec("worker", "echo", skills=SKILLS, bounds=Bounds(turns=3))
         runtime = progressive(runtime, window=window)
-        result = await run_agent(agent, "go", runtime, "w", account())
+        result = await run_agent(agent, "go", runtime, Key("w"), account())
         refused = journal.refusals("w/turn2")
     assert (result.status, len(scripted.requests)) == ("failed", 1)
     assert list(refused) == ["w/turn2/model"]
@@ -204,8 +205,8 @@ async def work(store, answer, *, turns: int, size: int = 0):
     async with open_memory_journal(store) as journal:
         runtime = progressive(make_runtime(journal, model, tool), window=WINDOW, max_tokens=1000)
         agent = spec("worker", "echo", contract=REPORT, bounds=Bounds(turns=turns))
-        result = await run_agent(agent, "the brief", runtime, "w", account())
-        notes = {key: note for key, note in journal.notes("w/").items() if key.endswith("left_out")}
+        result = await run_agent(agent, "the brief", runtime, Key("w"), account())
+        notes = {key: note for key, note in journal.notes("w").items() if key.endswith("left_out")}
     return model, result, notes
 
 

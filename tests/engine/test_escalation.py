@@ -10,6 +10,7 @@ from orchestrator.engine.agent import AgentResult, AgentRuntime
 from orchestrator.engine.escalation import StageChange, Task
 from orchestrator.engine.human_questions import record_answer, recorded_questions
 from orchestrator.engine.journal import Journal
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.model_routing import HUMAN
 from orchestrator.engine.team import run_task, run_team
 from orchestrator.engine.types import AgentSpec, Bounds, Request, Response
@@ -58,7 +59,7 @@ async def work(journal: Journal, model: ScriptedModel, task: Task) -> AgentResul
 
 
 def stage_changes(journal: Journal) -> list[tuple[str, str, str]]:
-    notes = {key: body for key, body in journal.notes("a/").items() if "to_stage" in body}
+    notes = {key: body for key, body in journal.notes("a").items() if "to_stage" in body}
     return [(body["from_stage"], body["to_stage"], body["why"]) for body in notes.values()]
 
 
@@ -77,7 +78,7 @@ def stage_changes(journal: Journal) -> list[tuple[str, str, str]]:
 async def test_a_failure_escalates_one_stage_with_its_reason(lines: list[object], why: str) -> None:
     async with open_memory_journal() as journal:
         model = ScriptedModel({"worker": [*lines, GOOD]})
-        result = await work(journal, model, Task(escalating(), "do it", "a"))
+        result = await work(journal, model, Task(escalating(), "do it", Key("a")))
         model.finish()
         ((below, stage, reason),) = stage_changes(journal)
     assert (below, stage, result.status, result.stage) == ("fast", "fast-retry", "ok", "fast-retry")
@@ -89,14 +90,14 @@ async def test_a_failure_escalates_one_stage_with_its_reason(lines: list[object]
 async def test_the_stages_come_in_order_with_their_models_strategy_and_effort() -> None:
     async with open_memory_journal() as journal:
         model = ScriptedModel({"worker": [DEAD, DEAD, DEAD, GOOD]})
-        result = await work(journal, model, Task(escalating(), "do it", "a"))
-        keys = list(journal.outcomes("a/"))
+        result = await work(journal, model, Task(escalating(), "do it", Key("a")))
+        keys = list(journal.outcomes("a"))
     seen = [(request.model, request.effort) for request in model.requests]
     assert seen == [("small", None), ("small", None), ("large", None), ("largest", "high")]
     sections = [[part.kind for part in request.system] for request in model.requests]
     assert sections == [["role"], ["role", "strategy"], ["role"], ["role"]]
     assert model.requests[1].system[-1].text == "Go about it in small steps."
-    assert keys == ["a/attempt4/turn1/model"]
+    assert keys == ["a", "a/attempt4/turn1/model"]
     assert result.stage == "strongest"
 
 
@@ -104,7 +105,7 @@ async def test_without_stages_a_failure_is_a_failure_under_the_same_keys() -> No
     async with open_memory_journal() as journal:
         model = ScriptedModel({"worker": [DEAD]})
         result = await run_task(
-            Task(escalating(), "do it", "a"), make_runtime(journal, model), account()
+            Task(escalating(), "do it", Key("a")), make_runtime(journal, model), account()
         )
         model.finish()
         assert not journal.notes("a")
@@ -117,7 +118,7 @@ async def test_without_stages_a_failure_is_a_failure_under_the_same_keys() -> No
 async def test_a_spent_budget_does_not_escalate(bounds: dict[str, float], status: str) -> None:
     async with open_memory_journal() as journal:
         model = ScriptedModel({"worker": [calls(("echo", {"text": "x"}))]})
-        task = Task(escalating(bounds=Bounds(**bounds)), "do it", "a")
+        task = Task(escalating(bounds=Bounds(**bounds)), "do it", Key("a"))
         if "tokens" in bounds:
             model = ScriptedModel({}, worst=replace(GOOD.usage, output_tokens=99))
         assert (await work(journal, model, task)).status == status
@@ -127,7 +128,7 @@ async def test_a_spent_budget_does_not_escalate(bounds: dict[str, float], status
 async def test_the_attempts_share_the_tasks_one_budget() -> None:
     async with open_memory_journal() as journal:
         model = ScriptedModel({"worker": [DEAD, DEAD]})
-        task = Task(escalating(bounds=Bounds(turns=2)), "do it", "a")
+        task = Task(escalating(bounds=Bounds(turns=2)), "do it", Key("a"))
         result = await work(journal, model, task)
         model.finish()
     assert (result.status, result.turns) == ("budget", 3)
@@ -141,14 +142,14 @@ async def test_a_person_is_asked_at_the_end_and_the_answer_is_gone_on_with() -> 
         async with open_memory_journal(store) as journal:
             model = ScriptedModel({"worker": lines})
             with pytest.raises(AnswerPending, match="resume run1 --answer TEXT") as pending:
-                await work(journal, model, Task(escalating(), "do it", "a"))
+                await work(journal, model, Task(escalating(), "do it", Key("a")))
             assert "went dead" in pending.value.questions["a"]
             model.finish()
     async with open_memory_journal(store) as journal:
         await record_answer(journal, "", "Look at line 3.", who="someone", now=5.0)
     async with open_memory_journal(store) as journal:
         model = ScriptedModel({"worker": [GOOD]})
-        result = await work(journal, model, Task(escalating(), "do it", "a"))
+        result = await work(journal, model, Task(escalating(), "do it", Key("a")))
         (known,) = recorded_questions(journal)
         spent = journal.spent()
     assert (result.status, result.stage, result.next_stage) == ("ok", "strongest", "")
@@ -162,9 +163,9 @@ async def test_what_a_person_said_is_not_asked_for_again_when_it_does_not_help()
     store = await created()
     async with open_memory_journal(store) as journal:
         with pytest.raises(AnswerPending):
-            await work(journal, _dead(4), Task(escalating(), "do it", "a"))
+            await work(journal, _dead(4), Task(escalating(), "do it", Key("a")))
         await record_answer(journal, "a", "Try.", who="someone", now=5.0)
-        result = await work(journal, _dead(1), Task(escalating(), "do it", "a"))
+        result = await work(journal, _dead(1), Task(escalating(), "do it", Key("a")))
     assert (result.status, result.turns) == ("failed", 5)
 
 
@@ -174,7 +175,7 @@ def _dead(times: int) -> ScriptedModel:
 
 async def test_others_are_let_finish_and_every_question_is_named() -> None:
     store = await created()
-    tasks = [Task(escalating(name, HUMAN), "do it", name) for name in ("a", "b", "c")]
+    tasks = [Task(escalating(name, HUMAN), "do it", Key(name)) for name in ("a", "b", "c")]
     async with open_memory_journal(store) as journal:
         model = ScriptedModel({"a": [DEAD], "b": [GOOD], "c": [DEAD]})
         with pytest.raises(AnswerPending) as pending:
@@ -199,7 +200,7 @@ async def test_a_task_may_begin_above_with_the_reason_on_record() -> None:
     step = StageChange("fast", "strong", "the judge scored 0.20")
     async with open_memory_journal() as journal:
         model = ScriptedModel({"worker": [GOOD]})
-        task = Task(replace(escalating(), model="strong"), "do it", "a", step)
+        task = Task(replace(escalating(), model="strong"), "do it", Key("a"), step)
         result = await work(journal, model, task)
         assert stage_changes(journal) == [("fast", "strong", "the judge scored 0.20")]
     assert [request.model for request in model.requests] == ["large"]
@@ -208,7 +209,7 @@ async def test_a_task_may_begin_above_with_the_reason_on_record() -> None:
 
 async def test_a_task_may_begin_with_the_person() -> None:
     step = StageChange("strongest", HUMAN, "the judge scored 0.20")
-    task = Task(replace(escalating(), model="strongest"), "do it", "a", step)
+    task = Task(replace(escalating(), model="strongest"), "do it", Key("a"), step)
     async with open_memory_journal() as journal:
         with pytest.raises(AnswerPending, match="the judge scored 0.20"):
             await work(journal, ScriptedModel({}), task)
@@ -233,10 +234,10 @@ async def test_a_kill_between_stages_repeats_nothing_that_was_recorded(at: int) 
     with pytest.raises(Killed):
         async with open_memory_journal(store) as journal:
             model = ScriptedModel({"worker": [*lines[:at], dies]})
-            await work(journal, model, Task(escalating(), "do it", "a"))
+            await work(journal, model, Task(escalating(), "do it", Key("a")))
     async with open_memory_journal(store) as journal:
         model = ScriptedModel({"worker": lines[at:]})
-        result = await work(journal, model, Task(escalating(), "do it", "a"))
+        result = await work(journal, model, Task(escalating(), "do it", Key("a")))
         model.finish()
         changes = stage_changes(journal)
     assert result.status == "ok"

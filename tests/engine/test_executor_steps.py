@@ -62,7 +62,10 @@ async def test_what_is_refused_never_starts_and_costs_nothing(wish: ToolCall, co
     async with open_memory_journal() as journal:
         policy = ToolPolicy(agents={"worker": ToolAccess(deny=("other",))})
         result = await ask(make_runtime(journal, NOBODY, *tools, policy=policy), wish, budget)
-        assert journal.refusals() == {"k": (code, result.content.splitlines()[1][9:])}
+        assert journal.refusals() == {"k": result.refusal}
+        assert result.refusal is not None
+        assert (result.refusal.code, result.refusal.guard) == (code, "")
+        assert result.content.splitlines()[1] == f"refused: {result.refusal.reason}"
     assert (result.ok, result.code) == (False, code)
     assert [tool.started for tool in tools] == [[], [], []]
     assert (budget.used.tool_calls, budget.held.tool_calls) == (0, 0)

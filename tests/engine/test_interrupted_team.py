@@ -12,6 +12,7 @@ from msgspec import convert, to_builtins
 
 from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.journal import open_journal
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import MayRetry, SystemClock, always_retry
 from orchestrator.engine.team import Task, run_team
 from orchestrator.engine.types import (
@@ -59,7 +60,11 @@ async def sit(store: SqliteStore, model: CutOff, tool: Echo, cut: int) -> list[A
     with anyio.CancelScope() as model.scope:
         async with open_journal(RUN, store, SystemClock(), holder="a test") as journal:
             work = [
-                Task(spec(f"a{n}", contract=REPORT, bounds=Bounds(turns=4)), "go", f"1/act/a{n}")
+                Task(
+                    spec(f"a{n}", contract=REPORT, bounds=Bounds(turns=4)),
+                    "go",
+                    Key.parse(f"1/act/a{n}"),
+                )
                 for n in range(AGENTS)
             ]
             budget = account(tokens=AGENTS * 40, tool_calls=AGENTS * 3)
@@ -100,7 +105,7 @@ async def test_what_an_agent_spent_before_it_was_cut_off_counts_against_its_own_
 ) -> None:
     model = CutOff(answer, latency=LATENCY, worst=Usage(6, 4))
     bounds = Bounds(turns=4, tokens=25)  # two calls of 10
-    work = [Task(spec("a0", contract=REPORT, bounds=bounds), "go", "1/act/a0")]
+    work = [Task(spec("a0", contract=REPORT, bounds=bounds), "go", Key.parse("1/act/a0"))]
     with closing(SqliteStore(tmp_path / "journal.db")) as store:
         await store.create(RUN, 0.0, {})
         model.left = 1

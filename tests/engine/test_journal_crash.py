@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from orchestrator.engine.budget import Account, Cost, Reservation
-from orchestrator.engine.journal_records import EffectResult
+from orchestrator.engine.journal import EffectResult
 from orchestrator.engine.types import Bounds, Level
 from orchestrator.errors import ApprovalRequired
 from orchestrator.stores.memory import MemoryStore
@@ -21,13 +21,14 @@ async def cut_off(store: MemoryStore, level: Level, worst: Cost = WORST) -> None
     """Leave an intent without an outcome, as a crash does."""
     started = anyio.Event()
 
-    async def for_ever() -> EffectResult:
+    async def for_ever(given: str) -> EffectResult:
+        assert given == "admitted"
         started.set()
         await anyio.sleep_forever()
         raise AssertionError
 
-    async def admit() -> Reservation:
-        return Account("a", Bounds()).reserve(worst)
+    async def admit() -> tuple[str, Reservation]:
+        return "admitted", Account("a", Bounds()).reserve(worst)
 
     async with open_memory_journal(store) as journal, anyio.create_task_group() as group:
 

@@ -5,11 +5,11 @@ import json
 import anyio
 import pytest
 
-from orchestrator.engine.budget import Cost
-from orchestrator.engine.journal import Journal, open_journal
-from orchestrator.engine.journal_records import EffectResult
+from orchestrator.engine.budget import Cost, Reservation
+from orchestrator.engine.journal import EffectResult, Journal, open_journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.redaction import Redactor
+from orchestrator.engine.types import Refusal
 from orchestrator.errors import (
     BudgetExhausted,
     ModelError,
@@ -94,16 +94,19 @@ async def test_a_value_is_kept_once_however_often_it_is_put() -> None:
 async def test_a_refusal_is_recorded_raised_again_and_never_performed() -> None:
     store, perform = await created(), Counted()
 
-    async def admitting_now() -> None:
+    async def perform_admitted(given: None) -> EffectResult:
+        return await perform()
+
+    async def admitting_now() -> tuple[None, Reservation]:
         raise AssertionError("a recorded refusal is not asked again")
 
     async with open_memory_journal(store) as journal:
         with pytest.raises(BudgetExhausted, match="nothing left"):
-            await journal.effect("k", 1, perform, admit=refuse)
+            await journal.effect("k", 1, perform_admitted, admit=refuse)
     async with open_memory_journal(store) as journal:
         with pytest.raises(BudgetExhausted, match="nothing left"):
-            await journal.effect("k", 1, perform, admit=admitting_now)
-        assert journal.refusals() == {"k": ("budget_exhausted", "nothing left")}
+            await journal.effect("k", 1, perform_admitted, admit=admitting_now)
+        assert journal.refusals() == {"k": Refusal("budget_exhausted", "nothing left")}
         assert journal.outcomes() == {}
     assert perform.times == 0
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from orchestrator.engine.agent import AgentResult, run_agent
 from orchestrator.engine.call_guards import RepetitionGuard
 from orchestrator.engine.journal import Journal
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.loop_detection import LoopPolicy
 from orchestrator.engine.types import Bounds, Observation, Request, Response, Text, ToolCall
 from orchestrator.testing.scripted_model import calls, says
@@ -32,7 +33,7 @@ async def work(
 ) -> AgentResult:
     runtime = make_runtime(journal, TurnModel(answer), *tools, **more)  # type: ignore[arg-type]
     agent = spec("worker", *(tool.spec.name for tool in tools), bounds=Bounds(turns=turns))
-    return await run_agent(agent, "go", runtime, "1/act/worker", account())
+    return await run_agent(agent, "go", runtime, Key.parse("1/act/worker"), account())
 
 
 def why(journal: Journal) -> str:
@@ -162,5 +163,5 @@ async def test_the_numbers_are_the_policys() -> None:
     async with open_memory_journal() as journal:
         runtime = make_runtime(journal, TurnModel(lambda _, turn: calls(("echo", {"text": "x"}))))
         runtime = replace(runtime, loops=LoopPolicy(window=3, repeats=2))
-        result = await run_agent(spec(), "go", runtime, "1/act/worker", account())
+        result = await run_agent(spec(), "go", runtime, Key.parse("1/act/worker"), account())
         assert result.turns == 2

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from orchestrator.app.audit.ed25519 import Ed25519Key
 from orchestrator.engine.canonical_json import canonical
-from orchestrator.engine.journal import open_journal
+from orchestrator.engine.journal import EffectResult, open_journal
 from orchestrator.engine.journal_chain import (
     GENESIS,
     SIGNED_HEAD,
@@ -23,7 +23,6 @@ from orchestrator.engine.journal_chain import (
     signed_head_body,
     signed_head_key,
 )
-from orchestrator.engine.journal_records import EffectResult
 from orchestrator.engine.journal_verification import Anchor, verify_journal
 from orchestrator.engine.ports import Row, SystemClock
 from orchestrator.engine.types import Level

@@ -15,6 +15,7 @@ from orchestrator.engine.budget import Account
 from orchestrator.engine.events import ignore_event
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.model_call_log import CallEvent
 from orchestrator.engine.ports import CallContext, SystemClock, Tool
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
@@ -194,7 +195,7 @@ async def work(
     )
     account = Account(agent, Bounds(usd=usd))
     runtime = AgentRuntime(used.model, executor, journal, ignore_event)
-    return await run_agent(spec, "Look at a.py.", runtime, agent, account)
+    return await run_agent(spec, "Look at a.py.", runtime, Key(agent), account)
 
 
 Make = Callable[..., Line]

@@ -10,6 +10,7 @@ from orchestrator.engine.agent import AgentRuntime, run_agent
 from orchestrator.engine.budget import Account
 from orchestrator.engine.events import ignore_event
 from orchestrator.engine.executor import Executor
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.model_routing import ModelChoice
 from orchestrator.engine.skills import UseSkill
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
@@ -57,8 +58,8 @@ async def review(used, window=None, turns=60):
             used.model, executor, journal, ignore_event, choose_model=lambda _: choice
         )
         account = Account("qa", Bounds(usd=10))
-        result = await run_agent(spec, "Look at a.py.", runtime, "qa", account)
-        return result, journal.notes("qa/")
+        result = await run_agent(spec, "Look at a.py.", runtime, Key("qa"), account)
+        return result, journal.notes("qa")
 
 
 SCRIPT = [

@@ -43,8 +43,8 @@ async def test_it_is_booked_at_its_worst(name, lines, lost, status):
         worst = worst_of(requests[0])
     assert result.status == status
     usual = USED.tokens if status == "ok" else 0
-    assert journal.spent("qa/").tokens == lost * worst.tokens + usual
-    assert journal.spent("qa/").turns == 1
+    assert journal.spent("qa").tokens == lost * worst.tokens + usual
+    assert journal.spent("qa").turns == 1
     unanswered = lost - (status == "failed" and not isinstance(lines[-1], Refuse))
     assert journal.unseen().usd == pytest.approx(unanswered * worst.usd)
     async with open_journal("run1", store, SystemClock(), holder="a test") as again:

@@ -163,6 +163,6 @@ async def test_a_call_that_was_turned_away_costs_nothing(lines, billed):
     async with bench("anthropic", lines) as used, open_run() as journal:
         result = await work(used, journal, Search())
         used.server.finish()
-        spent = journal.spent("qa/")
+        spent = journal.spent("qa")
     assert result.status == "failed"
     assert (spent.usd > 0, spent.tokens > 0, spent.turns) == (billed, billed, 1)

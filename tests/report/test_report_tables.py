@@ -9,10 +9,10 @@ from orchestrator.report.timeline import render_timeline
 
 ENTRIES = [
     TimelineEntry(1, 0.0, "clock", "start", "2026-03-14T09:26:53Z", None),
-    TimelineEntry(2, 0.01, "tool", "1/intake/diff", "61 files", 0.31),
+    TimelineEntry(2, 0.01, "tool", "1/intake", "61 files", 0.31),
     TimelineEntry(3, 0.5, "model", "1/act/security/turn1/model", "3 calls", 0.002),
     TimelineEntry(4, 0.5, "model", "1/act/qa/turn1/model", "2 calls", 0.002),
-    TimelineEntry(5, 0.6, "tool", "1/act/security/turn1/ruff", "18 files, 3 findings", 1.322),
+    TimelineEntry(5, 0.6, "tool", "1/act/security/turn1/tool1/ruff", "18 files, 3 findings", 1.322),
     TimelineEntry(6, 2.2, "judge", "1/evaluate", "score 0.82", 0.002),
 ]
 

@@ -24,7 +24,9 @@ RUN = [
     Event("model_started", 0.2, agent="qa"),
     Event("model_finished", 0.3, agent="qa", data={"input_tokens": 5}),
     Event("tool_started", 0.3, agent="qa", tool="ruff"),
-    Event("tool_finished", 0.9, agent="qa", tool="ruff", detail="ok", data={"findings": 3}),
+    Event(
+        "tool_finished", 0.9, agent="qa", tool="ruff", detail="ok", data={"findings": [{}, {}, {}]}
+    ),
     Event("tool_started", 0.9, agent="qa", tool="rm"),
     Event("tool_finished", 0.9, agent="qa", tool="rm", detail="not_permitted"),
     Event(

@@ -45,8 +45,8 @@ def again(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Again]:
 
 
 @pytest.fixture
-def store(may_retry: Again) -> RunStore:
-    return may_retry()
+def store(again: Again) -> RunStore:
+    return again()
 
 
 def rows(*numbers: int) -> list[Row]:
@@ -63,11 +63,11 @@ async def test_rows_come_back_in_order_and_to_the_last_bit(store: RunStore) -> N
     assert await store.rows("other") == []
 
 
-async def test_a_second_process_sees_what_the_first_one_wrote(may_retry: Again) -> None:
-    first = may_retry()
+async def test_a_second_process_sees_what_the_first_one_wrote(again: Again) -> None:
+    first = again()
     await first.create("r", 1.0, {})
     await first.append("r", await first.acquire("r", "me", 30), rows(1), 30)
-    assert await may_retry().rows("r") == rows(1)
+    assert await again().rows("r") == rows(1)
 
 
 async def test_the_newest_row_under_a_key_is_found_without_the_others(store: RunStore) -> None:
@@ -82,8 +82,8 @@ def _rest(row: Row) -> tuple[float, bytes, str]:
     return row.at, row.body, row.hash
 
 
-async def test_one_writer_at_a_time_and_it_is_named(may_retry: Again) -> None:
-    one, two = may_retry(), may_retry()
+async def test_one_writer_at_a_time_and_it_is_named(again: Again) -> None:
+    one, two = again(), again()
     await one.create("r", 1.0, {})
     fence = await one.acquire("r", "the first", 30)
     with pytest.raises(StoreError, match=r"by the first; wait until it ends, or (29|30) s after"):
@@ -94,8 +94,8 @@ async def test_one_writer_at_a_time_and_it_is_named(may_retry: Again) -> None:
     assert await two.acquire("r", "the second", 30) > fence
 
 
-async def test_of_many_that_come_at_once_one_wins(may_retry: Again) -> None:
-    await may_retry().create("r", 1.0, {})
+async def test_of_many_that_come_at_once_one_wins(again: Again) -> None:
+    await again().create("r", 1.0, {})
     won: list[str] = []
     told: list[str] = []
 
@@ -108,7 +108,7 @@ async def test_of_many_that_come_at_once_one_wins(may_retry: Again) -> None:
 
     async with anyio.create_task_group() as group:
         for number in range(6):
-            group.start_soon(come, f"number {number}", may_retry())
+            group.start_soon(come, f"number {number}", again())
     (winner,) = won
     assert [f"written by {winner};" in line for line in told] == [True] * 5
 
@@ -121,8 +121,8 @@ async def test_an_append_extends_the_lease(store: RunStore) -> None:
         await store.acquire("r", "another", 30)
 
 
-async def test_a_writer_whose_lease_was_taken_over_writes_nothing(may_retry: Again) -> None:
-    asleep, awake = may_retry(), may_retry()
+async def test_a_writer_whose_lease_was_taken_over_writes_nothing(again: Again) -> None:
+    asleep, awake = again(), again()
     await asleep.create("r", 1.0, {})
     stale = await asleep.acquire("r", "asleep", -1)
     fresh = await awake.acquire("r", "awake", 30)
@@ -135,10 +135,10 @@ async def test_a_writer_whose_lease_was_taken_over_writes_nothing(may_retry: Aga
     assert await awake.rows("r") == rows(1)
 
 
-async def test_a_dead_writer_of_this_machine_keeps_nobody_waiting(may_retry: Again) -> None:
+async def test_a_dead_writer_of_this_machine_keeps_nobody_waiting(again: Again) -> None:
     say = "from orchestrator.stores.lease_holder import this_process; print(this_process())"
     done = await anyio.run_process([sys.executable, "-c", say])
-    first, second = may_retry(), may_retry()
+    first, second = again(), again()
     await first.create("r", 1.0, {})
     stale = await first.acquire("r", done.stdout.decode().strip(), 30)
     assert [run.writer for run in await second.runs()] == [None]

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import anyio
 import anyio.lowlevel
 
-from orchestrator.engine.budget import Account, Cost
+from orchestrator.engine.budget import Account, Cost, Reservation
 from orchestrator.engine.events import ignore_event
 from orchestrator.engine.executor import Executor
-from orchestrator.engine.journal import Journal, open_journal
-from orchestrator.engine.journal_records import EffectResult
+from orchestrator.engine.journal import EffectResult, Journal, open_journal
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.model_call_log import reserve_retry
 from orchestrator.engine.ports import CallContext, SystemClock
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
@@ -104,7 +104,7 @@ class Sequence:
 
         async def agent(number: int) -> None:
             name = f"a{number}"
-            own = Account(name, self.own, parent=budget, used=journal.spent(f"{name}/"))
+            own = Account(name, self.own, parent=budget, used=journal.spent(f"{name}"))
             for call in range(CALLS):
                 key = f"{name}/{call}"
                 await executor.call(
@@ -128,12 +128,14 @@ class Sequence:
     async def _model(self, journal: Journal, key: str, own: Account, usd: float) -> None:
         """A call that is reserved at its worst, and settled for what it came to."""
 
-        async def admit() -> object:
-            return own.reserve(Cost(usd=0.2))
+        async def admit() -> tuple[None, Reservation]:
+            return None, own.reserve(Cost(usd=0.2))
 
-        async def perform() -> EffectResult:
+        async def perform(given: None) -> EffectResult:
             await anyio.lowlevel.checkpoint()
-            if usd > 0.15 and not reserve_retry(journal, key, own, Cost(turns=1, usd=0.2)):
+            if usd > 0.15 and not reserve_retry(
+                journal, Key.parse(key), own, Cost(turns=1, usd=0.2)
+            ):
                 raise ModelError("a reply was lost, and another try cannot be paid for")
             await anyio.lowlevel.checkpoint()
             if usd < 0.02:
@@ -141,7 +143,7 @@ class Sequence:
             return EffectResult("said", Cost(usd=usd))
 
         try:
-            await journal.effect(key, None, perform, admit=admit)  # type: ignore[arg-type]
+            await journal.effect(key, None, perform, admit=admit)
         except (BudgetExhausted, ModelError):
             return
 

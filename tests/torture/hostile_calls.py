@@ -28,6 +28,7 @@ from orchestrator.engine.approvals import RecordedApprovals, pending_approvals, 
 from orchestrator.engine.budget import Account
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.journal import Journal, open_journal
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import CallContext, SystemClock
 from orchestrator.engine.types import (
     AgentSpec,
@@ -299,7 +300,7 @@ class Session:
         pending = True
         while pending:
             try:
-                await run_agent(agent, "go", runtime, key, Account("all", Bounds()))
+                await run_agent(agent, "go", runtime, Key.parse(key), Account("all", Bounds()))
                 pending = False
             except ApprovalPending:
                 asked_for = pending_approvals(journal)

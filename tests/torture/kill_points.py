@@ -52,6 +52,8 @@ def whole() -> Whole:
     done = desk.sit()
     if not done.digest:
         raise AssertionError(f"the uninterrupted review failed: {done.line}")
+    if not any("/tool1/" in key for key in done.performed):
+        raise AssertionError(f"the uninterrupted review called no tool: {done.performed}")
     # Its entry, its lease and its release, beside the rows.
     return Whole(folder / "template", done.digest, desk.length() + 3)
 

@@ -69,7 +69,7 @@ async def _one(used: Bench, journal: Journal, seed: int) -> None:
     lost = any(event.lost for event in used.events if event.agent == agent)
     went_on = result.status == "ok" and (result.turns > 1 or lost)
     assert result.status == "failed" or went_on, result
-    spent = journal.spent(f"{agent}/")
+    spent = journal.spent(f"{agent}")
     assert 0 <= spent.tokens < math.inf, spent
     assert 0 <= spent.usd < math.inf, spent
     strange = [why for why in used.server.rejected if not any(own in why for own in ITS_OWN)]

@@ -18,8 +18,8 @@ from typing import Any
 
 from orchestrator.app import state_directory
 from orchestrator.app.run_review import resume_review, run_review
-from orchestrator.engine.journal import Journal, Perform
-from orchestrator.engine.journal_records import EffectResult
+from orchestrator.engine.journal import EffectResult, Journal
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Row
 from orchestrator.engine.types import Json
 from orchestrator.errors import RunNotFound
@@ -86,10 +86,12 @@ def _spied(ledger: Path) -> Iterator[None]:
     real = Journal.effect
     file = os.open(ledger, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
-    async def effect(self: Journal, key: str, request: Json, perform: Perform, **more: Any) -> Json:
-        async def noted() -> EffectResult:
+    async def effect(
+        self: Journal, key: Key | str, request: Json, perform: Any, **more: Any
+    ) -> Json:
+        async def noted(*given: object) -> EffectResult:
             os.write(file, f"{key}\n".encode())
-            return await perform()
+            return await perform(*given)
 
         return await real(self, key, request, noted, **more)
 

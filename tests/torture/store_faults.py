@@ -12,8 +12,7 @@ from typing import Any
 
 import anyio
 
-from orchestrator.engine.journal import open_journal
-from orchestrator.engine.journal_records import EffectResult
+from orchestrator.engine.journal import EffectResult, open_journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.stores.lease_holder import this_process
 from orchestrator.stores.sqlite import SqliteStore

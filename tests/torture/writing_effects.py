@@ -10,8 +10,7 @@ from pathlib import Path
 
 import anyio
 
-from orchestrator.engine.journal import open_journal
-from orchestrator.engine.journal_records import EffectResult
+from orchestrator.engine.journal import EffectResult, open_journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Level
 from orchestrator.stores.lease_holder import this_process

@@ -8,8 +8,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from orchestrator.engine.journal import APPROVAL
+from orchestrator.engine.journal import APPROVAL, error_from_json
 from orchestrator.engine.journal_chain import SIGNED_HEAD
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.journal_log import SESSION
 from orchestrator.engine.ports import Row
 
@@ -63,8 +64,9 @@ def _acts(rows: Sequence[Row]) -> Iterator[Act]:
             continue
         body = json.loads(row.body)
         if row.kind in {"note", SIGNED_HEAD}:
-            if row.key.startswith(APPROVAL):
-                said_by[row.key.split("/", 2)[2]] = str(body.get("who"))
+            key = Key.parse(row.key)
+            if key.part == APPROVAL:
+                said_by[key.subject] = str(body.get("who"))
             yield _said(row, body)
             continue
         body["who"] = said_by.get(row.key, "")
@@ -87,11 +89,12 @@ def _said(row: Row, body: Mapping[str, Any]) -> Act:
         said = note_subject(body)
         if "to_stage" in body:
             said = f"{body['agent']} escalates to {body['to_stage']}: {body['why']}"
-        if row.key.startswith(APPROVAL):
+        key = Key.parse(row.key)
+        if key.part == APPROVAL:
             said = f"{'yes' if body.get('approved') else 'no'} by {body.get('who')}"
         what, authority = f"{row.key}: {said}" if said else row.key, ""
-        if row.key.startswith(SESSION):
-            what = f"session {row.key.removeprefix(SESSION)} began"
+        if key.part == SESSION:
+            what = f"session {key.number} began"
     return Act(
         row=row.seq,
         at=row.at,
@@ -155,7 +158,7 @@ def _authority(asked: Mapping[str, Any], level: str, who: str) -> str:
 
 def _ended(body: Mapping[str, Any]) -> str:
     if "error" in body:
-        return f"{body['error']}: {body.get('message')}"
+        return f"{body['error']}: {error_from_json(body)}"
     value = body.get("value")
     if isinstance(value, dict) and "answer" in value:
         return f"{value.get('who')} answers: {value['answer']}"

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from orchestrator.app import state_directory
 from orchestrator.app.audit.signing_keys import load_verification_keys
 from orchestrator.app.audit.trail import AuditTrail, build_acts
-from orchestrator.app.partial_verdict import VERDICT, WAITING
+from orchestrator.app.partial_verdict import VERDICT, is_waiting_verdict
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.journal_chain import SigningKey
 from orchestrator.engine.journal_chain import verify_chain as check_chain
@@ -117,7 +117,7 @@ def _recorded(rows: Sequence[Row]) -> Row | None:
 def _differs(document: dict[str, Any], rows: Sequence[Row]) -> list[VerificationError]:
     """The verdict follows the head that it carries, and must be there as it was handed out."""
     handed_out = canonical(document)
-    if any(row.key.startswith(WAITING) and row.body == handed_out for row in rows):
+    if any(is_waiting_verdict(row) and row.body == handed_out for row in rows):
         return []  # what it had come to when it stopped for an answer
     row = _recorded(rows)
     if row is None:

@@ -17,8 +17,8 @@ from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.fields import OFFLINE
 from orchestrator.catalog.mcp_servers import ServerEntry, tool_name
 from orchestrator.catalog.settings import Settings, ToolOverride, ToolsConfig
-from orchestrator.engine.journal import Journal
-from orchestrator.engine.journal_records import EffectResult
+from orchestrator.engine.journal import EffectResult, Journal
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.playbook_steps import named
 from orchestrator.engine.ports import Tool
 from orchestrator.engine.task_group import task_group
@@ -92,7 +92,9 @@ async def _offered(links: Sequence[Connection], journal: Journal) -> list[Tool]:
         async def perform() -> EffectResult:
             return EffectResult(await list_offers(link))
 
-        offers[server.name] = await journal.effect(f"intake/mcp/{server.name}", asked, perform)
+        offers[server.name] = await journal.effect(
+            Key("intake", subject=f"mcp/{server.name}"), asked, perform
+        )
 
     async with task_group() as group:
         for link in links:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
@@ -10,6 +9,7 @@ from msgspec.structs import replace
 from orchestrator.engine.escalation import StageChange
 from orchestrator.engine.human_questions import recorded_questions
 from orchestrator.engine.journal import Journal
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.judge import Scorecard
 from orchestrator.engine.model_routing import HUMAN
 from orchestrator.engine.rubric_scoring import total
@@ -17,8 +17,6 @@ from orchestrator.engine.types import AgentSpec
 from orchestrator.review.findings.journal_queries import latest
 from orchestrator.review.review_state import ReviewState
 from orchestrator.review.verdict.usage import Escalation, HumanQuestion
-
-_STEP = re.compile(r"(\d+)/(?:act/[^/]+|plan|judge)/attempt\d+")
 
 
 def below_min_score(state: ReviewState, scored: Scorecard) -> dict[str, StageChange]:
@@ -59,11 +57,11 @@ def at_current_stage(state: ReviewState, spec: AgentSpec) -> tuple[AgentSpec, St
     return replace(spec, model=stage), change
 
 
-def blocking(state: ReviewState) -> dict[str, tuple[str, str]]:
-    """The plan's questions that a person must answer: name → (agent, question)."""
+def blocking(state: ReviewState) -> dict[Key, tuple[str, str]]:
+    """The plan's questions that a person must answer: key → (agent, question)."""
     lead = state.settings.lead
     return {
-        f"{state.round.number}/plan/question{number}": (lead, asked.question)
+        state.round.key("plan").in_question(number): (lead, asked.question)
         for number, asked in enumerate(state.round.plan.open_questions, 1)
         if asked.blocking
     }
@@ -72,18 +70,19 @@ def blocking(state: ReviewState) -> dict[str, tuple[str, str]]:
 def answered(state: ReviewState) -> dict[str, str]:
     """What a person said to the lead's questions so far: question → answer."""
     return {
-        done.plan.open_questions[int(name.rpartition("question")[2]) - 1].question: said
+        done.plan.open_questions[key.question - 1].question: said
         for done in state.rounds
-        for name, said in done.answers.items()
+        for key, said in done.answers.items()
     }
 
 
 def escalations(journal: Journal) -> tuple[Escalation, ...]:
     """Every escalation of a run, with its reason, by iteration and agent."""
     found = []
-    for key, body in journal.notes().items():
-        if match := _STEP.fullmatch(key):
-            found.append(Escalation(iteration=int(match.group(1)), **body))
+    for text, body in journal.notes().items():
+        key = Key.parse(text)
+        if key.is_escalation and key.iteration:
+            found.append(Escalation(iteration=key.iteration, **body))
     return tuple(sorted(found, key=lambda step: (step.iteration, step.agent)))
 
 

@@ -1,7 +1,7 @@
 """Which guards stand where in a review, and what they ruled.
 
 Four layers: what a model is shown (input), its calls (tool), what it reports (output), and budgets,
-which are ``engine.budget`` and always block. Rulings are notes of the journal under ``guards/``.
+which are ``engine.budget`` and always block. Rulings are journal notes of the topic ``guards``.
 """
 
 from __future__ import annotations
@@ -21,15 +21,17 @@ from orchestrator.engine.agent import report_unchanged
 from orchestrator.engine.call_guards import RateGuard, RepetitionGuard, SensitiveGuard, WarningGuard
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.journal import Journal
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Guard, Model
 from orchestrator.engine.redaction import Redactor
 from orchestrator.engine.text_guards import Action, GuardDecision, GuardedModel, TextGuards
+from orchestrator.engine.tool_call_records import ended_calls
 from orchestrator.engine.types import Json
 from orchestrator.errors import InputError
 from orchestrator.review.verdict.model import Verdict
 from orchestrator.review.verdict.usage import GuardRuling
 
-NOTES = "guards/"
+TOPIC = "guards"
 
 PROSE = frozenset(
     {"summary", "title", "detail", "fix_suggestion", "why", "reason", "question", "missing"}
@@ -129,15 +131,14 @@ class Guards(Struct, frozen=True):
     def _ran(self) -> frozenset[str]:
         """The tools that have run in this review, went well, and looked at something."""
         return frozenset(
-            key.rsplit("/", 1)[1]
-            for key, value in self.journal.outcomes().items()
-            if "/tool" in key and isinstance(value, dict) and value.get("ok")
-            if (value.get("data") or {}).get("examined", True)
+            call.tool
+            for call in ended_calls(self.journal)
+            if call.ok and (not isinstance(call.data, dict) or call.data.get("examined", True))
         )
 
     def _record(self, ruled: GuardDecision) -> None:
         body = {**to_builtins(ruled), "decision": f"{ruled.guard} {ruled.action}: {ruled.reason}"}
-        self.journal.note(f"{NOTES}{ruled.layer}/{digest(body)[:16]}", body)
+        self.journal.note(Key(TOPIC, subject=f"{ruled.layer}/{digest(body)[:16]}"), body)
 
 
 def rulings(journal: Journal) -> tuple[GuardRuling, ...]:
@@ -149,23 +150,22 @@ def rulings(journal: Journal) -> tuple[GuardRuling, ...]:
 
 def _noted(journal: Journal) -> Iterator[GuardRuling]:
     names = ("layer", "guard", "action", "agent", "reason")
-    for body in journal.notes(NOTES).values():
+    for body in journal.notes(TOPIC).values():
         yield GuardRuling(**{name: body[name] for name in names})
 
 
 def _of_calls(journal: Journal) -> Iterator[GuardRuling]:
     """Calls that were refused, or went ahead with a warning; a model's texts are notes already."""
-    said: list[tuple[str, Action, str]] = []
-    for key, (code, message) in journal.refusals().items():
-        if code == "guard_refused" and "/tool" in key:
-            said.append((key, "block", message))
-    for key, value in journal.outcomes().items():
-        if "/tool" in key and isinstance(value, dict):
-            said += [(key, "warn", warning) for warning in value.get("guards", ())]
-    for key, action, message in said:
-        guard, _, reason = message.partition(": ")
-        agent = key.split("/turn")[0].rsplit("/", 1)[-1]
-        yield GuardRuling(layer="tool", guard=guard, action=action, agent=agent, reason=reason)
+    for call in ended_calls(journal):
+        said: list[tuple[Action, str, str]] = [
+            ("warn", warning.guard, warning.reason) for warning in call.warnings
+        ]
+        if call.refusal and call.refusal.guard:
+            said.append(("block", call.refusal.guard, call.refusal.reason))
+        for action, guard, reason in said:
+            yield GuardRuling(
+                layer="tool", guard=guard, action=action, agent=call.agent, reason=reason
+            )
 
 
 def without_secrets(verdict: Verdict, redact: Redactor) -> Verdict:

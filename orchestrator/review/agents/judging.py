@@ -11,6 +11,7 @@ from orchestrator.catalog.reference_checks import JUDGE
 from orchestrator.catalog.settings import Settings
 from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.escalation import Task
+from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.judge import Mark
 from orchestrator.engine.team import run_task
 from orchestrator.engine.types import Criterion, Rubric
@@ -30,9 +31,10 @@ def needs_judge(settings: Settings, rubric: Rubric) -> bool:
 async def run_judge(state: ReviewState) -> Mapping[str, Mark]:
     """Marks of the judged criteria; one that the judge did not score stays unscored."""
     criteria = judged_criteria(state.rubric)
-    asked = build_judge_task(state, criteria, f"{state.round.number}/judge")
-    result = await run_task(asked, state.runtime, state.budget)
-    return await read_marks(criteria, result, citable_sources(state, state.answers("act", "judge")))
+    asked = build_judge_task(state, criteria, state.round.key("judge"))
+    state.round.judged = await run_task(asked, state.runtime, state.budget)
+    known = citable_sources(state, state.answers(judge=True))
+    return await read_marks(criteria, state.round.judged, known)
 
 
 def judged_criteria(rubric: Rubric) -> tuple[Criterion, ...]:
@@ -43,7 +45,7 @@ def judged_criteria(rubric: Rubric) -> tuple[Criterion, ...]:
 def build_judge_task(
     state: ReviewState,
     criteria: Sequence[Criterion],
-    key: str,
+    key: Key,
     evidence: Mapping[str, object] | None = None,
 ) -> Task:
     """What the judge is asked.

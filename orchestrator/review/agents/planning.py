@@ -181,7 +181,7 @@ def build_tasks(state: ReviewState) -> list[Task]:
                 wanted=list(state.focus.wanted),
                 **_answers_for_brief(state),
             ),
-            f"{state.round.number}/act/{agent}",
+            state.round.key("act", agent),
             stage_change,
         )
         for agent, paths in scopes.items()
@@ -216,5 +216,5 @@ def paths_to_retry(state: ReviewState, failed: Iterable[str]) -> dict[str, list[
     Where nothing failed and the judge misses evidence, every agent may have it.
     """
     last = [task.spec.name for task in state.round.tasks]
-    agents = dict.fromkeys(name.split("/")[0] for name in failed) or dict.fromkeys(last)
+    agents = dict.fromkeys(failed) or dict.fromkeys(last)
     return {agent: reviewable_paths(state) for agent in agents if agent in last}

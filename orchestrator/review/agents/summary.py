@@ -68,7 +68,7 @@ def build_summary_task(state: ReviewState, verdict: Verdict | None = None) -> Ta
     )
     said = _summary_facts(verdict) if verdict else {}
     text = build_brief(ASKED, state.runtime.executor.nonce, plan=state.round.plan.summary, **said)
-    return Task(spec, text, f"{state.round.number}/summary")
+    return Task(spec, text, state.round.key("summary"))
 
 
 async def write_summary(state: ReviewState, verdict: Verdict) -> tuple[str, str]:

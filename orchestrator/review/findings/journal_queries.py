@@ -5,21 +5,17 @@ The journal is the only source. An agent's report is a claim about these calls, 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
 from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.journal import Journal
+from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.tool_call_records import ToolCallRecord, calls_under
 from orchestrator.engine.untrusted_text import unframe
 from orchestrator.review.findings.types import AnalysisResult
 from orchestrator.review.verdict.decision import ToolHealth
-
-_CALL = re.compile(r"(\d+)/act/([^/]+)/(?:attempt(\d+)/)?turn(\d+)/tool(\d+)/(.+)")
-_ANSWER = re.compile(r".+/turn\d+/tool\d+/([^/]+)")
-Order = tuple[int, str, int, int, int]
-_AGENT = re.compile(r"(\d+)/act/([^/]+)")
 
 
 class Call(Struct, frozen=True):
@@ -46,49 +42,55 @@ class Work(Struct, frozen=True):
     result: AgentResult
 
 
-def calls(journal: Journal, analyzers: Collection[str]) -> list[Call]:
-    """All calls of these tools by specialists, by iteration, agent, attempt, turn and place.
+class Failure(Struct, frozen=True):
+    """What a further iteration might mend: an agent that failed, or one of its tools.
+
+    Attributes:
+        tool: empty where the agent itself failed.
+    """
+
+    agent: str
+    tool: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.agent}/{self.tool}: {self.why}" if self.tool else f"{self.agent}: {self.why}"
+
+
+def analyzer_calls(
+    journal: Journal, iteration: int, tasks: Iterable[Key], analyzers: Collection[str]
+) -> Iterator[Call]:
+    """The calls of analyzers in one iteration, by agent, attempt, turn and place.
 
     Looking around is no evidence and its failures are no gaps, so other tools are left out.
+
+    Args:
+        tasks: of the specialists.
     """
-    found: list[tuple[Order, Call]] = []
-    for key, value in journal.outcomes().items():
-        if (match := _CALL.fullmatch(key)) and match.group(6) in analyzers:
-            result = AnalysisResult.from_json(value["data"])
-            why = "" if value["ok"] else (result.error or value["code"])
-            found.append(_entry(match, key, why, result))
-    for key, (code, reason) in journal.refusals().items():
-        if (match := _CALL.fullmatch(key)) and match.group(6) in analyzers:
-            found.append(_entry(match, key, f"{code}: {reason}", AnalysisResult()))
-    return [call for _, call in sorted(found, key=lambda pair: pair[0])]
+    for task in sorted(tasks, key=str):
+        for call in calls_under(journal, task):
+            if call.tool in analyzers and (call.completed or call.refusal):
+                result = AnalysisResult.from_json(call.data)
+                why = _failure(call, result)
+                yield Call(call.key, iteration, call.agent, call.tool, why, result)
 
 
-def _entry(match: re.Match[str], key: str, why: str, result: AnalysisResult) -> tuple[Order, Call]:
-    iteration, agent, attempt, turn, place, tool = match.groups()
-    order = int(iteration), agent, int(attempt or 1), int(turn), int(place)
-    return order, Call(key, int(iteration), agent, tool, why, result)
+def _failure(call: ToolCallRecord, result: AnalysisResult) -> str:
+    if call.refusal:
+        return f"{call.code}: {call.refusal}"
+    return "" if call.ok else result.error or call.code
 
 
-def answers(journal: Journal, nonce: str, places: Collection[str], tool: str) -> Iterator[str]:
+def answers(journal: Journal, nonce: str, tasks: Collection[Key], tool: str) -> Iterator[str]:
     """What a tool answered, as text.
 
     Args:
-        places: prefixes of the keys of the calls that count.
+        tasks: whose calls count.
     """
-    for key, value in journal.outcomes().items():
-        match = _ANSWER.fullmatch(key)
-        if match and match[1] == tool and value["ok"] and key.startswith(tuple(places)):
-            yield unframe(value["content"], nonce)
-
-
-def work(journal: Journal) -> list[Work]:
-    """What every agent came to, by iteration and name."""
-    found = [
-        Work(int(match.group(1)), AgentResult(**value))
-        for key, value in journal.outcomes().items()
-        if (match := _AGENT.fullmatch(key))
-    ]
-    return sorted(found, key=lambda entry: (entry.iteration, entry.result.agent))
+    for task in tasks:
+        for call in calls_under(journal, task):
+            if call.tool == tool and call.ok:
+                yield unframe(call.content, nonce)
 
 
 def latest(entries: Iterable[Work]) -> dict[str, Work]:
@@ -121,11 +123,11 @@ def health(entries: Sequence[Call]) -> dict[str, ToolHealth]:
     }
 
 
-def failures(entries: Sequence[Call], team: Iterable[Work]) -> dict[str, str]:
-    """What a further iteration might mend: ``agent/tool`` or agent → why it failed."""
-    last: dict[str, Call] = {f"{call.agent}/{call.tool}": call for call in entries}
-    failed = {name: call.why for name, call in last.items() if call.why}
+def failures(entries: Sequence[Call], team: Iterable[Work]) -> list[Failure]:
+    """What a further iteration might mend, in the order of agents and tools."""
+    last = {(call.agent, call.tool): call.why for call in entries}
     for name, entry in latest(team).items():
         if entry.result.status != "ok":
-            failed[name] = f"{entry.result.status}: {entry.result.detail}"
-    return failed
+            last[name, ""] = f"{entry.result.status}: {entry.result.detail}"
+    failed = (Failure(agent, tool, why) for (agent, tool), why in last.items() if why)
+    return sorted(failed, key=str)

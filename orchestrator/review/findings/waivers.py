@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from orchestrator.catalog.catalog import VERDICT
 from orchestrator.catalog.layers import Layer, locate_text
 from orchestrator.catalog.verdict_policy import VerdictPolicy, Waiver
-from orchestrator.engine.journal import Journal
-from orchestrator.engine.journal_records import EffectResult
+from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.errors import ConfigError
 from orchestrator.review.rule_table import RuleTable

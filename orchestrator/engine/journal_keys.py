@@ -1,0 +1,181 @@
+"""Keys of the journal: where in a run an effect or a note stands, as readable text.
+
+::
+
+    [ITERATION/]PART[/NAME]              a task: 1/plan, 2/act/security
+    TASK/attempt2                        its second attempt, after an escalation
+    TASK[/attempt2]/turn3/model          a call of a model
+    TASK[/attempt2]/turn3/tool1/search   a call of a tool
+    TASK[/attempt2]/turn3/left_out       what compaction left out before the turn
+    TASK[/attempt2]/loop                 why loop detection ended it
+    TASK[/question1]/answer              a question to a person
+    TOPIC[/NUMBER][/SUBJECT]             anything else: session/2, approval/1/CALL, intake/day
+
+Keys are read from left to right, each part by its place. So an agent called ``turn1``, or a tool
+called ``model``, is read as what it is.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Self
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+NAMED_PARTS = ("act", "agents", "rejudge")
+"""Parts of which there are several tasks, told apart by a name: an agent's, in a team."""
+
+TOPICS = (
+    "approval", "asked", "breaker", "calls", "execute", "guards", "intake", "rollback", "session",
+    "signed_head", "state", "waiting",
+)  # fmt: skip
+"""What the keys that belong to no task begin with."""
+
+_TASK = re.compile(
+    rf"(?!(?:{'|'.join(TOPICS)})(?:/|$))"
+    rf"(?:(?P<iteration>[1-9][0-9]*)/)?(?:(?P<named>{'|'.join(NAMED_PARTS)})/(?P<name>[^/]+)|(?P<part>[^/]+))"
+    r"(?:/attempt(?P<attempt>[1-9][0-9]*))?(?:/question(?P<question>[1-9][0-9]*))?(?:/turn(?P<turn>[1-9][0-9]*))?"
+    r"(?:/tool(?P<position>[1-9][0-9]*)/(?P<tool>.*)|/(?P<step>model|left_out|loop|answer))?",
+    re.DOTALL,
+)
+_TOPIC = re.compile(r"(?P<part>[^/]*)(?:/(?P<number>[1-9][0-9]*))?(?:/(?P<subject>.*))?", re.DOTALL)
+
+
+def iteration_root(number: int) -> str:
+    """What the keys of one iteration stand under."""
+    return str(number)
+
+
+class Key(Struct, frozen=True):
+    """A journal key by its parts; ``str`` gives its text.
+
+    Attributes:
+        part: the state that a task belongs to (``plan``, ``act``), or the topic.
+        iteration: from 1; 0 outside of iterations.
+        name: of the task among those of its part, such as the agent's; "/" in it is escaped.
+        attempt: 2 and up for attempts after an escalation, which is noted under the bare attempt.
+        question: a question of a plan, from 1.
+        turn: of the agent, from 1.
+        position: of a tool call in its turn, from 1.
+        tool: the tool that is called.
+        step: ``model``, ``left_out``, ``loop``, ``answer`` or empty.
+        number: of numbered notes of one topic, from 1.
+        subject: what a topic's key is about, such as the key of a call.
+    """
+
+    part: str
+    iteration: int = 0
+    name: str = ""
+    attempt: int = 0
+    question: int = 0
+    turn: int = 0
+    position: int = 0
+    tool: str = ""
+    step: str = ""
+    number: int = 0
+    subject: str = ""
+
+    def __str__(self) -> str:
+        parts = [str(self.iteration)] if self.iteration else []
+        parts.append(self.part)
+        if self.name:
+            parts.append(self.name.replace("%", "%25").replace("/", "%2F"))
+        for word, number in (
+            ("attempt", self.attempt), ("question", self.question), ("turn", self.turn),
+        ):  # fmt: skip
+            if number:
+                parts.append(f"{word}{number}")
+        if self.position:
+            parts += [f"tool{self.position}", self.tool]
+        if self.step:
+            parts.append(self.step)
+        if self.number:
+            parts.append(str(self.number))
+        if self.subject:
+            parts.append(self.subject)
+        return "/".join(parts)
+
+    @staticmethod
+    def parse(text: str) -> Key:
+        """Read a key's text. Any text is some key; one of no known form is a topic."""
+        return _parse(text)
+
+    @property
+    def task(self) -> Key:
+        """The task that it belongs to."""
+        return Key(self.part, self.iteration, self.name)
+
+    @property
+    def place_in_task(self) -> str:
+        """The text behind the task, or behind the topic; empty for these themselves."""
+        return str(self).removeprefix(str(self.task)).removeprefix("/")
+
+    @property
+    def model_call(self) -> Key:
+        """The model call of this turn."""
+        return replace(self, step="model")
+
+    @property
+    def left_out(self) -> Key:
+        """The note of what compaction left out before this turn."""
+        return replace(self, step="left_out")
+
+    @property
+    def loop(self) -> Key:
+        """The note of why loop detection ended this attempt."""
+        return replace(self, step="loop")
+
+    @property
+    def answer(self) -> Key:
+        """A person's answer to what is asked here."""
+        return replace(self, step="answer")
+
+    @property
+    def is_model_call(self) -> bool:
+        """Whether a call of a model stands here."""
+        return self.step == "model"
+
+    @property
+    def is_escalation(self) -> bool:
+        """Whether the note of an escalation stands here."""
+        return bool(self.attempt and not (self.turn or self.step))
+
+    def in_attempt(self, number: int) -> Self:
+        """An attempt at this task, from 1."""
+        return replace(self, attempt=number)
+
+    def in_turn(self, number: int) -> Self:
+        """A turn of this attempt, from 1."""
+        return replace(self, turn=number)
+
+    def in_question(self, number: int) -> Self:
+        """A question that this task asks, from 1."""
+        return replace(self, question=number)
+
+    def tool_call(self, position: int, tool: str) -> Self:
+        """A tool call of this turn, from 1."""
+        return replace(self, position=position, tool=tool)
+
+
+@lru_cache(maxsize=4096)
+def _parse(text: str) -> Key:
+    if match := _TASK.fullmatch(text):
+        found = match.groupdict()
+        name = (found["name"] or "").replace("%2F", "/").replace("%25", "%")
+        return Key(
+            found["named"] or found["part"],
+            iteration=int(found["iteration"] or 0),
+            name=name,
+            attempt=int(found["attempt"] or 0),
+            question=int(found["question"] or 0),
+            turn=int(found["turn"] or 0),
+            position=int(found["position"] or 0),
+            tool=found["tool"] or "",
+            step=found["step"] or "",
+        )
+    match = _TOPIC.fullmatch(text)
+    assert match
+    part, number, subject = match.group("part", "number", "subject")
+    return Key(part, number=int(number or 0), subject=subject or "")

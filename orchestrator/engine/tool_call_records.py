@@ -1,0 +1,88 @@
+"""Tool calls as the journal holds them: who asked for what, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Self
+
+from msgspec import Struct
+
+from orchestrator.engine.journal import Journal, Record
+from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.types import Json, Refusal
+
+
+class GuardWarning(Struct, frozen=True):
+    """What a guard objected to in a call that went ahead."""
+
+    guard: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.guard}: {self.reason}"
+
+
+class ToolCallRecord(Struct, frozen=True):
+    """A tool call that has ended.
+
+    Attributes:
+        key: its journal key, which a report cites.
+        admitted: it passed every check and was begun.
+        code: why it is not ok, empty when it is.
+        content: what the model saw; ``data``: the same for the application's code.
+        refusal: why it was not performed; None when it was.
+        completed: the tool was run, with or without success.
+    """
+
+    key: str
+    agent: str
+    tool: str
+    arguments: Mapping[str, Json]
+    admitted: bool
+    completed: bool
+    ok: bool = False
+    code: str = ""
+    content: str = ""
+    data: Json = None
+    warnings: tuple[GuardWarning, ...] = ()
+    refusal: Refusal | None = None
+
+    @classmethod
+    def read(cls, key: str, record: Record) -> Self | None:
+        """The record of a tool call; None for that of any other effect."""
+        asked, value = record.body.get("asked"), record.body.get("value")
+        if not (record.ended and isinstance(asked, dict) and "tool" in asked):
+            return None
+        refusal = record.refusal()
+        done = value if isinstance(value, dict) else {}
+        return cls(
+            key,
+            asked["agent"],
+            asked["tool"],
+            asked["arguments"],
+            admitted=record.kind == "outcome",
+            completed=bool(done),
+            ok=done.get("ok", False),
+            code=refusal.code if refusal else done.get("code", ""),
+            content=done.get("content", ""),
+            data=done.get("data"),
+            warnings=tuple(GuardWarning(**warning) for warning in done.get("warnings", ())),
+            refusal=refusal,
+        )
+
+
+def ended_calls(journal: Journal) -> Iterator[ToolCallRecord]:
+    """All tool calls of a run that have ended, in the order in which they did."""
+    for key, record in journal.ended:
+        if call := ToolCallRecord.read(key, record):
+            yield call
+
+
+def calls_under(journal: Journal, under: Key | str) -> list[ToolCallRecord]:
+    """The ended tool calls under a key, by task, attempt, turn and place in the turn."""
+    found = [ToolCallRecord.read(key, record) for key, record in journal.records(under)]
+    return sorted((call for call in found if call), key=lambda call: _order(Key.parse(call.key)))
+
+
+def _order(key: Key) -> tuple[int, str, str, int, int, int]:
+    return key.iteration, key.part, key.name, key.attempt, key.turn, key.position
