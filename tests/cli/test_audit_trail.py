@@ -46,7 +46,7 @@ def test_show_marks_refusals_and_what_did_not_end_and_prints_nothing_raw(
     out = capsys.readouterr().out
     assert "1 refused" in out.splitlines()[0]
     assert "REFUSED READ" in out
-    assert "GuardRefused: no" in " ".join(out.split())
+    assert "GuardRefused: rate: no" in " ".join(out.split())
     assert "IRREVERSIBLE approved" in out
     assert "not ended" in " ".join(out.split())
     assert not {"\x1b", "\u202e", "\x07"} & set(out)
