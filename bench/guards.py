@@ -49,7 +49,7 @@ def main() -> None:
     code = "".join(path.read_text("utf-8") for path in sorted(ROOT.glob("orchestrator/**/*.py")))
     for name, guard in guards.items():
         start = time.perf_counter()
-        guard.look(code)
+        guard.detect(code)
         print(f"{name}: {len(code) / 1e6 / (time.perf_counter() - start):.2f} MB/s of our own code")
     for count in (1, 10, 50):
         redact = Redactor("sk-" + secrets.token_urlsafe(32) for _ in range(count))

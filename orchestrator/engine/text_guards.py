@@ -53,7 +53,7 @@ class TextGuard(Protocol):
     name: str
     places: frozenset[Place]
 
-    def look(self, text: str) -> Detection | None:
+    def detect(self, text: str) -> Detection | None:
         """What is wrong with a text, None for nothing. The same for the same text, always."""
 
 
@@ -93,7 +93,7 @@ class TextGuards:
             GuardRefused: a guard blocks it.
         """
         for guard, action in self._guards:
-            if place not in guard.places or (found := guard.look(text)) is None:
+            if place not in guard.places or (found := guard.detect(text)) is None:
                 continue
             done: Action = "warn" if action == "modify" and found.text is None else action
             self._record(GuardDecision(self._layer, guard.name, done, agent, place, found.reason))

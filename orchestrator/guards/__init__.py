@@ -1,1 +1,1 @@
-"""Guards over text: each looks for one thing and says what it found (``engine.text_guards``)."""
+"""Text guards: each detects one kind of problem in a text (``engine.text_guards``)."""

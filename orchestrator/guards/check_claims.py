@@ -1,4 +1,4 @@
-"""Claims that a check went well, held against the checks that ran."""
+"""Claims that a check passed, compared with the checks that ran."""
 
 from __future__ import annotations
 
@@ -23,44 +23,48 @@ _DENIED = re.compile(
 _SENTENCE = re.compile(r"[^.;!?\n]+(?:\.(?=\w)[^.;!?\n]*)*[.;!?]*")
 
 
-class Rule(Struct, frozen=True):
-    """A check: what it is called, the words for it, and the tools that carry it out."""
+class ClaimRule(Struct, frozen=True):
+    """A check: its name, the words for it, and the tools that perform it."""
 
-    what: str
+    check: str
     words: Sequence[str]
     tools: frozenset[str]
 
 
 class ClaimGuard:
-    """Looks for sentences that say a check passed, though none of its tools ran well.
+    """Detects sentences that say a check passed, though none of its tools succeeded.
 
     Args:
-        ran: the tools that have run so far, and went well.
+        ran: returns the tools that have succeeded so far.
     """
 
     name = "claims"
     places: frozenset[Place] = frozenset({"report"})
 
-    def __init__(self, rules: Sequence[Rule], ran: Callable[[], Set[str]]) -> None:
+    def __init__(self, rules: Sequence[ClaimRule], ran: Callable[[], Set[str]]) -> None:
         self._ran = ran
         self._rules = [(rule, _pattern(rule.words)) for rule in rules]
 
-    def look(self, text: str) -> Detection | None:
-        """The checks that are claimed without ground, and the text with that said behind each."""
-        loose: dict[str, None] = {}
+    def detect(self, text: str) -> Detection | None:
+        """The checks that are claimed without evidence, and the text with a note after each."""
+        unfounded: dict[str, None] = {}
         ran = self._ran()
 
-        def judged(sentence: re.Match[str]) -> str:
-            said = sentence.group()
+        def annotate(sentence: re.Match[str]) -> str:
+            claim = sentence.group()
             for rule, pattern in self._rules:
-                if rule.tools & ran or not pattern.search(said) or _DENIED.search(said):
+                if rule.tools & ran or not pattern.search(claim) or _DENIED.search(claim):
                     continue
-                loose[rule.what] = None
-                said = f"{said} [not borne out: no {rule.what} ran in this review]"
-            return said
+                unfounded[rule.check] = None
+                claim = f"{claim} [not borne out: no {rule.check} ran in this review]"
+            return claim
 
-        shown = _SENTENCE.sub(judged, text)
-        return Detection(f"claims without ground: {', '.join(loose)}", shown) if loose else None
+        shown = _SENTENCE.sub(annotate, text)
+        return (
+            Detection(f"claims without evidence: {', '.join(unfounded)}", shown)
+            if unfounded
+            else None
+        )
 
 
 def _pattern(words: Sequence[str]) -> re.Pattern[str]:

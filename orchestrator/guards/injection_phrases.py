@@ -1,11 +1,11 @@
-"""What orders to a reader look like, by language: data of the guard ``injection``.
+"""Phrases of instructions to a reader, by language: data of the guard ``injection``.
 
 In both tables ``*`` stands for the rest of a word. White space is a single space, case is ignored.
 """
 
 from __future__ import annotations
 
-GIVE_UP = {
+IGNORE_INSTRUCTIONS = {
     "en": (
         (
             "ignore|ignoring|disregard*|forget|forgetting|override|overriding|bypass*|discard|dismiss"
@@ -118,12 +118,12 @@ GIVE_UP = {
     ),
     "hi": ("अनदेखा*|नज़रअंदाज़*|नजरअंदाज*|भूल*|उपेक्षा*", "पिछल*|पूर्व*|उपरोक्त*", "निर्देश*|आदेश*|नियम*"),
 }
-"""Language → words for giving up, words for what came before, words for orders.
+"""Language → words for ignoring, words for what came before, words for instructions.
 
-All three in one sentence, in any order, are an order to give up what one was told.
+All three in one sentence, in any order, are an instruction to ignore earlier instructions.
 """
 
-ADDRESSED = """
+READER_PHRASES = """
 new instructions for (you|the ~(ai|llm|model|assistant|reviewer|agent|bot))
 you are now ~(dan|jailbroken|unrestricted|unfiltered|developer mode|assistant|ai|llm|bot|reviewer)
 you are no longer ~(assistant|ai|llm|bot|reviewer|bound|model|limited)
@@ -154,9 +154,9 @@ your (only |real |true )(task|job|goal|purpose|role) now is
 read, ``+`` for what a reviewer is to do.
 """
 
-READER = "reviewers?|agents?|assistants?|models?|judges?|bots?|systems?|tools?"
-READ = "change|pr|pull request|merge request|diff|commit|patch|code"
-DO = (
+READER_WORDS = "reviewers?|agents?|assistants?|models?|judges?|bots?|systems?|tools?"
+CHANGE_WORDS = "change|pr|pull request|merge request|diff|commit|patch|code"
+REVIEWER_ACTIONS = (
     "approve|skip|ignore|merge|accept|pass|rate|score|report no*|report nothing|not report|not flag"
     "|flag nothing|report|flag|mention|comment"
 )

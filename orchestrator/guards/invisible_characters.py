@@ -1,4 +1,4 @@
-"""Characters that a reader does not see, or that reorder what is seen, written as escapes."""
+"""Detect characters that are invisible or that reorder the visible text."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _UNSEEN = re.compile(
 
 
 class InvisibleGuard:
-    """Makes visible what hides."""
+    """Detects invisible characters and writes them as escapes."""
 
     name = "invisible"
     places: frozenset[Place] = frozenset({"system", "tool", "brief", "observation", "report"})
 
-    def look(self, text: str) -> Detection | None:
-        """How many there are, and the text with each as an escape."""
+    def detect(self, text: str) -> Detection | None:
+        """Their number, and the text with each as an escape."""
         if text.isprintable():
             return None
         shown, count = _UNSEEN.subn(lambda m: m.group().encode("unicode_escape").decode(), text)

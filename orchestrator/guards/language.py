@@ -1,4 +1,4 @@
-"""In which language a text's prose is, by script and by its most frequent words."""
+"""Detect the language of a text's prose, by script and by frequent words."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from orchestrator.engine.text_guards import Detection, Place
 
-FEWEST = 40
-"""Words, or letters of another script: less says nothing about a text."""
+MIN_WORDS = 40
+"""Words, or letters of another script, below which no language is detected."""
 
 _WORDS = {
     "de": "der die das und ist nicht ein eine mit für auf den dem werden wird auch sich von",
@@ -24,7 +24,7 @@ _WORDS = {
     "sv": "och att det som en på är av för med den till inte har de ett om var jag så",
     "tr": "ve bir bu için ile da de çok olarak daha gibi kadar sonra ama olan ne en her",
 }
-# Without single letters: code is full of them.
+# Without single letters, which are frequent in code.
 _FREQUENT = {
     code: frozenset(word for word in words.split() if len(word) > 1)
     for code, words in _WORDS.items()
@@ -37,19 +37,19 @@ _WORD = re.compile(r"[^\W\d_]+")
 _OTHER_SCRIPT = re.compile("[\u0370-\u05ff\u0600-\u06ff\u0900-\u097f\u0e00-\u0e7f\u3040-\uffdc]")
 
 
-def language_of(text: str) -> str:
-    """ISO 639-1 code of the language of most of a text's prose; empty where it cannot be told.
+def detect_language(text: str) -> str:
+    """ISO 639-1 code of the language of most of a text's prose; empty if unknown.
 
     Scripts stand for their most frequent language: Ukrainian counts as ``ru``.
     """
     letters = _OTHER_SCRIPT.findall(text)
     words = [word.lower() for word in _WORD.findall(text)]
-    if len(letters) >= FEWEST and len(letters) > sum(map(len, words)) / 3:
+    if len(letters) >= MIN_WORDS and len(letters) > sum(map(len, words)) / 3:
         found = Counter(_script(letter) for letter in letters)
         return "ja" if found["ja"] * 5 > found["zh"] > 0 else found.most_common(1)[0][0]
     hits = Counter({code: sum(w in known for w in words) for code, known in _FREQUENT.items()})
     (best, most), (_, second) = hits.most_common(2)
-    clear = most >= FEWEST / 4 and most > 1.3 * second and most > len(words) / 8
+    clear = most >= MIN_WORDS / 4 and most > 1.3 * second and most > len(words) / 8
     return best if clear else ""
 
 
@@ -58,10 +58,10 @@ def _script(letter: str) -> str:
 
 
 class LanguageGuard:
-    """Prose in a language that is not among those expected. It cannot mend a text.
+    """Detects prose in a language other than those expected. It cannot modify the text.
 
     Args:
-        languages: ISO 639-1 codes; none: any language will do.
+        languages: ISO 639-1 codes; none: any language is allowed.
     """
 
     name = "language"
@@ -70,8 +70,8 @@ class LanguageGuard:
     def __init__(self, languages: Sequence[str]) -> None:
         self._expected = frozenset(languages)
 
-    def look(self, text: str) -> Detection | None:
-        """Its language, where that can be told and is not expected."""
-        if not self._expected or (found := language_of(text)) in {"", *self._expected}:
+    def detect(self, text: str) -> Detection | None:
+        """The text's language, where it is known and not expected."""
+        if not self._expected or (found := detect_language(text)) in {"", *self._expected}:
             return None
         return Detection(f"prose in {found}")

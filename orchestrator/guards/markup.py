@@ -1,4 +1,4 @@
-"""Links, images and HTML in an agent's words: nothing that is posted loads or leads away."""
+"""Remove links, images and HTML from an agent's text before it is posted."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ _TAG = re.compile(
 )
 
 
-def plain(text: str) -> str:
-    """The text without links, images and HTML; code between backticks stays, for it is inert."""
+def strip_markup(text: str) -> str:
+    """Remove links, images and HTML; code between backticks stays, for it is inert."""
     parts = _CODE.split(text)
-    return "".join(part if at % 2 else _plain(part) for at, part in enumerate(parts))
+    return "".join(part if at % 2 else _strip_prose(part) for at, part in enumerate(parts))
 
 
-def _plain(prose: str) -> str:
+def _strip_prose(prose: str) -> str:
     prose = _LINK.sub(r"\1", _IMAGE.sub(r"\1", prose))
     return _TAG.sub("", _ADDRESS.sub(LINK, _REFERENCE.sub("", prose)))
 
 
 class MarkupGuard:
-    """Takes out what would load, lead away, or change how a page looks."""
+    """Detects links, images and HTML, and removes them."""
 
     name = "markup"
     places: frozenset[Place] = frozenset({"report"})
 
-    def look(self, text: str) -> Detection | None:
-        """A text with any of it, and the text without."""
-        shown = plain(text)
-        return None if shown == text else Detection("links, images or HTML", shown)
+    def detect(self, text: str) -> Detection | None:
+        """Whether a text holds markup, and the text without."""
+        stripped = strip_markup(text)
+        return None if stripped == text else Detection("links, images or HTML", stripped)

@@ -1,4 +1,4 @@
-"""Numbers that name a person or an account: only those whose check digits are right.
+"""Detect numbers that identify a person or an account, by shape and check digits.
 
 Needs ``diffcourt[pii]``. A number that is ordinary in code (a version, an id, a time) rarely has
 both the shape and the check digits; the card numbers that payment services publish for tests are
@@ -40,8 +40,8 @@ def _is_card(text: str) -> bool:
     return len(digits) == length and not _TEST_CARDS.search(digits) and luhn.is_valid(digits)
 
 
-# What it is called, how it is written (where digits alone would be anything, with its separators),
-# and what holds its check digits.
+# Name, pattern (with separators where bare digits would be ambiguous), and validation of the check
+# digits.
 _NUMBERS: tuple[tuple[str, str, Callable[[str], bool]], ...] = (
     ("card number", _CARD, _is_card),
     ("IBAN", r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b", iban.is_valid),
@@ -57,7 +57,7 @@ _SHAPES = [(kind, re.compile(shape), valid) for kind, shape, valid in _NUMBERS]
 
 
 class Span(NamedTuple):
-    """Where something personal stands in a text, and what it is."""
+    """The range of personal data in a text, and its kind."""
 
     start: int
     end: int
@@ -68,10 +68,10 @@ Detector = Callable[[str], Iterable[Span]]
 
 
 class PersonalGuard:
-    """Looks for numbers of persons.
+    """Detects personal data and replaces it by its kind.
 
     Args:
-        more: looks for more than numbers with check digits and phone numbers.
+        more: detectors besides those of numbers with check digits and of phone numbers.
     """
 
     name = "personal"
@@ -80,9 +80,9 @@ class PersonalGuard:
     def __init__(self, more: Sequence[Detector] = ()) -> None:
         self._detectors = (numbers, phones, *more)
 
-    def look(self, text: str) -> Detection | None:
-        """Which kinds there are, and the text with each replaced by its kind."""
-        spans = _apart([span for detect in self._detectors for span in detect(text)])
+    def detect(self, text: str) -> Detection | None:
+        """The kinds of personal data, and the text with each replaced by its kind."""
+        spans = _merge_overlaps([span for detect in self._detectors for span in detect(text)])
         if not spans:
             return None
         parts, done = [], 0
@@ -93,7 +93,7 @@ class PersonalGuard:
         return Detection(f"personal data: {kinds}", "".join((*parts, text[done:])))
 
 
-def _apart(found: Sequence[Span]) -> list[Span]:
+def _merge_overlaps(found: Sequence[Span]) -> list[Span]:
     """In the order of the text; where some overlap, one that covers them, named by the first."""
     ranked = sorted((span.start, rank, span) for rank, span in enumerate(found))
     apart: list[tuple[int, Span]] = []
@@ -108,7 +108,7 @@ def _apart(found: Sequence[Span]) -> list[Span]:
 
 
 def numbers(text: str) -> Iterator[Span]:
-    """Those with check digits, line by line."""
+    """Numbers with check digits, searched line by line."""
     done = 0
     for line in text.split("\n"):
         if _LIKELY.search(line):

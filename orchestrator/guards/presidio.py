@@ -1,7 +1,7 @@
-"""What presidio-analyzer finds of a person: by patterns, and the words before them in the line.
+"""Detect personal data by presidio-analyzer: by patterns, and the words before them in the line.
 
 Needs ``diffcourt[presidio]``. No language model is loaded and nothing is fetched: names of people,
-which only a model tells from other words, are not found.
+which only a model can recognize, are not found.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from orchestrator.errors import InputError
 from orchestrator.guards.personal_data import Detector, Span
 
 LANGUAGE = "en"
-PIECE = 2000
-"""Characters that are looked at together: some of its patterns take the square of that."""
-_PIECES = re.compile(rf"[^\n]{{1,{PIECE}}}")
-_NOBODYS = frozenset({"example.com", "example.net", "example.org"})
+PIECE_CHARACTERS = 2000
+"""Analyzed together: some of its patterns take quadratic time."""
+_PIECES = re.compile(rf"[^\n]{{1,{PIECE_CHARACTERS}}}")
+_EXAMPLE_DOMAINS = frozenset({"example.com", "example.net", "example.org"})
 
 
-class _Words(NlpEngine):
-    """Words and nothing more: what tells a number's meaning by those before it."""
+class _WordSplitter(NlpEngine):
+    """Splits text into words, which presidio uses as context of a match."""
 
     def __init__(self) -> None:
         self._split = spacy.blank(LANGUAGE)
@@ -64,17 +64,17 @@ class _Words(NlpEngine):
 
 
 class _Addresses(predefined_recognizers.EmailRecognizer):
-    """Its own asks the network which domains there are; the list that comes along will do."""
+    """Uses the bundled list of domains: presidio's own recognizer downloads one."""
 
     _domains = tldextract.TLDExtract(cache_dir=None, suffix_list_urls=())
 
     def validate_result(self, pattern_text: str) -> bool:
         found = self._domains(pattern_text)
-        return bool(found.fqdn) and f"{found.domain}.{found.suffix}" not in _NOBODYS
+        return bool(found.fqdn) and f"{found.domain}.{found.suffix}" not in _EXAMPLE_DOMAINS
 
 
 def _recognizers() -> Iterator[Any]:
-    """All that need no model, for numbers of every country, whatever language is around them."""
+    """All recognizers that need no model, for every country, registered for one language."""
     yield _Addresses(supported_language=LANGUAGE)
     for name in predefined_recognizers.__all__:
         kind = getattr(predefined_recognizers, name)
@@ -84,27 +84,27 @@ def _recognizers() -> Iterator[Any]:
 
 
 def detector(entities: Collection[str], score: float) -> Detector:
-    """Looks for these entities.
+    """Make a detector of these entities.
 
     Args:
         entities: by presidio's names, such as ``EMAIL_ADDRESS``.
-        score: how sure it must be at least, 0 to 1.
+        score: the lowest score that counts, 0 to 1.
 
     Raises:
-        InputError: one of them is not known, or needs a model.
+        InputError: one of them is unknown, or needs a model.
     """
     known = {it.supported_entities[0]: it for it in _recognizers()}
     if unknown := sorted({*entities} - known.keys()):
         raise InputError(
-            f"config/guards.yaml asks presidio for {', '.join(unknown)}; "
-            f"without a model it knows {', '.join(sorted(known))}"
+            f"config/guards.yaml names entities unknown to presidio: {', '.join(unknown)}; "
+            f"without a model it detects {', '.join(sorted(known))}"
         )
     chosen = [known[name] for name in entities]
     engine = presidio_analyzer.AnalyzerEngine(
         registry=presidio_analyzer.RecognizerRegistry(
             recognizers=chosen, supported_languages=[LANGUAGE]
         ),
-        nlp_engine=_Words(),
+        nlp_engine=_WordSplitter(),
         supported_languages=[LANGUAGE],
     )
 

@@ -1,4 +1,4 @@
-"""The guards by name. A new one is a module here, a line below, and its line in the config."""
+"""The text guards by name. A new one is a module here, an entry below, and one in the config."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from orchestrator.engine.text_guards import Action, TextGuard
-from orchestrator.guards.check_claims import ClaimGuard, Rule
+from orchestrator.guards.check_claims import ClaimGuard, ClaimRule
 from orchestrator.guards.invisible_characters import InvisibleGuard
 from orchestrator.guards.language import LanguageGuard
 from orchestrator.guards.markup import MarkupGuard
@@ -17,58 +17,60 @@ from orchestrator.guards.text_length import LengthGuard
 from orchestrator.guards.toxicity import ToxicityGuard
 
 
-class Setting(Struct, frozen=True):
-    """What guards are set up with.
+class GuardSettings(Struct, frozen=True):
+    """The settings of all text guards.
 
     Attributes:
-        characters: of one text that a model is shown.
-        languages: that prose may be in; none: any.
-        claims: words that say a check went well.
-        ran: the tools that have run so far, and went well.
-        toxic: words that no report may have.
-        entities: what presidio is asked for; none: it is not needed.
-        score: how sure it must be.
+        characters: the most in one text that a model is shown.
+        languages: allowed in prose; none: any.
+        claims: words that claim a check passed.
+        ran: returns the tools that have succeeded so far.
+        toxic: words that no report may contain.
+        entities: what presidio detects; none: it is not used.
+        score: its lowest score that counts, 0 to 1.
     """
 
     characters: int
     languages: Sequence[str]
-    claims: Sequence[Rule]
+    claims: Sequence[ClaimRule]
     ran: Callable[[], Set[str]]
     toxic: Sequence[str]
     entities: Sequence[str] = ()
     score: float = 0.5
 
 
-def _personal(setting: Setting) -> TextGuard:
+def _personal(settings: GuardSettings) -> TextGuard:
     # Its libraries come with an extra, for those who turn it on.
     from orchestrator.guards.personal_data import PersonalGuard  # noqa: PLC0415
 
-    if not setting.entities:
+    if not settings.entities:
         return PersonalGuard()
     from orchestrator.guards.presidio import detector  # noqa: PLC0415 - seconds, and another extra
 
-    return PersonalGuard([detector(setting.entities, setting.score)])
+    return PersonalGuard([detector(settings.entities, settings.score)])
 
 
-GUARDS: Mapping[str, Callable[[Setting], TextGuard]] = MappingProxyType(
+GUARDS: Mapping[str, Callable[[GuardSettings], TextGuard]] = MappingProxyType(
     {
         "personal": _personal,
-        "injection": lambda setting: InjectionGuard(),
-        "invisible": lambda setting: InvisibleGuard(),
-        "language": lambda setting: LanguageGuard(setting.languages),
-        "length": lambda setting: LengthGuard(setting.characters),
-        "markup": lambda setting: MarkupGuard(),
-        "claims": lambda setting: ClaimGuard(setting.claims, setting.ran),
-        "toxicity": lambda setting: ToxicityGuard(setting.toxic),
+        "injection": lambda settings: InjectionGuard(),
+        "invisible": lambda settings: InvisibleGuard(),
+        "language": lambda settings: LanguageGuard(settings.languages),
+        "length": lambda settings: LengthGuard(settings.characters),
+        "markup": lambda settings: MarkupGuard(),
+        "claims": lambda settings: ClaimGuard(settings.claims, settings.ran),
+        "toxicity": lambda settings: ToxicityGuard(settings.toxic),
     }
 )
 
 
-def guards(actions: Mapping[str, Action], setting: Setting) -> list[tuple[TextGuard, Action]]:
-    """The guards that are on, in the order of the config, each with what is done.
+def make_guards(
+    actions: Mapping[str, Action], settings: GuardSettings
+) -> list[tuple[TextGuard, Action]]:
+    """Make the guards that are on, in the order of the config, each with its action.
 
     Raises:
         ImportError: the libraries of one are not installed; its ``name`` says which.
-        InputError: one is asked for what it cannot do.
+        InputError: the settings of one are invalid.
     """
-    return [(GUARDS[name](setting), act) for name, act in actions.items() if act != "off"]
+    return [(GUARDS[name](settings), act) for name, act in actions.items() if act != "off"]

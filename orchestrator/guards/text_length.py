@@ -1,28 +1,28 @@
-"""A text that is too long for any model to weigh: its middle is left out, and that is said."""
+"""Detect texts that are too long, and cut their middle."""
 
 from __future__ import annotations
 
 from orchestrator.engine.text_guards import Detection, Place
 
-TAIL = 1000
-"""Characters kept from the end: the mark that closes a frame stands there."""
+TAIL_CHARACTERS = 1000
+"""Characters kept from the end, which holds the marker that closes untrusted text."""
 
 
 class LengthGuard:
-    """At most so many characters in one text."""
+    """Limits the characters of one text."""
 
     name = "length"
     places: frozenset[Place] = frozenset({"tool", "brief", "observation"})
 
     def __init__(self, characters: int) -> None:
-        self._most = characters
+        self._max_characters = characters
 
-    def look(self, text: str) -> Detection | None:
-        """A text above the limit, and its beginning and end."""
-        over = len(text) - self._most
+    def detect(self, text: str) -> Detection | None:
+        """Whether a text is above the limit, and its beginning and end."""
+        over = len(text) - self._max_characters
         if over <= 0:
             return None
-        head = text[: max(self._most - TAIL, 0)]
-        left_out = len(text) - len(head) - TAIL
-        cut = f"{head}\n[left out here: {left_out} characters]\n{text[-TAIL:]}"
-        return Detection(f"{over} characters more than {self._most}", cut)
+        head = text[: max(self._max_characters - TAIL_CHARACTERS, 0)]
+        left_out = len(text) - len(head) - TAIL_CHARACTERS
+        cut = f"{head}\n[left out here: {left_out} characters]\n{text[-TAIL_CHARACTERS:]}"
+        return Detection(f"{over} characters more than {self._max_characters}", cut)

@@ -1,4 +1,4 @@
-"""Words that have no place in a review, by a short list: no judgment, and no model."""
+"""Detect abusive words by a short list, without a model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MASK = "[…]"
 
 
 class ToxicityGuard:
-    """Looks for the words of a list."""
+    """Detects the words of a list."""
 
     name = "toxicity"
     places: frozenset[Place] = frozenset({"report"})
@@ -20,7 +20,7 @@ class ToxicityGuard:
         listed = "|".join(re.escape(word).replace(r"\ ", r"\s+") for word in words)
         self._words = re.compile(rf"\b(?:{listed})s?\b" if words else r"(?!)", re.IGNORECASE)
 
-    def look(self, text: str) -> Detection | None:
-        """How many of them there are, and the text with each masked."""
+    def detect(self, text: str) -> Detection | None:
+        """Their number, and the text with each masked."""
         shown, count = self._words.subn(MASK, text)
         return Detection(f"abusive words: {count}", shown) if count else None

@@ -155,7 +155,7 @@ class NoTwice:
 
     name, places = "no-twice", frozenset({"system"})
 
-    def look(self, text: str) -> Detection | None:
+    def detect(self, text: str) -> Detection | None:
         return Detection("says twice") if "twice" in text else None
 
 

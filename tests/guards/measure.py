@@ -10,8 +10,8 @@ from pathlib import Path
 from orchestrator.catalog.guard_policy import GuardsFile
 from orchestrator.catalog.layers import check_merged, read_shipped_layer
 from orchestrator.engine.text_guards import TextGuard
-from orchestrator.guards.check_claims import Rule
-from orchestrator.guards.registry import GUARDS, Setting
+from orchestrator.guards.check_claims import ClaimRule
+from orchestrator.guards.registry import GUARDS, GuardSettings
 
 HERE = Path(__file__).parent
 TRIGGER = re.compile(
@@ -52,8 +52,8 @@ def every_guard(
 ) -> Mapping[str, TextGuard]:
     """All of them, those that are off by default as well; presidio only with entities."""
     given = config()
-    claims = [Rule(c.what, c.words, frozenset(c.tools)) for c in given.claims]
-    setting = Setting(given.limits.characters, ["en"], claims, ran, given.toxic, entities)
+    claims = [ClaimRule(c.what, c.words, frozenset(c.tools)) for c in given.claims]
+    setting = GuardSettings(given.limits.characters, ["en"], claims, ran, given.toxic, entities)
     return {name: build(setting) for name, build in GUARDS.items()}
 
 
@@ -78,5 +78,5 @@ def elsewhere(most: int) -> Iterator[str]:
 
 
 def measured(texts: Sequence[str], guards: Mapping[str, TextGuard]) -> Measured:
-    hit = [(name, text) for text in texts for name, guard in guards.items() if guard.look(text)]
+    hit = [(name, text) for text in texts for name, guard in guards.items() if guard.detect(text)]
     return Measured(len(texts), hit)

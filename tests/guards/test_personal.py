@@ -16,7 +16,7 @@ MOST_WRONG = 0.02
 def test_what_two_detectors_find_is_one_and_named_by_the_first() -> None:
     text = "pay DE89 3704 0044 0532 0130 00 to me, or to you"
     guard = PersonalGuard([lambda _: [Span(4, 31, "bank account"), Span(35, 37, "name")]])
-    found = guard.look(text)
+    found = guard.detect(text)
     assert found is not None
     assert found.reason == "personal data: IBAN, name"
     assert found.text == "pay [IBAN] to [name], or to you"
@@ -25,7 +25,7 @@ def test_what_two_detectors_find_is_one_and_named_by_the_first() -> None:
 def test_where_finds_overlap_all_of_both_is_covered() -> None:
     text = "x call +49 30 901820 now"
     guard = PersonalGuard([lambda _: [Span(2, 10, "order"), Span(18, 24, "word")]])
-    found = guard.look(text)
+    found = guard.detect(text)
     assert found is not None
     assert found.text == "x [phone number]"
 
@@ -33,7 +33,7 @@ def test_where_finds_overlap_all_of_both_is_covered() -> None:
 def test_presidio_is_not_touched_unless_it_is_asked_for(monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "presidio_analyzer", None)
     monkeypatch.delitem(sys.modules, "orchestrator.guards.presidio", raising=False)
-    assert every_guard()["personal"].look("+49 30 901820")
+    assert every_guard()["personal"].detect("+49 30 901820")
     with pytest.raises(ImportError) as missing:
         every_guard(entities=["EMAIL_ADDRESS"])
     assert missing.value.name == "presidio_analyzer"
@@ -59,12 +59,12 @@ def asked():
     ],
 )
 def test_patterns_and_the_words_before_them(asked, text: str, shown: str | None) -> None:
-    found = asked.look(text)
+    found = asked.detect(text)
     assert (found.text if found else None) == shown
 
 
 def test_a_long_line_is_looked_at_in_pieces(asked) -> None:
-    found = asked.look("a" * 5000 + " jo.doe@gmail.com " + "1-" * 5000)
+    found = asked.detect("a" * 5000 + " jo.doe@gmail.com " + "1-" * 5000)
     assert found is not None
     assert " [email address] " in found.text
 
@@ -81,7 +81,7 @@ def test_an_entity_that_needs_a_model_or_is_unknown_is_one_clear_line() -> None:
     with pytest.raises(InputError) as said:
         every_guard(entities=["PERSON", "EMAIL_ADDRESS"])
     assert str(said.value).startswith(
-        "config/guards.yaml asks presidio for PERSON; without a model it knows ABA_ROUTING_NUMBER, "
+        "config/guards.yaml names entities unknown to presidio: PERSON; without a model it detects ABA_ROUTING_NUMBER, "
     )
     assert "\n" not in str(said.value)
 

@@ -106,13 +106,13 @@ class Guards(Struct, frozen=True):
 
     def _texts(self, layer: Literal["input", "output"]) -> TextGuards:
         # Only where a model answers: they are a tenth of the start of an offline review.
-        from orchestrator.guards.check_claims import Rule  # noqa: PLC0415
-        from orchestrator.guards.registry import Setting, guards  # noqa: PLC0415
+        from orchestrator.guards.check_claims import ClaimRule  # noqa: PLC0415
+        from orchestrator.guards.registry import GuardSettings, make_guards  # noqa: PLC0415
 
-        setting = Setting(
+        setting = GuardSettings(
             characters=self.file.limits.characters,
             languages=self.file.limits.languages,
-            claims=[Rule(c.what, c.words, frozenset(c.tools)) for c in self.file.claims],
+            claims=[ClaimRule(c.what, c.words, frozenset(c.tools)) for c in self.file.claims],
             ran=self._ran,
             toxic=self.file.toxic,
             entities=self.file.presidio.entities,
@@ -120,7 +120,7 @@ class Guards(Struct, frozen=True):
         )
         actions = self.file.actions(layer, self.environment, self._tier())
         try:
-            return TextGuards(layer, guards(actions, setting), self._record)
+            return TextGuards(layer, make_guards(actions, setting), self._record)
         except ImportError as missing:
             extra = "presidio" if missing.name == "presidio_analyzer" else "pii"
             raise InputError(

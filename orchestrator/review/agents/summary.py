@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.field_types import Strict
 from orchestrator.engine.team import run_task
-from orchestrator.guards.check_claims import ClaimGuard, Rule
+from orchestrator.guards.check_claims import ClaimGuard, ClaimRule
 from orchestrator.review.agents.planning import build_brief
 from orchestrator.review.report_contracts import as_form
 from orchestrator.review.review_state import ReviewState
@@ -95,8 +95,8 @@ def _qualify_check_claims(text: str, verdict: Verdict) -> str:
     """The words, with that said behind a claim that the checks passed when not all did."""
     if all(check.status in {"passed", "not_applicable"} for check in verdict.required_checks):
         return text
-    rule = Rule("complete set of checks", ["checks"], frozenset())
-    found = ClaimGuard([rule], frozenset[str]).look(text)
+    rule = ClaimRule("complete set of checks", ["checks"], frozenset())
+    found = ClaimGuard([rule], frozenset[str]).detect(text)
     return found.text or text if found else text
 
 
