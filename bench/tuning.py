@@ -125,7 +125,7 @@ def curve(data: Path, _: int) -> None:
             chance = rng.random(p.size) < p
             for name, said, was in (
                 ("tuned", p, test.accept),
-                ("without error", p, chance),
+                ("perfectly calibrated", p, chance),
                 ("best sigmoid", best.predict(held_out), test.accept),
             ):
                 width = calibration.expected_calibration_error(
@@ -142,7 +142,7 @@ def curve(data: Path, _: int) -> None:
         )
     print("  calibration error in 10 bins of equal width, in 5 of equal mass:")
     for n in (30, 120, 250):
-        for name in ("tuned", "without error", "best sigmoid"):
+        for name in ("tuned", "perfectly calibrated", "best sigmoid"):
             width, mass = (np.mean(found[f"{name} {kind} {n}"]) for kind in ("width", "mass"))
             print(f"    {n} labels, {name}: {width:.3f}  {mass:.3f}")
 
