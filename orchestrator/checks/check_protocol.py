@@ -124,8 +124,8 @@ def read(root: str, path: str) -> bytes:
     """
     try:
         data = read_beneath(root, path, LARGEST + 1)
-    except OSError as fault:
-        raise Gap(f"could not be read: {fault.strerror}") from None
+    except OSError as error:
+        raise Gap(f"could not be read: {error.strerror}") from None
     if len(data) > LARGEST:
         raise Gap(f"larger than {LARGEST >> 20} MiB")
     return data

@@ -42,5 +42,5 @@ def find_conflicts(source: Source) -> Iterator[RawFinding]:
 
 
 def run(job: dict[str, Any]) -> CheckReply:
-    """Check the files of a job (see ``text``)."""
+    """Check the files of a job (see ``check_protocol``)."""
     return check_files(job, find_conflicts)

@@ -36,7 +36,7 @@ class Dependency(Struct, frozen=True):
 
     Attributes:
         name: as its ecosystem compares names.
-        written: as it stands in the file, to find its line.
+        written: as written in the file, to find its line.
         spec: the versions that it allows; empty for any.
         source: where it comes from when not from the registry; empty else.
     """
@@ -127,7 +127,7 @@ def _has_ceiling(one: Dependency) -> bool:
 
 
 def _floats(source: str) -> bool:
-    """Whether what stands there may be replaced: no commit, no digest, or no encryption."""
+    """Whether the content behind it may be replaced: no commit, no digest, or no encryption."""
     return source.startswith("http:") or not (
         _COMMIT.search(source) or re.search(r"sha\d+[=-]|\.(?:whl|tgz|zip|tar\.gz)\b", source)
     )
@@ -155,8 +155,8 @@ def read_manifest(path: str, text: str) -> Manifest:
     reader = _READERS.get(path.rpartition("/")[2], _requirements)
     try:
         return reader(text)
-    except (ValueError, TypeError, AttributeError, RecursionError) as fault:
-        raise Gap(f"its dependencies could not be read: {type(fault).__name__}") from None
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise Gap(f"its dependencies could not be read: {type(error).__name__}") from None
 
 
 def _manifest(

@@ -23,7 +23,7 @@ _KEY = re.compile(r"^(\s*)([A-Za-z_][\w.-]*):\s*$")
 
 
 def run(job: dict[str, Any]) -> dict[str, list[str]]:
-    """Path → the scope of each line that was asked about; nothing of a file that cannot be read.
+    """Path → the scope of each requested line; nothing of a file that cannot be read.
 
     Args:
         job: ``root`` and ``paths`` as for all checks, and ``lines``: path → 1-based numbers.

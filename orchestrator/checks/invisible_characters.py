@@ -59,9 +59,9 @@ def looks(source: Source) -> Iterator[RawFinding]:
 def _hidden(source: Source) -> Iterator[RawFinding]:
     try:
         decode_python(source.data)
-    except HiddenTextError as fault:
+    except HiddenTextError as error:
         line = 1 + (b"coding" not in source.data.partition(b"\n")[0])
-        what = f"Python runs other code than stands here: {fault}"
+        what = f"Python runs other code than is shown here: {error}"
         yield RawFinding("hidden-code", source.path, line, what)
     except (SyntaxError, ValueError):
         return  # it does not run
@@ -75,7 +75,7 @@ def _unseen(path: str, number: int, line: str, code: bool) -> Iterator[RawFindin
         what = "Tag characters hide text in this line"
         yield RawFinding("tag-characters", path, number, what)
     if code and (found := _INVISIBLE.search(line)):
-        what = f"{_shown(found)} stands here and cannot be seen"
+        what = f"{_shown(found)} is here and cannot be seen"
         yield RawFinding("invisible", path, number, what)
     if code:
         for word in _WORD.findall(line):
@@ -103,5 +103,5 @@ def _mixed(word: str) -> str:
 
 
 def run(job: dict[str, Any]) -> CheckReply:
-    """Check the files of a job (see ``text``)."""
+    """Check the files of a job (see ``check_protocol``)."""
     return check_files(job, looks)

@@ -1,5 +1,5 @@
 """Files that do not parse: Python, JSON, YAML and TOML; and what only a parser sees of the others:
-keys that stand twice, versions that are numbers, statements that are never reached.
+keys that appear twice, versions that are numbers, statements that are never reached.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ def looks(source: Source) -> Iterator[RawFinding]:
 def _python(source: Source) -> Iterator[RawFinding]:
     try:
         yield from find_unreachable(source.path, parse(source.data))
-    except HiddenTextError as fault:
-        raise Gap(str(fault)) from None
-    except SyntaxError as fault:
-        line = min(fault.lineno or 1, len(source.lines))
+    except HiddenTextError as error:
+        raise Gap(str(error)) from None
+    except SyntaxError as error:
+        line = min(error.lineno or 1, len(source.lines))
         if not newer_syntax.COMPLETE and _NEWER.search(source.lines[line - 1]):
             raise Gap(f"line {line} may need a newer Python than this one") from None
-        yield RawFinding("python", source.path, line, f"Python cannot parse this: {fault.msg}")
-    except ValueError as fault:
-        yield RawFinding("python", source.path, 1, f"Python cannot parse this: {fault}")
+        yield RawFinding("python", source.path, line, f"Python cannot parse this: {error.msg}")
+    except ValueError as error:
+        yield RawFinding("python", source.path, 1, f"Python cannot parse this: {error}")
 
 
 def _json(source: Source) -> Iterator[RawFinding]:
@@ -74,19 +74,19 @@ def _json(source: Source) -> Iterator[RawFinding]:
     commented = bool(_COMMENTED.search(source.path))
     try:
         json.loads(_bare(text) if commented else text, object_pairs_hook=pairs)
-    except json.JSONDecodeError as fault:
+    except json.JSONDecodeError as error:
         if _is_template(source, "JSON"):
             return
         if not commented and ("//" in text or "/*" in text):
             raise Gap("JSON with comments, where none are expected") from None
         last = max(n for n, line in enumerate(source.lines, 1) if line.strip())
-        yield RawFinding("json", source.path, min(fault.lineno, last), f"not JSON: {fault.msg}")
+        yield RawFinding("json", source.path, min(error.lineno, last), f"not JSON: {error.msg}")
     for key in dict.fromkeys(twice):
         spelled = re.compile(re.escape(json.dumps(key)) + r"\s*:")
         places = [n for n, line in enumerate(source.lines, 1) if spelled.search(line)]
         if places:
             yield RawFinding(
-                "duplicate-key", source.path, places[-1], f"the key {key!r} stands twice"
+                "duplicate-key", source.path, places[-1], f"the key {key!r} appears twice"
             )
 
 
@@ -100,7 +100,7 @@ def _bare(text: str) -> str:
 
 
 def _is_template(source: Source, language: str) -> bool:
-    """Whether a file that does not parse is one by where it stands.
+    """Whether a file that does not parse is one by where it is.
 
     Raises:
         Gap: it only looks like one.
@@ -116,21 +116,21 @@ def _yaml(source: Source) -> Iterator[RawFinding]:
     try:
         yield from _twice(source)
         yield from versions_as_numbers(source)
-    except yaml.MarkedYAMLError as fault:
+    except yaml.MarkedYAMLError as error:
         if _is_template(source, "YAML"):
             return
-        mark = fault.problem_mark or fault.context_mark
+        mark = error.problem_mark or error.context_mark
         at = 1 if mark is None else mark.line + 1
         line = min(at, len(source.lines))
         while line > 1 and not source.lines[line - 1].strip():
             line -= 1
-        yield RawFinding("yaml", source.path, line, f"not YAML: {fault.problem or fault.context}")
-    except yaml.YAMLError as fault:
-        yield RawFinding("yaml", source.path, 1, f"not YAML: {str(fault).splitlines()[0]}")
+        yield RawFinding("yaml", source.path, line, f"not YAML: {error.problem or error.context}")
+    except yaml.YAMLError as error:
+        yield RawFinding("yaml", source.path, 1, f"not YAML: {str(error).splitlines()[0]}")
 
 
 def _twice(source: Source) -> Iterator[RawFinding]:
-    """Keys that stand twice in one mapping, by parser events: no depth can overflow a stack."""
+    """Keys that appear twice in one mapping, by parser events: no depth can overflow a stack."""
     open_maps: list[tuple[set[str], bool] | None] = []
 
     def value_done() -> None:
@@ -153,7 +153,7 @@ def _twice(source: Source) -> Iterator[RawFinding]:
                 keys = top[0]
                 if event.value in keys and event.value != "<<":
                     line = event.start_mark.line + 1 if event.start_mark else 1
-                    what = f"the key {event.value!r} stands twice"
+                    what = f"the key {event.value!r} appears twice"
                     found.append(RawFinding("duplicate-key", source.path, line, what))
                 keys.add(event.value)
             value_done()
@@ -163,16 +163,16 @@ def _twice(source: Source) -> Iterator[RawFinding]:
 def _toml(source: Source) -> Iterator[RawFinding]:
     try:
         tomllib.loads(source.text.removeprefix("\ufeff"))
-    except tomllib.TOMLDecodeError as fault:
-        place = re.search(r"at line (\d+)", str(fault))
+    except tomllib.TOMLDecodeError as error:
+        place = re.search(r"at line (\d+)", str(error))
         line = min(int(place.group(1)) if place else len(source.lines), len(source.lines))
         while line > 1 and not source.lines[line - 1].strip():
             line -= 1
-        yield RawFinding("toml", source.path, line, f"not TOML: {fault}")
+        yield RawFinding("toml", source.path, line, f"not TOML: {error}")
 
 
 def run(job: dict[str, Any]) -> CheckReply:
-    """Check the files of a job (see ``text``)."""
+    """Check the files of a job (see ``check_protocol``)."""
     return check_files(job, looks)
 
 

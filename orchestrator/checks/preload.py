@@ -1,7 +1,7 @@
 """All checks, and what they need: imported once by the process that forks the workers.
 
 It waits until the review gets to its checks, so what only some files need is here as well, and what
-is made at first use is made here: the patterns of secrets, and what the tracer is told as shipped.
+is made at first use is made here: the patterns of secrets, and the library models that are shipped.
 """
 
 import ast_grep_py

@@ -1,4 +1,4 @@
-"""What is shown of a file for a finding: the cited lines and what is said, with no secret in them.
+"""What is shown of a file for a finding: the cited lines and the message, without secrets.
 
 Whoever found what for whatever: a line that is quoted may hold a password as well.
 """

@@ -44,7 +44,7 @@ def _lost(file: ChangedText, added: str) -> Iterator[RawFinding]:
             yield from find_lost_protections(file, hunk, added)
 
 
-BEHIND = 12  # characters behind a call that must stand behind its argument, too
+BEHIND = 12  # characters behind a call that must follow its argument, too
 LARGEST = 50_000  # characters of a place: a larger one was written anew
 BELOW = 3  # common lines below that are looked at: the first may be empty
 LINES = 40  # that a value and what goes before it may span
@@ -85,7 +85,7 @@ _LITERAL = re.compile(r"[\"'`][^\"'`]*[\"'`]|\d*")
 
 
 class Call(Struct, frozen=True):
-    """A call as written: its dotted name, its arguments, and where it stands in the text."""
+    """A call as written: its dotted name, its arguments, and where it is in the text."""
 
     name: str
     arguments: list[str]
@@ -129,7 +129,7 @@ def find_calls(text: str, named: re.Pattern[str]) -> Iterator[Call]:
 
 
 def _unwrapped(file: ChangedText, hunk: Hunk, added: str) -> Iterator[RawFinding]:
-    """Values that stood in a call which escapes, and stand in the same place without it."""
+    """Values that an escaping call wrapped in base and that head uses without it."""
     was = file.was(hunk)
     for call in find_calls(was, _ESCAPES):
         value = strip_whitespace(call.arguments[0])
@@ -139,12 +139,12 @@ def _unwrapped(file: ChangedText, hunk: Hunk, added: str) -> Iterator[RawFinding
         line = _line_with(file, hunk, _line_before(was, call.start) + value, was[call.end :])
         if line and f"{call.name}({value}" not in added:
             shown = " ".join(call.arguments[0].split())[:SHOWN]
-            says = f"{call.name}() no longer stands around {shown}"
+            says = f"{call.name}() no longer wraps {shown}"
             yield RawFinding("escape-removed", file.path, line, says)
 
 
 def _unreplaced(file: ChangedText, hunk: Hunk, added: str) -> Iterator[RawFinding]:
-    """Values that had special characters replaced, and stand in the same place as they come."""
+    """Values that had special characters replaced, and are used without that in the same place."""
     was = file.was(hunk)
     for word in _REPLACES.finditer(was):
         one = _ONE.match(was, word.end())
@@ -161,7 +161,7 @@ def _unreplaced(file: ChangedText, hunk: Hunk, added: str) -> Iterator[RawFindin
 
 
 def _line_before(text: str, at: int) -> str:
-    """What stands in the same line before a place, squeezed."""
+    """The text of the same line before a position, without white space."""
     return strip_whitespace(text[text.rfind("\n", 0, at) + 1 : at])
 
 
@@ -210,7 +210,7 @@ def strip_whitespace(text: str) -> str:
 
 
 def split_arguments(text: str, start: int) -> tuple[list[str], int] | None:
-    """What stands between brackets, split at the commas between them.
+    """Split the arguments between two brackets at their commas.
 
     Args:
         start: just behind the opening bracket.

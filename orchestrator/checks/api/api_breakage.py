@@ -44,8 +44,8 @@ def run(job: Job) -> CheckReply:
         with gap_on_error(gaps, pair.path):
             try:
                 findings += _compare(pair, base_tree, head_tree)
-            except griffe.GriffeError as fault:
-                raise NotParsedError(f"griffe cannot read it: {fault}") from None
+            except griffe.GriffeError as error:
+                raise NotParsedError(f"griffe cannot read it: {error}") from None
             examined.append(pair.path)
     return CheckReply(findings, examined, gaps)
 
@@ -124,7 +124,7 @@ def _others(broken: list[Change], was: ModuleApi, now: ModuleApi) -> Iterator[Ra
 def _module_removed(
     base: Source, dotted: str, base_tree: SourceTree, head_tree: SourceTree
 ) -> Iterator[RawFinding]:
-    """A public module that is gone; said once for a package, at the nearest file that is left."""
+    """A public module that is gone: one finding for a package, at the nearest remaining file."""
     package = f"{base.path.rpartition('/')[0]}/__init__.py"
     within = package != base.path and package in base_tree.index.files
     if within and head_tree.twin(base_tree, package) is None:
@@ -237,9 +237,9 @@ def _is_gone(
     if name.startswith("__") and name not in _RELIED_ON:
         return False
     if obj.is_alias and obj.inherited and _definer_is_public(obj):
-        return False  # said of the class that defines it
+        return False  # reported for the class that defines it
     if obj.is_attribute and name in was.parameters(f"{owner}.__init__"):
-        # Else said of the constructor.
+        # Else reported for the constructor.
         kept = name in now.parameters(f"{owner}.__init__")
         return kept and not tree.may_have(now.source, owner, name)
     return not tree.may_have(now.source, owner, name)
@@ -286,8 +286,8 @@ def _signature_change(
     renamed = _renamed(list(old.parameters), list(new.parameters))
     named: dict[Kind, list[str]] = {}
     for one in several:
-        told = (name for name in _named(one) if name not in {*renamed, *renamed.values()})
-        named.setdefault(one.kind, []).extend(told)
+        public = (name for name in _named(one) if name not in {*renamed, *renamed.values()})
+        named.setdefault(one.kind, []).extend(public)
     for kind, (code, says) in _PARAMETER_CODES.items():
         if names := named.get(kind):
             listed = abbreviate([repr(each) for each in names])
@@ -299,11 +299,11 @@ def _rename(symbol: str, renamed: dict[str, str], new: Any) -> Change | None:
     """A new name only matters to those who pass it by name, and can."""
     if any(one.kind is griffe.ParameterKind.var_keyword for one in new.parameters):
         return None
-    told = {one: other for one, other in renamed.items() if one[0] != "_"}
-    if not told:
+    public = {one: other for one, other in renamed.items() if one[0] != "_"}
+    if not public:
         return None
-    says = "takes " + ", ".join(f"{other!r} where it took {one!r}" for one, other in told.items())
-    return Change("parameter-renamed", symbol, says, tuple(told))
+    says = "takes " + ", ".join(f"{other!r} where it took {one!r}" for one, other in public.items())
+    return Change("parameter-renamed", symbol, says, tuple(public))
 
 
 def _named(one: griffe.Breakage) -> Iterator[str]:

@@ -118,7 +118,7 @@ class ModuleApi:
         return one is not None and set(read_decorator_names(one.node)) <= _STAYS_METHOD
 
     def fixed_signature(self, inner: str) -> bool:
-        """A function that stands once and whose callers see its parameters as written."""
+        """A function that is defined once and whose callers see its parameters as written."""
         one = self.node(inner)
         return (
             one is not None and not isinstance(one.node, ast.ClassDef) and keeps_signature(one.node)
@@ -139,13 +139,13 @@ class ModuleApi:
         return any(name.rpartition(".")[2] == "overload" for name in names)
 
     def deprecated(self, inner: str) -> bool:
-        """Whether a name, what encloses it or the module was said to go."""
+        """Whether a name, what encloses it or the module was announced to go."""
         parts = inner.split(".")
         names = [".".join(parts[:end]) for end in range(1, len(parts) + 1)]
-        said = (text for name in names for text in self._said(name))
+        texts = (text for name in names for text in self._texts_about(name))
         return (
             self.announced
-            or any(_DEPRECATED.search(text) for text in said)
+            or any(_DEPRECATED.search(text) for text in texts)
             or (self._body is not None and self._body.deprecated(inner))
         )
 
@@ -153,14 +153,14 @@ class ModuleApi:
         """Let a stub know its module, which says what is deprecated."""
         self._body = body
 
-    def _said(self, name: str) -> Iterator[str]:
+    def _texts_about(self, name: str) -> Iterator[str]:
         """The text in which a function or class, or an assignment, can say it is deprecated."""
         for one in self._nodes.get(name, ()):
             node = one.node
             if isinstance(node, ast.ClassDef):
                 yield ast.get_docstring(node, clean=False) or ""
                 yield from (ast.dump(each) for each in node.decorator_list)
-                yield from self._said(f"{name}.__init__")
+                yield from self._texts_about(f"{name}.__init__")
             else:
                 yield "\n".join(self.source.lines[node.lineno - 1 : node.end_lineno])
                 yield from (ast.dump(each) for each in node.decorator_list)
@@ -257,7 +257,7 @@ class SourceTree:
     """The Python files of one side.
 
     Args:
-        root: where they stand on disk.
+        root: where they are on disk.
         paths: all paths of the tree.
     """
 
@@ -288,35 +288,35 @@ class SourceTree:
 
     def has_submodule(self, path: str, name: str) -> bool:
         """Whether a name taken from a package is a module inside it."""
-        folder, _, file = path.rpartition("/")
-        stem = f"{folder}/{name}" if folder else name
+        directory, _, file = path.rpartition("/")
+        stem = f"{directory}/{name}" if directory else name
         inner = {f"{stem}.py", f"{stem}.pyi", f"{stem}/__init__.py"}
         return file.startswith("__init__.") and not inner.isdisjoint(self.index.files)
 
     def is_library(self, path: str) -> bool:
         """Whether a file above it says how to package what is here; else nobody else imports it."""
-        folder = path.rpartition("/")[0]
+        directory = path.rpartition("/")[0]
         while True:
-            above = f"{folder}/" if folder else ""
+            above = f"{directory}/" if directory else ""
             if not self.paths.isdisjoint(
                 above + name for name in ("pyproject.toml", "setup.py", "setup.cfg")
             ):
                 return True
-            if not folder:
+            if not directory:
                 return False
-            folder = folder.rpartition("/")[0]
+            directory = directory.rpartition("/")[0]
 
     def exposed(self, path: str) -> dict[str, str]:
         """Names of a private module that public packages above it offer, as users write them."""
         found: dict[str, str] = {}
-        folder = path.rpartition("/")[0]
-        while folder in self.index.packages:
-            init = f"{folder}/__init__.py"
+        directory = path.rpartition("/")[0]
+        while directory in self.index.packages:
+            init = f"{directory}/__init__.py"
             if is_public_module(init) and init in self.index.files:
                 for name, (origin, own_name) in self._offered(init).items():
                     if origin == path:
                         found.setdefault(own_name, f"{self.index.dotted(init)}.{name}")
-            folder = folder.rpartition("/")[0]
+            directory = directory.rpartition("/")[0]
         return found
 
     def _offered(self, init: str) -> dict[str, tuple[str, str]]:

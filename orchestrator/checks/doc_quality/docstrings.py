@@ -35,7 +35,7 @@ from orchestrator.checks.python.source import (
 )
 
 TRIVIAL_STATEMENTS = 3
-OWN_SHARE = 0.8  # documented in the class or file: from here on a missing one stands out
+OWN_SHARE = 0.8  # documented in the class or file: from here on a missing one is unusual
 WHOLE_SHARE = 0.9  # the same, judged by other files of the change
 SURROUNDINGS = 4  # least number of definitions that say anything about a habit
 
@@ -136,7 +136,7 @@ def _remember(base: Source, worth: list[Definition], whole: _Whole) -> None:
 def _stands_out(one: _Candidate, whole: _Whole) -> bool:
     """Whether it is new, or nowhere documented any more, and breaks a habit.
 
-    The habit is that of the class, else the file, else all files: the first that can be told.
+    The habit is that of the class, else the file, else all files: the first that is known.
     """
     if one.name in (whole.documented if one.lost else whole.names):
         return False
@@ -240,7 +240,7 @@ def _inherits_docstring(one: Definition) -> bool:
 
 
 def _is_long(node: DefinitionNode) -> bool:
-    """Whether more statements stand in it than a trivial one has."""
+    """Whether it has more statements than a trivial one."""
     inner = (one for one in ast.walk(node) if isinstance(one, ast.stmt))
     return next(islice(inner, TRIVIAL_STATEMENTS + 1, None), None) is not None
 

@@ -77,7 +77,7 @@ def find_anchors(text: str) -> set[str]:
 
 
 def _judge(
-    source: Source, root: str, files: frozenset[str], folders: frozenset[str]
+    source: Source, root: str, files: frozenset[str], directories: frozenset[str]
 ) -> Iterator[RawFinding]:
     if source.suffix not in {".md", ".markdown"}:
         raise Gap("no reader for links of this kind of prose")
@@ -94,7 +94,7 @@ def _judge(
         elif _is_label(source.path, path, files):
             continue
         place = next((page for end in _ENDINGS if (page := place + end) in files), place)
-        if place not in files and place not in folders and place != ".":
+        if place not in files and place not in directories and place != ".":
             yield RawFinding(
                 "missing-target", source.path, line, f"{path} does not exist", confidence=0.9
             )
@@ -106,13 +106,13 @@ def _is_label(page: str, path: str, files: frozenset[str]) -> bool:
     """Whether a target may be a label that Sphinx resolves, as its Markdown allows."""
     if "." in path or "/" in path:
         return False
-    return any(f"{folder}/conf.py" in files for folder in _above(page)) or "conf.py" in files
+    return any(f"{directory}/conf.py" in files for directory in _above(page)) or "conf.py" in files
 
 
 def _anchor(page: str, line: int, root: str, place: str, fragment: str) -> Iterator[RawFinding]:
-    with Beneath(root) as folder:
-        if not folder.is_file(place):
-            return  # its text is not at hand, so nothing is said of it
+    with Beneath(root) as directory:
+        if not directory.is_file(place):
+            return  # its text is not available, so nothing is reported
     known = find_anchors(Source(place, read(root, place)).text)
     wanted = unquote(fragment).lower()
     if wanted not in known and not wanted.startswith(("user-content-", "l")):
@@ -122,10 +122,10 @@ def _anchor(page: str, line: int, root: str, place: str, fragment: str) -> Itera
 
 
 def run(job: dict[str, Any]) -> CheckReply:
-    """Check the files of a job (see ``text``); ``tree`` names every file of the side."""
+    """Check the files of a job (see ``check_protocol``); ``tree`` names every file of the side."""
     files = frozenset(job["tree"])
-    folders = frozenset(up for path in files for up in _above(path))
-    return check_files(job, partial(_judge, root=job["root"], files=files, folders=folders))
+    directories = frozenset(up for path in files for up in _above(path))
+    return check_files(job, partial(_judge, root=job["root"], files=files, directories=directories))
 
 
 def _above(path: str) -> Iterator[str]:

@@ -55,9 +55,9 @@ def _removed(job: Job, gaps: dict[str, str]) -> set[str]:
 
 
 def _words(job: Job, gaps: dict[str, str]) -> set[str]:
-    """Every word of head's Python: what stands there in any way is not gone."""
+    """Every word of head's Python: a name that is used in any way is not gone."""
     found: set[str] = set()
-    links = frozenset(job["head_links"])  # what they lead to is read where it stands
+    links = frozenset(job["head_links"])  # what they lead to is read where it is
     for path in job["head_tree"]:
         if path not in links and path.endswith((".py", ".pyi", ".pyx", ".pxd")):
             try:

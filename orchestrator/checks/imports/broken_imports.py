@@ -36,7 +36,7 @@ class Side:
     """One tree's modules and the names they bind.
 
     Args:
-        root: where its Python files stand on disk.
+        root: where its Python files are on disk.
         index: of the tree.
     """
 
@@ -56,7 +56,7 @@ class Side:
         return self._texts[path]
 
     def binds(self, path: str, name: str) -> bool | None:
-        """Whether importing a module binds a name in it; None when that cannot be told."""
+        """Whether importing a module binds a name in it; None when that is unknown."""
         text = self.text(path)
         if text is None:
             return None
@@ -82,7 +82,7 @@ class Side:
         return self.index.resolve(importer, inner, one.level) is not None
 
     def lacks(self, importer: str, one: Import, name: str) -> bool | None:
-        """Whether ``from module import name`` fails; None when that cannot be told."""
+        """Whether ``from module import name`` fails; None when that is unknown."""
         target = self.index.resolve(importer, one.module, one.level)
         if name == "*" or self.resolves(importer, one, name):
             return False
@@ -163,7 +163,7 @@ class BrokenImports:
         )
 
     def _is_lost(self, path: str, one: Import, name: str) -> bool:
-        """Whether a name cannot be imported, and could be before or is asked for anew."""
+        """Whether a name cannot be imported, and could be before or is newly imported."""
         if not self._head.lacks(path, one, name):
             return False
         before = self._old.get(path, path)

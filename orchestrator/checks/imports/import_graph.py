@@ -2,7 +2,7 @@
 
 A quick graph by pattern covers the whole tree; only what a finding rests on is parsed. Most changes
 close no cycle, which a walk over the quick graph shows: networkx, a third of a second to import, is
-only asked when one may.
+only consulted when one may.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ REACHED_MODULES = 100
 
 
 def is_own_package(path: str, target: str) -> bool:
-    """Whether the target is a package that the file stands in."""
-    folder, _, name = target.rpartition("/")
-    return name == "__init__.py" and path.startswith(f"{folder}/" if folder else "")
+    """Whether the target is a package that contains the file."""
+    directory, _, name = target.rpartition("/")
+    return name == "__init__.py" and path.startswith(f"{directory}/" if directory else "")
 
 
 class Graph:
     """The imports of one tree; an edge leads from the importing file to the imported one.
 
     Args:
-        root: where the tree's Python files stand.
+        root: where the tree's Python files are.
         tree: all paths of the tree.
     """
 
@@ -175,7 +175,7 @@ class _Comparison:
         self._altered.add(path)
 
     def old(self, path: str) -> str | None:
-        """The file's path in base, None when it did not stand there."""
+        """The file's path in base, None when it was not there."""
         path_then = self.paths_in_base.get(path, path)
         return path_then if path_then in self.base.index.files else None
 

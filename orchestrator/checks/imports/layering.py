@@ -44,14 +44,14 @@ def run(job: Job) -> CheckReply:
     examined: set[str] = set()
     changed = [file["path"] for file in job["files"] if file["path"].endswith(".py")]
     settled: set[str] = set()
-    for folder, path in in_order(find_config_files(job["base_tree"], changed)):
-        if folder in settled:
+    for directory, path in in_order(find_config_files(job["base_tree"], changed)):
+        if directory in settled:
             continue
         try:
             declared = read_contracts(job["base_root"], path)
             if declared is not None:
-                settled.add(folder)
-                both = _Both.of(job, declared, folder)
+                settled.add(directory)
+                both = _Both.of(job, declared, directory)
                 findings += _broken(both, gaps)
                 examined.update(set(changed) & set(both.modules.values()))
         except NotCheckedError as why:
@@ -75,7 +75,7 @@ class _Both(Struct, frozen=True):
     known: frozenset[tuple[str, str]]
 
     @classmethod
-    def of(cls, job: Job, declared: ContractConfig, folder: str) -> _Both:
+    def of(cls, job: Job, declared: ContractConfig, directory: str) -> _Both:
         """Read both trees.
 
         Raises:
@@ -83,7 +83,9 @@ class _Both(Struct, frozen=True):
         """
         graphs, modules = {}, {}
         for side in ("base", "head"):
-            places = {name: _place(name, folder, job[f"{side}_tree"]) for name in declared.packages}
+            places = {
+                name: _place(name, directory, job[f"{side}_tree"]) for name in declared.packages
+            }
             graphs[side] = build_graph(job[f"{side}_root"], places, declared.session)
             modules[side] = _modules(places, job[f"{side}_tree"])
         now = {file["old_path"]: file["path"] for file in job["files"] if file["old_path"]}
@@ -103,8 +105,8 @@ class _Both(Struct, frozen=True):
         )
 
 
-def _place(package: str, folder: str, tree: Iterable[str]) -> str:
-    """The folder of a root package in a tree.
+def _place(package: str, directory: str, tree: Iterable[str]) -> str:
+    """The directory of a root package in a tree.
 
     Raises:
         NotCheckedError: there is none, or several and none in a usual place.
@@ -113,15 +115,15 @@ def _place(package: str, folder: str, tree: Iterable[str]) -> str:
     ending = f"/{inner}/"
     found: dict[str, None] = {}
     for path in tree:
-        if path.endswith(".py") and path.startswith(folder):
-            at = f"/{path}".find(ending, len(folder))
+        if path.endswith(".py") and path.startswith(directory):
+            at = f"/{path}".find(ending, len(directory))
             if at >= 0:
                 found[path[:at]] = None
-    usual = [f"{folder}{name}" for name in _SOURCE_DIRECTORIES]
+    usual = [f"{directory}{name}" for name in _SOURCE_DIRECTORIES]
     places = [place for place in usual if place in found] or list(found)
     if len(places) == 1 or places[:1] == usual[:1]:
         return f"{places[0]}{inner}"
-    why = "several folders are called so" if places else "no folder is called so"
+    why = "several directories are called so" if places else "no directory is called so"
     raise NotCheckedError(f"names the root package {package}, and {why}; no contract was checked")
 
 
@@ -156,16 +158,16 @@ def _broken(both: _Both, gaps: dict[str, str]) -> Iterator[RawFinding]:
 def _new_imports(both: _Both, name: str, now: Outcome, before: Outcome) -> Iterator[RawFinding]:
     """Where two parts were entangled before, only what joins them directly is new."""
     old = {found.between for found in before.violations}
-    told: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     for found in now.violations:
         for chain in found.chains:
             link = next((link for link in chain if link.edge not in both.known), None)
-            if link is None or link.edge in told or (found.between in old and len(chain) > 1):
+            if link is None or link.edge in reported or (found.between in old and len(chain) > 1):
                 continue
             path = both.modules.get(link.importer)
             if path is None or link.line is None:
                 continue  # a namespace package: it holds no import of its own
-            told.add(link.edge)
+            reported.add(link.edge)
             modules = [chain[0].importer, *(each.imported for each in chain)]
             if len(modules) > NAMED:
                 modules[NAMED - 1 : -1] = ["…"]
@@ -179,7 +181,7 @@ def _new_imports(both: _Both, name: str, now: Outcome, before: Outcome) -> Itera
 
 
 def _new_modules(both: _Both, name: str, modules: Iterable[str]) -> Iterator[RawFinding]:
-    """Modules that an exhaustive contract does not list; told where their first line stands."""
+    """Modules that an exhaustive contract does not list; reported at their first line."""
     for module in sorted(modules):
         inside = [m for m in sorted(both.modules) if m == module or m.startswith(f"{module}.")]
         lines = ((both.modules[m], _first_line(both.head_root, both.modules[m])) for m in inside)

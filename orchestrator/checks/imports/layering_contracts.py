@@ -27,7 +27,7 @@ class NotCheckedError(Exception):
     """Contracts that cannot be held against a tree; ``str()`` says why.
 
     Args:
-        path: the file at fault, empty for the one that declares the contracts.
+        path: the file at error, empty for the one that declares the contracts.
     """
 
     def __init__(self, why: str, path: str = "") -> None:
@@ -61,7 +61,7 @@ class Violation(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """How a graph stands to a contract.
+    """How a graph keeps a contract.
 
     Attributes:
         undeclared: modules that an exhaustive contract would have to list as layers.
@@ -79,8 +79,8 @@ def build_graph(root: str, places: Mapping[str, str], session: Mapping[str, Any]
     """The imports of a tree, read from its source.
 
     Args:
-        root: where the tree stands.
-        places: root package → its folder below the root.
+        root: where the tree is.
+        places: root package → its directory below the root.
         session: the settings that all contracts share.
 
     Raises:
@@ -100,13 +100,13 @@ def build_graph(root: str, places: Mapping[str, str], session: Mapping[str, Any]
             exclude_type_checking_imports=_yes(session.get("exclude_type_checking_imports")),
             cache_dir=None,
         )
-    except SourceSyntaxError as fault:
-        path = fault.filename.removeprefix(f"{root}/")
-        line = f" at line {fault.lineno}" if fault.lineno else ""
+    except SourceSyntaxError as error:
+        path = error.filename.removeprefix(f"{root}/")
+        line = f" at line {error.lineno}" if error.lineno else ""
         why = f"does not parse{line}, so no contract on imports was checked"
         raise NotCheckedError(why, path) from None
-    except (UnicodeDecodeError, OSError) as fault:
-        raise NotCheckedError(f"is over packages that cannot be read: {fault}") from None
+    except (UnicodeDecodeError, OSError) as error:
+        raise NotCheckedError(f"is over packages that cannot be read: {error}") from None
 
 
 class _Finder(Struct, frozen=True):
@@ -151,14 +151,14 @@ def build_contract(name: str, session: Mapping[str, Any], options: Mapping[str, 
     if kind is None:
         raise NotCheckedError(f"contracts of the kind {options.get('type')!r:.60} are not known")
     packages = session.get("root_packages") or [session["root_package"]]
-    # An import that is not there any more needs no exception: that is no fault of the change.
+    # An import that is not there any more needs no exception: that is no error of the change.
     given = {**options, "unmatched_ignore_imports_alerting": "none"}
     try:
         return kind(name, {**session, "root_packages": packages}, given)
-    except InvalidContractOptions as fault:
-        raise NotCheckedError(", ".join(f"{k}: {v}" for k, v in fault.errors.items())) from None
-    except (AttributeError, TypeError) as fault:
-        raise NotCheckedError(f"its options are not understood: {fault}") from None
+    except InvalidContractOptions as error:
+        raise NotCheckedError(", ".join(f"{k}: {v}" for k, v in error.errors.items())) from None
+    except (AttributeError, TypeError) as error:
+        raise NotCheckedError(f"its options are not understood: {error}") from None
 
 
 def check_contract(contract: Contract, graph: ImportGraph) -> Outcome:
@@ -172,28 +172,33 @@ def check_contract(contract: Contract, graph: ImportGraph) -> Outcome:
 
     try:
         # A copy: the imports that a contract ignores are taken out.
-        told = contract.check(deepcopy(graph), verbose=False).metadata
-    except (ValueError, GrimpException) as fault:
-        raise NotCheckedError(" ".join(str(fault).split())) from None
+        metadata = contract.check(deepcopy(graph), verbose=False).metadata
+    except (ValueError, GrimpException) as error:
+        raise NotCheckedError(" ".join(str(error).split())) from None
     return Outcome(
         (
-            *_of_parts(told.get("invalid_dependencies", ()), ("importer", "imported", "routes")),
             *_of_parts(
-                told.get("invalid_chains", ()), ("downstream_module", "upstream_module", "chains")
+                metadata.get("invalid_dependencies", ()), ("importer", "imported", "routes")
             ),
-            *_of_protected(told.get("illegal_imports", ())),
-            *_of_siblings(told.get("cycle_breakers_by_package", {}), graph),
+            *_of_parts(
+                metadata.get("invalid_chains", ()),
+                ("downstream_module", "upstream_module", "chains"),
+            ),
+            *_of_protected(metadata.get("illegal_imports", ())),
+            *_of_siblings(metadata.get("cycle_breakers_by_package", {}), graph),
         ),
-        frozenset(told.get("undeclared_modules", ())),
+        frozenset(metadata.get("undeclared_modules", ())),
     )
 
 
-def _link(told: Mapping[str, Any]) -> Link:
-    lines = [line for line in told["line_numbers"] if line is not None]
-    return Link(told["importer"], told["imported"], min(lines, default=None))
+def _link(metadata: Mapping[str, Any]) -> Link:
+    lines = [line for line in metadata["line_numbers"] if line is not None]
+    return Link(metadata["importer"], metadata["imported"], min(lines, default=None))
 
 
-def _of_parts(told: Iterable[Mapping[str, Any]], keys: tuple[str, str, str]) -> Iterator[Violation]:
+def _of_parts(
+    metadata: Iterable[Mapping[str, Any]], keys: tuple[str, str, str]
+) -> Iterator[Violation]:
     """Layers, independence and forbidden: chains between two packages.
 
     A chain is a list of links, or one with other first and last links that come to the same.
@@ -202,7 +207,7 @@ def _of_parts(told: Iterable[Mapping[str, Any]], keys: tuple[str, str, str]) -> 
         keys: under which each part holds who imports, who is imported, and the chains.
     """
     importer, imported, ways = keys
-    for part in told:
+    for part in metadata:
         chains: list[tuple[Link, ...]] = []
         for way in part[ways]:
             if isinstance(way, list):
@@ -215,17 +220,17 @@ def _of_parts(told: Iterable[Mapping[str, Any]], keys: tuple[str, str, str]) -> 
         yield Violation((part[importer], part[imported]), tuple(chains))
 
 
-def _of_protected(told: Iterable[Any]) -> Iterator[Violation]:
-    for part in told:
+def _of_protected(metadata: Iterable[Any]) -> Iterator[Violation]:
+    for part in metadata:
         for link in map(_link, part.illegal_links):
             yield Violation((link.importer, part.top_level_module), ((link,),))
 
 
 def _of_siblings(
-    told: Mapping[str, Iterable[tuple[str, str]]], graph: ImportGraph
+    metadata: Mapping[str, Iterable[tuple[str, str]]], graph: ImportGraph
 ) -> Iterator[Violation]:
-    """A cycle is told by an import that would have to go; another may be the one that closed it."""
-    for package, breakers in sorted(told.items()):
+    """A cycle is reported at an import that would have to go; another one may have closed it."""
+    for package, breakers in sorted(metadata.items()):
         depth = package.count(".") + 2
         for importer, imported in sorted(breakers):
             ends = [".".join(name.split(".")[:depth]) for name in (importer, imported)]
@@ -254,13 +259,17 @@ def find_config_files(tree: Iterable[str], changed: Iterable[str]) -> list[str]:
     Those of a test's data are none of the repository's.
     """
     above = {
-        folder.as_posix()
+        directory.as_posix()
         for path in changed
         if path.endswith(".py")
-        for folder in PurePosixPath(path).parents
+        for directory in PurePosixPath(path).parents
     }
     names = set(tree)
-    places = [f"{folder}/{name}" if folder != "." else name for folder in above for name in CONFIGS]
+    places = [
+        f"{directory}/{name}" if directory != "." else name
+        for directory in above
+        for name in CONFIGS
+    ]
     return sorted(place for place in places if place in names and not is_test(place))
 
 
@@ -293,7 +302,7 @@ class ContractConfig(Struct, frozen=True):
 
 
 def in_order(paths: Iterable[str]) -> list[tuple[str, str]]:
-    """Folder (empty, or ending in a slash) and file, in the order in which import-linter reads."""
+    """Pairs of directory (empty, or with a final slash) and file, as import-linter orders them."""
     split = [(path[: path.rfind("/") + 1], path) for path in paths]
     return sorted(split, key=lambda each: (each[0], CONFIGS.index(each[1].removeprefix(each[0]))))
 
@@ -322,8 +331,8 @@ def read_contracts(root: str, path: str) -> ContractConfig | None:
         toml = path.endswith(".toml")
         reader = TomlFileUserOptionReader() if toml else IniFileUserOptionReader()
         options = reader.read_options(config_filename=str(Path(root, path)))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, configparser.Error) as fault:
-        why = " ".join(str(fault).split())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, configparser.Error) as error:
+        why = " ".join(str(error).split())
         raise NotCheckedError(f"cannot be read, so its contracts were not checked: {why}") from None
     if options is None:
         return None

@@ -1,7 +1,8 @@
 """Patterns of dangerous or wrong code in languages other than Python, matched on syntax trees.
 
-The patterns are data, a file per language under ``config/patterns``; ``language.py`` says what they
-hold. Ast-grep brings the grammars in its wheel; a file that its grammar cannot parse is a gap.
+The patterns are data, a file per language under ``config/patterns``; ``pattern_definitions.py`` has
+their schema. ast-grep brings the grammars in its wheel; a file that its grammar cannot parse is a
+gap.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ _BROKEN = {"any": [{"kind": "ERROR"}, {"regex": "^$"}]}
 
 
 def run(job: dict[str, Any]) -> CheckReply:
-    """Look for patterns (see ``text`` for the shape of jobs and replies).
+    """Look for patterns (see ``check_protocol`` for the shape of jobs and replies).
 
     Args:
-        job: also ``languages``: paths of data files, and ``codes``: those that are asked for.
+        job: also ``languages``: paths of data files, and ``codes``: the wanted ones.
     """
     return check_files(job, partial(_look, files=job["languages"], codes=frozenset(job["codes"])))
 
@@ -78,14 +79,14 @@ def _found(source: Source, files: Sequence[str], codes: frozenset[str]) -> Itera
     language = _languages(tuple(files)).get(source.suffix)
     if language is None:
         raise Gap("no patterns are known for this kind of file")
-    asked = [pattern for pattern in language.patterns if pattern.code in codes]
-    if not asked:
+    patterns = [pattern for pattern in language.patterns if pattern.code in codes]
+    if not patterns:
         raise NotApplicable
-    yield from find_matches(asked, source, language)
+    yield from find_matches(patterns, source, language)
 
 
 def find_matches(
-    asked: Iterable[Pattern], source: Source, language: Language
+    patterns: Iterable[Pattern], source: Source, language: Language
 ) -> Iterator[RawFinding]:
     """What some patterns of a language find in a program.
 
@@ -94,7 +95,7 @@ def find_matches(
     """
     grammar, root = _parsed(source, language.grammars[source.suffix])
     values = ValueOrigins(root, language)
-    for pattern in asked:
+    for pattern in patterns:
         if _applies(pattern, grammar, source):
             for node in root.find_all(dict(pattern.config)):  # type: ignore[call-overload]
                 finding = _judged(pattern, node, values, source)
@@ -110,7 +111,7 @@ def _parsed(source: Source, grammars: Sequence[str]) -> tuple[str, SgNode]:
     text = source.text.encode("utf-8", "replace").decode() + "\n"
     for grammar in grammars:
         root = SgRoot(text, grammar).root()
-        found = _fault(root)
+        found = _error(root)
         if found is None:
             return grammar, root
         broken = broken or found
@@ -118,9 +119,9 @@ def _parsed(source: Source, grammars: Sequence[str]) -> tuple[str, SgNode]:
     raise Gap(f"its grammar cannot parse line {broken.range().start.line + 1}")
 
 
-def _fault(root: SgNode) -> SgNode | None:
-    faults = root.find_all({"rule": _BROKEN})  # type: ignore[call-overload]
-    return next((node for node in faults if node.kind() == "ERROR" or not node.is_named()), None)
+def _error(root: SgNode) -> SgNode | None:
+    errors = root.find_all({"rule": _BROKEN})  # type: ignore[call-overload]
+    return next((node for node in errors if node.kind() == "ERROR" or not node.is_named()), None)
 
 
 def _applies(pattern: Pattern, grammar: str, source: Source) -> bool:

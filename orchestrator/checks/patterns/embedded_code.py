@@ -1,7 +1,7 @@
-"""The scripts that stand in a component's file: Vue, Svelte and Astro.
+"""The scripts inside a component's file: Vue, Svelte and Astro.
 
 Only they are read: neither the template around them nor what its attributes say. What cannot be
-told apart for sure is a gap.
+told apart reliably is a gap.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Script(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """It alone, on the lines where it stands."""
+        """It alone, on the lines where it is."""
         return "\n" * self.before + self.body
 
 
@@ -81,7 +81,7 @@ def extract_scripts(path: str, text: str) -> list[Script]:
 
 
 def _tagged(text: str, at: int, always: str | None) -> Iterator[Script]:
-    """What stands in ``<script>``; commented out it is none."""
+    """The content of ``<script>`` elements; comments are skipped."""
     before, counted = 0, 0
     while mark := _MARK.search(text, at):
         if mark[0] == "<!--":
@@ -105,8 +105,8 @@ def _tagged(text: str, at: int, always: str | None) -> Iterator[Script]:
 
 def _language(tag: str) -> str | None:
     """The language that a tag's attributes tell; None for data."""
-    said = {name.lower(): "".join(value).lower() for name, *value in _ATTRIBUTE.findall(tag)}
-    kind, language = said.get("type", ""), said.get("lang", "")
+    attributes = {name.lower(): "".join(value).lower() for name, *value in _ATTRIBUTE.findall(tag)}
+    kind, language = attributes.get("type", ""), attributes.get("lang", "")
     if kind not in _CODE and _DATA.search(kind):
         return None
     if kind not in _CODE or language not in _LANGUAGES:

@@ -20,7 +20,7 @@ A file holds:
 
 A file with ``extends: <name>`` and ``patterns`` alone adds to the language of another file.
 
-Expressions of calls are searched for in what stands before the parenthesis.
+Expressions of calls are searched for in what precedes the parenthesis.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class Pattern(Struct, frozen=True):
 
     Attributes:
         code: its name in the rule table, ``patterns:<code>``.
-        config: what ast-grep is asked: ``rule`` and ``constraints`` of the file.
-        words: one of them stands in every file that it matches; none when that is not known.
+        config: what ast-grep searches for: ``rule`` and ``constraints`` of the file.
+        words: every file that it matches contains one of them; none when that is not known.
         message: one sentence about the place.
         where: variable of the rule -> condition.
         not_in: found in the paths of files that it does not speak of.

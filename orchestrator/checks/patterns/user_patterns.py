@@ -30,7 +30,7 @@ def check_user_patterns(
         codes: of patterns that the rule table names; any other would never be reported.
 
     Raises:
-        ConfigError: the first fault.
+        ConfigError: the first error.
     """
     languages = {name: data for name, data in known.items() if EXTENDS not in data}
     for shown, content in documents:
@@ -41,8 +41,8 @@ def check_user_patterns(
             language = languages[content[EXTENDS]] if EXTENDS in content else content
             whole = build_language({**language, **content})
             grammars = {name for names in language["grammars"].values() for name in names}
-        except (LookupError, TypeError, AttributeError, ValueError, re.error) as fault:
-            what = f"{fault} is missing" if isinstance(fault, KeyError) else str(fault)
+        except (LookupError, TypeError, AttributeError, ValueError, re.error) as error:
+            what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
             raise ConfigError(f"is no file of patterns: {what}", shown) from None
         for pattern in whole.patterns:
             if pattern.code not in codes:
@@ -59,8 +59,8 @@ def _run(pattern: Pattern, grammars: Collection[str], shown: str) -> None:
     for grammar in sorted(pattern.grammars or grammars):
         try:
             SgRoot("", grammar).root().find_all(dict(pattern.config))  # type: ignore[call-overload]
-        except Exception as fault:  # it has no kind of its own
-            why = " ".join(str(fault).partition("Stack backtrace")[0].split())
+        except Exception as error:  # it has no kind of its own
+            why = " ".join(str(error).partition("Stack backtrace")[0].split())
             raise ConfigError(f"ast-grep does not take {pattern.code}: {why:.200}", shown) from None
 
 

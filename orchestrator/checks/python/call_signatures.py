@@ -62,7 +62,7 @@ class Signature(Struct, frozen=True):
 def read_signatures(tree: ast.Module) -> dict[str, Signature]:
     """Dotted name → shape, of functions and classes that are sure to be called as written.
 
-    A class stands under its name with the shape of its own ``__init__``.
+    A class is listed by its name with the signature of its own ``__init__``.
     """
     found: dict[str, Signature] = {}
     every = find_definitions(tree)

@@ -1,8 +1,8 @@
-"""Blocks of Python that the change writes though they stand somewhere else already.
+"""Blocks of Python that the change writes that exist elsewhere already.
 
 Lines are compared without their indentation; blank lines, comments, docstrings, imports, lone
 brackets and lines that hand a value on under its own name do not count. A block that only moved
-stands once, and one that stood twice in base is old.
+appears once, and one that appeared twice in base is old.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def find_windows(root: str, path: str) -> Iterator[Window]:
 
 
 def run(job: Job) -> CheckReply:
-    """Report where added lines repeat what stands elsewhere in head, once for a pair of files."""
+    """Report where added lines repeat what exists elsewhere in head, once for a pair of files."""
     gaps: dict[str, str] = {}
     examined: list[str] = []
     written: dict[Block, list[Window]] = defaultdict(list)
@@ -109,8 +109,8 @@ def _findings(
         other = next(place for place in head[block] if place != ours)
         pair = ours.path, other.path
         if pair[::-1] in found and pair not in found:
-            continue  # both are new: said once
-        message = f"These lines stand at {other.path}:{other.first} as well"
+            continue  # both are new: reported once
+        message = f"These lines also appear at {other.path}:{other.first}"
         if pair in found:
             last = max(found[pair].end_line, ours.last)
             found[pair] = replace(found[pair], end_line=last)
@@ -124,7 +124,7 @@ def _findings(
 def _places(
     job: Job, side: str, blocks: Collection[Block], gaps: dict[str, str]
 ) -> dict[Block, list[Window]]:
-    """Where these blocks stand in a side's product files; one that cannot be read is a gap."""
+    """Where these blocks appear in a side's product files; one that cannot be read is a gap."""
     root, links = job[f"{side}_root"], frozenset(job[f"{side}_links"])
     starts = {block[0] for block in blocks}
     found: dict[Block, list[Window]] = defaultdict(list)

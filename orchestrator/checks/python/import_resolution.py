@@ -32,11 +32,11 @@ class Import(Struct, frozen=True):
     """One import statement.
 
     Attributes:
-        module: what stands after ``from``, or the imported module itself.
+        module: what follows ``from``, or the imported module itself.
         names: what a ``from`` import takes; empty for a plain import.
         level: number of leading dots.
-        line: where it stands, 0 when it was found quickly.
-        indented: it stands in a block; only said of those found quickly.
+        line: where it is, 0 when it was found quickly.
+        indented: it is inside a block; only set by the quick scan.
     """
 
     module: str
@@ -77,18 +77,18 @@ class ModuleIndex:
     def resolve(self, importer: str, module: str, level: int = 0) -> str | None:
         """The file that ``module`` names when ``importer`` imports it, None when it is not ours."""
         if level == 0:
-            folder = _parent(importer)
-            root = self.package_root(folder)
-            # What the standard library has is only hidden by what stands beside a script.
+            directory = _parent(importer)
+            root = self.package_root(directory)
+            # What the standard library has is only hidden by what is beside a script.
             if is_standard(module):
-                return self._at(root, module) if root == folder else None
+                return self._at(root, module) if root == directory else None
             return self._find_cached(root, module)
-        folder = _parent(importer)
+        directory = _parent(importer)
         for _ in range(level - 1):
-            if not folder:
+            if not directory:
                 return None
-            folder = _parent(folder)
-        return self._at(folder, module)
+            directory = _parent(directory)
+        return self._at(directory, module)
 
     def targets(self, importer: str, statement: Import) -> Iterator[str]:
         """The files that a statement imports by name; parent packages do not count."""
@@ -103,14 +103,14 @@ class ModuleIndex:
             if (target or found) not in {None, importer}:
                 yield str(target or found)
 
-    def _package_root(self, folder: str) -> str:
-        """The directory from which names in a folder's files count; empty for the tree's top.
+    def _package_root(self, directory: str) -> str:
+        """The directory from which names in a directory's files count; empty for the tree's top.
 
-        A folder without an ``__init__`` inside a package is a part of that package.
+        A directory without an ``__init__`` inside a package is a part of that package.
         """
-        while folder and (folder in self.packages or _parent(folder) in self.packages):
-            folder = _parent(folder)
-        return folder
+        while directory and (directory in self.packages or _parent(directory) in self.packages):
+            directory = _parent(directory)
+        return directory
 
     def _find(self, own_root: str, module: str) -> str | None:
         first = module.partition(".")[0]
@@ -120,7 +120,7 @@ class ModuleIndex:
         return None
 
     def _roots(self, root: str, first: str) -> Iterator[str]:
-        """Where a top-level name may stand: from the importer's own root up, then elsewhere."""
+        """Where a top-level name may be: from the importer's own root up, then elsewhere."""
         yield root
         while root:
             root = _parent(root)

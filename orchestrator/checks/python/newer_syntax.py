@@ -53,7 +53,7 @@ def parse(source: str | bytes, name: str = "<text>") -> ast.Module:
 
 
 def rewrite_newer_syntax(text: str) -> tuple[str, Mapping[str, str]]:
-    """The text in older syntax, and name → source of the strings that the name stands for.
+    """The text in older syntax, and name → source of the strings that the name replaces.
 
     A name depends on its string alone, so that what is equal stays equal.
 
@@ -121,7 +121,7 @@ class _Restore(ast.NodeTransformer):
         self._known: dict[str, ast.expr] = {}
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        """A string where its name stands."""
+        """Replace a name by the string that it stands for."""
         if node.id not in self._taken:
             return node
         if node.id not in self._known:
@@ -237,7 +237,7 @@ def split(source: str) -> Iterator[tuple[bool, str]]:
 
 
 def read(source: str) -> list[Text | Field]:
-    """The pieces of strings that stand side by side.
+    """The pieces of adjacent strings.
 
     Raises:
         UnknownSyntaxError: it is not such a group.

@@ -44,7 +44,7 @@ _SAME_SIGNATURE = frozenset(
 
 
 class NotParsedError(Exception):
-    """A file that cannot be looked at; ``str()`` is the reason, as it stands in the gap."""
+    """A file that cannot be looked at; ``str()`` is the reason, as the gap shows it."""
 
 
 class Source(Struct, frozen=True):
@@ -68,7 +68,7 @@ class Source(Struct, frozen=True):
 
 
 class Definition(Struct, frozen=True):
-    """One function or class and where it stands.
+    """One function or class and where it is.
 
     Attributes:
         dotted: its name from the module's top, ``Session.request`` or ``outer.inner``.
@@ -123,8 +123,8 @@ class Pair(Struct, frozen=True):
             return None
         try:
             return read(self.base_root, self.old_path)
-        except NotParsedError as fault:
-            raise NotParsedError(f"the base version {fault}") from None
+        except NotParsedError as error:
+            raise NotParsedError(f"the base version {error}") from None
 
 
 def parse_text(text: str, name: str = "<text>") -> ast.Module:
@@ -135,12 +135,12 @@ def parse_text(text: str, name: str = "<text>") -> ast.Module:
     """
     try:
         return parse(text, name)
-    except SyntaxError as fault:
-        raise NotParsedError(f"does not parse: line {fault.lineno or 1}: {fault.msg}") from None
+    except SyntaxError as error:
+        raise NotParsedError(f"does not parse: line {error.lineno or 1}: {error.msg}") from None
     except (RecursionError, MemoryError):
         raise NotParsedError("does not parse: nested too deeply") from None
-    except ValueError as fault:
-        raise NotParsedError(f"does not parse: line 1: {fault}") from None
+    except ValueError as error:
+        raise NotParsedError(f"does not parse: line 1: {error}") from None
 
 
 def read_text(root: str, path: str) -> str:
@@ -154,12 +154,12 @@ def read_text(root: str, path: str) -> str:
         if len(data) > MAX_BYTES:
             raise NotParsedError(f"larger than {MAX_BYTES >> 20} MiB")
         return decode_python(data)
-    except OSError as fault:
-        raise NotParsedError(f"cannot be read: {fault.strerror}") from None
-    except SyntaxError as fault:
-        raise NotParsedError(f"does not parse: line 1: {fault.msg}") from None
-    except ValueError as fault:
-        raise NotParsedError(f"does not parse: line 1: {fault}") from None
+    except OSError as error:
+        raise NotParsedError(f"cannot be read: {error.strerror}") from None
+    except SyntaxError as error:
+        raise NotParsedError(f"does not parse: line 1: {error.msg}") from None
+    except ValueError as error:
+        raise NotParsedError(f"does not parse: line 1: {error}") from None
 
 
 def read(root: str, path: str) -> Source:
@@ -177,12 +177,12 @@ def gap_on_error(gaps: dict[str, str], path: str) -> Iterator[None]:
     """Turn what a hostile file can cause into a gap for that file."""
     try:
         yield
-    except NotParsedError as fault:
-        gaps[path] = str(fault)
+    except NotParsedError as error:
+        gaps[path] = str(error)
     except (RecursionError, MemoryError):
         gaps[path] = "could not be analyzed: nested too deeply"
-    except ValueError as fault:
-        gaps[path] = f"could not be analyzed: {fault}"
+    except ValueError as error:
+        gaps[path] = f"could not be analyzed: {error}"
 
 
 def read_pairs(
@@ -202,8 +202,8 @@ def read_pairs(
         if in_head:
             try:
                 head = read(job["head_root"], path)
-            except NotParsedError as fault:
-                gaps[path] = str(fault)
+            except NotParsedError as error:
+                gaps[path] = str(error)
                 continue
         added, removed = frozenset(file["added"]), frozenset(file["removed"])
         yield Pair(path, old, status, head, added, removed, job["base_root"])

@@ -36,7 +36,7 @@ _BRANCHES: dict[type[ast.AST], str] = {
 
 
 class _Trees:
-    """The trees of the texts that were asked for last."""
+    """The trees of the most recently parsed texts."""
 
     def __init__(self, room: int) -> None:
         self._kept: OrderedDict[str, ast.Module] = OrderedDict()

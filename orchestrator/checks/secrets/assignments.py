@@ -60,7 +60,7 @@ _ELEMENT = re.compile(
     r"(?:\]\]>)?</"
 )
 _BARE = re.compile(
-    # what stands before the name: a list's dash, a shell's time of day, a command that sets it
+    # what precedes the name: a list's dash, a shell's time of day, a command that sets it
     r"(?im)^(?:: \d{9,11}:\d{1,6};)?[ \t>-]{0,40}"
     r"(?:(?:export|set|env|arg|declare[ \t]{1,4}-x)[ \t]{1,8})?"
     rf"[\w.:/\[\]-]{{0,60}}?{_WORD}{_TAIL}[ \t]{{0,20}}[=:][ \t]{{0,20}}"
@@ -71,7 +71,7 @@ _SPACED = re.compile(
     rf"(?im)^[ \t]{{0,40}}[\w.:-]{{0,60}}?{_WORD}{_TAIL}[ \t]{{1,20}}"
     r"(?P<q>[\"']?)(?P<a>[^\s\"'#;={}]{3,300})(?P=q);?[ \t]{0,40}$"
 )
-# The name is a value itself, of an attribute or a key, and the secret stands beside or below it.
+# The name is a value itself, of an attribute or a key, and the secret is beside or below it.
 _NAMED = re.compile(
     rf"(?i)\b(?:name|key)[\"']?[ \t]{{0,4}}[=:][ \t]{{0,4}}[\"']?[\w.:-]{{0,60}}?{_WORD}{_TAIL}"
     r"(?:[\"'\s,-]{1,60}value[\"']?[ \t]{0,4}[=:][ \t]{0,4}"

@@ -1,4 +1,4 @@
-"""Secrets that are known by the file they stand in."""
+"""Secrets that are known by the file that contains them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _kubernetes_secrets(text: str) -> Iterator[Hit]:
 
 
 def _decoded(value: str) -> str | None:
-    """The text that base64 stands for: empty when it is no base64, None when it is no text."""
+    """Decode base64: empty when it is no base64, None when the result is no text."""
     try:
         return base64.b64decode(value, validate=True).decode("ascii")
     except binascii.Error:

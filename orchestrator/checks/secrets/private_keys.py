@@ -46,7 +46,7 @@ def _openssh_is_encrypted(body: str) -> bool:
 
 def _pem(text: str, start: int, kind: str) -> tuple[int, int, str, bool] | None:
     """Span, base64 and whether it is encrypted, of a block whose first marker ends at start."""
-    other = text.find("-----BEGIN ", start, start + LONGEST)  # within no key stands another
+    other = text.find("-----BEGIN ", start, start + LONGEST)  # no key contains another
     last = other if other >= 0 else start + LONGEST
     end = _PEM_END.search(text, start, last)
     inside = text[start : end.start() if end else last]

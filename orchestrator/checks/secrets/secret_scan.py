@@ -1,4 +1,4 @@
-"""Secrets in a text: tokens by their shape, private keys, and passwords by where they stand.
+"""Secrets in a text: tokens by their shape, private keys, and passwords by their context.
 
 No message holds a secret; each finding lists the exact texts to ``redact`` wherever it is shown.
 Among tests and examples only what a service issued is looked for: their passwords are made up.
@@ -120,5 +120,5 @@ def find_secrets_by_line(source: Source) -> Iterator[tuple[int, str]]:
 
 
 def run(job: dict[str, Any]) -> CheckReply:
-    """Check the files of a job (see ``text``)."""
+    """Check the files of a job (see ``check_protocol``)."""
     return check_files(job, find_secrets)

@@ -1,4 +1,4 @@
-"""Is this text a secret, or does it only stand where one would?
+"""Is this text a secret, or only in the place of one?
 
 Three questions, from lenient to strict. A file made to hold credentials may hold any value but a
 template; a settings file may hold any value but the words that everybody writes; ordinary code must

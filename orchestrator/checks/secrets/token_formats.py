@@ -1,7 +1,7 @@
 """The shapes of tokens that services issue, as one table.
 
 A token's shape is what its issuer documents: a fixed prefix, an alphabet and a length. Every
-pattern takes linear time: no repetition stands inside another, and every repetition is bounded or
+pattern takes linear time: no repetition contains another, and every repetition is bounded or
 cannot be followed by what it repeats.
 """
 

@@ -1,9 +1,9 @@
-"""Follows values from where they enter a program to where they do harm.
+"""Taint analysis of Python: follows values from sources to sinks by abstract interpretation.
 
-What is a source, a sink and a sanitizer is data: the YAML files under ``config/taint``, one per
-library (``rules.py`` says what they may hold). The program is run over what its values may be, not
-over values: flow-sensitive within a function, with each call into the tree run with what its caller
-gives it. Nothing of the program under review is executed or imported.
+Sources, sinks and sanitizers are data: the YAML files under ``config/taint``, one per library
+(``library_models.py`` has their schema). The interpreter runs the program on abstract values:
+flow-sensitive within a function, and context-sensitive, as each call into the tree runs the callee
+with the arguments of its caller. Nothing of the program under review is executed or imported.
 """
 
 import gc
@@ -28,8 +28,8 @@ def run(job: dict[str, Any]) -> CheckReply:
     """Trace from sources to sinks.
 
     Args:
-        job: ``root``: the folder; ``paths``: files to report on; ``tree``: all Python files below
-            the root that may be read; ``knowledge``: paths of data files.
+        job: ``root``: a directory; ``paths``: files to report on; ``tree``: Python files below it
+            that may be read; ``knowledge``: paths of data files.
 
     Returns:
         ``facts["constant"]`` lists the sinks that only constants reach: path, line and class.
@@ -84,7 +84,7 @@ def _findings(found: Iterable[Found], wanted: frozenset[str]) -> list[RawFinding
 
 
 def _place(one: Found, steps: list[Step], wanted: frozenset[str]) -> Step | None:
-    """The sink, or when it stands elsewhere, the last step in a file that is reported on."""
+    """The sink, or when it is elsewhere, the last step in a file that is reported on."""
     if one.path in wanted:
         return Step(one.path, one.line, "")
     for step in reversed(steps):

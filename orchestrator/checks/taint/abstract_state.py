@@ -25,9 +25,9 @@ class Obj(Struct, frozen=True, eq=False):
     """One heap object; changing it means putting another in its place.
 
     Attributes:
-        kind: ``list`` also stands for tuples and sets; ``cells`` is an object from outside.
+        kind: ``list`` also covers tuples and sets; ``cells`` is an object from outside.
         items: by constant key, position, attribute name, or tuple of constants.
-        rest: what may stand under any other key, None when there is nothing else.
+        rest: the value of any other key, None when there is nothing else.
         cls: the class of an instance.
     """
 
@@ -37,14 +37,14 @@ class Obj(Struct, frozen=True, eq=False):
     cls: Any = None
 
     def get(self, key: Hashable) -> Value | None:
-        """What stands under a known key; None when nothing does."""
+        """The value under a known key; None when nothing does."""
         found = self.items.get(key)
         if found is None:
             return self.rest
         return found if self.rest is None else join(found, self.rest)
 
     def any(self) -> Value | None:
-        """What may stand under an unknown key; None when it is empty."""
+        """The value that an unknown key may have; None when it is empty."""
         values = list(self.items.values())
         if self.rest is not None:
             values.append(self.rest)

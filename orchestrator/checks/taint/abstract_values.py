@@ -9,11 +9,11 @@ from msgspec import Struct
 MAX_ORIGINS: Final = 6
 MAX_LOCS: Final = 4
 MAX_CHOICES: Final = 8
-PART: Final = "›"  # a part of what stands before it: what holds for the whole holds for it
+PART: Final = "›"  # a part of what precedes it: what holds for the whole holds for it
 SLICE: Final = (
     "›~"  # a slice: what it lacks, the whole lacks as well, for all that a check can mean
 )
-DECODED: Final = "»"  # made anew from what stands before it: nothing known of that still holds
+DECODED: Final = "»"  # made anew from what precedes it: nothing known of that still holds
 
 
 class _NotConst:

@@ -263,7 +263,7 @@ _MAX_NODES: Final = 5000
 
 
 def fits(frame: Frame, call: Call, check: Check) -> bool:
-    """Whether the words that a check asks for stand around the call."""
+    """Whether the words that a check asks for surround the call."""
     if not check.words:
         return True
     if frame.handler and check.handlers == "any":

@@ -23,14 +23,14 @@ MAX_IDLE_CALLS: Final = 60  # such activations on behalf of one root
 
 
 class BudgetSpent(Exception):
-    """A root asked for more work than it may have."""
+    """An entry point used up its budget of work."""
 
 
 class Call(Struct):
     """One call with its parts evaluated.
 
     Attributes:
-        node: where it stands.
+        node: where it is.
         function: what is called.
         receiver: what the method was looked up on, None for a plain function.
         args, keywords: in the order of the call.

@@ -222,7 +222,7 @@ _MAX_MEMO: Final = 20_000
 
 
 def activate(frame: Frame, call: Call) -> Value | None:
-    """The value of a call into the tree; None when what is called does not stand there."""
+    """The value of a call into the tree; None when the callee is not in the tree."""
     target = call.function.target
     if isinstance(target, Class):
         return instantiate(frame, call, target)

@@ -1,4 +1,4 @@
-"""Dictionaries, lists, tuples and sets: what stands where, and what an item of one is."""
+"""Dictionaries, lists, tuples and sets: which value is where, and what an item of one is."""
 
 from __future__ import annotations
 

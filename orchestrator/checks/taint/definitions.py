@@ -10,7 +10,7 @@ from orchestrator.checks.taint.source_modules import Class, Function, Module, Na
 
 
 def function(frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-    """Perform a ``def``: decorators are looked at, and the function stands for itself."""
+    """Perform a ``def``: decorators are looked at, and the function keeps its own value."""
     frame.state.vars[node.name] = Value(target=make(frame, node, None, frame.scope))
 
 

@@ -128,7 +128,7 @@ class Hints:
         self._local_sinks = re.compile(rf"\b(?:{'|'.join(sorted(local)) or '(?!)'})\(")
 
     def lines(self, text: str) -> list[int]:
-        """The lines of a module on which such words stand, in order."""
+        """The lines of a module that contain such words, in order."""
         packages = imported_packages(text)
         lines = self._remote.lines(text, packages)
         if self._local_sinks.search(text):
@@ -156,7 +156,7 @@ def holding(found: list[Span], lines: list[int]) -> list[Span]:
 
 
 def covers(found: list[Span], lines: list[int]) -> bool:
-    """Whether every one of the lines stands in some function."""
+    """Whether every line is inside some function."""
     end = 0
     bounds: list[tuple[int, int]] = []
     for span in found:

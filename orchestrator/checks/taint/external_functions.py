@@ -175,7 +175,7 @@ def _decoded(frame: Frame, taint: Taint, site: str) -> Taint:
 
 
 def _by_default(frame: Frame, call: Call) -> Value:
-    """Nothing is said of this name: plain functions pass on, and methods of what is tainted."""
+    """No model has this name: plain functions pass on, and methods of what is tainted."""
     receiver = call.receiver
     if receiver is not None and receiver.taints:
         return _method_of_tainted(frame, call, receiver)

@@ -168,7 +168,7 @@ class Handler(Struct, frozen=True, kw_only=True):
 
 
 class Check(Struct, frozen=True, kw_only=True):
-    """Calls that are a defect as they stand, no flow needed.
+    """Calls that are a defect in themselves, whatever flows into them.
 
     Attributes:
         code: the finding's code.
@@ -290,7 +290,7 @@ class Knowledge(Struct):
         yield from (route.returns for route in self.routes.rules() if route.returns)
 
     def cleared(self, facts: frozenset[str]) -> frozenset[str]:
-        """The classes for which these facts make a value safe; ``all`` stands for every one."""
+        """The classes for which these facts make a value safe; ``all`` means every one."""
         known = self._cleared.get(facts)
         if known is None:
             safe = {fact[5:] for fact in facts if fact.startswith("safe ")}

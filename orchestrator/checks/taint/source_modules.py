@@ -53,9 +53,9 @@ def imported_packages(text: str) -> frozenset[str]:
 
 
 class Namespace(Struct, eq=False):
-    """A folder of the tree as the target of an import; has no body."""
+    """A directory of the tree as the target of an import; has no body."""
 
-    folder: str
+    directory: str
 
 
 class Class(Struct, eq=False):
@@ -123,7 +123,7 @@ class Project:
     """Reads modules below a root on demand.
 
     Args:
-        root: the folder.
+        root: the directory.
         tree: all Python paths below it that may be read.
     """
 
@@ -134,12 +134,12 @@ class Project:
         self._texts: dict[str, str | None] = {}
         self._modules: dict[str, Module | None] = {}
         self._by_leaf: dict[str, list[str]] = {}
-        self._folders: set[str] = set()
+        self._directories: set[str] = set()
         for path in sorted(self.paths):
             pure = PurePosixPath(path)
             leaf = pure.parent.name if pure.name == "__init__.py" else pure.stem
             self._by_leaf.setdefault(leaf, []).append(path)
-            self._folders.update(map(str, pure.parents))
+            self._directories.update(map(str, pure.parents))
 
     def text(self, path: str) -> str | None:
         """A file's text; None when it cannot be read, with the reason in ``gaps``."""
@@ -179,7 +179,7 @@ class Project:
         return None
 
     def find(self, dotted: str, importer: str) -> Module | Namespace | None:
-        """The module or folder of the tree that an absolute import in ``importer`` names."""
+        """The module or directory of the tree that an absolute import in ``importer`` names."""
         parts = dotted.split(".")
         if is_standard(dotted) or not parts[-1]:
             return None
@@ -189,10 +189,10 @@ class Project:
         if matches:
             home = PurePosixPath(importer).parts
             return self.module(max(matches, key=lambda path: (_shared(path, home), -len(path))))
-        if tail in self._folders:
+        if tail in self._directories:
             return Namespace(tail)
         source = f"src/{tail}"
-        return Namespace(source) if source in self._folders else None
+        return Namespace(source) if source in self._directories else None
 
     def _is_import(self, path: str, tail: str, importer: str) -> bool:
         stem = path.removesuffix("/__init__.py").removesuffix(".py")
@@ -204,26 +204,26 @@ class Project:
         return f"{above}/__init__.py".lstrip("/") not in self.paths
 
     def relative(self, importer: Module, level: int, name: str) -> Module | Namespace | None:
-        """The module or folder that a relative import names."""
-        folder = PurePosixPath(importer.path).parent
+        """The module or directory that a relative import names."""
+        directory = PurePosixPath(importer.path).parent
         for _ in range(level - 1):
-            folder = folder.parent
+            directory = directory.parent
         if name:
-            folder = folder.joinpath(*name.split("."))
-        return self.at(str(folder))
+            directory = directory.joinpath(*name.split("."))
+        return self.at(str(directory))
 
     def at(self, stem: str) -> Module | Namespace | None:
-        """The module or folder at a path without its ending."""
+        """The module or directory at a path without its ending."""
         stem = "" if stem == "." else stem
         for path in (f"{stem}.py", f"{stem}/__init__.py".lstrip("/")):
             if path in self.paths:
                 return self.module(path)
-        return Namespace(stem) if stem in self._folders else None
+        return Namespace(stem) if stem in self._directories else None
 
     def child(self, parent: Module | Namespace, name: str) -> Module | Namespace | None:
         """A submodule by its name."""
         if isinstance(parent, Namespace):
-            return self.at(f"{parent.folder}/{name}".lstrip("/"))
+            return self.at(f"{parent.directory}/{name}".lstrip("/"))
         if parent.is_package:
             return self.at(str(PurePosixPath(parent.path).parent / name))
         return None

@@ -37,7 +37,7 @@ class Tracer:
 
     Args:
         project: the tree.
-        knowledge: what is a source, a sink, and what stands between.
+        knowledge: what is a source, a sink, and what lies between.
     """
 
     def __init__(self, project: Project, knowledge: Knowledge) -> None:
@@ -80,7 +80,7 @@ class Tracer:
     def trace(self, paths: Sequence[str]) -> None:
         """Run what begins in these files, and in others where they use what these define."""
         for path in paths:
-            self.project.module(path)  # what does not parse must be named, whatever stands in it
+            self.project.module(path)  # what does not parse must be named, whatever it contains
         self._used = users(self.project, paths)
         scope = [*paths, *self._used]
         names: list[str] = []

@@ -54,7 +54,7 @@ class Report(Struct, frozen=True):
 
     Attributes:
         files: path as written → its lines.
-        roots: folders that these paths may be relative to; empty: the tests' own.
+        roots: directories that these paths may be relative to; empty: the tests' own.
         made: when, in seconds since 1970, where the report says so.
     """
 
@@ -64,7 +64,7 @@ class Report(Struct, frozen=True):
 
 
 def parse(data: bytes) -> Report:
-    """Read a report of any of the three formats, told by its first character.
+    """Read a report of any of the three formats, recognized by its first character.
 
     Raises:
         NotAReportError: it is none of them, or damaged.
@@ -73,8 +73,8 @@ def parse(data: bytes) -> Report:
     read = {b"<": _cobertura, b"{": _coverage_json}.get(start, _lcov)
     try:
         report = read(data)
-    except expat.ExpatError as fault:
-        raise NotAReportError(f"is no well-formed XML: {fault}") from None
+    except expat.ExpatError as error:
+        raise NotAReportError(f"is no well-formed XML: {error}") from None
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
         raise NotAReportError("is no Cobertura XML, coverage.py JSON or lcov report") from None
     if not report.files:

@@ -32,23 +32,23 @@ def run(job: Job) -> CheckReply:
     gaps: dict[str, str] = dict(job["unwritten"])
     tests = [_failed(each, gaps) for each in job["runs"]]
     outcome = "passed"
-    told: list[RawFinding] = []
+    findings: list[RawFinding] = []
     if len(codes) == 2:
         outcome = "flaky"
-        told = list(_told(job, "flaky", codes[0], tests[0]))
+        findings = list(_make_findings(job, "flaky", codes[0], tests[0]))
     elif len(codes) == 3:
         outcome = "failed" if codes[2] == 0 else "failed before"
         known = set(tests[2])
         # Without names nobody can tell an old failure from a new one.
         new = [test for test in tests[1] if test not in known]
         if outcome == "failed" or (new and known):
-            told = list(_told(job, "fail", codes[1], new))
+            findings = list(_make_findings(job, "fail", codes[1], new))
     if outcome == "failed before":
         gaps |= dict.fromkeys(files, BEFORE)
-    elif outcome != "passed" and not told:
+    elif outcome != "passed" and not findings:
         gaps |= dict.fromkeys(files, NO_LINE)
     return CheckReply(
-        told,
+        findings,
         [path for path in files if path not in gaps],
         gaps,
         {"outcome": outcome, "exit": codes},
@@ -58,8 +58,8 @@ def run(job: Job) -> CheckReply:
 def _failed(given: dict[str, Any], gaps: dict[str, str]) -> list[FailedTest]:
     """The tests that the report of a run says failed; where it cannot be believed, a gap."""
     name = given["name"]
-    if given["fault"]:
-        gaps[name] = given["fault"]
+    if given["error"]:
+        gaps[name] = given["error"]
         return []
     if not given["report"]:
         return []
@@ -74,7 +74,9 @@ def _failed(given: dict[str, Any], gaps: dict[str, str]) -> list[FailedTest]:
     return found
 
 
-def _told(job: Job, code: str, status: int, tests: Sequence[FailedTest]) -> Iterator[RawFinding]:
+def _make_findings(
+    job: Job, code: str, status: int, tests: Sequence[FailedTest]
+) -> Iterator[RawFinding]:
     """A finding for each test, or one for all of them where none is known by name."""
     how = "failed once and passed when run again" if code == "flaky" else "fails with this change"
     fallback = _changed_line(job)
@@ -172,8 +174,8 @@ def read_failed_tests(data: bytes) -> list[FailedTest]:
     parser.StartDoctypeDeclHandler = doctype
     try:
         parser.Parse(data, True)
-    except expat.ExpatError as fault:
-        raise NotJUnitError(f"is no well-formed XML: {fault}") from None
+    except expat.ExpatError as error:
+        raise NotJUnitError(f"is no well-formed XML: {error}") from None
     if not cases:
         raise NotJUnitError("names no test")
     return list(found)

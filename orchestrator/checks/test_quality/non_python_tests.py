@@ -153,7 +153,7 @@ def _weakened(path: str, before: _Tests, after: _Tests) -> Iterator[RawFinding]:
 
 
 def _removed(job: Job, one: _Lost, names: set[str]) -> RawFinding | None:
-    """Tests that stand nowhere else in the change, and whose subject did not go with them."""
+    """Tests that appear nowhere else in the change, and whose subject did not go with them."""
     lost = [name for name in one.names if name not in names]
     gone = {file["path"] for file in job["files"] if file["status"] == "deleted"}
     subject = _stem(one.old_path)

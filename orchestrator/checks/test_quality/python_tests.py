@@ -27,14 +27,14 @@ _SKIPS = frozenset({"skip", "xfail", "expectedFailure", "skipTest", "SkipTest"})
 
 
 class Mark(Struct, frozen=True):
-    """What keeps a test from counting, always: ``skip`` or ``xfail``, and where that stands."""
+    """What keeps a test from counting, always: ``skip`` or ``xfail``, and where that is."""
 
     line: int
     how: str
 
 
 class Case:
-    """One test function, or a class of them; what it holds is worked out when asked for."""
+    """One test function, or a class of them; what it holds is computed when it is read."""
 
     def __init__(self, one: Definition, source: Source, helpers: frozenset[str]) -> None:
         self.dotted, self.node = one.dotted, one.node
@@ -74,7 +74,7 @@ class Case:
 
     @property
     def parametrized(self) -> bool:
-        """It stands for several cases."""
+        """Whether it is several cases."""
         names = read_decorator_names(self.node)
         return any("param" in name or name.endswith(".given") for name in names)
 

@@ -31,7 +31,9 @@ from orchestrator.checks.test_quality.coverage_reports import (
 
 # Executable lines that make a function that no test runs worth a rule of its own.
 FUNCTION_LINES = 5
-NEAR = 3  # lines between two uncovered ones that are told together, where functions are not known
+NEAR = (
+    3  # lines between two uncovered ones that are reported together, where functions are not known
+)
 SHOWN = 20  # places in one review; the longest come first
 SKEW = 300.0  # seconds by which two clocks may differ
 
@@ -77,12 +79,12 @@ def run(job: Job) -> CheckReply:
             changed += len(lines[path].known & added)
             places += _places(path, text, lines[path], added)
     places.sort(key=lambda place: (-len(place.lines), place.path, place.lines))
-    told = [_told(place) for place in places[:SHOWN]]
+    findings = [_make_finding(place) for place in places[:SHOWN]]
     if places[SHOWN:]:
         more = f"{len(places) - SHOWN} further places are not shown."
-        told[-1] = replace(told[-1], detail=more)
+        findings[-1] = replace(findings[-1], detail=more)
     return CheckReply(
-        told,
+        findings,
         sorted(lines.keys() - gaps.keys()),
         gaps,
         {"changed": changed, "uncovered": sum(len(place.lines) for place in places)},
@@ -95,8 +97,8 @@ def _lines(job: Job, wanted: list[str], gaps: dict[str, str]) -> dict[str, Lines
     for given in job["reports"]:
         try:
             report = parse(Path(given["path"]).read_bytes())
-        except OSError as fault:
-            gaps[given["name"]] = f"cannot be read: {fault.strerror}"
+        except OSError as error:
+            gaps[given["name"]] = f"cannot be read: {error.strerror}"
             continue
         except NotAReportError as why:
             gaps[given["name"]] = str(why)
@@ -113,7 +115,7 @@ def _lines(job: Job, wanted: list[str], gaps: dict[str, str]) -> dict[str, Lines
 
 
 def _unmentioned(wanted: list[str], lines: Mapping[str, Lines]) -> dict[str, str]:
-    """Files that a report ought to name: those of the top folders of which it names others."""
+    """Files that a report ought to name: those of the top directories of which it names others."""
     if not lines:
         return dict.fromkeys(wanted, "the coverage reports name none of the changed files")
     known = {(_top(path), Source(path, b"").suffix) for path in lines}
@@ -180,7 +182,7 @@ def _scopes(path: str, text: str) -> Iterator[_Scope]:
     try:
         found = find_definitions(parse_text(text))
     except (NotParsedError, RecursionError, MemoryError):
-        return  # the lines are told by nearness; that it does not parse is said elsewhere
+        return  # the lines are grouped by distance; another check reports that it does not parse
     for one in found:
         end = (one.node.end_lineno or one.node.lineno) + 1
         inside, body = range(first_line(one.node), end), range(one.node.body[0].lineno, end)
@@ -197,7 +199,7 @@ def _runs(lines: list[int]) -> Iterator[list[int]]:
     yield part
 
 
-def _told(place: _Place) -> RawFinding:
+def _make_finding(place: _Place) -> RawFinding:
     whole = place.whole and len(place.lines) >= FUNCTION_LINES
     of = f" of {place.name}" if place.name else ""
     if whole:

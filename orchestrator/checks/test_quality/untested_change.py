@@ -24,7 +24,7 @@ _QUIET = (
     ast.Pass,
     ast.Global,
     ast.Nonlocal,
-    # Their heads change with every annotation; what they do stands in their bodies.
+    # Their heads change with every annotation; what they do is in their bodies.
     ast.FunctionDef,
     ast.AsyncFunctionDef,
     ast.ClassDef,

@@ -127,7 +127,7 @@ class _File(Struct, frozen=True):
 
     Attributes:
         path: where to say so in head, None when the file is gone.
-        line: of the last test before the lost ones that still stands, else of the first line.
+        line: of the last test before the lost ones that still exists, else of the first line.
         lost: those of base that head does not have under their name.
         came: tests that the file gained.
     """
@@ -204,7 +204,7 @@ class RemovedTests:
         own = {name for line in case.text for names in _OWN.findall(line) for name in names}
         if not vanished.isdisjoint((words - own) | set(case.name.split("_"))):
             return False
-        # Elsewhere the same test may have stood all along, and stand for this one too now.
+        # Elsewhere the same test may have existed all along, and replace this one now.
         namesakes = [text for path, text in self._texts.get(case.name, ()) if path != file.path]
         return not any(_alike(case.text, text) for text in namesakes) and not any(
             _alike(case.text, other.text) for other in self._came
@@ -212,7 +212,7 @@ class RemovedTests:
 
     @staticmethod
     def _merged(file: _File, lost: list[_Kept]) -> bool:
-        """Rewritten: as many came as went, or what came stands for several cases."""
+        """Rewritten: as many came as went, or what came is several cases."""
         return len(file.came) >= len(lost) or any(case.parametrized for case in file.came)
 
     def _vanished_words(self) -> frozenset[str]:

@@ -84,7 +84,7 @@ class RunTests(ComparisonCheck):
             keep = self._session.root / f"run_tests-{number}.xml"
             error = await anyio.to_thread.run_sync(_save_report, tree, tests.report, keep)
         report = str(keep) if tests.report and not error else ""
-        return {"code": code, "name": tests.report, "report": report, "fault": error}
+        return {"code": code, "name": tests.report, "report": report, "error": error}
 
 
 def _copy(

@@ -210,7 +210,7 @@ def test_nothing_under_review_is_imported(compare: Compare) -> None:
             {"pyproject.toml": '[tool.importlinter]\nroot_package = "elsewhere"\n'},
             {},
             "pyproject.toml",
-            "no folder is called so",
+            "no directory is called so",
         ),
         (
             toml(LAYERS),
