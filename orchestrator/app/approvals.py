@@ -1,4 +1,4 @@
-"""A person's word on a call that waits: the human path of what cannot be undone."""
+"""List the pending irreversible calls of a run, and record a person's decision."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from orchestrator.stores.base import RunStore
 
 
 async def current_head(options: Mapping[str, Any], reviewed: str) -> str:
-    """The head of a review as it stands now: what an approval is bound to besides the call.
+    """The present head commit of a review, to which an approval is bound besides the call.
 
     Args:
-        options: what the review was asked for.
-        reviewed: the head that it reviews; of a patch or a work tree that is all there is.
+        options: the options of the review.
+        reviewed: the head that it reviews; for a patch or a work tree it is also the present one.
     """
     if options["has_diff"] or options["worktree"]:
         return reviewed
@@ -38,10 +38,10 @@ async def current_head(options: Mapping[str, Any], reviewed: str) -> str:
 
 
 def pending_calls(repo: Path | None, run_id: str) -> dict[str, Mapping[str, Json]]:
-    """The calls of a run that wait for a person.
+    """The calls of a run that wait for an approval.
 
     Raises:
-        RunNotFound: there is none of that name.
+        RunNotFound: no run has that name.
     """
 
     async def look(store: RunStore, run: RunMeta) -> dict[str, Mapping[str, Json]]:
@@ -60,14 +60,14 @@ def decide_call(
     approved: bool,
     seconds: float = DEFAULT_VALID_SECONDS,
 ) -> Decision:
-    """Record what a person says to a call, under the name that the system knows them by.
+    """Record the user's decision on a pending call, under their login name.
 
     Args:
-        seconds: how long it holds.
+        seconds: how long the decision is valid.
 
     Raises:
-        RunNotFound: there is none of that name.
-        InputError: no such call waits, or the head has moved since it was reviewed.
+        RunNotFound: no run has that name.
+        InputError: no such call is pending, or the head has moved since it was reviewed.
     """
 
     async def work(store: RunStore, run: RunMeta) -> Decision:
@@ -81,7 +81,7 @@ def decide_call(
                 if now != reviewed:
                     raise InputError(
                         f"the head has moved from {reviewed[:12]} to {now[:12]} since this was "
-                        "asked; start a new review of it"
+                        "requested; start a new review"
                     )
             who = current_user()
             at = SystemClock().now()

@@ -1,7 +1,7 @@
-"""The coverage reports of a review: found, and kept for the run, before anything looks at them.
+"""Copy the coverage reports of a review for the run, before anything reads them.
 
-The tests of the change wrote them, so only their place is taken on trust: from the command line, or
-from base's configuration, which may name files of the work tree and nothing outside it.
+The tests of the change wrote them, so only their paths are trusted: those of the command line, and
+those of the configuration in base, which may name files in the work tree only.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ async def copy_reports(
     """Copy the coverage reports for the run, once: a resumed run reads the same bytes.
 
     Args:
-        root: the top of the work tree.
+        root: the root of the work tree.
         scratch: the run's own directory.
 
     Raises:
@@ -57,7 +57,7 @@ async def copy_reports(
 
 
 def _copied(given: list[str], declared: list[str], root: Path, scratch: Path) -> list[Any]:
-    """Each report, its path as the name of the copy, and the SHA-256 of its bytes."""
+    """Copy each report; returns the report with the name of its copy, and its SHA-256."""
     found = []
     for number, (name, file) in enumerate(chain(_named(given), _present(declared, root))):
         copy = f"coverage-{number}"
@@ -76,7 +76,7 @@ def _copied(given: list[str], declared: list[str], root: Path, scratch: Path) ->
 
 
 def _named(names: Sequence[str]) -> Iterator[tuple[str, BinaryIO]]:
-    """The files that the command line names."""
+    """Open the files that the command line names."""
     for name in names:
         place = Path(name)
         try:
@@ -87,7 +87,7 @@ def _named(names: Sequence[str]) -> Iterator[tuple[str, BinaryIO]]:
 
 
 def _present(names: Sequence[str], root: Path) -> Iterator[tuple[str, BinaryIO]]:
-    """Those of the declared files that are there, below the root and behind no link."""
+    """Open the declared files that exist below the root, without following links."""
     with Beneath(root.resolve()) as top:
         for name in names:
             with suppress(OSError):

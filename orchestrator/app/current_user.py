@@ -1,4 +1,4 @@
-"""Who sits here."""
+"""The user who runs this command."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import socket
 
 
 def current_user() -> str:
-    """The name by which the system knows whoever started this command, and the machine's."""
+    """The login name of the user who started this command, and the name of the machine."""
     try:
         name = getpass.getuser()
-    except (KeyError, OSError):  # a container's user that no table names; OSError from Python 3.13
+    except (KeyError, OSError):  # a user without an entry in passwd; OSError from Python 3.13
         name = f"user {os.getuid()}"
     return f"{name} on {socket.gethostname()}"

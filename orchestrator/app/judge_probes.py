@@ -157,7 +157,7 @@ async def open_judge(request: JudgeRequest) -> AsyncIterator[Judge | None]:
     """The judge of a recorded review; None with the ``offline`` provider.
 
     Raises:
-        InputError: there is no such provider, or its key is missing.
+        InputError: the provider is unknown, or its key is missing.
         StoreError: another process is judging the same run.
     """
     state, provider = request.state, request.options.provider

@@ -1,4 +1,4 @@
-"""Which secrets this process holds: what no request, journal, log line or verdict may show."""
+"""Find the secrets of this process, which no request, journal, log or verdict may contain."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from orchestrator.engine.redaction import Redactor
 from orchestrator.errors import InputError
 
 NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL")
-"""An environment variable whose name holds one of these holds a secret."""
+"""An environment variable whose name contains one of these contains a secret."""
 
 _USERINFO = re.compile(r"[a-z][a-z0-9+.-]*://[^/\s@:]*:([^/\s@]+)@", re.IGNORECASE)
 _PARAMETER = re.compile(r"[?&\s]password=([^&\s]+)", re.IGNORECASE)
@@ -20,9 +20,9 @@ _PEM_LINE = re.compile(r"[A-Za-z0-9+/=]{24,}")
 
 
 def make_redactor(environment: Mapping[str, str]) -> Redactor:
-    """Knows the secrets in an environment, and the audit key, which may lie in a file.
+    """Make a redactor for the secrets in the environment, and for the audit key.
 
-    Those that only the configuration names are added when it has been read.
+    Secrets that only the configuration names are added when it has been read.
     """
     return Redactor(_secrets(environment))
 
@@ -37,18 +37,18 @@ def _secrets(environment: Mapping[str, str]) -> Iterator[str]:
     try:
         yield from _parts(read_key_text(environment))
     except InputError:
-        return  # said in full where the key is used; what cannot be read, nothing can give away
+        return  # reported where the key is used; what cannot be read cannot leak
 
 
 def _parts(value: str) -> Iterator[str]:
-    """A value, and the lines of a key in it: each is a secret of its own."""
+    """A value, and each line of a PEM key in it."""
     yield value
     if "-----BEGIN" in value:
         yield from _PEM_LINE.findall(value.replace("\\n", "\n"))
 
 
 def _is_path(value: str) -> bool:
-    """Whether it names a file, as ``..._KEY_FILE`` and ``..._CREDENTIALS`` often do."""
+    """Whether a value is the path of a file, as that of ``..._KEY_FILE`` often is."""
     try:
         return value.startswith(("/", "~/", "./")) and Path(value).expanduser().exists()
     except (OSError, ValueError, RuntimeError):

@@ -1,4 +1,4 @@
-"""What a run has come to: its last word, or so far, while it waits for a person's answer."""
+"""A run's verdict: the final one, or a partial one while the run waits for an answer."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Row, SystemClock
 
-if TYPE_CHECKING:  # it takes a tenth of a second, and looking at rows needs none of it
+if TYPE_CHECKING:  # a tenth of a second to import, and rows do not need it
     from orchestrator.review.verdict.model import Verdict
 
 VERDICT = "verdict"
-"""The note under this key is a review's last word."""
+"""Key of the note that holds the final verdict."""
 
 WAITING = "waiting"
 """Topic of notes of what a review had come to, each time that it stopped for an answer."""
 
 
 async def answer_question(journal: Journal, answer: Answer) -> None:
-    """Record an answer before anything else is done, so that it need not be given twice.
+    """Record an answer before anything else is done, so that it is not lost.
 
     Raises:
-        InputError: no such question waits.
+        InputError: no such question is pending.
     """
     now = SystemClock().now()
     await record_answer(journal, answer.to, answer.text, who=current_user(), now=now)
 
 
 def awaits_answer(verdict: Verdict) -> bool:
-    """Whether a verdict is not the last word: a question waits."""
+    """Whether a verdict is partial: a question has no answer yet."""
     return any(not question.answer for question in verdict.questions)
 
 
@@ -53,7 +53,7 @@ def is_waiting_verdict(row: Row) -> bool:
 
 
 def waiting_verdict(rows: Sequence[Row]) -> Row | None:
-    """The row of the verdict of a run that waits; None when it has gone on, or never waited."""
+    """The row of a waiting run's partial verdict; None when the run has continued since."""
     last = None
     for row in rows:
         if is_waiting_verdict(row):

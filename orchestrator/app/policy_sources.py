@@ -83,10 +83,10 @@ def _is_policy(path: str) -> bool:
 
 
 def read_layers_on_disk(repo: Path | None) -> list[Layer]:
-    """The layers as they lie in a work tree: for checking them before they are committed.
+    """The layers as they are in a work tree, to check them before they are committed.
 
     Args:
-        repo: a directory of it, None for where we stand.
+        repo: a directory of it; None: the current directory.
     """
     root = repo_root(repo or Path()).resolve()
     found = [os.fspath(path.relative_to(root)) for path in sorted((root / OVERLAY).rglob("*"))]

@@ -1,4 +1,4 @@
-"""Taking back what a run's writing tools have changed, on a person's word."""
+"""Restore the files that a run's writing tools changed, when a person asks for it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOPIC = "rollback"
 
 
 def make_rollback(repo: Path | None, folder: Path, run_id: str) -> FileRollback:
-    """Where a run's writing tools may change files, and where those are kept as they were."""
+    """The rollback of a run in the work tree; the original files are kept beside the run."""
     return FileRollback(
         state_directory.repo_root(repo or Path()), folder / "runs" / run_id / "rollback"
     )
@@ -36,7 +36,7 @@ async def restore_calls(
     committed = [one.ref for one in files.snapshots() if one.state == "committed"]
     chosen = committed[::-1] if call is None else [call]
     if not chosen:
-        raise InputError("no call of this run changed files that could be put back")
+        raise InputError("no call of this run changed files that can be restored")
     restored: dict[str, list[str]] = {}
     for ref in chosen:
         restored[ref] = files.restore(ref, force=force)
@@ -62,16 +62,16 @@ def _files_of(run: RunMeta, state_dir: Path) -> FileRollback:
 def roll_back(
     repo: Path | None, run_id: str, call: str | None, *, force: bool = False
 ) -> dict[str, list[str]]:
-    """Put back what a call changed, or what all calls of the run did, the newest first.
+    """Restore what a call changed, or what all calls of the run changed, newest first.
 
     Args:
-        force: also what was changed again since.
+        force: also restore files that were changed since.
 
     Returns:
-        Call → the paths that were put back.
+        Call → the paths that were restored.
 
     Raises:
-        RunNotFound: there is none of that name.
+        RunNotFound: no run has that name.
         InputError: no such call changed files, or they have been changed since.
     """
     folder = state_directory.state_dir(repo)

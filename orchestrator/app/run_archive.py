@@ -1,7 +1,7 @@
-"""Runs as directories that one can read with ``cat``, out of the store and back into it.
+"""Export runs to directories of text files, and import them.
 
-``journal.jsonl`` is the run: a line of its entry, then a line per row, byte for byte. All else in
-the directory is there for people and is not read back, but for the patch that was reviewed.
+``journal.jsonl`` is the run: a line for the run, then a line for each row, byte for byte. The other
+files are for people and are not imported, except for the patch that was reviewed.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ _ODD = re.compile(r"[^A-Za-z0-9_-]+")
 
 
 def export_run(repo: Path | None, run_id: str, target: Path) -> str:
-    """Write a run as a directory; returns its whole id.
+    """Export a run to a directory; returns its full id.
 
     Args:
-        target: the directory to make; one that is there must be empty.
+        target: the directory to create; an existing one must be empty.
 
     Raises:
-        RunNotFound: there is none of that name.
-        InputError: the directory is in use.
-        OutputError: it could not be written; nothing is left of it.
+        RunNotFound: no run has that name.
+        InputError: the directory exists and is not empty.
+        OutputError: it cannot be written; nothing is left of it.
         StoreError: the journal cannot be read, or was altered.
     """
     folder, target = state_directory.state_dir(repo), target.absolute()
@@ -60,7 +60,7 @@ def export_run(repo: Path | None, run_id: str, target: Path) -> str:
     beside = target.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
         if target.is_symlink() or (target.exists() and not _is_empty(target)):
-            raise InputError(f"{target} is there already; name a new folder")
+            raise InputError(f"{target} already exists; name a new directory")
         patch = state_directory.load_patch(folder, run.run_id) if _has_patch(run) else None
         beside.mkdir(parents=True)
         _write(beside, run, rows, patch)
@@ -82,7 +82,7 @@ async def _read(store: RunStore, run_id: str) -> tuple[RunMeta, list[Row]]:
 
 
 def _write(folder: Path, run: RunMeta, rows: Sequence[Row], patch: bytes | None) -> None:
-    """Fill an export's folder."""
+    """Write the files of an export."""
     with (folder / JOURNAL).open("w", encoding="ascii") as file:
         entry = {
             "format": FORMAT,
@@ -123,7 +123,7 @@ def _line(row: Row) -> dict[str, Json]:
 
 
 def _plain(name: str) -> str:
-    """A file's name that no key, tool or path can bend."""
+    """A safe file name from a key or a tool's name."""
     return _ODD.sub(".", name).strip(".")[:120]
 
 
@@ -134,7 +134,7 @@ def _put(place: Path, document: Json) -> None:
 
 
 def _progress(run: RunMeta, rows: Sequence[Row]) -> str:
-    """What happened, a line each."""
+    """The timeline as text, one line for each effect."""
     lines = [f"run {run.run_id}: {len(rows)} rows, head {rows[-1].hash if rows else GENESIS}", ""]
     lines += map(_happened, build_timeline(rows))
     return "".join(f"{line.encode('ascii', 'backslashreplace').decode()}\n" for line in lines)
@@ -147,17 +147,17 @@ def _happened(entry: TimelineEntry) -> str:
 
 
 def import_run(repo: Path | None, source: Path) -> str:
-    """Enter an exported run into the store; returns its id.
+    """Import an exported run into the store; returns its id.
 
-    The run then belongs to this repository. Its rows are checked against their chain, which says
-    that they are whole, not who wrote them: ``diffcourt audit verify`` tells that.
+    The run then belongs to this repository. The hash chain shows that its rows are complete, not
+    who wrote them: for that, see ``diffcourt audit verify``.
 
     Args:
         source: an export's directory, or its ``journal.jsonl`` alone.
 
     Raises:
-        InputError: it is none, it is damaged, or a file of it is missing.
-        StoreError: there is a run of that name, or the store cannot be written.
+        InputError: it is not an exported run, is damaged, or lacks a file.
+        StoreError: a run with that id exists, or the store cannot be written.
     """
     folder = state_directory.state_dir(repo)
     source = Path(os.path.realpath(source))
@@ -172,7 +172,7 @@ def import_run(repo: Path | None, source: Path) -> str:
     except StoreError as error:
         raise InputError(f"{journal} is damaged: {error}; export the run again") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise InputError(f"{journal} is no exported run, or is damaged") from None
+        raise InputError(f"{journal} is not an exported run, or is damaged") from None
     if is_program_run(run):
         run.meta["root"] = None  # what its tools changed was elsewhere
     else:
@@ -194,7 +194,7 @@ async def _store_run(
 
 
 def _parse(folder: Beneath, name: str) -> tuple[RunMeta, dict[str, Any], list[Row]]:
-    """The entry and the rows of a journal's file.
+    """Parse a ``journal.jsonl`` into the run, its first line, and its rows.
 
     Raises:
         ValueError, KeyError, TypeError: it is not one.
@@ -242,7 +242,9 @@ def _patch(folder: Beneath, run: RunMeta, entry: Mapping[str, Any]) -> bytes | N
     if not _has_patch(run):
         return None
     if not folder.is_file(PATCH):
-        raise InputError(f"the run reviews a patch, and its {PATCH} is missing; import the folder")
+        raise InputError(
+            f"the run reviews a patch, but {PATCH} is missing; import the whole directory"
+        )
     patch = folder.read(PATCH)
     if hashlib.sha256(patch).hexdigest() != entry["patch"]:
         raise InputError(f"the run's {PATCH} is damaged; export the run again")

@@ -1,4 +1,4 @@
-"""Looking at what there is: runs, one run, the catalog."""
+"""List runs, load one run, and list the catalog and its rules."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def list_runs(repo: Path | None) -> list[RunInfo]:
 
 
 def list_newest_runs(repo: Path | None, most: int | None) -> tuple[list[RunInfo], int]:
-    """The newest runs of a repository, newest first, and how many more there are.
+    """The newest runs of a repository, newest first, and the number of older ones.
 
     Args:
         most: maximum number; None for all.
@@ -104,7 +104,7 @@ async def _prune(
 
 
 def show_run(repo: Path | None, run_id: str) -> Shown:
-    """One run: its verdict where it has one, and its timeline.
+    """Load one run: its verdict, if it has one, and its timeline.
 
     Raises:
         RunNotFound: no run has this name.
@@ -205,7 +205,7 @@ def list_rules(repo: Path | None) -> list[Rule]:
     """The effective rules, the repository's ``.diffcourt/`` on disk included.
 
     Raises:
-        ConfigError: the first error in them.
+        ConfigError: the first error in a file.
     """
     return list(load_rules(read_layers_on_disk(repo)).rules.values())
 

@@ -1,6 +1,6 @@
-"""Where runs are kept: ``.diffcourt/state/`` of the repository, which ignores itself.
+"""The state directory: ``.diffcourt/state/`` of the repository, which git ignores.
 
-``DIFFCOURT_STORE`` moves the journals to a PostgreSQL server. A run's scratch stays here.
+``DIFFCOURT_STORE`` moves the journals to a PostgreSQL server. The files of a run stay here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from orchestrator.stores.sqlite import SqliteStore
 
 STATE = Path(OVERLAY, STATE_DIRECTORY)
 JOURNAL = "journal.db"
-JUDGINGS = "judgings.db"  # what a judge was asked of runs that had ended
+JUDGINGS = "judgings.db"  # later judgings of finished runs
 LATEST = "latest"
 PATCH = "change.patch"
 STORE = "DIFFCOURT_STORE"
@@ -41,11 +41,11 @@ STORE = "DIFFCOURT_STORE"
 def state_dir(repo: Path | None) -> Path:
     """The state directory of a repository, or of the current directory where there is none.
 
-    Where that cannot be used (a read-only checkout, or one that put a link in its place, which is a
-    change's way out), a directory of its own under the user's state home stands in for it.
+    Where that cannot be used (a read-only checkout, or one with a symbolic link in its place, with
+    which a change could escape), a directory under the user's state home is used.
 
     Raises:
-        StoreError: neither can be written.
+        StoreError: neither is writable.
     """
     root = repo_root(repo or Path())
     places = [(root, STATE)]
@@ -54,18 +54,18 @@ def state_dir(repo: Path | None) -> Path:
     for above, below in places:
         with suppress(OSError):
             _prepare_directory(above, os.fspath(below))
-            return above.resolve() / below  # what is confined finds real places only
+            return above.resolve() / below  # confined processes need real paths
     raise StoreError(
-        f"no place for the run's state: make {root / STATE} writable, or set XDG_STATE_HOME to a "
-        "folder that is"
+        f"no writable state directory: make {root / STATE} writable, or set XDG_STATE_HOME to a "
+        "writable directory"
     )
 
 
 def _prepare_directory(above: Path, below: str) -> None:
-    """Make a state directory where it is missing.
+    """Create a state directory where it is missing.
 
     Raises:
-        OSError: it cannot be written, or is not what it seems.
+        OSError: it is not writable, or its journal is not a regular file.
     """
     above.mkdir(parents=True, exist_ok=True)
     with Beneath(above.resolve()) as folder:
@@ -86,13 +86,13 @@ def inside_repository(start: Path) -> bool:
 
 
 def repo_root(start: Path) -> Path:
-    """The repository's top directory around ``start``, or ``start`` itself."""
+    """The top directory of the repository that contains ``start``, or ``start`` itself."""
     start = start.absolute()
     return _find_root(start) or start
 
 
 def _find_root(start: Path) -> Path | None:
-    """The nearest directory that has a git directory, or is a bare repository."""
+    """The nearest parent that has a git directory or is a bare repository; None without one."""
     for up in (start, *start.parents):
         if os.path.exists(up / ".git") or (up.name != ".git" and is_git_dir(up)):
             return up
@@ -101,11 +101,11 @@ def _find_root(start: Path) -> Path | None:
 
 @contextmanager
 def open_store(folder: Path) -> Iterator[RunStore]:
-    """The store that ``DIFFCOURT_STORE`` names, else the journal of a state folder.
+    """Open the store that ``DIFFCOURT_STORE`` names, or else the journal of a state directory.
 
     Raises:
-        InputError: it names none that we know, or one whose library is not installed.
-        StoreError: it cannot be used.
+        InputError: its address is not supported, or its library is not installed.
+        StoreError: the store cannot be opened.
     """
     address = os.environ.get(STORE, "").strip()
     store = _postgres(address) if address else SqliteStore(folder / JOURNAL)
@@ -117,7 +117,7 @@ def open_store(folder: Path) -> Iterator[RunStore]:
 
 @contextmanager
 def open_run(folder: Path, name: str) -> Iterator[tuple[RunStore, RunMeta]]:
-    """A run by its name, as ``find_run`` has it, and the store that it is in.
+    """Find a run by its name, and yield the open store and the run.
 
     Raises:
         RunNotFound, InputError, StoreError: as ``find_run`` and ``open_store``.
@@ -127,53 +127,53 @@ def open_run(folder: Path, name: str) -> Iterator[tuple[RunStore, RunMeta]]:
 
 
 def open_writing(store: RunStore, run_id: str) -> AbstractAsyncContextManager[Journal]:
-    """A run's journal, to be its one writer: signed, and without secrets, as the environment says.
+    """Open a run's journal as its one writer, with the signing key and secrets of the environment.
 
     Raises:
-        InputError: the key that the environment names cannot be used.
+        InputError: the signing key cannot be used.
     """
     key, redact = load_signing_key(os.environ), make_redactor(os.environ)
     return open_journal(run_id, store, SystemClock(), holder=this_process(), key=key, redact=redact)
 
 
 def ensure_unwritten(journal: Journal, folder: Path) -> None:
-    """See that a run that was just begun has no record: what is recorded is believed, not done.
+    """Check that the journal of a new run is empty: recorded effects would be believed, not run.
 
     Raises:
-        StoreError: somebody else wrote some, such as the change whose checkout this is.
+        StoreError: it has rows, for example because the change added a journal to the checkout.
     """
-    if journal.log.length > 1:  # the first row says that this session began
+    if journal.log.length > 1:  # the first row records the start of this session
         raise StoreError(
-            f"{folder / JOURNAL} held rows of a run that had not begun, which Diffcourt never "
-            "writes; see who brought that file, and remove it"
+            f"{folder / JOURNAL} has rows of a run that has not started, which Diffcourt never "
+            "writes; find out where that file comes from, and remove it"
         )
 
 
 def _postgres(address: str) -> RunStore:
     if not address.startswith(("postgresql://", "postgres://")):
         # Without the value: it may hold a password.
-        raise InputError(f"{STORE} must begin with postgresql://; unset it to keep runs in {STATE}")
+        raise InputError(f"{STORE} must start with postgresql://; unset it to keep runs in {STATE}")
     try:
-        # Imported here: few use it, and it takes 60 ms.
+        # Imported here: it is optional, and takes 60 ms.
         from orchestrator.stores.postgres import PostgresStore  # noqa: PLC0415
     except ImportError:
         raise InputError(
-            f"{STORE} names a PostgreSQL server, and its library is not installed; "
+            f"{STORE} names a PostgreSQL server, but psycopg is not installed; "
             "pip install 'diffcourt[postgres]'"
         ) from None
     return PostgresStore(address)
 
 
 def new_run_id() -> str:
-    """Sortable by time, and no other run's."""
+    """A unique run id, sortable by time."""
     return time.strftime("%Y%m%d-%H%M%S-", time.gmtime()) + secrets.token_hex(4)
 
 
 def find_run(name: str, runs: list[RunMeta]) -> RunMeta:
-    """The run of that name: a whole id, the start of exactly one, or ``latest``.
+    """Find a run by its id, a unique prefix of it, or ``latest``.
 
     Raises:
-        RunNotFound: none, or several.
+        RunNotFound: no run matches, or several do.
     """
     if name == LATEST and runs:
         return runs[0]
@@ -181,18 +181,20 @@ def find_run(name: str, runs: list[RunMeta]) -> RunMeta:
     if len(found) == 1:
         return found[0]
     if len(found) > 1:
-        raise RunNotFound(f"{name} could be any of {len(found)} runs; say more of its name")
-    raise RunNotFound(f"there is no run {name} here; `diffcourt runs` lists them")
+        raise RunNotFound(f"{name} matches {len(found)} runs; give more of the id")
+    raise RunNotFound(
+        f"there is no run {name} in this repository; list the runs with: diffcourt runs"
+    )
 
 
 def remove_scratch_dir(folder: Path, run_id: str) -> None:
-    """Remove a run's own folder."""
+    """Remove a run's own directory."""
     with suppress(OSError), Beneath(folder) as root, root.parent(f"runs/{run_id}") as (runs, name):
         shutil.rmtree(name, dir_fd=runs)
 
 
 async def remove_judgings(folder: Path, run_ids: Collection[str]) -> None:
-    """Remove what was judged anew of some runs."""
+    """Remove the later judgings of some runs."""
     if not (folder / JUDGINGS).is_file():
         return
     store = await to_thread.run_sync(SqliteStore, folder / JUDGINGS)
@@ -205,17 +207,17 @@ async def remove_judgings(folder: Path, run_ids: Collection[str]) -> None:
 
 
 def make_scratch_dir(folder: Path, run_id: str) -> Path:
-    """A directory of the run's own for git objects and its patch."""
+    """Create the run's own directory, for git objects and its patch."""
     with Beneath(folder) as root:
         root.make_folder(f"runs/{run_id}")
     return folder / "runs" / run_id
 
 
 def save_patch(folder: Path, run_id: str, patch: bytes) -> None:
-    """Keep the patch that a run reviews, on disk before the run is: it is asked for at resumption.
+    """Save the patch that a run reviews, durably, since a resumed run reads it again.
 
     Raises:
-        StoreError: it could not be written.
+        StoreError: it cannot be written.
     """
     place = folder / "runs" / run_id / PATCH
     try:
@@ -226,10 +228,10 @@ def save_patch(folder: Path, run_id: str, patch: bytes) -> None:
 
 
 def load_patch(folder: Path, run_id: str) -> bytes:
-    """The patch that a run reviews.
+    """Load the patch that a run reviews.
 
     Raises:
-        StoreError: it is not here, as on another machine than the one that began the run.
+        StoreError: it cannot be read, for example on another machine than the run started on.
     """
     place = folder / "runs" / run_id / PATCH
     try:
@@ -237,5 +239,5 @@ def load_patch(folder: Path, run_id: str) -> bytes:
     except OSError as error:
         raise StoreError(
             f"the run reviews a patch, and {place} cannot be read ({error.strerror}); resume it "
-            "on the machine that began it, or import it with its patch"
+            "on the machine that started it, or import it with its patch"
         ) from None

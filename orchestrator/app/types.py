@@ -1,4 +1,4 @@
-"""What the app takes and gives, as plain data. Screens read these; nothing heavy is imported."""
+"""Options and results of the app as plain data; importing them is cheap."""
 
 from __future__ import annotations
 
@@ -100,9 +100,9 @@ class RunInfo(Struct, frozen=True):
 
     Attributes:
         started: ISO 8601 time.
-        change: what was reviewed, in few words.
+        change: a short description of the change.
         state: ``finished``, ``waiting`` for a person's answer, ``interrupted`` or ``running``.
-        verdict: None while there is none; of a run that waits, what it comes to so far.
+        verdict: None while there is none; of a waiting run, the partial one.
         findings: number of open findings, None while there is no verdict.
     """
 
@@ -118,10 +118,10 @@ class TimelineEntry(Struct, frozen=True):
     """One effect of a run.
 
     Attributes:
-        seq: its number in the journal.
-        at: seconds since the run began.
-        key: where it stands in the run, ``2/act/security/turn3/model``.
-        seconds: how long it took, None where that was not measured.
+        seq: its row number in the journal.
+        at: seconds since the run started.
+        key: its journal key, such as ``2/act/security/turn3/model``.
+        seconds: its duration; None where it was not measured.
     """
 
     seq: int
@@ -141,7 +141,7 @@ class Shown(Struct, frozen=True):
 
 
 class CatalogListing(Struct, frozen=True):
-    """What the catalog holds, as (name, description), and every error in it."""
+    """The entries of the catalog as (name, description), and every error in it."""
 
     agents: list[tuple[str, str]]
     skills: list[tuple[str, str]]

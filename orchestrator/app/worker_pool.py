@@ -1,4 +1,4 @@
-"""The processes that checks run in, started before the rest of the program is even imported."""
+"""The worker processes for checks, which start before most of the program is imported."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from orchestrator.sandbox.worker_pool import WorkerPool
 
 
 def new_pool() -> WorkerPool:
-    """Workers for a review: as many as there are cores to run on. None is started yet."""
+    """A pool with one worker for each available core; none is started yet."""
     data = [data_root() / folder for folder in DATA_DIRECTORIES]
     return WorkerPool(
         len(os.sched_getaffinity(0)), prefix=PREFIX, modules=[f"{PREFIX}preload"], reads=data
@@ -25,14 +25,14 @@ def new_pool() -> WorkerPool:
 
 @contextmanager
 def start_workers(repo: Path | None) -> Iterator[WorkerPool]:
-    """Workers and a sandbox that start now, in processes of their own, while the caller goes on.
+    """Start workers and a sandbox in other processes while the caller continues.
 
     Args:
-        repo: the repository that will be reviewed, None for where we stand.
+        repo: the repository to review; None: the current directory.
     """
     pool = new_pool()
     pool.start()
-    with suppress(DiffcourtError):  # a failure shows at the first program
+    with suppress(DiffcourtError):  # an error is raised again by the first program
         SANDBOX.start(repository_directories((repo or Path()).absolute()))
     try:
         yield pool

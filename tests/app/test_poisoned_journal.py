@@ -37,5 +37,5 @@ def test_a_new_run_believes_no_rows_that_stood_there_before_it(tmp_path: Path) -
     repo = change(tmp_path / "repo", {}, {"app.py": "eval(input())\n"})
     folder = state_directory.state_dir(repo.path)
     anyio.run(leave_rows, folder / state_directory.JOURNAL)
-    with pytest.raises(StoreError, match="held rows of a run that had not begun"):
+    with pytest.raises(StoreError, match="has rows of a run that has not started"):
         run_review(options(repo.path, provider="offline"), ignore_event)

@@ -99,4 +99,4 @@ def test_a_server_that_cannot_be_used_is_one_line_and_exit_2(
     said = "diffcourt: the MCP server gone cannot be used: no-such-server is not installed\n"
     assert capsys.readouterr() == ("", said)
     assert main(["mcp", "accept", "other", "--repo", str(tmp_path)]) == 2
-    assert "there is gone" in capsys.readouterr().err
+    assert "known: gone" in capsys.readouterr().err

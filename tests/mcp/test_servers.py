@@ -210,7 +210,7 @@ async def test_a_program_that_lies_in_the_repository_is_not_started(
     command[word] = str(tmp_path / "repo" / "x" / ".." / "server.py")
     async with bench({**config, "command": command}, repo=planted.parent) as it:
         result = await it.unavailable()
-    assert "lies in the repository, where the change could alter it" in result
+    assert "is in the repository, where the change could alter it" in result
 
 
 def test_the_pin_holds_every_word_of_the_description_and_schemas() -> None:

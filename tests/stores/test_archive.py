@@ -112,14 +112,14 @@ def test_a_patch_travels_with_its_run(tmp_path: Path, elsewhere: Path) -> None:
         lambda: resume_review(repo.path, name, ignore_event),
         lambda: run_archive.export_run(repo.path, name, tmp_path / "again"),
     ):
-        with pytest.raises(StoreError, match="resume it on the machine that began it"):
+        with pytest.raises(StoreError, match="resume it on the machine that started it"):
             look()
     carried = tmp_path / "run" / "change.patch"
     carried.write_bytes(patch + b" ")
     with pytest.raises(InputError, match="change.patch is damaged"):
         run_archive.import_run(elsewhere, tmp_path / "run")
     carried.unlink()
-    with pytest.raises(InputError, match="change.patch is missing; import the folder"):
+    with pytest.raises(InputError, match="change.patch is missing; import the whole directory"):
         run_archive.import_run(elsewhere, tmp_path / "run" / "journal.jsonl")
     assert run_listing.list_runs(elsewhere) == []
     carried.write_bytes(patch)
@@ -189,7 +189,7 @@ def test_a_journal_that_was_altered_is_not_exported(reviewed: Path, tmp_path: Pa
 def test_an_export_overwrites_nothing_and_leaves_no_half(reviewed: Path, tmp_path: Path) -> None:
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "file").write_text("mine")
-    with pytest.raises(InputError, match="taken is there already"):
+    with pytest.raises(InputError, match="taken already exists"):
         run_archive.export_run(reviewed, "latest", tmp_path / "taken")
     with pytest.raises(OutputError, match="cannot write"):
         run_archive.export_run(reviewed, "latest", tmp_path / "taken" / "file" / "run")

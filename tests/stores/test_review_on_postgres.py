@@ -99,7 +99,7 @@ def test_a_review_that_loses_the_server_says_so_in_a_line_and_goes_on_later(
 
 
 @pytest.mark.parametrize(("store", "code", "says"), [
-    ("mysql://here", 2, "DIFFCOURT_STORE must begin with postgresql://"),
+    ("mysql://here", 2, "DIFFCOURT_STORE must start with postgresql://"),
     ("postgresql://me:hunter2@127.0.0.1:1/db", 3, "PostgreSQL at 127.0.0.1 cannot be used"),
 ])  # fmt: skip
 def test_a_store_that_cannot_be_used_is_one_line(

@@ -1,7 +1,7 @@
-"""The key that signs journals: where it comes from, and how it is kept from what we start.
+"""Load the key that signs journals, and keep it from child processes.
 
 It is read from ``DIFFCOURT_AUDIT_KEY`` or from the file that ``DIFFCOURT_AUDIT_KEY_FILE`` names.
-Programs, workers and git get an environment of their own, in which neither variable is.
+Programs, workers and git get an environment without either variable.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ PR_SET_DUMPABLE = 4
 
 
 def load_signing_key(environment: Mapping[str, str]) -> SigningKey | None:
-    """The key that the environment names for signing, None when it names none.
+    """Load the signing key of the environment; None without one.
 
     Raises:
-        InputError: it cannot be read, is none, or cannot sign.
+        InputError: it cannot be read, is not a key, or is a public key.
     """
     found = _from_environment(environment)
     if found is None:
@@ -34,13 +34,13 @@ def load_signing_key(environment: Mapping[str, str]) -> SigningKey | None:
     text, where = found
     key = _parse(text, where)
     if not key.can_sign:
-        raise InputError(f"{where} is a public key; a run is signed with the private one")
+        raise InputError(f"{where} is a public key; signing needs the private key")
     _hide_from_children()
     return key
 
 
 def read_key_text(environment: Mapping[str, str]) -> str:
-    """The audit key itself, to keep it out of everything; empty where the environment names none.
+    """Read the text of the audit key, so that it can be redacted; empty without one.
 
     Raises:
         InputError: it cannot be read.
@@ -52,10 +52,10 @@ def read_key_text(environment: Mapping[str, str]) -> str:
 def load_verification_keys(
     environment: Mapping[str, str], files: Sequence[Path]
 ) -> dict[str, SigningKey]:
-    """The keys to check signatures with, by id: the environment's, and those in files.
+    """Load the keys to verify signatures with, by id, from the environment and from files.
 
     Raises:
-        InputError: one cannot be read or is none.
+        InputError: one cannot be read or is not a key.
     """
     texts = [(_read(path), str(path)) for path in files]
     own = _from_environment(environment)
@@ -82,10 +82,10 @@ def _read(path: Path) -> bytes:
             mode = os.fstat(file.fileno()).st_mode
             text = file.read(MAX_BYTES)
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or "no such name"
+        why = getattr(error, "strerror", None) or "invalid file name"
         raise InputError(f"the audit key {path} cannot be read: {why}") from None
     if stat.S_ISREG(mode) and mode & 0o077 and b"PUBLIC KEY" not in text:
-        raise InputError(f"the audit key {path} can be read by others; chmod 600 it")
+        raise InputError(f"the audit key {path} is readable by other users; run chmod 600 on it")
     return text
 
 
@@ -103,16 +103,16 @@ def _parse(text: bytes, where: str) -> SigningKey:
 
 def _from_pem(text: bytes, where: str) -> SigningKey:
     try:
-        # 45 ms to import, for those who sign this way.
+        # 45 ms to import, and optional.
         from orchestrator.app.audit.ed25519 import from_pem  # noqa: PLC0415
     except ImportError:
         raise InputError(
-            f"the Ed25519 key in {where} needs the extra: pip install 'diffcourt[audit]'"
+            f"the Ed25519 key in {where} needs the extra audit: pip install 'diffcourt[audit]'"
         ) from None
     key = from_pem(text)
     if key is None:
         raise InputError(
-            f"the audit key in {where} is no Ed25519 key in PEM without a password; "
+            f"the audit key in {where} is not an Ed25519 key in PEM without a password; "
             "make one with: openssl genpkey -algorithm ed25519"
         )
     return key
@@ -121,7 +121,7 @@ def _from_pem(text: bytes, where: str) -> SigningKey:
 def _hide_from_children() -> None:
     """Keep our environment and memory from other processes of the same user.
 
-    On Linux a child could read them under ``/proc`` of its parent, whatever its own environment is.
+    On Linux a child process could read them under ``/proc``, whatever its own environment is.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)

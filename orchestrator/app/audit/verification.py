@@ -1,4 +1,4 @@
-"""Whether a run's journal is as it was written, and what it says of who did what."""
+"""Verify that a run's journal was not altered, and load its audit trail."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from orchestrator.errors import InputError, StoreError
 
 
 class VerifiedRun(Struct, frozen=True):
-    """A run's journal held against what was given.
+    """The result of verifying a run's journal.
 
     Attributes:
-        finished: it records a verdict.
-        writer: who writes it at this moment, None when nobody does.
+        finished: whether it records a verdict.
+        writer: the process that writes it now; None without one.
     """
 
     run_id: str
@@ -51,17 +51,17 @@ def verify_run(
     verdict: Path | None = None,
     keys: Sequence[Path] = (),
 ) -> VerifiedRun:
-    """Hold a run's journal against its chain, a verdict or a head, and keys.
+    """Verify a run's journal by its hash chain, a verdict or a head, and keys.
 
     Args:
-        anchor: the head and length that a verdict carried.
-        verdict: the verdict's file, in place of these; it must be the one that is recorded.
-        keys: files with keys, beside the environment's.
+        anchor: the head and length from a verdict.
+        verdict: the verdict's file, in place of these; the journal must record the same verdict.
+        keys: key files, beside the environment's key.
 
     Raises:
-        InputError: what was given cannot be used.
-        RunNotFound: there is no such run.
-        StoreError: the journal cannot be read, or has no rows at all.
+        InputError: the verdict or a key cannot be used.
+        RunNotFound: no run has that name.
+        StoreError: the journal cannot be read, or has no rows.
     """
     known = load_verification_keys(os.environ, keys)
     document = _document(verdict) if verdict else None
@@ -81,7 +81,7 @@ def check_rows(
     document: dict[str, Any] | None,
     keys: Mapping[str, SigningKey],
 ) -> VerifiedRun:
-    """Hold rows against all that is known of them; ``document`` is the verdict as handed out."""
+    """Verify rows against an anchor, keys, and the verdict ``document`` as it was written."""
     found = verify_journal(run_id, rows, anchor, keys)
     if document is not None:
         found = replace(found, faults=(*found.faults, *_differs(document, rows)))
@@ -96,7 +96,7 @@ def _document(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict) or not isinstance(document.get("provenance"), dict):
-        raise InputError(f"{path} is no verdict; give what review --json wrote")
+        raise InputError(f"{path} is not a verdict; give a file that review --json wrote")
     return document
 
 
@@ -106,7 +106,7 @@ def _anchor(document: dict[str, Any], run_id: str) -> Anchor:
     head = document["provenance"].get("journal_head")
     length = document["provenance"].get("journal_length")
     if not (isinstance(head, str) and isinstance(length, int) and length > 0):
-        raise InputError("the verdict carries no head of a journal; it was not made by review")
+        raise InputError("the verdict has no journal head; it was not written by review")
     return Anchor(head, length)
 
 
@@ -115,17 +115,15 @@ def _recorded(rows: Sequence[Row]) -> Row | None:
 
 
 def _differs(document: dict[str, Any], rows: Sequence[Row]) -> list[VerificationError]:
-    """The verdict follows the head that it carries, and must be there as it was handed out."""
+    """The journal must record the verdict exactly as it was written to the file."""
     handed_out = canonical(document)
     if any(is_waiting_verdict(row) and row.body == handed_out for row in rows):
-        return []  # what it had come to when it stopped for an answer
+        return []  # the partial verdict of a run that waited for an answer
     row = _recorded(rows)
     if row is None:
         last = rows[-1].seq if rows else 0
         return [
-            VerificationError(
-                last + 1, "the verdict itself is not in the journal: its end was cut off"
-            )
+            VerificationError(last + 1, "the verdict is not in the journal: its end was cut off")
         ]
     if row.body != handed_out:
         return [
@@ -135,10 +133,10 @@ def _differs(document: dict[str, Any], rows: Sequence[Row]) -> list[Verification
 
 
 def load_trail(repo: Path | None, name: str) -> AuditTrail:
-    """Who did what in a run.
+    """Load the audit trail of a run: who did what.
 
     Raises:
-        RunNotFound: there is no such run.
+        RunNotFound: no run has that name.
         StoreError: the journal cannot be read, or was altered.
     """
     with state_directory.open_run(state_directory.state_dir(repo), name) as (store, run):

@@ -1,4 +1,4 @@
-"""Looking at the servers that the configuration names, so that a person can accept their tools."""
+"""Inspect the configured MCP servers, so that a person can accept their tools."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ State = Literal["accepted", "new", "changed", "not offered", "unusable"]
 
 
 class ConfiguredServer(Struct, frozen=True):
-    """One server as the configuration has it; ``tools`` as (name, level and whether it is pinned).
+    """A server in the configuration; ``tools`` are (name, level and whether it is pinned).
 
     Attributes:
         where: its command, or its URL.
-        allowed: whether this environment lets it start.
+        allowed: whether the environment allows it to start.
     """
 
     name: str
@@ -40,11 +40,11 @@ class ConfiguredServer(Struct, frozen=True):
 
 
 class InspectedTool(Struct, frozen=True):
-    """One tool as the server describes it now.
+    """A tool as the server describes it now.
 
     Attributes:
         said: description and parameters, lines of untrusted text.
-        why: what is wrong with an unusable one.
+        why: why it is unusable.
     """
 
     name: str
@@ -55,11 +55,11 @@ class InspectedTool(Struct, frozen=True):
 
 
 class ServerInspection(Struct, frozen=True):
-    """What a look at a server showed.
+    """The result of inspecting a server.
 
     Attributes:
-        besides: names of tools that it offers and the configuration does not name.
-        document: what ``.diffcourt/config/mcp.yaml`` must hold to accept what was seen.
+        besides: names of offered tools that are not in the configuration.
+        document: the content of ``.diffcourt/config/mcp.yaml`` that accepts these tools.
     """
 
     tools: list[InspectedTool]
@@ -68,10 +68,10 @@ class ServerInspection(Struct, frozen=True):
 
 
 def list_servers(repo: Path | None) -> list[ConfiguredServer]:
-    """The servers that the work tree's configuration names; none is started.
+    """List the servers in the configuration of the work tree; none is started.
 
     Raises:
-        ConfigError: a error in ``config/mcp.yaml``.
+        ConfigError: an error in ``config/mcp.yaml``.
     """
     startable = allowed_servers(os.environ)
     return [
@@ -89,7 +89,7 @@ def list_servers(repo: Path | None) -> list[ConfiguredServer]:
 
 
 def inspect_server(repo: Path | None, name: str) -> ServerInspection:
-    """Start one server, for it is named here by a person, and see what it says of its tools.
+    """Start one server, which the user names, and inspect its tools.
 
     Raises:
         InputError: there is no such server, or the extra is not installed.
@@ -99,7 +99,7 @@ def inspect_server(repo: Path | None, name: str) -> ServerInspection:
     servers = _file(layers).servers
     if name not in servers:
         known = ", ".join(servers) or "none"
-        raise InputError(f"there is no server {name!r} in config/mcp.yaml; there is {known}")
+        raise InputError(f"there is no server {name!r} in config/mcp.yaml; known: {known}")
     policy, entry = read_merged(layers, TOOLS, ToolsConfig), servers[name]
     environment = {**os.environ, ALLOWED: name}
     server = make_server(name, entry, policy, repo=repo, environment=environment)
@@ -114,9 +114,7 @@ async def _inspect(server: McpServer, entry: ServerEntry) -> ServerInspection:
     try:
         from orchestrator.mcp.connection import Connection  # noqa: PLC0415  (over a second, and an extra)
     except ImportError:
-        raise InputError(
-            "the library for servers is missing; pip install 'diffcourt[mcp]'"
-        ) from None
+        raise InputError("the MCP library is not installed; pip install 'diffcourt[mcp]'") from None
     async with task_group() as group:
         try:
             listed = await Connection(server, group).tools()

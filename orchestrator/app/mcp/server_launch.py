@@ -1,4 +1,4 @@
-"""Starting an MCP server, or reaching it: with nothing that the change under review could write."""
+"""Start an MCP server or connect to it, with nothing that the change under review could write."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams
 
 REPO = "{repo}"
-"""As an argument of a server's command: the directory of the repository under review."""
+"""Placeholder in a server's command for the directory of the repository under review."""
 
 GRACE = 0.5
-"""Seconds that a server has to end by itself once its input is closed."""
+"""Seconds for a server to exit after its input is closed."""
 
 
 def make_connector(entry: ServerEntry, repo: Path, environment: Mapping[str, str]) -> Connect:
-    """How to reach a server; nothing is imported or started before it is used."""
+    """A function that connects to a server; nothing is imported or started before."""
 
     def connect(tell: ReportEnd) -> AbstractAsyncContextManager[TransportStreams]:
         # Either takes over a second to import.
@@ -80,10 +80,10 @@ def _value(name: str, environment: Mapping[str, str]) -> str:
 
 
 def _argv(command: Sequence[str], repo: Path, environment: Mapping[str, str]) -> list[str]:
-    """The command, its program found, with nothing in it that the change under review could write.
+    """The command with the absolute path of its program.
 
     Raises:
-        SandboxError: there is no such program, or it lies in the repository.
+        SandboxError: the program is not installed, or a path is in the repository.
     """
     path = os.pathsep.join((*OWN_DIRECTORIES, environment.get("PATH", os.defpath)))
     program = command[0]
@@ -96,12 +96,12 @@ def _argv(command: Sequence[str], repo: Path, environment: Mapping[str, str]) ->
     argv = [found, *command[1:]]
     for word in argv:
         if os.path.isabs(word) and _can_be_changed(Path(word), root):
-            raise SandboxError(f"{word} lies in the repository, where the change could alter it")
+            raise SandboxError(f"{word} is in the repository, where the change could alter it")
     return [str(root) if word == REPO else word for word in argv]
 
 
 def _can_be_changed(path: Path, repo: Path) -> bool:
-    """Whether a file could be the change's: in the repository, and not of our own installation."""
+    """Whether the change could alter a file: one in the repository, outside our installation."""
     place = Path(os.path.normpath(path))
     if place.is_relative_to(sys.prefix):
         return False

@@ -1,8 +1,8 @@
-"""Tools from MCP servers, opened for a review: which servers may start, and how they are started.
+"""Open the tools of MCP servers for a review, if the servers may start.
 
-A server is a program that runs with a person's rights, and base may be somebody else's. So it needs
-three yeses: base names it and each of its tools, a person accepted what it says of them (the pin),
-and whoever runs the review lets it start by naming it in ``DIFFCOURT_MCP``.
+A server is a program with the user's rights, and the base commit may not be the user's. So three
+conditions must hold: base names the server and each of its tools, a person accepted their
+descriptions (the pin), and the user allows the server in ``DIFFCOURT_MCP``.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ async def open_tools(
     repo: Path | None,
     environment: Mapping[str, str],
 ) -> AsyncIterator[Sequence[Tool]]:
-    """The tools of the servers that this review's agents could call. No other server is started.
+    """Open the tools that this review's agents could call; other servers are not started.
 
-    What a server offers is an effect: a resumed run has the same tools without asking again, and
-    connects only when one of them is called.
+    The list of tools is recorded: a resumed run has the same tools without asking the server
+    again, and connects only when one of them is called.
     """
     catalog = policy.catalog
     wanted = _usable_tools(catalog, policy.settings)
@@ -103,7 +103,7 @@ async def _offered(links: Sequence[Connection], journal: Journal) -> list[Tool]:
 
 
 def _usable_tools(catalog: Catalog, settings: Settings) -> frozenset[str]:
-    """Tools that an agent of this review could call: offline, those that its playbooks name."""
+    """The tools that an agent of this review could call; offline, those in its playbooks."""
     offline = settings.provider == OFFLINE
     return frozenset(
         tool
@@ -117,7 +117,7 @@ def _in_playbooks(agent: AgentSpec) -> Iterable[str]:
 
 
 def allowed_servers(environment: Mapping[str, str]) -> frozenset[str]:
-    """The servers that whoever runs the review lets start."""
+    """The servers that the user allows to start."""
     return frozenset(word.strip() for word in environment.get(ALLOWED, "").split(","))
 
 
@@ -129,8 +129,8 @@ def make_server(
     repo: Path | None,
     environment: Mapping[str, str],
 ) -> McpServer:
-    """A server as its adapter wants it: limits, tags and permissions are ours."""
-    refused = f"it may not start here; to let it, set {ALLOWED}={name}"
+    """The configuration of a server for its adapter; limits, tags and permissions are ours."""
+    refused = f"it is not allowed to start here; to allow it, set {ALLOWED}={name}"
     more = frozenset() if entry.is_local else frozenset({NETWORK})
     grants = tuple(
         Grant(
@@ -151,5 +151,5 @@ def make_server(
 
 
 def _tool_override(policy: ToolsConfig, tool: str) -> ToolOverride:
-    """What the tool policy says of one tool."""
+    """The settings of one tool in the tool policy."""
     return policy.tools.get(tool, ToolOverride())
