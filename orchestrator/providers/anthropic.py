@@ -64,6 +64,8 @@ _STOPS: dict[str, StopKind] = {
     "refusal": "refused",
 }
 _CACHE_CONTROL = {"type": "ephemeral"}
+_ACCUMULATED = frozenset({"text", "thinking", "redacted_thinking", "tool_use"})
+"""Types of blocks that the SDK's accumulator builds; others are carried back as they are."""
 _DELTAS = {
     "text_delta": "text",
     "citations_delta": "text",
@@ -151,6 +153,8 @@ class AnthropicModel(ApiModel):
         if not events.complete:
             raise incomplete_stream()
         message = stream.get_final_message()
+        for index, carried in events.carried.items():
+            message.content[index] = carried
         for index, parts in events.arguments.items():
             block: Any = message.content[index]
             block.input = "".join(parts)
@@ -184,30 +188,40 @@ class AnthropicModel(ApiModel):
 class _CheckedStream(Stream[RawMessageStreamEvent]):
     """The events that the SDK's accumulator applies as they are meant.
 
-    The accumulator skips changes of blocks that it does not know, ignores where a block begins, and
-    completes the JSON of a tool call that was cut off. Such events are an error here, and the
-    arguments of tool calls are kept as the text that was sent.
+    The accumulator skips changes of blocks that it does not know, ignores where a block begins,
+    completes the JSON of a tool call that was cut off, and prints a warning for a field of the
+    wrong type. Such events are an error here; unknown blocks and the arguments of tool calls are
+    kept as they were sent.
 
     Attributes:
         complete: whether the event that ends a reply has come.
         arguments: block index → the pieces of its JSON.
+        carried: block index → an unknown block, for which the accumulator gets an empty text.
     """
 
     complete = False
 
     def __iter__(self) -> Iterator[RawMessageStreamEvent]:
         self.arguments: dict[int, list[str]] = {}
+        self.carried: dict[int, Any] = {}
         kinds: list[str] = []
         for event in super().__iter__():
             match event:
                 case RawMessageStartEvent(type="message_start"):
+                    event.message.content = []
                     event.message.usage = event.message.usage or Usage.construct()
+                    _check_types(event.message)
                 case RawMessageDeltaEvent(type="message_delta"):
                     event.usage = event.usage or MessageDeltaUsage.construct()
                 case RawContentBlockStartEvent(type="content_block_start"):
                     if event.index != len(kinds):
                         raise InvalidReplyError(f"block {event.index!r:.20} begins out of order")
                     kinds.append(event.content_block.type)
+                    if kinds[-1] in _ACCUMULATED:
+                        _check_types(event.content_block)
+                    else:
+                        self.carried[event.index] = event.content_block
+                        event.content_block = TextBlock.construct(type="text", text="")
                 case RawContentBlockDeltaEvent(type="content_block_delta"):
                     self._check_delta(event, kinds)
                     if isinstance(event.delta, InputJSONDelta):
@@ -229,6 +243,13 @@ class _CheckedStream(Stream[RawMessageStreamEvent]):
                 f"a {kind:.40} block changes by a {change!r:.40}, which is unknown; "
                 "try `streams: false`"
             )
+
+
+def _check_types(model: BaseModel) -> None:
+    try:
+        model.model_dump(exclude_unset=True, warnings="error")
+    except ValueError:
+        raise InvalidReplyError(f"a field of {type(model).__name__} has the wrong type") from None
 
 
 def _set_cache_breakpoints(system: list[dict[str, Json]], messages: list[dict[str, Json]]) -> None:

@@ -1,6 +1,6 @@
-"""What the provider tests share: the three APIs against the strict server, and an agent on top."""
+"""Fixtures of the provider tests: a model of each API against the strict server, and an agent."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -47,7 +47,7 @@ MODELS = {
 }
 NONCE = "n0nce"
 QUICK = CallPolicy(attempts=3, timeout=20.0, deadline=40.0, first_wait=0.01, longest_wait=0.02)
-"""Quick to try again. On a machine that is busy a try itself may take seconds."""
+"""Retries quickly; on a busy machine an attempt itself may take seconds."""
 FULL = Capabilities("strict", True, "native", True, True, True)
 
 SEARCH = ToolSpec(
@@ -77,7 +77,7 @@ def shipped_models() -> tuple[ModelsConfig, Prices]:
     return load_models([read_shipped_layer()]), load_prices([read_shipped_layer()])
 
 
-def configured(can: Capabilities | None, policy: CallPolicy) -> ModelsConfig:
+def override_config(can: Capabilities | None, policy: CallPolicy) -> ModelsConfig:
     """The shipped configuration with another call policy and other capabilities of every server."""
     config, _ = shipped_models()
     providers = {
@@ -88,8 +88,8 @@ def configured(can: Capabilities | None, policy: CallPolicy) -> ModelsConfig:
 
 
 @dataclass
-class Bench:
-    """A model, the server it talks to, and what it told of its calls."""
+class ProviderSession:
+    """A model, its server, and the events of its calls."""
 
     model: ApiModel
     server: ModelServer
@@ -102,7 +102,7 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(
+async def open_session(
     name: str,
     lines: Sequence[Line] | Mapping[str, Sequence[Line]],
     *,
@@ -110,21 +110,21 @@ async def bench(
     policy: CallPolicy = QUICK,
     lacks: frozenset[str] = frozenset(),
     key: str = KEY,
-) -> AsyncIterator[Bench]:
-    """A provider's model against a server that says these lines (to the agent ``qa``)."""
+) -> AsyncIterator[ProviderSession]:
+    """Open a provider's model against a server with these lines (of the agent ``qa``)."""
     script = lines if isinstance(lines, Mapping) else {"qa": lines}
-    config, (_, prices) = configured(can, policy), shipped_models()
+    config, (_, prices) = override_config(can, policy), shipped_models()
     events: list[CallEvent] = []
     async with start_server(ModelServer(script, lacks=lacks)) as server:
         url = server.url if name == "anthropic" else f"{server.url}/v1"
         env = {config.provider(name).key_env: key}
         opened = make_model(name, config, prices, env=env, base_url=url, on_event=events.append)
         async with opened as model:
-            yield Bench(model, server, events, name)
+            yield ProviderSession(model, server, events, name)
 
 
 def request(name: str, *messages: Message, **other: Json) -> Request:
-    """A request of the agent ``qa``: by default a first question, with a tool and a contract."""
+    """A request of the agent ``qa``: by default its first, with a tool and an output schema."""
     settings = {
         "agent": "qa",
         "model": MODELS[name],
@@ -142,15 +142,15 @@ def request(name: str, *messages: Message, **other: Json) -> Request:
     return Request(**settings)
 
 
-def answered(before: Request, blocks: Sequence[Block], *more: Block) -> Request:
-    """The conversation after an answer whose calls were all answered in turn."""
+def append_answer(before: Request, blocks: Sequence[Block], *more: Block) -> Request:
+    """Append an answer, and a result for each of its tool calls."""
     results = [ToolResult(b.id, f"found by {b.id}") for b in blocks if isinstance(b, ToolCall)]
     turn = (Message("assistant", tuple(blocks)), Message("user", (*results, *more)))
     return replace(before, messages=(*before.messages, *turn))
 
 
 class Search:
-    """A tool that remembers what it was asked."""
+    """A tool that records its arguments."""
 
     spec = SEARCH
 
@@ -163,15 +163,15 @@ class Search:
 
 
 @asynccontextmanager
-async def open_run() -> AsyncIterator[Journal]:
+async def open_memory_run() -> AsyncIterator[Journal]:
     store = MemoryStore(SystemClock())
     await store.create("run1", 0.0, {})
     async with open_journal("run1", store, SystemClock(), holder="a test") as journal:
         yield journal
 
 
-async def work(
-    used: Bench,
+async def run_test_agent(
+    used: ProviderSession,
     journal: Journal,
     tool: Search,
     *,
@@ -180,7 +180,7 @@ async def work(
     usd: float = 1,
     others: Sequence[Tool] = (),
 ) -> AgentResult:
-    """Run a whole agent on the engine; ``others`` are tools that there are and it is not given."""
+    """Run an agent on the engine; ``others`` are registered tools that it is not allowed."""
     spec = AgentSpec(
         agent,
         "looks for bugs",
@@ -196,6 +196,3 @@ async def work(
     account = Account(agent, Bounds(usd=usd))
     runtime = AgentRuntime(used.model, executor, journal, ignore_event)
     return await run_agent(spec, "Look at a.py.", runtime, Key(agent), account)
-
-
-Make = Callable[..., Line]

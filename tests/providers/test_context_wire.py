@@ -18,7 +18,15 @@ from orchestrator.engine.types import AgentSpec, Bounds, Response, Skill
 from orchestrator.testing.messages_api import MAX_BREAKPOINTS
 from orchestrator.testing.scripted_model import calls, says
 from orchestrator.testing.server_script import thinking_block
-from tests.providers.provider_kit import MODELS, NONCE, PROVIDERS, REPORT, Search, bench, open_run
+from tests.providers.provider_kit import (
+    MODELS,
+    NONCE,
+    PROVIDERS,
+    REPORT,
+    Search,
+    open_memory_run,
+    open_session,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -51,7 +59,7 @@ async def review(used, window=None, turns=60):
         contract=REPORT,
     )
     choice = ModelChoice(MODELS[used.name], 1000, window=window, progressive=True)
-    async with open_run() as journal:
+    async with open_memory_run() as journal:
         registry = Registry([UseSkill(), LongSearch()])
         executor = Executor(registry, ToolPolicy(), journal, nonce=NONCE, observer=ignore_event)
         runtime = AgentRuntime(
@@ -75,7 +83,7 @@ SCRIPT = [
 
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_the_prefix_keeps_every_byte_while_skills_come_and_go(name):
-    async with bench(name, SCRIPT) as used:
+    async with open_session(name, SCRIPT) as used:
         result, _ = await review(used)
         used.server.finish()
         bodies = [_unmarked(body) for body in used.bodies]
@@ -114,7 +122,7 @@ def _unmarked(value):
 
 
 async def test_claudes_breakpoints_stand_before_the_open_skill_and_are_found_again():
-    async with bench("anthropic", SCRIPT) as used:
+    async with open_session("anthropic", SCRIPT) as used:
         await review(used)
         used.server.finish()
         bodies, headers = used.bodies, [seen.headers for seen in used.server.requests]
@@ -133,7 +141,7 @@ async def test_what_is_left_out_keeps_requests_valid(name):
     """The strict servers know calls without results, and reasoning that was signed over more."""
     opened = turn(0, ("use_skill", {"name": "counting"}))
     script = [opened, *(turn(n, ("search", {"text": str(n)})) for n in range(1, 25)), REPORTED]
-    async with bench(name, script) as used:
+    async with open_session(name, script) as used:
         result, notes = await review(used, window=7_000)
         used.server.finish()
         last = json.dumps(used.bodies[-1])

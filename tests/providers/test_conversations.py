@@ -17,11 +17,11 @@ from tests.providers.provider_kit import (
     PROVIDERS,
     REPORT,
     Search,
-    answered,
-    bench,
-    open_run,
+    append_answer,
+    open_memory_run,
+    open_session,
     request,
-    work,
+    run_test_agent,
 )
 
 pytestmark = pytest.mark.anyio
@@ -33,9 +33,9 @@ REPORTED = '{"summary": "clean", "score": 0.5, "places": []}'
 async def test_a_whole_agent_calls_a_tool_and_reports_under_its_contract(name):
     two = calls(("search", {"text": "eval"}), ("search", {"text": "exec"}))
     lines = [Response((thinking_block("first look"), *two.blocks), "end"), says(REPORTED)]
-    async with bench(name, lines) as used, open_run() as journal:
+    async with open_session(name, lines) as used, open_memory_run() as journal:
         tool = Search()
-        result = await work(used, journal, tool)
+        result = await run_test_agent(used, journal, tool)
         used.server.finish()
         spent = journal.spent()
     assert result.status == "ok", result.detail
@@ -54,13 +54,13 @@ async def test_many_turns_keep_every_byte_of_the_prefix(name):
         )
         for at in range(4)
     ]
-    async with bench(name, [*turns, says(REPORTED)]) as used:
+    async with open_session(name, [*turns, says(REPORTED)]) as used:
         asked = request(name)
         cached = []
         for _ in range(5):
             answer = await used.model.respond(asked)
             cached.append(answer.usage.cached_tokens)
-            asked = answered(asked, answer.blocks)
+            asked = append_answer(asked, answer.blocks)
         used.server.finish()
         bodies = [_unmarked(body) for body in used.bodies]
     for shorter, longer in itertools.pairwise(bodies):
@@ -80,11 +80,11 @@ def _unmarked(value):
 
 async def test_claude_gets_cache_breakpoints_where_the_next_request_finds_them():
     lines = [calls(("search", {"text": "a"})), calls(("search", {"text": "b"})), says(REPORTED)]
-    async with bench("anthropic", lines) as used:
+    async with open_session("anthropic", lines) as used:
         asked = request("anthropic")
         for _ in range(3):
             answer = await used.model.respond(asked)
-            asked = answered(asked, answer.blocks)
+            asked = append_answer(asked, answer.blocks)
         first, _, third = used.bodies
     assert [("cache_control" in block) for block in first["system"]] == [False, True]
     marked = [
@@ -98,12 +98,12 @@ async def test_claude_gets_cache_breakpoints_where_the_next_request_finds_them()
 @pytest.mark.parametrize("name", ["anthropic", "openai"])
 async def test_reasoning_goes_back_unmodified(name):
     line = Response((thinking_block("deep"), *calls(("search", {"text": "a"})).blocks), "end")
-    async with bench(name, [line, says(REPORTED)]) as used:
+    async with open_session(name, [line, says(REPORTED)]) as used:
         asked = request(name)
         answer = await used.model.respond(asked)
         (kept,) = [block for block in answer.blocks if isinstance(block, Opaque)]
         assert kept.provider == name
-        await used.model.respond(answered(asked, answer.blocks))
+        await used.model.respond(append_answer(asked, answer.blocks))
         assert json.dumps(kept.payload) in json.dumps(used.bodies[1])
         used.server.finish()
 
@@ -111,27 +111,27 @@ async def test_reasoning_goes_back_unmodified(name):
         changed = {**kept.payload, "signature": "0", "encrypted_content": "0"}
         forged = Opaque(name, {key: changed[key] for key in kept.payload})
         with pytest.raises(ModelError, match="400"):
-            await used.model.respond(answered(asked, [forged, *answer.blocks[1:]]))
+            await used.model.respond(append_answer(asked, [forged, *answer.blocks[1:]]))
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_what_the_engine_can_hold_but_no_api_takes_is_put_in_form(name):
     """Empty answers, answers of reasoning alone, blank texts, another provider's blocks."""
-    async with bench(name, [says(REPORTED)] * 4) as used:
+    async with open_session(name, [says(REPORTED)] * 4) as used:
         for odd in (
             (),
             (Text("  \n"),),
             (Opaque(name, {"type": "thinking", "thinking": "x", "signature": "y"}),),
             (Opaque("another", {"type": "thinking"}), Text("so far")),
         ):
-            asked = answered(request(name), odd, Text("Report again."))
+            asked = append_answer(request(name), odd, Text("Report again."))
             await used.model.respond(asked)
         used.server.finish()
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_names_of_files_that_are_not_utf8_can_be_sent(name):
-    async with bench(name, [says(REPORTED)]) as used:
+    async with open_session(name, [says(REPORTED)]) as used:
         await used.model.respond(request(name, Message("user", (Text("caf\udce9.py"),))))
         used.server.finish()
         assert "caf\\\\udce9.py" in json.dumps(used.bodies)
@@ -140,7 +140,7 @@ async def test_names_of_files_that_are_not_utf8_can_be_sent(name):
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_effort_limit_and_tool_choice_reach_the_api(name):
     lines = [says(REPORTED)] * 3
-    async with bench(name, lines) as used:
+    async with open_session(name, lines) as used:
         asked = request(name, effort="high", max_tokens=5)
         for choice in ("auto", "none", "required"):
             await used.model.respond(replace(asked, tool_choice=choice))
@@ -165,7 +165,7 @@ async def test_effort_limit_and_tool_choice_reach_the_api(name):
 
 @pytest.mark.parametrize("name", ["anthropic", "openai"])
 async def test_the_contract_goes_along_as_a_strict_schema(name):
-    async with bench(name, [says(REPORTED)]) as used:
+    async with open_session(name, [says(REPORTED)]) as used:
         await used.model.respond(request(name))
         (body,) = used.bodies
     form = body["output_config" if name == "anthropic" else "text"]["format"]
@@ -177,7 +177,7 @@ async def test_the_contract_goes_along_as_a_strict_schema(name):
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_a_contract_that_strict_schemas_cannot_say_is_told_in_words(name):
     loose = {**REPORT, "properties": {"anything": {}}, "required": ["anything"]}
-    async with bench(name, [says("{}")]) as used:
+    async with open_session(name, [says("{}")]) as used:
         await used.model.respond(request(name, output_schema=loose))
         used.server.finish()
         (body,) = used.bodies
@@ -196,8 +196,8 @@ async def test_commentary_of_openai_is_carried_but_is_no_report():
     }
     line = Response((Opaque("server", comment), *calls(("search", {"text": "a"})).blocks), "end")
     last = Response((Opaque("server", comment), Text(REPORTED)), "end")
-    async with bench("openai", [line, last]) as used, open_run() as journal:
-        result = await work(used, journal, Search())
+    async with open_session("openai", [line, last]) as used, open_memory_run() as journal:
+        result = await run_test_agent(used, journal, Search())
         used.server.finish()
         assert comment in used.bodies[1]["input"]
     assert result.report == json.loads(REPORTED)
@@ -206,7 +206,7 @@ async def test_commentary_of_openai_is_carried_but_is_no_report():
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_usage_has_cached_and_reasoning_tokens_and_a_price(name):
     usage = Usage(1000, 200, 600, 50)
-    async with bench(name, [says("done", usage=usage)]) as used:
+    async with open_session(name, [says("done", usage=usage)]) as used:
         answer = await used.model.respond(request(name, output_schema=None))
     assert replace(answer.usage, usd=0.0, saved_usd=0.0) == usage
     assert answer.model == MODELS[name]
@@ -218,18 +218,18 @@ async def test_usage_has_cached_and_reasoning_tokens_and_a_price(name):
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_the_worst_case_is_never_below_what_was_used(name):
     lines = [calls(("search", {"text": "word " * 200})), says(REPORTED)]
-    async with bench(name, lines) as used:
+    async with open_session(name, lines) as used:
         asked = request(name)
         for _ in lines:
             worst = used.model.worst_case(asked)
             answer = await used.model.respond(asked)
             assert worst.tokens >= answer.usage.tokens
             assert worst.usd >= answer.usage.usd
-            asked = answered(asked, answer.blocks)
+            asked = append_answer(asked, answer.blocks)
 
 
 async def test_a_model_without_a_price_counts_tokens_only():
-    async with bench("anthropic", [says("done")] * 2) as used:
+    async with open_session("anthropic", [says("done")] * 2) as used:
         asked = request("anthropic", model="claude-next")
         for _ in range(2):
             assert used.model.worst_case(asked).usd == 0
@@ -238,7 +238,7 @@ async def test_a_model_without_a_price_counts_tokens_only():
 
 async def test_a_reply_without_usage_counts_at_its_worst_case_and_says_so():
     body = {"choices": [{"message": {"role": "assistant", "content": "done"}}]}
-    async with bench("openai-compatible", [Raw(json.dumps(body).encode())] * 2) as used:
+    async with open_session("openai-compatible", [Raw(json.dumps(body).encode())] * 2) as used:
         asked = request("openai-compatible")
         for _ in range(2):
             answer = await used.model.respond(asked)
@@ -247,18 +247,18 @@ async def test_a_reply_without_usage_counts_at_its_worst_case_and_says_so():
 
 async def test_provider_hosted_tools_are_never_offered_and_never_accepted():
     block = {"type": "server_tool_use", "id": "x", "name": "web_search", "input": {}}
-    async with bench("anthropic", [Response((Opaque("server", block),), "end")]) as used:
+    async with open_session("anthropic", [Response((Opaque("server", block),), "end")]) as used:
         with pytest.raises(ModelError, match="none is enabled"):
             await used.model.respond(request("anthropic"))
         assert {tool["name"] for tool in used.bodies[0]["tools"]} == {"search"}
     item = {"type": "web_search_call", "id": "x", "status": "completed"}
-    async with bench("openai", [Response((Opaque("server", item),), "end")]) as used:
+    async with open_session("openai", [Response((Opaque("server", item),), "end")]) as used:
         with pytest.raises(ModelError, match="not offered"):
             await used.model.respond(request("openai"))
 
 
 async def test_the_agent_and_its_skills_stand_in_the_prompt_but_not_the_nonce():
-    async with bench("anthropic", [says("done")]) as used:
+    async with open_session("anthropic", [says("done")]) as used:
         await used.model.respond(request("anthropic"))
         system = used.bodies[0]["system"]
     assert system[0]["text"].startswith("Agent: qa\n")
@@ -268,7 +268,7 @@ async def test_the_agent_and_its_skills_stand_in_the_prompt_but_not_the_nonce():
 
 
 async def test_one_client_is_shared_and_closed():
-    async with bench("openai", [says("a"), says("b")]) as used:
+    async with open_session("openai", [says("a"), says("b")]) as used:
         client = used.model.client
         await used.model.respond(request("openai"))
         await used.model.respond(request("openai"))

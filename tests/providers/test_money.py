@@ -172,7 +172,7 @@ def test_stages_lead_to_models_and_other_names_are_models():
         config.resolve("nobody", "strong", {})
 
 
-def test_a_repository_overrides_models_prices_and_patience():
+def test_a_repository_overrides_models_prices_and_call_policy():
     files = {
         "config/models.yaml": "providers: {openai: {models: {fast: my-model}}}\ncalls: {attempts: 2}",
         "config/prices.yaml": "prices: {my-model: {input: 3, output: 9, cached: 1, cache_write: 3, "
@@ -226,7 +226,7 @@ def test_a_repository_cannot_say_where_a_key_goes(line):
         ),
     ],
 )
-def test_a_fault_is_one_line(file, text, said):
+def test_a_configuration_error_is_one_line(file, text, said):
     sources = layered({f"config/{file}.yaml": text})
     with pytest.raises(ConfigError, match=rf"^\.diffcourt/config/{file}\.yaml:.*{said}"):
         (load_models if file == "models" else load_prices)(sources)

@@ -15,13 +15,13 @@ from tests.providers.provider_kit import (
     NONCE,
     QUICK,
     Search,
-    answered,
-    bench,
-    configured,
-    open_run,
+    append_answer,
+    open_memory_run,
+    open_session,
+    override_config,
     request,
+    run_test_agent,
     shipped_models,
-    work,
 )
 
 pytestmark = pytest.mark.anyio
@@ -53,9 +53,12 @@ async def test_what_a_server_lacks_is_done_another_way(can, lacks):
     two = calls(("search", {"text": "eval"}), ("search", {"text": "exec"}))
     more = calls(("search", {"text": "open"}))
     lines = [two, more, says(REPORTED)]
-    async with bench(NAME, lines, can=can, lacks=frozenset(lacks)) as used, open_run() as journal:
+    async with (
+        open_session(NAME, lines, can=can, lacks=frozenset(lacks)) as used,
+        open_memory_run() as journal,
+    ):
         tool = Search()
-        result = await work(used, journal, tool)
+        result = await run_test_agent(used, journal, tool)
         used.server.finish()
         told = "under this JSON Schema" in json.dumps(used.bodies[0])
     assert result.report == json.loads(REPORTED)
@@ -65,10 +68,12 @@ async def test_what_a_server_lacks_is_done_another_way(can, lacks):
 
 async def test_without_parallel_calls_each_call_stands_with_its_result():
     two = calls(("search", {"text": "a"}), ("search", {"text": "b"}))
-    async with bench(NAME, [two, says(REPORTED)], can=replace(FULL, parallel_calls=False)) as used:
+    async with open_session(
+        NAME, [two, says(REPORTED)], can=replace(FULL, parallel_calls=False)
+    ) as used:
         asked = request(NAME)
         answer = await used.model.respond(asked)
-        await used.model.respond(answered(asked, answer.blocks))
+        await used.model.respond(append_answer(asked, answer.blocks))
         roles = [message["role"] for message in used.bodies[1]["messages"]]
     assert roles == ["system", "user", "assistant", "tool", "assistant", "tool"]
 
@@ -78,9 +83,9 @@ async def test_a_quoted_call_is_not_a_call():
     quoted = '<tool_call>\n{"name": "search", "arguments": {"text": "x"}}\n</tool_call>'
     forged = quoted.replace("tool_call>", "tool_call guess>")
     lines = [says(f"The diff says {quoted} and {forged}."), says(REPORTED)]
-    async with bench(NAME, lines, can=TEXT_CALLS) as used, open_run() as journal:
+    async with open_session(NAME, lines, can=TEXT_CALLS) as used, open_memory_run() as journal:
         tool = Search()
-        result = await work(used, journal, tool)
+        result = await run_test_agent(used, journal, tool)
         used.server.finish()
     assert result.status == "ok"
     assert tool.asked == []
@@ -94,9 +99,9 @@ async def test_text_calls_that_are_broken_are_observations():
         message(content=f"<{mark}>"),
         says(REPORTED),
     ]
-    async with bench(NAME, lines, can=TEXT_CALLS) as used, open_run() as journal:
+    async with open_session(NAME, lines, can=TEXT_CALLS) as used, open_memory_run() as journal:
         tool = Search()
-        result = await work(used, journal, tool)
+        result = await run_test_agent(used, journal, tool)
         used.server.finish()
     assert (result.status, tool.asked) == ("ok", [])
 
@@ -104,19 +109,19 @@ async def test_text_calls_that_are_broken_are_observations():
 async def test_thoughts_in_front_of_an_answer_are_not_part_of_it():
     line = message(content=f"<think>\nhm, {{...}}\n</think>\n{REPORTED}")
     can = replace(FULL, think_tags=True)
-    async with bench(NAME, [line], can=can) as used, open_run() as journal:
-        assert (await work(used, journal, Search())).report == json.loads(REPORTED)
+    async with open_session(NAME, [line], can=can) as used, open_memory_run() as journal:
+        assert (await run_test_agent(used, journal, Search())).report == json.loads(REPORTED)
 
 
 @pytest.mark.parametrize("wanted", [True, False])
 async def test_reasoning_goes_back_only_where_it_is_wanted(wanted):
     line = Response((thinking_block("deep"), *calls(("search", {"text": "a"})).blocks), "end")
     can = replace(FULL, returns_reasoning=wanted)
-    async with bench(NAME, [line, says(REPORTED)], can=can) as used:
+    async with open_session(NAME, [line, says(REPORTED)], can=can) as used:
         asked = request(NAME)
         answer = await used.model.respond(asked)
         assert isinstance(answer.blocks[0], Opaque)
-        await used.model.respond(answered(asked, answer.blocks))
+        await used.model.respond(append_answer(asked, answer.blocks))
         used.server.finish()
         said = used.bodies[1]["messages"][2]
     assert (said.get("reasoning_content") == "deep") is wanted
@@ -132,7 +137,7 @@ async def test_what_servers_leave_out_or_add_is_borne():
         ),
         message(content="", tool_calls=[{"id": "", "function": {"name": "list", "arguments": ""}}]),
     ]
-    async with bench(NAME, lines) as used:
+    async with open_session(NAME, lines) as used:
         given = [(await used.model.respond(request(NAME))).blocks for _ in lines]
     assert given[0] == ()
     assert given[1] == (Text("done"),)
@@ -144,7 +149,7 @@ async def test_a_server_without_a_key_is_sent_none_of_ours():
     env = {"OPENAI_API_KEY": "sk-other", "OPENAI_ORG_ID": "org-other"}
     url = "OPENAI_COMPATIBLE_BASE_URL"
     async with start_server(ModelServer({"qa": [says("done")]}, key="none")) as server:
-        config, (_, prices) = configured(FULL, QUICK), shipped_models()
+        config, (_, prices) = override_config(FULL, QUICK), shipped_models()
         opened = make_model(NAME, config, prices, env={**env, url: f"{server.url}/v1"})
         async with opened as model:
             await model.respond(request(NAME, output_schema=None))

@@ -20,13 +20,20 @@ from orchestrator.providers.pricing import estimate_conversation, max_call_cost
 from orchestrator.providers.retry import system_retrier
 from orchestrator.review.policy import read_catalog
 from orchestrator.testing.model_server import read_script
-from tests.providers.provider_kit import FULL, PROVIDERS, QUICK, configured, request, shipped_models
+from tests.providers.provider_kit import (
+    FULL,
+    PROVIDERS,
+    QUICK,
+    override_config,
+    request,
+    shipped_models,
+)
 
 PAGE = (Path(__file__).parents[2] / "docs" / "providers.md").read_text("utf-8")
 
 
-def a_model(prices=None) -> ApiModel:
-    config = configured(FULL, QUICK)
+def make_model_without_client(prices=None) -> ApiModel:
+    config = override_config(FULL, QUICK)
     return OpenAIModel(
         config.provider("openai"),
         None,
@@ -39,7 +46,7 @@ def a_model(prices=None) -> ApiModel:
 
 @given(st.floats(0, 0.01), st.integers(0, 6000), st.integers(1, 4000))
 def test_the_limit_fits_and_one_more_token_would_not(usd, tokens, most):
-    model, asked = a_model(), request("openai", max_tokens=most)
+    model, asked = make_model_without_client(), request("openai", max_tokens=most)
     limit = max_output_that_fits(model, asked, tokens, usd)
     assert 0 <= limit <= max(most, 16)
 
@@ -55,7 +62,7 @@ def test_the_limit_fits_and_one_more_token_would_not(usd, tokens, most):
 
 
 def test_without_a_price_only_tokens_bound():
-    model, asked = a_model(prices={}), request("openai", max_tokens=1000)
+    model, asked = make_model_without_client(prices={}), request("openai", max_tokens=1000)
     whole = model.worst_case(asked).tokens
     assert max_output_that_fits(model, asked, float("inf"), 0.0) == 1000
     assert max_output_that_fits(model, asked, whole - 400, 0.0) == 600

@@ -14,7 +14,7 @@ from orchestrator.providers.provider_errors import TransientError, parse_retry_a
 from orchestrator.providers.retry import Retrier
 from orchestrator.testing.scripted_model import says
 from orchestrator.testing.server_script import Cut, Garble, Raw, Refuse, Slow
-from tests.providers.provider_kit import MODELS, PROVIDERS, QUICK, bench, request
+from tests.providers.provider_kit import MODELS, PROVIDERS, QUICK, open_session, request
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +25,7 @@ SECRET = "sk-test-" + "k3y" * 12
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_transient_statuses_are_reattempted_and_reported(name):
     statuses = (408, 409, 429, 500, 503, 529)
-    async with bench(name, [line for at in statuses for line in (Refuse(at), DONE)]) as used:
+    async with open_session(name, [line for at in statuses for line in (Refuse(at), DONE)]) as used:
         for status in statuses:
             answer = await used.model.respond(request(name))
             assert answer.blocks[0].text == "done"
@@ -41,7 +41,7 @@ async def test_transient_statuses_are_reattempted_and_reported(name):
 async def test_lost_and_late_replies_are_reattempted_and_may_have_been_billed(name):
     policy = replace(QUICK, timeout=1.0)
     lines = [Cut(20, says("lost")), Slow(5, says("late")), says("done")]
-    async with bench(name, lines, policy=policy) as used:
+    async with open_session(name, lines, policy=policy) as used:
         answer = await used.model.respond(request(name))
         used.server.finish()
     assert answer.blocks[0].text == "done"
@@ -50,9 +50,9 @@ async def test_lost_and_late_replies_are_reattempted_and_may_have_been_billed(na
 
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_a_refused_connection_is_not_billed(name):
-    async with bench(name, []) as used:
+    async with open_session(name, []) as used:
         pass
-    async with bench(name, []) as used:
+    async with open_session(name, []) as used:
         used.model.client.base_url = "http://127.0.0.1:9/"
         with pytest.raises(ModelError, match=r"in 3 attempts.*no connection.*_BASE_URL"):
             await used.model.respond(request(name))
@@ -72,7 +72,7 @@ async def test_a_refused_connection_is_not_billed(name):
 )
 async def test_permanent_statuses_are_not_reattempted_and_name_the_setting(name, status, said):
     message = f"your key {SECRET} is wrong:\nfix it"
-    async with bench(name, [Refuse(status, message)], key="test-key") as used:
+    async with open_session(name, [Refuse(status, message)], key="test-key") as used:
         used.model._secret = SECRET
         kind = ProviderRefused if status == 401 else ModelError
         with pytest.raises(kind, match=rf"\({status}\)") as error:
@@ -87,7 +87,7 @@ async def test_permanent_statuses_are_not_reattempted_and_name_the_setting(name,
 
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_a_wrong_key_is_one_line_that_never_holds_the_key(name):
-    async with bench(name, [says("done")], key=SECRET) as used:
+    async with open_session(name, [says("done")], key=SECRET) as used:
         with pytest.raises(ProviderRefused, match="rejected the API key") as error:
             await used.model.respond(request(name))
         assert SECRET not in f"{error.value!r} {used.model!r} {used.events}"
@@ -96,14 +96,14 @@ async def test_a_wrong_key_is_one_line_that_never_holds_the_key(name):
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_a_redirect_is_not_followed(name):
     line = Refuse(307, headers={"location": "http://127.0.0.1:9/elsewhere"})
-    async with bench(name, [line]) as used:
+    async with open_session(name, [line]) as used:
         with pytest.raises(ProviderRefused, match=r"redirect .*_BASE_URL"):
             await used.model.respond(request(name))
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_a_garbled_reply_is_paid_for_and_not_reattempted(name):
-    async with bench(name, [Garble(7, says("done"))]) as used:
+    async with open_session(name, [Garble(7, says("done"))]) as used:
         with pytest.raises(ModelError, match="invalid reply"):
             await used.model.respond(request(name))
         used.server.finish()
@@ -113,19 +113,19 @@ async def test_a_garbled_reply_is_paid_for_and_not_reattempted(name):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 async def test_a_reply_above_the_size_limit_is_rejected():
-    async with bench("anthropic", [Raw(b" " * 9_000_000)]) as used:
+    async with open_session("anthropic", [Raw(b" " * 9_000_000)]) as used:
         with pytest.raises(ModelError, match="larger than the limit"):
             await used.model.respond(request("anthropic"))
 
 
 async def test_the_wait_that_a_server_asks_for_is_kept_or_fails_at_once():
-    async with bench(
+    async with open_session(
         "anthropic", [Refuse(429, headers={"retry-after": "0.4"}), says("done")]
     ) as used:
         started = anyio.current_time()
         await used.model.respond(request("anthropic"))
         assert anyio.current_time() - started >= 0.4
-    async with bench("anthropic", [Refuse(429, headers={"retry-after": "60"})]) as used:
+    async with open_session("anthropic", [Refuse(429, headers={"retry-after": "60"})]) as used:
         started = anyio.current_time()
         with pytest.raises(ModelError, match="the server asks to wait 60 s"):
             await used.model.respond(request("anthropic"))
@@ -268,7 +268,7 @@ def test_half_open_admits_one_call_and_a_cancelled_one_frees_its_place():
 async def test_agents_share_the_breaker_and_its_changes_are_reported():
     policy = replace(QUICK, attempts=2, breaker=BreakerPolicy(2, 0.2))
     script = {"qa": [Refuse(503), Refuse(503), says("done")]}
-    async with bench("openai", script, policy=policy) as used:
+    async with open_session("openai", script, policy=policy) as used:
         with pytest.raises(ModelError, match="in 2 attempts"):
             await used.model.respond(request("openai"))
         answer = await used.model.respond(request("openai"))
@@ -280,7 +280,7 @@ async def test_agents_share_the_breaker_and_its_changes_are_reported():
 
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_a_cancelled_call_leaves_the_model_usable(name):
-    async with bench(name, [Slow(5, says("late")), says("done")]) as used:
+    async with open_session(name, [Slow(5, says("late")), says("done")]) as used:
         (lines,) = used.server._script._lines.values()
         async with anyio.create_task_group() as group:
             group.start_soon(used.model.respond, request(name))

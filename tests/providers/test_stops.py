@@ -7,7 +7,15 @@ import pytest
 from orchestrator.engine.types import Opaque, Response, Text, ToolCall
 from orchestrator.testing.scripted_model import calls, says
 from orchestrator.testing.server_script import Cut, Garble, Raw, Refuse, thinking_block
-from tests.providers.provider_kit import PROVIDERS, Search, answered, bench, open_run, request, work
+from tests.providers.provider_kit import (
+    PROVIDERS,
+    Search,
+    append_answer,
+    open_memory_run,
+    open_session,
+    request,
+    run_test_agent,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -16,9 +24,9 @@ GOOD = says(REPORTED)
 
 
 async def outcome(name, lines, turns=6):
-    async with bench(name, lines) as used, open_run() as journal:
+    async with open_session(name, lines) as used, open_memory_run() as journal:
         tool = Search()
-        result = await work(used, journal, tool, turns=turns)
+        result = await run_test_agent(used, journal, tool, turns=turns)
         used.server.finish()
     return result, tool.asked, used.bodies
 
@@ -64,7 +72,7 @@ async def test_an_empty_answer_is_sent_back_twice_and_then_failed(name):
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-async def test_a_report_that_breaks_its_contract_is_answered_with_the_faults(name):
+async def test_a_report_that_breaks_its_contract_is_answered_with_the_errors(name):
     bad = says('{"summary": 3, "score": 9}')
     result, _, bodies = await outcome(name, [bad, bad, GOOD])
     assert result.status == "ok"
@@ -75,10 +83,10 @@ async def test_a_report_that_breaks_its_contract_is_answered_with_the_faults(nam
 
 async def test_a_paused_turn_goes_on_where_it_stopped():
     body = {"content": [{"type": "text", "text": "half"}], "stop_reason": "pause_turn"}
-    async with bench("anthropic", [Raw(json.dumps(body).encode())]) as used:
+    async with open_session("anthropic", [Raw(json.dumps(body).encode())]) as used:
         answer = await used.model.respond(request("anthropic"))
         assert answer.stop == "paused"
-        sent = used.model.build_body(answered(request("anthropic"), answer.blocks))
+        sent = used.model.build_body(append_answer(request("anthropic"), answer.blocks))
     assert sent["messages"][-1] == {
         "role": "assistant",
         "content": [{"type": "text", "text": "half"}],
@@ -142,9 +150,9 @@ async def test_invented_tools_are_an_observation(name):
 async def test_unknown_blocks_are_carried_along():
     block = {"type": "mood_ring", "color": "blue", "deep": [{"a": None}]}
     line = Response((Opaque("server", block), Text("hm")), "end")
-    async with bench("anthropic", [line]) as used:
+    async with open_session("anthropic", [line]) as used:
         answer = await used.model.respond(request("anthropic"))
-        sent = used.model.build_body(answered(request("anthropic"), answer.blocks))
+        sent = used.model.build_body(append_answer(request("anthropic"), answer.blocks))
     assert sent["messages"][1]["content"] == [block, {"type": "text", "text": "hm"}]
 
 
@@ -158,10 +166,10 @@ async def test_unknown_blocks_are_carried_along():
         ([Garble(7, says("done"))], True),
     ],
 )
-async def test_a_call_that_was_turned_away_costs_nothing(lines, billed):
+async def test_a_call_that_was_rejected_costs_nothing(lines, billed):
     """But one that may have been answered without our seeing it counts at its worst case."""
-    async with bench("anthropic", lines) as used, open_run() as journal:
-        result = await work(used, journal, Search())
+    async with open_session("anthropic", lines) as used, open_memory_run() as journal:
+        result = await run_test_agent(used, journal, Search())
         used.server.finish()
         spent = journal.spent("qa")
     assert result.status == "failed"

@@ -21,8 +21,8 @@ from tests.providers.provider_kit import (
     FULL,
     PROVIDERS,
     QUICK,
-    answered,
-    bench,
+    append_answer,
+    open_session,
     request,
     shipped_models,
 )
@@ -32,7 +32,10 @@ pytestmark = pytest.mark.anyio
 PLAIN = replace(FULL, streams=False, returns_reasoning=True)
 STREAMED = replace(PLAIN, streams=True)
 EVENTS = "text/event-stream"
-UNKNOWN = Opaque("server", {"type": "mood_ring", "color": "blue", "deep": [{"a": None}]})
+UNKNOWN = Opaque(
+    "server",
+    {"type": "mood_ring", "color": "blue", "text": 3, "citations": "x", "deep": [{"a": None}]},
+)
 
 
 CALLED = calls(("search", {"text": "héllo \u2028"}), ("search", {"text": ""})).blocks
@@ -44,11 +47,11 @@ async def both(name: str, *lines: Response) -> list[Response]:
     """The first answer, in one piece and streamed; the others follow on the calls in it."""
     answers = []
     for can in (PLAIN, STREAMED):
-        async with bench(name, lines, can=can) as used:
+        async with open_session(name, lines, can=can) as used:
             first = await used.model.respond(request(name))
             for _ in lines[1:]:
                 # Reasoning is signed: the server takes it back only unmodified.
-                await used.model.respond(answered(request(name), first.blocks))
+                await used.model.respond(append_answer(request(name), first.blocks))
             used.server.finish()
         assert {body.get("stream", False) for body in used.bodies} == {can.streams}
         answers.append(first)
@@ -79,7 +82,7 @@ async def test_blocks_that_are_not_known_come_through_a_stream():
 async def test_every_end_is_the_same(name, stop):
     ends = []
     for can in (PLAIN, STREAMED):
-        async with bench(name, [Response((Text("I can"),), stop)], can=can) as used:
+        async with open_session(name, [Response((Text("I can"),), stop)], can=can) as used:
             try:
                 ends.append((await used.model.respond(request(name))).stop)
             except ModelError as fault:
@@ -90,7 +93,7 @@ async def test_every_end_is_the_same(name, stop):
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_a_stream_that_is_cut_is_lost_wherever_that_is(name):
     for after in (0, 40, 400, 1200):
-        async with bench(name, [Cut(after, LINE), says("done")], can=STREAMED) as used:
+        async with open_session(name, [Cut(after, LINE), says("done")], can=STREAMED) as used:
             answer = await used.model.respond(request(name))
             used.server.finish()
         assert answer.blocks[-1] == Text("done")
@@ -108,7 +111,7 @@ BROKEN = {
 async def test_a_stream_that_stops_or_says_that_it_failed_is_lost(name):
     failed = b": ping\r\n\r\n" + told(BROKEN[name]).replace(b"\n", b"\r\n")
     lines = [Raw(b"", EVENTS), Raw(failed, EVENTS), says("done")]
-    async with bench(name, lines, can=STREAMED) as used:
+    async with open_session(name, lines, can=STREAMED) as used:
         answer = await used.model.respond(request(name))
         used.server.finish()
     assert answer.blocks[-1] == Text("done")
@@ -122,7 +125,7 @@ async def test_a_stream_that_stops_or_says_that_it_failed_is_lost(name):
 async def test_a_response_that_failed_is_tried_again_where_that_may_help(code, tries):
     failed = {"status": "failed", "error": {"code": code, "message": "no"}, "output": []}
     lines = [Raw(told({"type": "response.failed", "response": failed}), EVENTS), says("done")]
-    async with bench("openai", lines[:tries], can=STREAMED) as used:
+    async with open_session("openai", lines[:tries], can=STREAMED) as used:
         if tries == 1:
             with pytest.raises(ModelError, match="error 'invalid_prompt'"):
                 await used.model.respond(request("openai"))
@@ -135,12 +138,12 @@ async def test_a_stream_may_take_long_but_not_be_silent():
     name = "anthropic"
     policy = replace(QUICK, timeout=1.0)
     slow, silent = Trickle(60, 0.08, says("done")), Trickle(200, 3, says("late"))
-    async with bench(name, [slow], can=STREAMED, policy=policy) as used:
+    async with open_session(name, [slow], can=STREAMED, policy=policy) as used:
         started = anyio.current_time()
         await used.model.respond(request(name))
         assert anyio.current_time() - started > policy.timeout
     assert used.events == []
-    async with bench(name, [silent, says("done")], can=STREAMED, policy=policy) as used:
+    async with open_session(name, [silent, says("done")], can=STREAMED, policy=policy) as used:
         await used.model.respond(request(name))
     assert [event.lost for event in used.events] == [True]
 
@@ -150,7 +153,9 @@ async def test_a_server_that_does_not_stream_though_asked_is_understood():
         "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn",
         "content": [{"type": "text", "text": "done"}], "usage": {},
     }  # fmt: skip
-    async with bench("anthropic", [Raw(json.dumps(document).encode())], can=STREAMED) as used:
+    async with open_session(
+        "anthropic", [Raw(json.dumps(document).encode())], can=STREAMED
+    ) as used:
         assert (await used.model.respond(request("anthropic"))).blocks == (Text("done"),)
 
 
@@ -184,10 +189,12 @@ def change(**delta):
         (told(START, BLOCK, change(type="x")), "try `streams: false`"),
         (told(START, CALL, change(type="text_delta", text="x")), "try `streams: false`"),
         (told(START, BLOCK, change(type="text_delta", text=3)), "API's structure"),
+        (told({**START, "message": {"usage": {"input_tokens": {}}}}), "wrong type"),
+        (told(START, CALL | {"content_block": {"type": "thinking", "thinking": 3}}), "wrong type"),
     ],
 )
 async def test_a_stream_that_does_not_fit_is_an_invalid_reply(body, why):
-    async with bench("anthropic", [Raw(body, EVENTS)], can=STREAMED) as used:
+    async with open_session("anthropic", [Raw(body, EVENTS)], can=STREAMED) as used:
         with pytest.raises(ModelError, match=f"invalid reply: .*{why}"):
             await used.model.respond(request("anthropic"))
         used.server.finish()
@@ -204,7 +211,7 @@ async def test_events_that_are_not_known_and_missing_counts_are_accepted():
         {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
         {"type": "message_stop"},
     )
-    async with bench("anthropic", [Raw(body, EVENTS)], can=STREAMED) as used:
+    async with open_session("anthropic", [Raw(body, EVENTS)], can=STREAMED) as used:
         answer = await used.model.respond(request("anthropic"))
     assert (answer.blocks, answer.stop) == ((Text("done"),), "end")
     assert answer.usage.estimated
@@ -218,7 +225,7 @@ async def test_arguments_that_were_cut_off_are_not_completed_by_guessing():
         {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {}},
         {"type": "message_stop"},
     )
-    async with bench("anthropic", [Raw(body, EVENTS)], can=STREAMED) as used:
+    async with open_session("anthropic", [Raw(body, EVENTS)], can=STREAMED) as used:
         (call,) = (await used.model.respond(request("anthropic"))).blocks
     assert call.arguments == {UNREADABLE: '{"text": "a", "mo'}
 
@@ -251,7 +258,7 @@ async def test_calls_are_understood_however_a_server_numbers_them(chunks):
     usage = {"usage": {"prompt_tokens": 11, "completion_tokens": 3}}
     end = {"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}
     name = "openai-compatible"
-    async with bench(name, [Raw(told(usage, *chunks, end), EVENTS)], can=STREAMED) as used:
+    async with open_session(name, [Raw(told(usage, *chunks, end), EVENTS)], can=STREAMED) as used:
         answer = await used.model.respond(request(name))
     assert answer.blocks == (ToolCall("a", "search", {"text": "x"}), ToolCall("b", "search", {}))
     assert (answer.usage.input_tokens, answer.usage.output_tokens) == (11, 3)
@@ -260,7 +267,7 @@ async def test_calls_are_understood_however_a_server_numbers_them(chunks):
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_a_large_stream_is_decoded_while_the_event_loop_runs(name):
     text = "word " * 60_000
-    async with bench(name, [says(text)], can=STREAMED) as used:
+    async with open_session(name, [says(text)], can=STREAMED) as used:
         answer = await used.model.respond(request(name))
     assert answer.blocks == (Text(text),)
 

@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.app.own_secrets import make_redactor
 from orchestrator.cli.main import main
-from tests.providers.provider_kit import bench
+from tests.providers.provider_kit import open_session
 from tests.review.review_kit import change
 from tests.torture import own_secrets
 from tests.torture.own_secrets import ENCODINGS, hostile, leaks, reviewed
@@ -23,7 +23,7 @@ def test_a_hostile_model_cannot_say_it() -> None:
 
 def test_no_request_over_http_holds_it(tmp_path: Path) -> None:
     async def work() -> list[str]:
-        async with bench("anthropic", hostile(SECRET)) as used:
+        async with open_session("anthropic", hostile(SECRET)) as used:
             out = await reviewed(tmp_path, SECRET, used.model)
             used.server.finish()
             sent = [json.dumps(body, ensure_ascii=False) for body in used.bodies]

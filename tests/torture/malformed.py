@@ -14,7 +14,15 @@ from orchestrator.engine.journal import Journal
 from orchestrator.engine.types import Level, ToolSpec
 from orchestrator.testing.scripted_model import says
 from orchestrator.testing.server_script import Raw
-from tests.providers.provider_kit import PROVIDERS, SEARCH, Bench, Search, bench, open_run, work
+from tests.providers.provider_kit import (
+    PROVIDERS,
+    SEARCH,
+    ProviderSession,
+    Search,
+    open_memory_run,
+    open_session,
+    run_test_agent,
+)
 from tests.torture.malformed_replies import malformed, malformed_stream
 
 FULL = 10_000
@@ -39,7 +47,7 @@ async def answered(name: str, seeds: Sequence[int], say: Callable[[str], None]) 
     """Give each reply to an agent of its own, then three good ones; returns how many failed."""
     lines = {name_of(seed): [_reply(name, seed), GOOD, GOOD, GOOD] for seed in seeds}
     failed = 0
-    async with bench(name, lines) as used, open_run() as journal:
+    async with open_session(name, lines) as used, open_memory_run() as journal:
         for seed in seeds:
             try:
                 await _one(used, journal, seed)
@@ -57,9 +65,9 @@ def _reply(name: str, seed: int) -> Raw:
     return Raw(malformed(name, seed))
 
 
-async def _one(used: Bench, journal: Journal, seed: int) -> None:
+async def _one(used: ProviderSession, journal: Journal, seed: int) -> None:
     search, erase, agent = Search(), Erase(), name_of(seed)
-    result = await work(used, journal, search, agent=agent, usd=1e9, others=[erase])
+    result = await run_test_agent(used, journal, search, agent=agent, usd=1e9, others=[erase])
     assert not erase.asked, "an effect"
     for asked in search.asked:
         assert list(asked) == ["text"], asked

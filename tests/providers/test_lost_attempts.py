@@ -1,4 +1,4 @@
-"""A try whose reply was lost may have been billed: it counts at its worst, before another begins."""
+"""An attempt whose reply was lost may have been billed: it is booked at its worst case."""
 
 import json
 
@@ -10,7 +10,13 @@ from orchestrator.engine.types import Usage
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.testing.scripted_model import says
 from orchestrator.testing.server_script import Cut, Garble, Refuse
-from tests.providers.provider_kit import PROVIDERS, Search, bench, open_run, work
+from tests.providers.provider_kit import (
+    PROVIDERS,
+    Search,
+    open_memory_run,
+    open_session,
+    run_test_agent,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -30,15 +36,15 @@ LOST = Cut(20, DONE)
         ("anthropic", [LOST, Garble(7, DONE)], 2, "failed"),
     ],
 )
-async def test_it_is_booked_at_its_worst(name, lines, lost, status):
+async def test_a_lost_attempt_is_booked_at_its_worst_case(name, lines, lost, status):
     store = MemoryStore(SystemClock())
     await store.create("run1", 0.0, {})
-    async with bench(name, lines) as used:
+    async with open_session(name, lines) as used:
         requests = []
         worst_of = used.model.worst_case
         used.model.worst_case = lambda asked: requests.append(asked) or worst_of(asked)
         async with open_journal("run1", store, SystemClock(), holder="a test") as journal:
-            result = await work(used, journal, Search())
+            result = await run_test_agent(used, journal, Search())
             used.server.finish()
         worst = worst_of(requests[0])
     assert result.status == status
@@ -53,14 +59,14 @@ async def test_it_is_booked_at_its_worst(name, lines, lost, status):
 
 
 @pytest.mark.parametrize("name", PROVIDERS[:2])
-async def test_a_try_that_cannot_be_paid_for_beside_a_lost_one_is_not_made(name):
-    async with bench(name, [LOST, DONE, DONE]) as used:
-        async with open_run() as journal:
-            await work(used, journal, Search(), usd=1)
+async def test_no_attempt_follows_a_lost_one_that_leaves_no_budget(name):
+    async with open_session(name, [LOST, DONE, DONE]) as used:
+        async with open_memory_run() as journal:
+            await run_test_agent(used, journal, Search(), usd=1)
             whole = journal.unseen().usd
-        async with open_run() as journal:
+        async with open_memory_run() as journal:
             used.server._script = type(used.server._script)({"qa": [LOST, DONE]})
-            result = await work(used, journal, Search(), usd=1.5 * whole)
+            result = await run_test_agent(used, journal, Search(), usd=1.5 * whole)
             assert len(used.server.requests) == 3
             assert "does not pay for another attempt" in result.detail
             assert (result.status, journal.spent().usd) == ("failed", pytest.approx(whole))
