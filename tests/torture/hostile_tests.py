@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 
 from orchestrator.errors import SandboxError
-from orchestrator.review.analyzers.run_tests import _take
+from orchestrator.review.analyzers.run_tests import _save_report
 from orchestrator.sandbox import bubblewrap, isolated_run, scratch_directory
 from orchestrator.sandbox.process_sandbox import Sandbox
 from orchestrator.sandbox.program_policy import Limits
@@ -248,7 +248,7 @@ def replaced(how: str, tree: Path, root: Path) -> list[str]:
         return []
     LAST_WORDS[how](tree / REPORT, root / "outside/secret")
     keep = root / "kept"
-    fault = _take(tree, REPORT, keep)
+    fault = _save_report(tree, REPORT, keep)
     if how == "as it was":
         return [] if not fault and keep.exists() else [f"a report was not read: {fault}"]
     return [f"{how} was read as a report"] if keep.exists() or not fault else []
