@@ -1,1 +1,1 @@
-"""Agents, skills, rubrics and config, read from data files with the place of every fault."""
+"""Agents, skills, rubrics and config, read from data files; errors name file and line."""

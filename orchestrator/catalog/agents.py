@@ -1,4 +1,4 @@
-"""Agents: ``agents/<name>.md``, front matter for power and bounds, body for the system prompt."""
+"""Agents (``agents/<name>.md``): tools and bounds in front matter, the system prompt below."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ from orchestrator.errors import ConfigError
 
 
 class Budget(Strict, frozen=True):
-    """The most one agent may use in one task; what is left out is bounded by the run alone.
+    """The most one agent may use in one task; None: only the run's bounds hold.
 
     Attributes:
         usd: US dollars.
@@ -36,10 +36,10 @@ class Budget(Strict, frozen=True):
 
 
 class AgentMetadata(Strict, frozen=True):
-    """What the wider ecosystem has no key for.
+    """The keys that only we have; other agent formats ignore them.
 
     Attributes:
-        contract: the report's form, by name.
+        contract: the name of the report's format.
         escalation: stages to try on failure, cheapest first.
     """
 
@@ -61,7 +61,7 @@ class AgentFrontMatter(Strict, frozen=True):
     metadata: AgentMetadata = AgentMetadata()
 
     @property
-    def granted(self) -> tuple[str, ...]:
+    def granted_tools(self) -> tuple[str, ...]:
         """The tools it may call, in the file's order."""
         return tuple(name for name in self.tools if name not in self.disallowed_tools)
 
@@ -73,12 +73,12 @@ class AgentFrontMatter(Strict, frozen=True):
 
 
 class KnownNames(Struct, frozen=True):
-    """What an agent's file may name.
+    """The names that an agent's file may use.
 
     Attributes:
-        skills: None for one whose own file has a fault.
+        skills: None for a skill whose own file has errors.
         contracts: name → JSON Schema.
-        stages: names of the escalation stages; None when its own file has a fault.
+        stages: names of the escalation stages; None when that file has errors.
     """
 
     tools: Collection[str]
@@ -87,30 +87,30 @@ class KnownNames(Struct, frozen=True):
     stages: Sequence[str] | None
 
 
-def load_agent(file: File, known: KnownNames, faults: list[ConfigError]) -> AgentSpec | None:
+def load_agent(file: File, known: KnownNames, errors: list[ConfigError]) -> AgentSpec | None:
     """Read one agent.
 
     Args:
         file: ``agents/<name>.md``.
-        faults: every fault is added here.
+        errors: every error is added here.
 
     Returns:
-        The agent, or None when it has a fault.
+        The agent, or None when it has errors.
     """
     try:
         page = split_front_matter(file.data, file.display_path)
-    except ConfigError as fault:
-        faults.append(fault)
+    except ConfigError as error:
+        errors.append(error)
         return None
     found: list[ConfigError] = []
     head = convert_node(AgentFrontMatter, page.head, found)
     if head is not None:
-        found += _faults(file, page, head, known.tools, known.contracts)
-        found += _skill_faults(page, head, known.skills)
+        found += _find_errors(file, page, head, known.tools, known.contracts)
+        found += _check_skills(page, head, known.skills)
         # A repository's own list of stages may lack some that the shipped agents name.
         if known.stages is not None and file.display_path != file.path:
-            found += _stage_faults(page, head, known.stages)
-    faults += found
+            found += _check_stages(page, head, known.stages)
+    errors += found
     if head is None or found:
         return None
     own = tuple(skill for name in head.skills if (skill := known.skills[name]))
@@ -125,7 +125,7 @@ def load_agent(file: File, known: KnownNames, faults: list[ConfigError]) -> Agen
         name=head.name,
         description=head.description,
         prompt=page.body,
-        tools=head.granted,
+        tools=head.granted_tools,
         skills=own,
         model=head.model,
         bounds=head.bounds,
@@ -137,7 +137,7 @@ def load_agent(file: File, known: KnownNames, faults: list[ConfigError]) -> Agen
     )
 
 
-def _faults(
+def _find_errors(
     file: File,
     page: Markdown,
     head: AgentFrontMatter,
@@ -156,7 +156,7 @@ def _faults(
         ]
     for key, names in (("tools", head.tools), ("skills", head.skills)):
         found += [
-            page.head.error(f"{name!r} stands twice in {key}; name it once", key, at)
+            page.head.error(f"{name!r} appears twice in {key}; name it once", key, at)
             for at, name in enumerate(names)
             if name in names[:at]
         ]
@@ -172,10 +172,10 @@ def _faults(
     return found
 
 
-def _skill_faults(
+def _check_skills(
     page: Markdown, head: AgentFrontMatter, skills: Mapping[str, Skill | None]
 ) -> list[ConfigError]:
-    """A skill that does not exist, or one that would need more than the agent may do."""
+    """Errors for skills that do not exist, or that need tools the agent does not have."""
     found = []
     for at, name in enumerate(head.skills):
         if name not in skills:
@@ -184,7 +184,7 @@ def _skill_faults(
             )
             continue
         skill = skills[name]
-        missing = sorted({*named(skill.text)} - {*head.granted}) if skill else []
+        missing = sorted({*named(skill.text)} - {*head.granted_tools}) if skill else []
         if missing:
             message = (
                 f"the skill {name!r} calls {', '.join(missing)}, which this agent may not; "
@@ -194,7 +194,7 @@ def _skill_faults(
     return found
 
 
-def _stage_faults(
+def _check_stages(
     page: Markdown, head: AgentFrontMatter, stages: Sequence[str]
 ) -> Iterator[ConfigError]:
     """Names that are no escalation stages, and stages out of order."""

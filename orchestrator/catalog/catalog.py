@@ -1,4 +1,4 @@
-"""The catalog: every data file of all layers, loaded, checked against each other, and digested."""
+"""The catalog: all data files of all layers, checked against each other, with digests."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Contracts = Mapping[str, Mapping[str, Json]]
 
 
 class Catalog(Struct, frozen=True):
-    """What is installed, by name.
+    """All agents, skills, rubrics and config of a review.
 
     Attributes:
         digests: file name in its layer (``agents/lead.md``) → SHA-256 of what was loaded from it;
@@ -60,69 +60,69 @@ class Catalog(Struct, frozen=True):
     digests: Mapping[str, str]
 
 
-def load_catalog(sources: Sequence[Layer], *, tools: Tools, contracts: Contracts) -> Catalog:
-    """Load and check everything.
+def load_catalog(layers: Sequence[Layer], *, tools: Tools, contracts: Contracts) -> Catalog:
+    """Load and check all data files.
 
     Args:
-        sources: lowest layer first. A later layer's agent, skill or rubric replaces the earlier one
+        layers: lowest first. A later layer's agent, skill or rubric replaces the earlier one
             of that file name; maps in ``config/*.yaml`` merge, lists and values are replaced.
-        tools: the tools that exist; those that ``config/mcp.yaml`` names exist besides.
-        contracts: the report forms that exist: name → JSON Schema.
+        tools: the tools that exist; those of ``config/mcp.yaml`` are added.
+        contracts: the report formats that exist: name → JSON Schema.
 
     Raises:
-        ConfigError: the first fault.
+        ConfigError: the first error.
     """
-    faults: list[ConfigError] = []
-    catalog = _load(sources, frozenset(tools), contracts, faults)
+    errors: list[ConfigError] = []
+    catalog = _load(layers, frozenset(tools), contracts, errors)
     if catalog is None:
-        raise faults[0]
+        raise errors[0]
     return catalog
 
 
 def find_problems(
-    sources: Sequence[Layer], *, tools: Tools, contracts: Contracts
+    layers: Sequence[Layer], *, tools: Tools, contracts: Contracts
 ) -> list[ConfigError]:
-    """Every fault at once, as ``load_catalog`` would find them; empty when all is well."""
-    faults: list[ConfigError] = []
-    _load(sources, frozenset(tools), contracts, faults)
-    return faults
+    """All errors that ``load_catalog`` would find; empty when there are none."""
+    errors: list[ConfigError] = []
+    _load(layers, frozenset(tools), contracts, errors)
+    return errors
 
 
 def _load(
-    sources: Sequence[Layer],
+    layers: Sequence[Layer],
     tools: frozenset[str],
     contracts: Contracts,
-    faults: list[ConfigError],
+    errors: list[ConfigError],
 ) -> Catalog | None:
-    faults += find_unused_files(sources)
-    mcp = check_merged(sources, MCP, McpFile, faults)
+    errors += find_unused_files(layers)
+    mcp = check_merged(layers, MCP, McpFile, errors)
     own, tools = tools, tools | frozenset(mcp[1].names() if mcp else ())
-    skill_files = find_files(sources, "skills_catalog/*/SKILL.md")
-    agent_files = find_files(sources, "agents/*.md")
-    rubric_files = find_files(sources, "rubrics/*.yaml")
-    skills = {file.directory: load_skill(file, tools, faults) for file in skill_files.values()}
-    of_models: list[ConfigError] = []
-    models = read_models(sources, of_models)
+    skill_files = find_files(layers, "skills_catalog/*/SKILL.md")
+    agent_files = find_files(layers, "agents/*.md")
+    rubric_files = find_files(layers, "rubrics/*.yaml")
+    skills = {file.directory: load_skill(file, tools, errors) for file in skill_files.values()}
+    model_errors: list[ConfigError] = []
+    models = read_models(layers, model_errors)
     known = KnownNames(tools, skills, contracts, models.stage_names if models else None)
-    agents = {file.stem: load_agent(file, known, faults) for file in agent_files.values()}
-    rubrics = {file.stem: load_rubric(file, faults) for file in rubric_files.values()}
-    settings = check_merged(sources, SETTINGS, Settings, faults)
-    policy = check_merged(sources, TOOLS, ToolsConfig, faults)
-    verdict = check_merged(sources, VERDICT, VerdictPolicy, faults)
-    guards = check_merged(sources, GUARDS, GuardsFile, faults)
-    faults += of_models
-    prices = check_merged(sources, PRICES_FILE, PricesFile, faults)
+    agents = {file.stem: load_agent(file, known, errors) for file in agent_files.values()}
+    rubrics = {file.stem: load_rubric(file, errors) for file in rubric_files.values()}
+    settings = check_merged(layers, SETTINGS, Settings, errors)
+    policy = check_merged(layers, TOOLS, ToolsConfig, errors)
+    verdict = check_merged(layers, VERDICT, VerdictPolicy, errors)
+    guards = check_merged(layers, GUARDS, GuardsFile, errors)
+    errors += model_errors
+    prices = check_merged(layers, PRICES_FILE, PricesFile, errors)
     if settings:
-        faults += check_settings(*settings, agents, rubrics)
+        errors += check_settings(*settings, agents, rubrics)
     if settings and models:
-        faults += check_provider(*settings, models.providers)
+        errors += check_provider(*settings, models.providers)
     if policy:
-        faults += check_policy(*policy, tools, agents)
+        errors += check_policy(*policy, tools, agents)
     if verdict:
-        faults += check_verdict(*verdict, own)  # a tool from elsewhere is no evidence
+        errors += check_verdict(*verdict, own)  # tools of MCP servers are no evidence
     if guards:
-        faults += check_guard(*guards, tools)
-    if faults or not (settings and policy and verdict and guards and models and prices and mcp):
+        errors += check_guard(*guards, tools)
+    if errors or not (settings and policy and verdict and guards and models and prices and mcp):
         return None
     merged = [settings, policy, verdict, guards, prices, mcp]
     paths = [SETTINGS, TOOLS, VERDICT, GUARDS, PRICES_FILE, MCP]

@@ -1,4 +1,4 @@
-"""What each guard does about what it finds (``config/guards.yaml``)."""
+"""Guard policy (``config/guards.yaml``): the action of each guard."""
 
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
@@ -15,7 +15,7 @@ GuardLayer = Literal["input", "tool", "output"]
 ALL_ACTIONS: Collection[Action] = ("block", "warn", "modify", "off")
 WITHOUT_MODIFY: Collection[Action] = ("block", "warn", "off")
 WITHOUT_BLOCK: Collection[Action] = ("warn", "modify", "off")
-"""A pattern is a suspicion and no proof."""
+"""For guards whose pattern is a suspicion and no proof."""
 
 GUARDS: Mapping[GuardLayer, Mapping[str, Collection[Action]]] = MappingProxyType(
     {
@@ -30,36 +30,36 @@ GUARDS: Mapping[GuardLayer, Mapping[str, Collection[Action]]] = MappingProxyType
         "output": dict.fromkeys(("markup", "claims", "toxicity"), ALL_ACTIONS),
     }
 )
-"""Layer → guard → what it may do. Plain tables: a model of each would cost every start 50 ms."""
+"""Layer → guard → allowed actions. Plain tables: structs would cost 50 ms at every start."""
 
 
 class TierOverride(Strict, frozen=True):
-    """What another tier changes; None leaves it."""
+    """The actions of a guard for one tier; None: as for all tiers."""
 
     ci: Action | None = None
     local: Action | None = None
 
 
 class GuardActions(Strict, frozen=True):
-    """What one guard does, by environment and tier."""
+    """The actions of one guard by environment and tier."""
 
     ci: Action
     local: Action
     tiers: dict[NonEmptyStr, TierOverride] = field(default_factory=dict)
 
-    def of(self, environment: Environment, tier: str) -> Action:
-        """What it does here."""
+    def action_for(self, environment: Environment, tier: str) -> Action:
+        """The action in an environment for an author of a tier."""
         special, ci = self.tiers.get(tier), environment == "ci"
         other = (special.ci if ci else special.local) if special else None
         return other or (self.ci if ci else self.local)
 
 
 class GuardLimits(Strict, frozen=True):
-    """Sizes and languages.
+    """The limits of the guards ``length`` and ``language``.
 
     Attributes:
-        characters: of one text that a model is shown.
-        languages: ISO 639-1 codes; none: any.
+        characters: the longest text that a model is shown.
+        languages: ISO 639-1 codes; empty: any.
     """
 
     characters: Annotated[int, Meta(ge=2000)]
@@ -67,11 +67,11 @@ class GuardLimits(Strict, frozen=True):
 
 
 class Presidio(Strict, frozen=True):
-    """What the guard ``personal`` has presidio-analyzer look for.
+    """What the guard ``personal`` searches for with presidio-analyzer.
 
     Attributes:
-        entities: by its names; none: it is not used.
-        score: how sure it must be at least.
+        entities: names of its entity types; empty: it is not used.
+        score: minimum confidence.
     """
 
     entities: tuple[NonEmptyStr, ...]
@@ -79,10 +79,10 @@ class Presidio(Strict, frozen=True):
 
 
 class Claim(Strict, frozen=True):
-    """Words that say a check went well.
+    """Phrases that claim the success of a check.
 
     Attributes:
-        tools: one of them must have run; none: no tool of ours can bear it out.
+        tools: one of them must have run; empty: no tool of ours can support the claim.
     """
 
     what: NonEmptyStr
@@ -94,7 +94,7 @@ class GuardsFile(Strict, frozen=True):
     """The whole of ``config/guards.yaml``.
 
     Attributes:
-        tiers: who the author of a change may count as; the first where nobody says.
+        tiers: the tiers of authors; the first is the default.
     """
 
     tiers: Annotated[tuple[NonEmptyStr, ...], Meta(min_length=1)]
@@ -107,7 +107,7 @@ class GuardsFile(Strict, frozen=True):
     toxic: tuple[NonEmptyStr, ...]
 
     def layer(self, name: GuardLayer) -> Mapping[str, GuardActions]:
-        """The guards of a layer, in the order in which they look."""
+        """The guards of a layer in the order in which they run."""
         layers: dict[GuardLayer, Mapping[str, GuardActions]] = {
             "input": self.input,
             "tool": self.tool,
@@ -116,5 +116,7 @@ class GuardsFile(Strict, frozen=True):
         return layers[name]
 
     def actions(self, layer: GuardLayer, environment: Environment, tier: str) -> dict[str, Action]:
-        """What every guard of a layer does here, by its name."""
-        return {name: guard.of(environment, tier) for name, guard in self.layer(layer).items()}
+        """Guard → its action, for all guards of a layer."""
+        return {
+            name: guard.action_for(environment, tier) for name, guard in self.layer(layer).items()
+        }

@@ -1,4 +1,4 @@
-"""Servers of tools (``config/mcp.yaml``): which there are, and which of their tools we use."""
+"""MCP servers (``config/mcp.yaml``) and the tools of theirs that agents may use."""
 
 import re
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from orchestrator.catalog.settings import LevelName
 from orchestrator.engine.field_types import NonEmptyStr, PositiveFloat, Strict
 
 NAME_AT_MOST = 64
-"""Characters of a tool's name that every provider takes."""
+"""The longest tool name that every provider accepts, in characters."""
 
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -22,12 +22,12 @@ _OTHER = re.compile(r"[^a-z0-9_-]")
 
 
 class ToolEntry(Strict, frozen=True, omit_defaults=True):
-    """One tool that agents may be given; written out, it says what differs from the defaults.
+    """One tool that agents may use; when it is written, defaults are left out.
 
     Attributes:
         timeout: seconds of one call.
-        max_output: characters of an answer that reach a model.
-        pin: what was accepted; None: not accepted yet, so refused.
+        max_output: characters of a result that reach a model.
+        pin: digest of the accepted description; None: not accepted yet, so refused.
     """
 
     level: LevelName = "read"
@@ -41,9 +41,9 @@ class ServerEntry(Strict, frozen=True, kw_only=True):
     """One server, a program or a URL.
 
     Attributes:
-        env: environment variables that the program is given.
+        env: environment variables that are passed to the program.
         headers: HTTP header → the environment variable that holds its value.
-        start: seconds until it must have answered.
+        start: seconds that it may take to start.
     """
 
     command: tuple[NonEmptyStr, ...] = ()
@@ -55,16 +55,16 @@ class ServerEntry(Strict, frozen=True, kw_only=True):
 
     @property
     def is_local(self) -> bool:
-        """Whether it stays on this machine, as far as its address says."""
+        """Whether its address is on this machine."""
         return self.url is None or urlsplit(self.url).hostname in LOOPBACK
 
     def __post_init__(self) -> None:
         if bool(self.command) == bool(self.url):
             raise ValueError("needs either a command or a url; allowed: one of them")
         if self.url is None and self.headers:
-            raise ValueError("has headers, which a command has no use for; allowed: env")
+            raise ValueError("has headers, which a command cannot use; allowed: env")
         if self.url is not None and self.env:
-            raise ValueError("has env, which a url has no use for; allowed: headers")
+            raise ValueError("has env, which a url cannot use; allowed: headers")
         if self.url is not None:
             scheme = urlsplit(self.url).scheme
             if scheme != "https" and not (scheme == "http" and self.is_local):
@@ -96,7 +96,7 @@ class McpFile(Strict, frozen=True):
             raise ValueError(f"two tools would be named {twice!r}; leave one of them out")
 
     def names(self) -> Iterator[str]:
-        """All tools, as agents name them."""
+        """The names of all tools, as agents use them."""
         return (
             tool_name(server, tool)
             for server, entry in self.servers.items()
@@ -105,5 +105,5 @@ class McpFile(Strict, frozen=True):
 
 
 def tool_name(server: str, tool: str) -> str:
-    """How agents name a server's tool: ``git__git_log``. Lower case, as playbooks name tools."""
+    """The name that agents use for a server's tool, in lower case: ``git__git_log``."""
     return f"{server}__{_OTHER.sub('_', tool.lower())}"

@@ -218,40 +218,40 @@ def find_by_model(entries: Mapping[str, T], model: str) -> T | None:
     return entries.get(model) or entries.get(_SNAPSHOT.sub("", model))
 
 
-def load_models(sources: Sequence[Layer]) -> ModelsConfig:
-    """The escalation stages and the providers, all layers merged.
+def load_models(layers: Sequence[Layer]) -> ModelsConfig:
+    """Read the escalation stages and the providers, all layers merged.
 
     Raises:
-        ConfigError: the first fault; or a layer above the shipped one says where keys go.
+        ConfigError: the first error; such as a layer above the shipped one that redirects keys.
     """
-    faults: list[ConfigError] = []
-    found = read_models(sources, faults)
+    errors: list[ConfigError] = []
+    found = read_models(layers, errors)
     if found is None:
-        raise faults[0]
+        raise errors[0]
     return found
 
 
-def read_models(sources: Sequence[Layer], faults: list[ConfigError]) -> ModelsConfig | None:
-    """``config/models.yaml`` of all layers; None when it has a fault.
+def read_models(layers: Sequence[Layer], errors: list[ConfigError]) -> ModelsConfig | None:
+    """``config/models.yaml`` of all layers; None when it has an error.
 
     Args:
-        faults: every fault is added here.
+        errors: every error is added here.
     """
-    own = [fault for source in sources[1:] for fault in _redirections(source)]
-    found = check_merged(sources, MODELS_FILE, ModelsConfig, own)
+    own = [error for layer in layers[1:] for error in _check_key_destinations(layer)]
+    found = check_merged(layers, MODELS_FILE, ModelsConfig, own)
     if found is not None:
-        own += _stages_faults(*found)
-    faults += own
+        own += _check_stages(*found)
+    errors += own
     return found[1] if found and not own else None
 
 
-def _stages_faults(node: Node, file: ModelsConfig) -> Iterator[ConfigError]:
-    """Stages that stand twice or out of place, and names of stages that are none."""
+def _check_stages(node: Node, file: ModelsConfig) -> Iterator[ConfigError]:
+    """Errors for stages that appear twice or out of order, and for unknown stages."""
     names = file.stage_names
     for at, entry in enumerate(file.stages):
         if entry.name in names[:at]:
             yield node.error(
-                f"the stage {entry.name!r} stands twice; name it once", "escalation", at
+                f"the stage {entry.name!r} appears twice; name it once", "escalation", at
             )
         if entry.name == HUMAN and at < len(names) - 1:
             message = f"the stage {HUMAN!r} is a person; allowed: as the last stage"
@@ -270,16 +270,16 @@ def _stages_faults(node: Node, file: ModelsConfig) -> Iterator[ConfigError]:
                 )
 
 
-def _redirections(source: Layer) -> Iterator[ConfigError]:
-    """A repository may choose models; where a person's key is sent is the person's to say.
+def _check_key_destinations(layer: Layer) -> Iterator[ConfigError]:
+    """Errors for settings of a repository that decide where a user's API key is sent.
 
-    Whoever reviews a stranger's repository would otherwise send their key wherever it asks.
+    A review of a stranger's repository would otherwise send the key wherever it asks.
     """
-    for file in find_versions([source], MODELS_FILE):
+    for file in find_versions([layer], MODELS_FILE):
         try:
             providers = parse_yaml(file.data, file.display_path).at("providers").data
         except ConfigError:
-            return  # not YAML, which whoever reads it says
+            return  # reported when the file is read
         for name, node in providers.items() if isinstance(providers, Mapping) else ():
             for key in _SECRET_BOUND:
                 if isinstance(node.data, Mapping) and key in node.data:

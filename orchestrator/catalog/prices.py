@@ -70,14 +70,14 @@ class PricesFile(Strict, frozen=True):
 
 
 def load_prices(sources: Sequence[Layer]) -> Prices:
-    """What models cost, all layers merged.
+    """Read what models cost, all layers merged.
 
     Raises:
-        ConfigError: the first fault.
+        ConfigError: the first error.
     """
     return read_merged(sources, PRICES_FILE, PricesFile).prices
 
 
 def price_of(prices: Prices, model: str) -> Price | None:
-    """A model's price; a dated snapshot costs what its name costs."""
+    """The price of a model; None when it is not known."""
     return find_by_model(prices, model)

@@ -1,4 +1,4 @@
-"""Names in the config that name nothing: a rule for a misspelt tool protects nothing."""
+"""Names in the config that do not exist: a rule for a misspelled tool protects nothing."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ JUDGE = "judge"
 def check_settings(
     node: Node, settings: Settings, agents: Collection[str], rubrics: Collection[str]
 ) -> Iterator[ConfigError]:
-    """Agents and rubrics that the settings name and no file holds."""
-    yield from _strangers(node, "agent", [settings.lead], agents, "lead")
-    yield from _strangers(node, "agent", [settings.single], agents, "single")
-    yield from _strangers(node, "agent", settings.specialists, agents, "specialists")
-    yield from _strangers(node, "rubric", [settings.rubric], rubrics, "rubric")
+    """Errors for agents and rubrics in the settings that have no file."""
+    yield from _check_known(node, "agent", [settings.lead], agents, "lead")
+    yield from _check_known(node, "agent", [settings.single], agents, "single")
+    yield from _check_known(node, "agent", settings.specialists, agents, "specialists")
+    yield from _check_known(node, "rubric", [settings.rubric], rubrics, "rubric")
     for at, name in enumerate(settings.specialists):
         if name in settings.specialists[:at]:
-            yield node.error(f"{name!r} stands twice; name it once", "specialists", at)
+            yield node.error(f"{name!r} appears twice; name it once", "specialists", at)
     if settings.judge and JUDGE not in agents:
         message = f"judge is true, so agents/{JUDGE}.md is needed; add it or set judge: false"
         yield node.error(message, "judge")
@@ -40,41 +40,41 @@ def check_settings(
 def check_provider(
     node: Node, settings: Settings, providers: Collection[str]
 ) -> Iterator[ConfigError]:
-    """A provider that the settings name and ``config/models.yaml`` does not have."""
+    """An error for a provider in the settings that ``config/models.yaml`` does not have."""
     known = [OFFLINE, *providers]
-    yield from _strangers(node, "provider", [settings.provider], known, "provider")
+    yield from _check_known(node, "provider", [settings.provider], known, "provider")
 
 
 def check_policy(
     node: Node, policy: ToolsConfig, tools: Collection[str], agents: Collection[str]
 ) -> Iterator[ConfigError]:
-    """Agents and tools that the tool policy names and that do not exist."""
+    """Errors for agents and tools in the tool policy that do not exist."""
     for name, access in policy.agents.items():
-        yield from _strangers(node, "agent", [name], agents, "agents", name)
-        yield from _strangers(node, "tool", access.allow or (), tools, "agents", name, "allow")
-        yield from _strangers(node, "tool", access.deny, tools, "agents", name, "deny")
+        yield from _check_known(node, "agent", [name], agents, "agents", name)
+        yield from _check_known(node, "tool", access.allow or (), tools, "agents", name, "allow")
+        yield from _check_known(node, "tool", access.deny, tools, "agents", name, "deny")
     for name in policy.tools:
-        yield from _strangers(node, "tool", [name], tools, "tools", name)
+        yield from _check_known(node, "tool", [name], tools, "tools", name)
 
 
 def check_guard(node: Node, file: GuardsFile, tools: Collection[str]) -> Iterator[ConfigError]:
-    """Guards, tiers and tools that do not exist, and what a guard may not do."""
+    """Errors for guards, tiers and tools that do not exist, and for actions of the wrong guard."""
     for layer, known in GUARDS.items():
         guards = file.layer(layer)
-        yield from _strangers(node, "guard", sorted(guards.keys() - known.keys()), known, layer)
+        yield from _check_known(node, "guard", sorted(guards.keys() - known.keys()), known, layer)
         for name in sorted(known.keys() - guards.keys()):
             yield node.error(f"the guard {name!r} is missing in {layer}", layer)
         for name in sorted(known.keys() & guards.keys()):
-            yield from _action_faults(node, file, layer, name)
+            yield from _check_actions(node, file, layer, name)
     for at, claim in enumerate(file.claims):
-        yield from _strangers(node, "tool", claim.tools, tools, "claims", at, "tools")
+        yield from _check_known(node, "tool", claim.tools, tools, "claims", at, "tools")
 
 
-def _action_faults(
+def _check_actions(
     node: Node, file: GuardsFile, layer: GuardLayer, name: str
 ) -> Iterator[ConfigError]:
     guard, allowed = file.layer(layer)[name], GUARDS[layer][name]
-    yield from _strangers(node, "tier", guard.tiers, file.tiers, layer, name)
+    yield from _check_known(node, "tier", guard.tiers, file.tiers, layer, name)
     places: list[GuardActions | TierOverride] = [guard, *guard.tiers.values()]
     for where in places:
         for action in (where.ci, where.local):
@@ -86,15 +86,15 @@ def _action_faults(
 def check_verdict(
     node: Node, policy: VerdictPolicy, tools: Collection[str]
 ) -> Iterator[ConfigError]:
-    """Tools that a required check names and that do not exist."""
+    """Errors for tools of required checks that do not exist."""
     for at, rule in enumerate(policy.required_checks):
-        yield from _strangers(node, "tool", rule.tools, tools, "required_checks", at, "tools")
+        yield from _check_known(node, "tool", rule.tools, tools, "required_checks", at, "tools")
 
 
-def _strangers(
+def _check_known(
     node: Node, kind: str, names: Iterable[str], known: Collection[str], *path: str | int
 ) -> Iterator[ConfigError]:
-    """A fault for each name that is not known, at its place in the list or value at ``path``."""
+    """An error for each unknown name, at its position in the list or value at ``path``."""
     for at, name in enumerate(names):
         if name not in known:
             yield node.error(describe_unknown_name(kind, name, known), *path, at)

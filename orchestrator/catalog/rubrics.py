@@ -1,4 +1,4 @@
-"""Rubrics: ``rubrics/<name>.yaml``, criteria in a tree that a judge scores by."""
+"""Rubrics (``rubrics/<name>.yaml``): criteria in a tree that a judge scores by."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -10,26 +10,26 @@ from orchestrator.engine.types import Rubric
 from orchestrator.errors import ConfigError
 
 
-def load_rubric(file: File, faults: list[ConfigError]) -> Rubric | None:
+def load_rubric(file: File, errors: list[ConfigError]) -> Rubric | None:
     """Read one rubric.
 
     Returns:
-        The rubric, or None when it has a fault; then every fault is added to ``faults``.
+        The rubric, or None when it has an error; then every error is added to ``errors``.
     """
     try:
         node = parse_yaml(file.data, file.display_path)
-    except ConfigError as fault:
-        faults.append(fault)
+    except ConfigError as error:
+        errors.append(error)
         return None
-    item = convert_node(Rubric, node, faults)
+    item = convert_node(Rubric, node, errors)
     if item is None:
         return None
-    found = [*_name_faults(file, node, item), *_tree_faults(node, item), *_score_faults(node, item)]
-    faults += found
+    found = [*_check_names(file, node, item), *_check_tree(node, item), *_check_scores(node, item)]
+    errors += found
     return None if found else item
 
 
-def _name_faults(file: File, node: Node, item: Rubric) -> Iterator[ConfigError]:
+def _check_names(file: File, node: Node, item: Rubric) -> Iterator[ConfigError]:
     if item.name != file.stem:
         yield node.error(f"the name {item.name!r} must be the file's name, {file.stem!r}", "name")
     seen: set[str] = set()
@@ -37,30 +37,30 @@ def _name_faults(file: File, node: Node, item: Rubric) -> Iterator[ConfigError]:
     ids += [("criteria", at, criterion.id) for at, criterion in enumerate(item.criteria)]
     for part, at, name in ids:
         if name in seen:
-            message = f"the id {name!r} stands twice; each group and criterion needs its own"
+            message = f"the id {name!r} appears twice; each group and criterion needs its own"
             yield node.error(message, part, at, "id")
         seen.add(name)
 
 
-def _tree_faults(node: Node, item: Rubric) -> Iterator[ConfigError]:
+def _check_tree(node: Node, item: Rubric) -> Iterator[ConfigError]:
     above = {group.id: group.parent for group in item.groups}
     used = set(above.values()) | {criterion.parent for criterion in item.criteria}
-    strangers = {name for name in used if name is not None and name not in above}
+    unknown = {name for name in used if name is not None and name not in above}
     for at, criterion in enumerate(item.criteria):
-        if criterion.parent is not None and criterion.parent in strangers:
+        if criterion.parent is not None and criterion.parent in unknown:
             yield node.error(
                 describe_unknown_name("group", criterion.parent, above), "criteria", at, "group"
             )
     for at, group in enumerate(item.groups):
-        if group.parent is not None and group.parent in strangers:
+        if group.parent is not None and group.parent in unknown:
             yield node.error(
                 describe_unknown_name("group", group.parent, above), "groups", at, "parent"
             )
-        if group.id not in used and not strangers:
+        if group.id not in used and not unknown:
             message = f"the group {group.id!r} is empty; put a criterion in it or remove it"
             yield node.error(message, "groups", at, "id")
         if _in_cycle(group.id, above):
-            message = f"the group {group.id!r} lies within itself; a parent must be an outer group"
+            message = f"the group {group.id!r} is its own ancestor; a parent must be an outer group"
             yield node.error(message, "groups", at, "parent")
 
 
@@ -73,7 +73,7 @@ def _in_cycle(start: str, above: dict[str, str | None]) -> bool:
     return current == start
 
 
-def _score_faults(node: Node, item: Rubric) -> Iterator[ConfigError]:
+def _check_scores(node: Node, item: Rubric) -> Iterator[ConfigError]:
     weights: dict[str | None, list[float]] = {}
     for criterion in item.criteria:
         weights.setdefault(criterion.parent, []).append(criterion.weight)

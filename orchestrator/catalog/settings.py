@@ -49,9 +49,9 @@ class Tests(Strict, frozen=True):
     """How the change's tests are run.
 
     Attributes:
-        command: the program, looked up in the system's folders, and its arguments.
-        report: the JUnit report that it writes, below the tree; empty: it writes none.
-        seconds: the most that one run may take; there are three at most.
+        command: the program, looked up in the system's directories, and its arguments.
+        report: path of the JUnit report that it writes, below the tree; empty: none.
+        seconds: time limit of one run; there are at most three.
         reads: absolute paths that it may read besides the system's programs.
     """
 
@@ -62,7 +62,7 @@ class Tests(Strict, frozen=True):
 
 
 class Settings(Strict, frozen=True, kw_only=True):
-    """What a review runs with; each key is explained in ``config/defaults.yaml``."""
+    """The settings of a review; ``config/defaults.yaml`` explains each key."""
 
     provider: NonEmptyStr
     pattern: Literal["team", "single"]
@@ -83,7 +83,7 @@ class Settings(Strict, frozen=True, kw_only=True):
 
     @property
     def run_bounds(self) -> Bounds:
-        """The run's limits as the engine has them."""
+        """The run's bounds, with minutes converted to seconds."""
         given = self.bounds
         return Bounds(
             iterations=given.iterations,
@@ -109,7 +109,7 @@ class Environments(Strict, frozen=True):
     def __post_init__(self) -> None:
         if self.ci.max_level == "irreversible":
             raise ValueError(
-                "ci.max_level may not be irreversible, for nobody is there to approve; "
+                "ci.max_level may not be irreversible, since nobody can approve in CI; "
                 "allowed: read, write, admin"
             )
 
@@ -120,8 +120,8 @@ class CallLimits(Strict, frozen=True):
     Attributes:
         per_run, per_minute: calls of one tool, all agents together.
         repeat: calls of one tool by one agent with the very same arguments.
-        failures: breaks of one tool in a row after which it is left alone.
-        pause: calls of it that are then refused before one is let through.
+        failures: consecutive failures of one tool that disable it.
+        pause: number of calls that are then refused before the next one is tried.
     """
 
     per_run: PositiveInt
@@ -132,7 +132,7 @@ class CallLimits(Strict, frozen=True):
 
 
 class ToolOverride(Strict, frozen=True):
-    """One tool's own limits; None leaves the default, or what the tool itself declares.
+    """One tool's own limits; None: the default, or the limit that the tool declares.
 
     Attributes:
         timeout: seconds.
@@ -151,7 +151,7 @@ class ToolsConfig(Strict, frozen=True):
     """Who may call what, where, and how often (``config/tools.yaml``).
 
     Attributes:
-        sensitive: tags; a tool that carries one is refused until a person confirms the call.
+        sensitive: tags; a call of a tool with one of them needs a person's approval.
     """
 
     environments: Environments

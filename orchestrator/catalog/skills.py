@@ -1,4 +1,4 @@
-"""Skills: ``skills_catalog/<name>/SKILL.md``, the Agent Skills format with five fixed sections."""
+"""Skills (``skills_catalog/<name>/SKILL.md``): the Agent Skills format, five fixed sections."""
 
 import re
 from collections.abc import Collection
@@ -26,7 +26,7 @@ _TICKED = re.compile(r"`([^`]*)`")
 class SkillFrontMatter(Strict, frozen=True):
     """The six keys of the specification.
 
-    ``allowed-tools`` grants nothing: what an agent may call stands in the agent's file.
+    ``allowed-tools`` grants nothing: the agent's file says which tools it may call.
     """
 
     name: Annotated[str, Meta(max_length=64, pattern=_NAME)]
@@ -37,40 +37,40 @@ class SkillFrontMatter(Strict, frozen=True):
     allowed_tools: str = field(default="", name="allowed-tools")
 
 
-def load_skill(file: File, tools: Collection[str], faults: list[ConfigError]) -> Skill | None:
+def load_skill(file: File, tools: Collection[str], errors: list[ConfigError]) -> Skill | None:
     """Read one skill.
 
     Args:
-        file: a ``SKILL.md``; its folder's name is the skill's.
+        file: a ``SKILL.md``; the name of its directory is the skill's.
         tools: names of the tools that exist.
-        faults: every fault is added here.
+        errors: every error is added here.
 
     Returns:
-        The skill, or None when it has a fault.
+        The skill, or None when it has errors.
     """
     try:
         page = split_front_matter(file.data, file.display_path)
-    except ConfigError as fault:
-        faults.append(fault)
+    except ConfigError as error:
+        errors.append(error)
         return None
     found: list[ConfigError] = []
     head = convert_node(SkillFrontMatter, page.head, found)
     if head is not None:
-        found += _head_faults(file, page, head, tools)
-    found += _body_faults(page, tools)
-    faults += found
+        found += _check_front_matter(file, page, head, tools)
+    found += _check_body(page, tools)
+    errors += found
     if head is None or found:
         return None
     content = {"head": to_builtins(head), "text": page.body}
     return Skill(head.name, head.description, page.body, digest(content))
 
 
-def _head_faults(
+def _check_front_matter(
     file: File, page: Markdown, head: SkillFrontMatter, tools: Collection[str]
 ) -> list[ConfigError]:
     found = []
     if head.name != file.directory:
-        message = f"the name {head.name!r} must be the folder's name, {file.directory!r}"
+        message = f"the name {head.name!r} must be the directory's name, {file.directory!r}"
         found.append(page.head.error(message, "name"))
     found += [
         page.head.error(describe_unknown_name("tool", name, tools), "allowed-tools")
@@ -80,7 +80,7 @@ def _head_faults(
     return found
 
 
-def _body_faults(page: Markdown, tools: Collection[str]) -> list[ConfigError]:
+def _check_body(page: Markdown, tools: Collection[str]) -> list[ConfigError]:
     present = sections(page.body)
     found = [
         page.error(f"the section '## {title}' is missing; required: {', '.join(SECTIONS)}", 1)

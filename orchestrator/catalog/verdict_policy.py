@@ -13,7 +13,7 @@ class CheckRule(Strict, frozen=True):
     """A check that must have run for the verdict to be complete.
 
     Attributes:
-        tools: all of them must have looked.
+        tools: all of them must have run.
         when: glob patterns; the check applies when a changed file matches one of them.
     """
 
@@ -23,7 +23,7 @@ class CheckRule(Strict, frozen=True):
 
 
 class Exclusion(Strict, frozen=True):
-    """Files that are left out by policy; each is listed in the verdict with ``why``.
+    """Files that the policy excludes; the verdict lists each with ``why``.
 
     Attributes:
         paths: glob patterns.
@@ -34,14 +34,14 @@ class Exclusion(Strict, frozen=True):
 
 
 class Waiver(Strict, frozen=True, kw_only=True):
-    """Findings that a person has accepted: they stay in the verdict, and do not decide it.
+    """Findings that a person has accepted: the verdict lists them, and they do not decide it.
 
     Attributes:
-        rule: the rule's id; or else
-        fingerprint: of one finding, as the verdict states it.
-        paths: glob patterns; elsewhere the waiver does not hold.
-        until: the last day that it holds, as YYYY-MM-DD; None: it holds for good.
-        why: for whoever reads the verdict.
+        rule: id of a rule; either this or ``fingerprint``.
+        fingerprint: of one finding, as in the verdict.
+        paths: glob patterns of the files that the waiver applies to.
+        until: the last day on which it applies; None: it does not expire.
+        why: the reason, shown in the verdict.
     """
 
     rule: NonEmptyStr | None = None
@@ -56,7 +56,7 @@ class Waiver(Strict, frozen=True, kw_only=True):
 
 
 class VerdictPolicy(Strict, frozen=True):
-    """From findings to an outcome.
+    """How findings decide the outcome.
 
     Attributes:
         block_at, needs_changes_at: an open finding at or above this severity decides.
@@ -74,7 +74,7 @@ class VerdictPolicy(Strict, frozen=True):
     def __post_init__(self) -> None:
         if SEVERITIES.index(self.block_at) > SEVERITIES.index(self.needs_changes_at):
             raise ValueError(
-                f"block_at ({self.block_at}) may not be milder than "
+                f"block_at ({self.block_at}) may not be less severe than "
                 f"needs_changes_at ({self.needs_changes_at}); severities: {', '.join(SEVERITIES)}"
             )
         names = [check.name for check in self.required_checks]

@@ -1,4 +1,4 @@
-"""Data files into models: every fault is one line that says what is wrong and what is allowed."""
+"""Convert YAML to structs: every error is one line that says what is wrong and what is allowed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from orchestrator.errors import ConfigError
 T = TypeVar("T", bound=Struct)
 Path = tuple[str | int, ...]
 
-_KINDS: Mapping[str, str] = {
+_TYPE_NAMES: Mapping[str, str] = {
     "array": "a list",
     "bool": "true or false",
     "date": "a day, written as 2027-06-30",
@@ -46,33 +46,33 @@ class Markdown(Struct, frozen=True):
     line: int
 
     def error(self, message: str, line: int) -> ConfigError:
-        """A fault at a 1-based line of the body."""
+        """An error at a 1-based line of the body."""
         return ConfigError(message, self.head.file, self.line + line - 1)
 
 
 def read_yaml(model: type[T], data: bytes, name: str) -> T:
-    """Read a YAML file into a model.
+    """Read a YAML file into a struct.
 
     Args:
-        model: should derive from ``Strict``, else unknown keys pass unseen.
+        model: should derive from ``Strict``, otherwise unknown keys are ignored.
         data: the file's content.
         name: the file's name in messages.
 
     Raises:
-        ConfigError: the first fault, with its line.
+        ConfigError: the first error, with its line.
     """
-    faults: list[ConfigError] = []
-    found = convert_node(model, parse_yaml(data, name), faults)
-    if found is None:
-        raise faults[0]
-    return found
+    errors: list[ConfigError] = []
+    value = convert_node(model, parse_yaml(data, name), errors)
+    if value is None:
+        raise errors[0]
+    return value
 
 
 def parse_yaml(data: bytes, name: str) -> Node:
-    """A YAML file's content with places.
+    """Parse a YAML file into a tree.
 
     Raises:
-        ConfigError: it is empty, over 1 MB, not UTF-8, or not YAML as ``yamltree`` has it.
+        ConfigError: it is empty, over 1 MB, not UTF-8, or not in our subset of YAML.
     """
     return parse_text(decode_text(data, name), name)
 
@@ -94,123 +94,126 @@ def split_front_matter(data: bytes, name: str) -> Markdown:
     return Markdown(head, "\n".join(lines[start:]).strip(), start + 1)
 
 
-def convert_node(model: type[T], node: Node, faults: list[ConfigError]) -> T | None:
-    """Fit a tree into a model.
+def convert_node(model: type[T], node: Node, errors: list[ConfigError]) -> T | None:
+    """Convert a tree to a struct.
 
     Returns:
-        The model, or None when it does not fit; then every fault is added to ``faults``.
+        The struct, or None when it does not fit; then every error is added to ``errors``.
     """
     try:
         return convert(node.value, model)
     except ValidationError:
-        found = [node.error(said, *path) for path, said in _faults(model, node.value, ())]
-    faults.extend(sorted(found, key=lambda fault: (fault.file, fault.line)))
+        found = [node.error(text, *path) for path, text in _find_errors(model, node.value, ())]
+    errors.extend(sorted(found, key=lambda error: (error.file, error.line)))
     return None
 
 
-def describe_unknown_name(kind: str, name: str, allowed: Iterable[str], place: str = "") -> str:
-    """The message for a name that is none of the allowed ones, with the nearest match."""
-    from difflib import get_close_matches  # noqa: PLC0415 - only who made a mistake pays for it
+def describe_unknown_name(kind: str, name: str, allowed: Iterable[str], where: str = "") -> str:
+    """The message for an unknown name, with the allowed ones and the nearest match."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only errors need it
 
     options = sorted(allowed)
     near = get_close_matches(name, options, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
-    inside = f" in {place}" if place else ""
+    inside = f" in {where}" if where else ""
     return f"unknown {kind} {name!r}{inside}; {hint}allowed: {', '.join(options) or 'none'}"
 
 
-def _faults(kind: Any, given: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    """Every fault of a value and where it stands; what is below goes before the value itself."""
+def _find_errors(kind: Any, given: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    """Every error of a value with its path; errors of items come before those of the value."""
     try:
         convert(given, kind)
     except ValidationError as error:
         found = [
-            fault
-            for key, below, value in _parts(kind, given)
-            for fault in _faults(below, value, (*path, key))
+            found_error
+            for key, below, value in _children(kind, given)
+            for found_error in _find_errors(below, value, (*path, key))
         ]
-        found += _key_faults(kind, given, path)
-        yield from found or [(path, _message(kind, given, path, error))]
+        found += _find_key_errors(kind, given, path)
+        yield from found or [(path, _describe_error(kind, given, path, error))]
 
 
-def _parts(kind: Any, given: Any) -> Iterator[tuple[str | int, Any, Any]]:
-    """What a list or a map holds: where, the type that belongs there, and the value."""
+def _children(kind: Any, given: Any) -> Iterator[tuple[str | int, Any, Any]]:
+    """The items of a list or map: index or key, expected type, and value."""
     origin, args = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        yield from _parts(args[0], given)
+        yield from _children(args[0], given)
     elif origin in {Union, types.UnionType}:
         for option in args:
-            yield from _parts(option, given)
+            yield from _children(option, given)
     elif origin is tuple and isinstance(given, list):
         yield from ((at, args[0], value) for at, value in enumerate(given))
     elif origin in {dict, Mapping} and isinstance(given, dict):
         yield from ((key, args[1], value) for key, value in given.items())
-    elif model := _model(kind, given):
+    elif model := _struct_type(kind, given):
         hints = get_type_hints(model, include_extras=True)
         for field in structs.fields(model):
             if field.encode_name in given:
                 yield field.encode_name, hints[field.name], given[field.encode_name]
 
 
-def _key_faults(kind: Any, given: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    """Keys that a map lacks or should not have."""
-    model = _model(kind, given)
+def _find_key_errors(kind: Any, given: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    """Errors for missing and unknown keys of a map."""
+    model = _struct_type(kind, given)
     if model is None:
         return
     fields = structs.fields(model)
-    inside = f" in {_place(path)}" if path else ""
+    inside = f" in {_format_path(path)}" if path else ""
     names = [field.encode_name for field in fields]
     required = [field.encode_name for field in fields if field.required]
     for key in given:
         if key not in names:
             yield (
                 (*path, key),
-                describe_unknown_name("key", key, names, _place(path) if path else ""),
+                describe_unknown_name("key", key, names, _format_path(path) if path else ""),
             )
     for name in required:
         if name not in given:
-            said = f"the key {name!r} is missing{inside}; required: {', '.join(required)}"
-            yield path, said
+            yield path, f"the key {name!r} is missing{inside}; required: {', '.join(required)}"
 
 
-def _model(kind: Any, given: Any) -> type[Struct] | None:
-    """The model that a map is held against."""
+def _struct_type(kind: Any, given: Any) -> type[Struct] | None:
+    """The struct that a map is converted to."""
     options = get_args(kind) if get_origin(kind) in {Union, types.UnionType} else (kind,)
     models = (kind for kind in options if isinstance(kind, type) and issubclass(kind, Struct))
     return next(models, None) if isinstance(given, dict) else None
 
 
-def _message(kind: Any, given: Any, path: Path, error: ValidationError) -> str:
+def _describe_error(kind: Any, given: Any, path: Path, error: ValidationError) -> str:
     if isinstance(error.__cause__, ValueError):
-        return f"{_place(path)} {error.__cause__}" if path else str(error.__cause__)
-    options = [repr(value) for value in _options(kind)]
+        return f"{_format_path(path)} {error.__cause__}" if path else str(error.__cause__)
+    options = [repr(value) for value in _allowed_values(kind)]
     match = _EXPECTED.match(str(error))
     if options:
         *others, last = options
-        said = f"{', '.join(others)} or {last}" if others else last
+        expected = f"{', '.join(others)} or {last}" if others else last
     elif match is None:
-        said = _KINDS["date"]  # what is wrong with a day's text is put in words of its own
+        expected = _TYPE_NAMES["date"]  # msgspec words the errors of dates in another way
     else:
         kind, bound = match["kind"], match["bound"]
-        said = _KINDS[kind] + (_bound(kind, bound) if bound else _HINTS.get(kind, ""))
-    return f"{_place(path)} must be {said}, not {json.dumps(given, ensure_ascii=False):.60}"
+        expected = _TYPE_NAMES[kind] + (
+            _format_bound(kind, bound) if bound else _HINTS.get(kind, "")
+        )
+    return (
+        f"{_format_path(path)} must be {expected}, not {json.dumps(given, ensure_ascii=False):.60}"
+    )
 
 
-def _bound(kind: str, text: str) -> str:
+def _format_bound(kind: str, text: str) -> str:
     """`` of at least 1 characters`` for `` of length >= 1``."""
     number = text.removeprefix(" of length")
     unit = {"str": " characters", "array": " items"}.get(kind, "") if number != text else ""
     return re.sub("[<>]=?", lambda sign: _SIGNS[sign[0]], number).removesuffix(".0") + unit
 
 
-def _options(kind: Any) -> Iterator[Any]:
-    """The values that are allowed, where a type lists them."""
+def _allowed_values(kind: Any) -> Iterator[Any]:
+    """The allowed values of a type that lists them."""
     for option in (kind, *get_args(kind)):
         if get_origin(option) is Literal:
             yield from get_args(option)
 
 
-def _place(path: Path) -> str:
+def _format_path(path: Path) -> str:
     """``criteria[1].levels`` for a path of keys and indices."""
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return "".join(parts).lstrip(".") or "the file"

@@ -87,8 +87,7 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
     journal.note("intake/catalog", dict(policy.digests))
     settings, catalog = policy.settings, policy.catalog
     SANDBOX.use(settings.sandbox)
-    notes = (*model.notes, *([SANDBOX_OFF] if settings.sandbox == "off" else []))
-    _announce(notes, journal, observer)
+    notes = _announce(model, settings, journal, observer)
     left_out, cores = excluded(change, catalog.verdict_policy), len(os.sched_getaffinity(0))
     async with open_session(
         change, policy.rules, left_out, cores=cores, max_bytes=settings.limits.max_file_bytes
@@ -120,11 +119,15 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
         yield ReviewState(session, catalog, settings, runtime, budget, focus, notes)
 
 
-def _announce(notes: Sequence[str], journal: Journal, observer: Observer) -> None:
-    """Record and show the notes of a run; a resumed run shows them again."""
+def _announce(
+    model: OpenModel, settings: Settings, journal: Journal, observer: Observer
+) -> tuple[str, ...]:
+    """Record and show the notes of a run, and return them; a resumed run shows them again."""
+    notes = (*model.notes, *([SANDBOX_OFF] if settings.sandbox == "off" else []))
     for note in notes:
         note_once(journal, note)
         observer(Event("note", journal.elapsed(), detail=note))
+    return notes
 
 
 def _budget(settings: Settings, journal: Journal) -> Account:

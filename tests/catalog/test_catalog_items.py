@@ -120,7 +120,7 @@ def test_digests_follow_content_not_layout(with_files):
             "2: the key 'tools' is missing; required: name, description, tools",
         ),
         ("tools: [complexity, read_file, search]", "tools: search", "4: tools must be a list, not"),
-        ("read_file, search]\nd", "search, search]\nd", "4: 'search' stands twice in tools"),
+        ("read_file, search]\nd", "search, search]\nd", "4: 'search' appears twice in tools"),
         (
             "read_file, search]\nd",
             "read_fil, search]\nd",
@@ -171,7 +171,7 @@ def test_faults_of_an_agent(faults_of, old, new, message):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("name: hot", "name: cold", "2: the name 'cold' must be the folder's name, 'hot'"),
+        ("name: hot", "name: cold", "2: the name 'cold' must be the directory's name, 'hot'"),
         ("name: hot", "name: Hot", "2: name must be text matching regex"),
         ("name: hot", "name: hot--er", "2: name must be text matching regex"),
         ("Find hot code.", "x" * 1025, "3: description must be text of at most 1024 characters"),
@@ -210,11 +210,15 @@ def test_a_skill_without_a_step_is_a_fault(faults_of):
         ("name: own", "name: mine", "1: the name 'mine' must be the file's name, 'own'"),
         ("version: 2", "version: 0", "2: version must be a whole number of at least 1, not 0"),
         ("threshold: 0.5", "threshold: 1.1", "4: threshold must be a number of at most 1, not"),
-        ("{id: inner,", "{id: outer,", "7: the id 'outer' stands twice"),
-        ("{id: files-accounted,", "{id: inner,", "9: the id 'inner' stands twice"),
+        ("{id: inner,", "{id: outer,", "7: the id 'outer' appears twice"),
+        ("{id: files-accounted,", "{id: inner,", "9: the id 'inner' appears twice"),
         ("parent: outer}", "parent: outr}", "7: unknown group 'outr'; did you mean 'outer'? allo"),
         ("group: inner}", "group: iner}", "9: unknown group 'iner'; did you mean 'inner'? allow"),
-        ("{id: outer, weight: 2}", "{id: outer, parent: inner}", "6: the group 'outer' lies withi"),
+        (
+            "{id: outer, weight: 2}",
+            "{id: outer, parent: inner}",
+            "6: the group 'outer' is its own ancestor",
+        ),
         ("kind: measured", "kind: counted", "9: criteria[0].kind must be 'measured' or 'judged'"),
         ("weight: 0.5", "weight: .nan", '13: criteria[1].weight must be a number, not ".nan"'),
         ("{score: 1,", "{score: 0,", "14: the levels of 'depth' must rise"),

@@ -83,7 +83,7 @@ def test_a_fault_is_told_in_the_layer_where_it_stands(faults_of):
             "specialists:\n- qa\n- dogs",
             "3: unknown agent 'dogs'; did you mean 'docs'? ",
         ),
-        ("defaults", "specialists:\n- qa\n- qa", "3: 'qa' stands twice; name it once"),
+        ("defaults", "specialists:\n- qa\n- qa", "3: 'qa' appears twice; name it once"),
         ("defaults", "rubric: pr", "1: unknown rubric 'pr'; allowed: pr-review"),
         ("defaults", "pattern: solo", "1: pattern must be 'team' or 'single', not \"solo\""),
         (
@@ -98,14 +98,14 @@ def test_a_fault_is_told_in_the_layer_where_it_stands(faults_of):
         (
             "tools",
             "environments: {ci: {max_level: irreversible}}",
-            "1: environments ci.max_level may not be irreversible, for nobody is there to approve",
+            "1: environments ci.max_level may not be irreversible, since nobody can approve in CI",
         ),
         ("verdict", "block_at: grave", "1: block_at must be 'critical', 'high', 'medium', 'low' o"),
         ("verdict", "block_confidence: 2", "1: block_confidence must be a number of at most 1"),
         (
             "verdict",
             "block_at: low",
-            "1: block_at (low) may not be milder than needs_changes_at (medium); severities: crit",
+            "1: block_at (low) may not be less severe than needs_changes_at (medium); severities: crit",
         ),
         (
             "verdict",

@@ -131,11 +131,11 @@ def test_plain_scalars_are_read_as_a_person_reads_them(text, value):
             'x.yaml:2: parts[0].size must be a whole number, not "1"',
         ),
         ("- name\n", 'x.yaml:1: the file must be a map of keys, not ["name"]'),
-        ("name: x\nname: y\n", "x.yaml:2: the key 'name' stands twice, first on line 1"),
+        ("name: x\nname: y\n", "x.yaml:2: the key 'name' appears twice, first on line 1"),
         ("a: 1\n---\nb: 2\n", "x.yaml:2: a second document begins; allowed: one per file"),
         ("name: !!str 5\n", "x.yaml:1: the tag 'tag:yaml.org,2002:str' is not supported; "),
         ("a: !!python/object:os.system x\n", "x.yaml:1: the tag 'tag:yaml.org,2002:python/obj"),
-        ("name: *who\n", "x.yaml:1: the alias *who names nothing above it"),
+        ("name: *who\n", "x.yaml:1: the alias *who has no anchor above it"),
         ("? [a]\n: 1\n", "x.yaml:1: a key must be text"),
         ("a: &x 1\n*x : 2\n", "x.yaml:2: a key must be text"),
         ("name: 1\n", "x.yaml:1: name must be text (quote"),
@@ -173,7 +173,7 @@ def test_aliases_cannot_blow_up_the_reader():
 
 
 def test_an_alias_cannot_lie_within_itself():
-    assert "names nothing above it" in fault("a: &a [*a]\n")
+    assert "has no anchor above it" in fault("a: &a [*a]\n")
 
 
 @pytest.mark.parametrize("text", ["[" * 200_000, "{a: " * 200_000, "- " * 200_000])
@@ -190,7 +190,7 @@ def test_the_reader_in_pure_python_is_as_strict(monkeypatch):
     monkeypatch.setattr(yaml_documents, "_LOADER", yaml_documents.yaml.SafeLoader)
     assert "is nested too deeply" in fault("[" * 200_000)
     assert fault("name: 'x\n").startswith("x.yaml:2: is not valid YAML: found unexpected end")
-    assert "stands twice" in fault("name: x\nname: y\n")
+    assert "appears twice" in fault("name: x\nname: y\n")
     assert read_yaml(Outer, b"name: x\nratio: 0.5\n", "x.yaml").ratio == 0.5
     assert fault('name: "\\ud800"\n') == "x.yaml:1: has the character U+D800; remove it"
 
@@ -207,7 +207,7 @@ def test_front_matter_and_body_know_their_lines():
     [
         ("name: x\n", "x.md:1: must begin with front matter"),
         ("---\nname: x\n", "x.md:1: the front matter does not end"),
-        ("---\nname: x\nname: y\n---\nbody", "x.md:3: the key 'name' stands twice"),
+        ("---\nname: x\nname: y\n---\nbody", "x.md:3: the key 'name' appears twice"),
         ("---\n---\nbody", "x.md:1: is empty"),
     ],
 )

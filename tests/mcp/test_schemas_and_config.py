@@ -110,7 +110,7 @@ def test_tools_are_named_as_providers_and_playbooks_can_name_them() -> None:
         ({"Git": ENTRY}, "lower-case letters, digits and hyphens"),
         ({"git": {"tools": {}}}, "either a command or a url"),
         ({"git": {**ENTRY, "url": "https://example.invalid/mcp"}}, "either a command or a url"),
-        ({"git": {**ENTRY, "headers": {"A": "B"}}}, "headers, which a command has no use for"),
+        ({"git": {**ENTRY, "headers": {"A": "B"}}}, "headers, which a command cannot use"),
         ({"web": {"url": "http://example.invalid/mcp", "tools": {}}}, "must begin with https://"),
         ({"git": {**ENTRY, "tools": {"a": {"level": "admni"}}}}, "'admin'"),
         ({"git": {**ENTRY, "tools": {"a": {"pin": "sha256:abc"}}}}, "pin"),

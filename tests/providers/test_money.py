@@ -204,7 +204,11 @@ def test_a_repository_cannot_say_where_a_key_goes(line):
 @pytest.mark.parametrize(
     ("file", "text", "said"),
     [
-        ("models", "escalation: [{name: fast}, {name: fast}]", "1: .*'fast' stands twice; name it"),
+        (
+            "models",
+            "escalation: [{name: fast}, {name: fast}]",
+            "1: .*'fast' appears twice; name it",
+        ),
         ("models", "escalation: [{name: human}, {name: fast}]", "1: .*allowed: as the last stage"),
         (
             "models",
