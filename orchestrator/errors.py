@@ -1,32 +1,32 @@
-"""The exceptions that leave a module of this package.
+"""The exceptions of this package.
 
 ::
 
-    DiffcourtError                  one clear line for a person; exit code 2 unless said otherwise
+    DiffcourtError                  one line that says what to do; exit code 2 by default
     ├── InputError                  a ref, patch, path or flag that cannot be used
-    ├── ConfigError                 a fault in config, agent, skill or rubric, with file and line
+    ├── ConfigError                 an error in config, agent, skill or rubric, with file and line
     ├── StoreError                  the journal could not be read or written (exit 3, resumable)
-    │   └── RunNotFound             no run of that name here (exit 2)
+    │   └── RunNotFound             there is no run of that name (exit 2)
     ├── ReplayMismatch              a recorded effect and the present request differ (exit 3)
-    ├── Interrupted                 the person stopped it; resumable (exit 130)
-    ├── ApprovalPending             the run waits for a person's yes or no (exit 3, resumable)
+    ├── Interrupted                 the user stopped it; resumable (exit 130)
+    ├── ApprovalPending             the run waits for a person's approval (exit 3, resumable)
     ├── AnswerPending               the run waits for a person's answer (exit 3, resumable)
     ├── ProviderRefused             a wrong key or address: no call can work (exit 2, resumable)
-    ├── OutputError                 the result could not be written where it was asked for (exit 3)
-    ├── FlowError                   a flow's table is wrong, or a handler left it
+    ├── OutputError                 the result could not be written to its target (exit 3)
+    ├── FlowError                   a flow's transition table is invalid, or a handler left it
     ├── ActionFailed                a registered action's handler failed
-    ├── SandboxError                a program could not be started or had to be ended
+    ├── SandboxError                a program could not be started, or was killed
     ├── ModelError                  a model's reply cannot be used
-    │   └── ScriptError             a scripted model was asked something it has no line for
+    │   └── ScriptError             a scripted model got a call that its script does not have
     └── Refused                     the executor did not perform a call
         ├── NotRegistered           no such tool
-        ├── NotPermitted            not this agent's, or not in this environment
-        ├── InvalidArguments        arguments do not fit the tool's schema
-        ├── GuardRefused            a guard said no
-        ├── ToolDown                the tool keeps breaking and is left alone for a while
-        ├── BudgetExhausted         the worst case of the call does not fit what is left
-        ├── ApprovalRequired        irreversible, and no person can be asked
-        └── Denied                  a person has said no
+        ├── NotPermitted            not for this agent, or not in this environment
+        ├── InvalidArguments        the arguments do not match the tool's schema
+        ├── GuardRefused            a guard refused it
+        ├── ToolDown                the tool failed too often and is disabled for a while
+        ├── BudgetExhausted         the worst case of the call exceeds what is left
+        ├── ApprovalRequired        irreversible, and there is no person to ask
+        └── Denied                  a person denied it
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ class DiffcourtError(Exception):
 
 
 class InputError(DiffcourtError):
-    """What the person named cannot be reviewed."""
+    """A ref, patch, path or option that cannot be used."""
 
 
 class ConfigError(DiffcourtError):
-    """A fault in a data file, with its place.
+    """An error in a data file.
 
     Args:
         message: what is wrong and what is allowed.
-        file: the file at fault.
-        line: 1-based line in it, 0 when the whole file is at fault.
+        file: the file's name for messages.
+        line: the 1-based line, 0 for an error of the whole file.
     """
 
     def __init__(self, message: str, file: Path | str, line: int = 0) -> None:
@@ -73,38 +73,40 @@ class StoreError(DiffcourtError):
 
 
 class RunNotFound(StoreError):
-    """No run of that name."""
+    """There is no run of that name."""
 
     exit_code = EXIT_USAGE
 
 
 class ReplayMismatch(DiffcourtError):
-    """The request under a key differs from the recorded one: never re-run silently."""
+    """The request under a journal key differs from the recorded one, so it is not repeated."""
 
     exit_code = EXIT_INCOMPLETE
 
     def __init__(self, key: str, recorded: object, present: object) -> None:
         self.key, self.recorded, self.present = key, recorded, present
-        was, now = _only_in(recorded, present), _only_in(present, recorded)
+        was, now = _difference(recorded, present), _difference(present, recorded)
         super().__init__(
             f"the recorded request at {key} differs from the present one; "
             f"start a new review. recorded: {was!r:.300} present: {now!r:.300}"
         )
 
 
-def _only_in(one: object, other: object) -> object:
-    """What one says otherwise than the other, where both say it by name."""
-    if not (isinstance(one, Mapping) and isinstance(other, Mapping)):
-        return one
-    return {name: said for name, said in one.items() if name not in other or other[name] != said}
+def _difference(request: object, other: object) -> object:
+    """The fields of a request that differ from another request; all of it when it has no fields."""
+    if not (isinstance(request, Mapping) and isinstance(other, Mapping)):
+        return request
+    return {
+        name: value for name, value in request.items() if name not in other or other[name] != value
+    }
 
 
 class Interrupted(DiffcourtError):
-    """The person stopped the run; what was recorded is safe.
+    """The user stopped the run; what was recorded is safe.
 
     Args:
-        run_id: the run that can be continued.
-        repo: the repository it belongs to, when the person named one.
+        run_id: the run that can be resumed.
+        repo: its repository, when the user named one.
     """
 
     exit_code = EXIT_INTERRUPTED
@@ -115,13 +117,13 @@ class Interrupted(DiffcourtError):
 
 
 class ApprovalPending(DiffcourtError):
-    """A call that cannot be undone waits for a person; everything before it is recorded.
+    """An irreversible call waits for a person's approval; everything before it is recorded.
 
     Args:
         run_id: the run that waits.
-        call: the call's key in its journal.
-        tool: what would be done.
-        why: nobody has decided, or what was said no longer holds.
+        call: the call's key in the journal.
+        tool: the tool that is called.
+        why: no decision exists, or it is no longer valid.
     """
 
     exit_code = EXIT_INCOMPLETE
@@ -135,32 +137,32 @@ class ApprovalPending(DiffcourtError):
 
 
 class AnswerPending(DiffcourtError):
-    """Only a person can say how to go on; everything before it is recorded.
+    """The run waits for a person's answer; everything before it is recorded.
 
     Args:
         run_id: the run that waits.
-        questions: name → question, those that nobody has answered.
+        questions: name → question, the unanswered ones.
     """
 
     exit_code = EXIT_INCOMPLETE
 
     def __init__(self, run_id: str, questions: Mapping[str, str]) -> None:
         self.run_id, self.questions = run_id, dict(questions)
-        said = "; ".join(f"({name}) {text}" for name, text in self.questions.items())
-        super().__init__(f"a person is asked: {said} Answer with: {answer_command(run_id)}")
+        listed = "; ".join(f"({name}) {text}" for name, text in self.questions.items())
+        super().__init__(f"a person is asked: {listed} Answer with: {answer_command(run_id)}")
 
 
 def resume_command(run_id: str, repo: Path | None = None) -> str:
-    """How to go on with a run, in the repository that the person named."""
+    """The command that resumes a run, in the repository that the user named."""
     return f"diffcourt resume {run_id}{_at(repo)}"
 
 
 def answer_command(run_id: str, name: str = "", repo: Path | None = None) -> str:
-    """How to answer a question and go on with the run.
+    """The command that answers a question and resumes the run.
 
     Args:
-        name: the question's, where several wait.
-        repo: the repository of the run, when the person named one.
+        name: the name of the question, when there are several.
+        repo: the run's repository, when the user named one.
     """
     to = f" --to {shlex.quote(name)}" if name else ""
     return f"diffcourt resume {run_id} --answer TEXT{to}{_at(repo)}"
@@ -171,37 +173,37 @@ def _at(repo: Path | None) -> str:
 
 
 class ProviderRefused(DiffcourtError):
-    """No call can work until a person has changed a setting; nothing was billed."""
+    """No call can succeed until a person changes a setting; nothing was billed."""
 
     def of(self, run_id: str, repo: Path | None) -> ProviderRefused:
-        """The same, with how to go on with the run that met it."""
+        """The same error, with the command that resumes the run."""
         return ProviderRefused(f"{self}, then go on with: {resume_command(run_id, repo)}")
 
 
 class OutputError(DiffcourtError):
-    """The result could not be written where it was asked for; the run itself is kept."""
+    """The result could not be written to its target; the run itself is kept."""
 
     exit_code = EXIT_INCOMPLETE
 
 
 class FlowError(DiffcourtError):
-    """A transition table that is not sound, or a handler that returned a state outside it."""
+    """An invalid transition table, or a handler that returned a state outside it."""
 
 
 class ActionFailed(DiffcourtError):
-    """The handler of a registered action failed; what it wrote was put back."""
+    """The handler of a registered action failed; what it wrote was rolled back."""
 
 
 class SandboxError(DiffcourtError):
-    """A program could not be started, or was ended for breaking a limit."""
+    """A program could not be started, or was killed because it exceeded a limit."""
 
 
 class ModelError(DiffcourtError):
     """A model's reply cannot be used, or there is none.
 
     Args:
-        billed: whether its last try may have cost something; False for one that was turned away.
-            Tries before it are accounted for by then.
+        billed: whether its last attempt may have cost something; False for one that was rejected.
+            Earlier attempts are accounted for already.
     """
 
     def __init__(self, message: str, *, billed: bool = True) -> None:
@@ -210,7 +212,7 @@ class ModelError(DiffcourtError):
 
 
 class ScriptError(ModelError):
-    """A scripted model got a call that it has no line for, or was left with lines unsaid."""
+    """A scripted model got a call that its script does not have, or too few calls."""
 
 
 class Refused(DiffcourtError):
@@ -229,7 +231,7 @@ class Refused(DiffcourtError):
 
 
 class NotRegistered(Refused):
-    """No tool of that name."""
+    """There is no tool of that name."""
 
     code = "not_registered"
 
@@ -241,7 +243,7 @@ class NotPermitted(Refused):
 
 
 class InvalidArguments(Refused):
-    """The arguments do not fit the tool's JSON Schema."""
+    """The arguments do not match the tool's JSON Schema."""
 
     code = "invalid_arguments"
 
@@ -266,25 +268,25 @@ class GuardRefused(Refused):
 
 
 class ToolDown(Refused):
-    """The tool broke so often in a row that it is left alone for a while."""
+    """The tool failed too many times in a row and is disabled for a while."""
 
     code = "tool_down"
 
 
 class BudgetExhausted(Refused):
-    """The worst case of the call does not fit what is left."""
+    """The worst case of the call exceeds what is left of a budget."""
 
     code = "budget_exhausted"
 
 
 class ApprovalRequired(Refused):
-    """The call cannot be undone, and no person can be asked."""
+    """The call is irreversible, and there is no person to ask."""
 
     code = "approval_required"
 
 
 class Denied(Refused):
-    """A person was asked, and has said no."""
+    """A person denied the call."""
 
     code = "denied"
 

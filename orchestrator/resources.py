@@ -1,4 +1,4 @@
-"""Where the shipped data (agents, skills, rubrics, config) lies, and where a user's own does."""
+"""The directories of the shipped data (agents, skills, rubrics, config) and of a user's files."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ DATA_DIRECTORIES = ("agents", "skills_catalog", "rubrics", "config")
 
 
 def data_root() -> Path:
-    """The folder that holds the data folders.
+    """The directory that holds the data directories.
 
-    In a wheel that is ``orchestrator/_data``; in a checkout it is the checkout itself.
+    In a wheel this is ``orchestrator/_data``; in a checkout, the checkout itself.
     """
     here = Path(__file__).resolve().parent
     packed = here / "_data"
@@ -20,13 +20,13 @@ def data_root() -> Path:
 
 
 def user_directory(environment: Mapping[str, str], variable: str, below: str) -> Path | None:
-    """This program's folder in one of the XDG base directories; None where nobody knows a home.
+    """This program's directory in one of the XDG base directories; None when there is no home.
 
-    A container often runs as a user without an entry in the system's table and without ``HOME``.
+    A container often runs as a user without a passwd entry and without ``HOME``.
 
     Args:
-        variable: names the base directory where it is set to an absolute path.
-        below: the base directory in the user's home, where it is not.
+        variable: the environment variable of the base directory, used when it is an absolute path.
+        below: the default base directory, relative to the user's home.
     """
     given = environment.get(variable, "")
     base = given if os.path.isabs(given) else os.path.join(os.path.expanduser("~"), below)
