@@ -6,6 +6,11 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+OVERLAY = ".diffcourt"
+"""The directory of a repository that holds its policy and, in ``state``, its runs."""
+
+STATE_DIRECTORY = "state"
+
 DATA_DIRECTORIES = ("agents", "skills_catalog", "rubrics", "config")
 
 

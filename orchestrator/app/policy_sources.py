@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from orchestrator.app.state_directory import repo_root
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.fields import Environment
-from orchestrator.catalog.layers import OVERLAY, Layer, make_overlay, read_shipped_layer
+from orchestrator.catalog.layers import Layer, make_overlay, read_shipped_layer
 from orchestrator.catalog.settings import Settings
-from orchestrator.resources import DATA_DIRECTORIES
+from orchestrator.resources import DATA_DIRECTORIES, OVERLAY
 from orchestrator.review.change.contents import list_tree
 from orchestrator.review.change.git.blobs import Blobs
 from orchestrator.review.change.git.commands import Git

@@ -19,11 +19,10 @@ from anyio import to_thread
 
 from orchestrator.app.audit.signing_keys import load_signing_key
 from orchestrator.app.own_secrets import make_redactor
-from orchestrator.catalog.layers import OVERLAY, STATE_DIRECTORY
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.errors import InputError, RunNotFound, StoreError
-from orchestrator.resources import user_directory
+from orchestrator.resources import OVERLAY, STATE_DIRECTORY, user_directory
 from orchestrator.review.change.git.directories import is_git_dir
 from orchestrator.sandbox.safe_paths import Beneath, create, read_beneath
 from orchestrator.stores.base import RunStore

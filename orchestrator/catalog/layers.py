@@ -14,12 +14,9 @@ from msgspec import Struct
 from orchestrator.catalog.yaml_documents import Node, merge_nodes
 from orchestrator.catalog.yaml_validation import convert_node, parse_yaml, read_yaml
 from orchestrator.errors import ConfigError
-from orchestrator.resources import DATA_DIRECTORIES, data_root
+from orchestrator.resources import DATA_DIRECTORIES, STATE_DIRECTORY, data_root
 
 T = TypeVar("T", bound=Struct)
-
-OVERLAY = ".diffcourt"
-STATE_DIRECTORY = "state"
 
 
 class Layer(Struct, frozen=True):

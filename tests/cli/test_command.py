@@ -42,6 +42,16 @@ def test_review_gates_and_writes_the_verdict(repo: Repo, tmp_path: Path) -> None
     assert diffcourt("review", "--fail-on", "block", "--quiet", cwd=repo.path).returncode == 0
 
 
+def test_both_event_loops_come_to_the_same_verdict(repo: Repo) -> None:
+    digests = set()
+    for backend in ("asyncio", "trio"):
+        done = diffcourt("review", "--backend", backend, "--json", "-", "--quiet", cwd=repo.path)
+        digests.add(json.loads(done.stdout)["digest"])
+        resumed = diffcourt("resume", "latest", "--backend", backend, "--quiet", cwd=repo.path)
+        assert (done.returncode, resumed.returncode) == (1, 1)
+    assert len(digests) == 1
+
+
 def test_the_base_says_what_fails_and_the_command_line_has_the_last_word(repo: Repo) -> None:
     repo.commit({".diffcourt/config/defaults.yaml": "fail_on: block\n"})
     repo.commit({"other.py": SHELL})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from orchestrator.catalog.layers import OVERLAY, STATE_DIRECTORY
+from orchestrator.resources import OVERLAY, STATE_DIRECTORY
 from orchestrator.sandbox.safe_paths import read_beneath
 
 STATE = f"{OVERLAY}/{STATE_DIRECTORY}/"
