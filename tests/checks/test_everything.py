@@ -8,7 +8,7 @@ from orchestrator.checks.taint.library_models import _load, load
 from orchestrator.review.analyzers import check_data
 
 
-def test_what_the_tracer_is_told_as_shipped_is_read_once_wherever_it_lies(tmp_path: Path) -> None:
+def test_the_shipped_library_models_are_read_once_from_any_directory(tmp_path: Path) -> None:
     assert "taint" in preload.__all__
     before = _load.cache_info()
     files = check_data.write(check_data.TAINT, [read_shipped_layer()], tmp_path / "taint")

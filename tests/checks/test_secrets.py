@@ -102,7 +102,7 @@ TOKENS = [
     ("digitalocean-token", "", "dop" + "_v1_", rand(64, HEX)),
     ("heroku-key", "HEROKU_API_KEY=", "", uuid()),
     ("fly-token", "", "Fly" + "V1 fm2_", rand(120)),
-    ("fly-token", "", "fo" + "1_", rand(43)),
+    ("fly-token", "", "f" + "o1_", rand(43)),
     ("netlify-token", "", "nf" + "p_", rand(40)),
     ("supabase-key", "", "sb" + "p_", rand(40, HEX)),
     ("planetscale-token", "", "psc" + "ale_tkn_", rand(43)),

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from orchestrator.checks.check_protocol import CheckReply, RawFinding
 from orchestrator.checks.taint.abstract_values import Step
-from orchestrator.checks.taint.call_frames import Found
+from orchestrator.checks.taint.analysis import TaintAnalysis
+from orchestrator.checks.taint.call_frames import TaintFinding
 from orchestrator.checks.taint.library_models import load
 from orchestrator.checks.taint.source_modules import Project
-from orchestrator.checks.taint.tracer import Tracer
 
 _RECURSION: Final = 6000  # nested expressions of real code stay far below; deeper is a named gap
 _MAX_SHOWN: Final = 16
@@ -54,25 +54,25 @@ def run(job: dict[str, Any]) -> CheckReply:
 def _trace(job: dict[str, Any], paths: list[str]) -> CheckReply:
     tree = {path for path in (*job.get("tree", ()), *paths) if path.endswith(".py")}
     project = Project(Path(job["root"]), tree)
-    tracer = Tracer(project, load(job["knowledge"]))
-    tracer.trace(paths)
+    analysis = TaintAnalysis(project, load(job["knowledge"]))
+    analysis.trace(paths)
     wanted = frozenset(paths)
-    gaps = {**project.gaps, **tracer.gaps}
+    gaps = {**project.gaps, **analysis.gaps}
     gaps = {path: why for path, why in sorted(gaps.items()) if path in wanted}
     constant = [
         list(place)
-        for place in sorted(tracer.run.constant - tracer.run.moving)
+        for place in sorted(analysis.run.constant - analysis.run.moving)
         if place[0] in wanted and place[0] not in gaps
     ]
     return CheckReply(
-        _findings(tracer.run.found.values(), wanted),
+        _findings(analysis.run.found.values(), wanted),
         [path for path in paths if path not in gaps],
         gaps,
         {"constant": constant},
     )
 
 
-def _findings(found: Iterable[Found], wanted: frozenset[str]) -> list[RawFinding]:
+def _findings(found: Iterable[TaintFinding], wanted: frozenset[str]) -> list[RawFinding]:
     placed: dict[tuple[str, str, int], RawFinding] = {}
     for one in sorted(found, key=lambda item: (item.path, item.line, item.code)):
         steps = one.taint.trace.chain() if one.taint and one.taint.trace else []
@@ -83,7 +83,7 @@ def _findings(found: Iterable[Found], wanted: frozenset[str]) -> list[RawFinding
     return sorted(placed.values(), key=lambda finding: (finding.path, finding.line, finding.code))
 
 
-def _place(one: Found, steps: list[Step], wanted: frozenset[str]) -> Step | None:
+def _place(one: TaintFinding, steps: list[Step], wanted: frozenset[str]) -> Step | None:
     """The sink, or when it is elsewhere, the last step in a file that is reported on."""
     if one.path in wanted:
         return Step(one.path, one.line, "")
@@ -93,7 +93,7 @@ def _place(one: Found, steps: list[Step], wanted: frozenset[str]) -> Step | None
     return None
 
 
-def _raw_finding(one: Found, steps: list[Step], place: Step) -> RawFinding:
+def _raw_finding(one: TaintFinding, steps: list[Step], place: Step) -> RawFinding:
     moved = (place.path, place.line) != (one.path, one.line)
     return RawFinding(
         one.code,

@@ -14,14 +14,14 @@ from orchestrator.checks.taint.abstract_values import (
     ancestors,
     join,
     merge_taints,
-    same,
+    same_value,
 )
 
 Kind = Literal["dict", "list", "instance", "cells"]
 _MAX_REACHED = 200
 
 
-class Obj(Struct, frozen=True, eq=False):
+class HeapObject(Struct, frozen=True, eq=False):
     """One heap object; changing it means putting another in its place.
 
     Attributes:
@@ -55,28 +55,28 @@ class Obj(Struct, frozen=True, eq=False):
             joined = join(joined, value)
         return joined
 
-    def put(self, key: Hashable, value: Value) -> "Obj":
+    def put(self, key: Hashable, value: Value) -> "HeapObject":
         """The object with a value under a known key."""
-        return Obj(self.kind, {**self.items, key: value}, self.rest, self.cls)
+        return HeapObject(self.kind, {**self.items, key: value}, self.rest, self.cls)
 
-    def add(self, value: Value) -> "Obj":
+    def add(self, value: Value) -> "HeapObject":
         """The object with a value under an unknown key."""
         rest = value if self.rest is None else join(self.rest, value)
-        return Obj(self.kind, self.items, rest, self.cls)
+        return HeapObject(self.kind, self.items, rest, self.cls)
 
-    def blurred(self) -> "Obj":
+    def widen(self) -> "HeapObject":
         """The object with all positions forgotten."""
-        return Obj(self.kind, {}, self.any(), self.cls)
+        return HeapObject(self.kind, {}, self.any(), self.cls)
 
 
-def join_objects(left: Obj, right: Obj) -> Obj:
+def join_objects(left: HeapObject, right: HeapObject) -> HeapObject:
     """An object that may be either."""
     if left is right:
         return left
     if left.kind == "list" and (
         len(left.items) != len(right.items) or left.rest is not None or right.rest is not None
     ):
-        left, right = left.blurred(), right.blurred()
+        left, right = left.widen(), right.widen()
     items: dict[Hashable, Value] = {}
     for key in {**left.items, **right.items}:
         one, two = left.items.get(key), right.items.get(key)
@@ -85,27 +85,27 @@ def join_objects(left: Obj, right: Obj) -> Obj:
         rest = left.rest or right.rest
     else:
         rest = join(left.rest, right.rest)
-    return Obj(left.kind, items, rest, left.cls or right.cls)
+    return HeapObject(left.kind, items, rest, left.cls or right.cls)
 
 
-def _same_object(left: Obj, right: Obj) -> bool:
+def _same_object(left: HeapObject, right: HeapObject) -> bool:
     if left is right:
         return True
     if left.items.keys() != right.items.keys() or (left.rest is None) != (right.rest is None):
         return False
-    if left.rest is not None and right.rest is not None and not same(left.rest, right.rest):
+    if left.rest is not None and right.rest is not None and not same_value(left.rest, right.rest):
         return False
-    return all(same(value, right.items[key]) for key, value in left.items.items())
+    return all(same_value(value, right.items[key]) for key, value in left.items.items())
 
 
 class Heap:
     """Numbers heap objects and holds those that module bodies made, for every state to read."""
 
     def __init__(self) -> None:
-        self.shared: dict[int, Obj] = {}
+        self.shared: dict[int, HeapObject] = {}
         self._next = 0
 
-    def fresh(self) -> int:
+    def allocate(self) -> int:
         """A number that no object has."""
         self._next += 1
         return self._next
@@ -126,7 +126,7 @@ class State:
     def __init__(self, heap: Heap) -> None:
         self.heap = heap
         self.vars: dict[str, Value] = {}
-        self.objects: dict[int, Obj] = {}
+        self.objects: dict[int, HeapObject] = {}
         self.facts: Facts = {}
         self.live = True
 
@@ -137,23 +137,23 @@ class State:
         other.facts, other.live = dict(self.facts), self.live
         return other
 
-    def become(self, other: "State") -> None:
+    def replace_with(self, other: "State") -> None:
         """Take over everything from another state."""
         self.vars, self.objects = other.vars, other.objects
         self.facts, self.live = other.facts, other.live
 
-    def object(self, loc: int) -> Obj:
+    def object(self, loc: int) -> HeapObject:
         """The object of that number."""
         found = self.objects.get(loc)
         return found if found is not None else self.heap.shared.get(loc, _EMPTY)
 
-    def of(self, value: Value) -> list[Obj]:
+    def of(self, value: Value) -> list[HeapObject]:
         """The objects a value may be."""
         return [self.object(loc) for loc in value.locs]
 
-    def new(self, obj: Obj) -> Value:
+    def new(self, obj: HeapObject) -> Value:
         """A value that is a new object."""
-        loc = self.heap.fresh()
+        loc = self.heap.allocate()
         self.objects[loc] = obj
         return Value(locs=(loc,))
 
@@ -175,7 +175,7 @@ class State:
         return known
 
 
-_EMPTY = Obj("cells", rest=UNKNOWN)
+_EMPTY = HeapObject("cells", rest=UNKNOWN)
 
 
 def join_states(states: Iterable[State], heap: Heap) -> State:
@@ -195,7 +195,9 @@ def _settled(value: Value, state: State) -> Value:
     """The value with what this way knows of it, before another way that does not joins it."""
     if not value.taints or not state.facts:
         return value
-    return value.with_taints(tuple(taint.knowing(state.facts_of(taint)) for taint in value.taints))
+    return value.with_taints(
+        tuple(taint.with_facts(state.facts_of(taint)) for taint in value.taints)
+    )
 
 
 def _join_two(left: State, right: State) -> State:
@@ -227,7 +229,7 @@ def same_state(left: State, right: State) -> bool:
         return False
     if left.vars.keys() != right.vars.keys():
         return False
-    if not all(same(value, right.vars[name]) for name, value in left.vars.items()):
+    if not all(same_value(value, right.vars[name]) for name, value in left.vars.items()):
         return False
     return all(
         _same_object(obj, right.objects[loc])
@@ -236,21 +238,21 @@ def same_state(left: State, right: State) -> bool:
     )
 
 
-def deep_taints(value: Value, state: State) -> tuple[Taint, ...]:
+def collect_taints(value: Value, state: State) -> tuple[Taint, ...]:
     """The taints of a value and of everything it holds."""
     if not value.locs:
         return value.taints
     groups = [value.taints]
-    for obj in reachable(value, state).values():
+    for obj in reachable_objects(value, state).values():
         if obj.rest is not None and obj.rest.taints:
             groups.append(obj.rest.taints)
         groups.extend(item.taints for item in obj.items.values() if item.taints)
     return merge_taints(*groups)
 
 
-def reachable(value: Value, state: State) -> dict[int, Obj]:
+def reachable_objects(value: Value, state: State) -> dict[int, HeapObject]:
     """The objects that a value may be or may hold, as far as anyone looks."""
-    found: dict[int, Obj] = {}
+    found: dict[int, HeapObject] = {}
     fresh = list(value.locs)
     while fresh and len(found) < _MAX_REACHED:
         loc = fresh.pop()

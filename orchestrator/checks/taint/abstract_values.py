@@ -75,11 +75,11 @@ class Taint:
             return self
         return Taint(self.origin, self.kind, self.facts, self.sure, Step(path, line, what, last))
 
-    def knowing(self, facts: Iterable[str]) -> "Taint":
+    def with_facts(self, facts: Iterable[str]) -> "Taint":
         """The same taint of which more is known."""
         return Taint(self.origin, self.kind, self.facts.union(facts), self.sure, self.trace)
 
-    def derived(self, mark: str, site: str, sure: float = 1.0) -> "Taint":
+    def derive(self, mark: str, site: str, sure: float = 1.0) -> "Taint":
         """The taint of a part or a decoded form; bounded, so that loops come to rest."""
         facts = frozenset[str]() if mark == DECODED else self.facts
         origin = self.origin
@@ -91,7 +91,7 @@ class Taint:
 Facts = dict[str, frozenset[str]]
 
 
-class Implies(Struct, frozen=True):
+class Implication(Struct, frozen=True):
     """What is known of which origin when a value is true, and when it is false."""
 
     true: Facts
@@ -121,7 +121,7 @@ class Value(Struct, eq=False):
     target: Any = None
     prefix: str = ""
     marks: frozenset[str] = frozenset()
-    implies: Implies | None = None
+    implies: Implication | None = None
     choices: tuple[Any, ...] = ()
 
     @property
@@ -134,7 +134,7 @@ class Value(Struct, eq=False):
         """The constants that it may be; empty when it may be anything."""
         return (self.const,) if self.const is not NOT_CONST else self.choices
 
-    def saying(self, implies: Implies | None) -> "Value":
+    def with_implication(self, implies: Implication | None) -> "Value":
         """The same value, with what its truth says."""
         return Value(
             self.const,
@@ -214,22 +214,22 @@ def join(left: Value, right: Value) -> Value:
     """A value that may be either."""
     if left is right:
         return left
-    same = left.known and right.known and same_const(left.const, right.const)
+    same_value = left.known and right.known and same_const(left.const, right.const)
     # A name that is None on one way is used only on the other.
     if left.known and left.const is None and not right.known:
         return right
     if right.known and right.const is None and not left.known:
         return left
     return Value(
-        left.const if same else NOT_CONST,
+        left.const if same_value else NOT_CONST,
         left.ref if left.ref == right.ref or not right.ref else ("" if left.ref else right.ref),
         merge_taints(left.taints, right.taints),
         left.locs if left.locs == right.locs else tuple({*left.locs, *right.locs})[:MAX_LOCS],
         left.target if left.target is right.target or right.target is None else right.target,
-        "" if same else _common_prefix(left, right),
+        "" if same_value else _common_prefix(left, right),
         left.marks & right.marks,
         None,
-        () if same else _either_constant(left, right),
+        () if same_value else _either_constant(left, right),
     )
 
 
@@ -250,7 +250,7 @@ def join_all(values: Iterable[Value]) -> Value:
     return UNKNOWN if joined is None else joined
 
 
-def same(left: Value, right: Value) -> bool:
+def same_value(left: Value, right: Value) -> bool:
     """Whether two values say the same, traces apart."""
     if left is right:
         return True

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Hashable
 
 from orchestrator.checks.taint import containers
-from orchestrator.checks.taint.abstract_state import Obj
+from orchestrator.checks.taint.abstract_state import HeapObject
 from orchestrator.checks.taint.abstract_values import (
     PART,
     UNKNOWN,
@@ -22,7 +22,7 @@ _MAX_REF = 160
 _AT = "at "
 
 
-def named(frame: Frame, ref: str, node: ast.AST) -> Value:
+def external_value(frame: Frame, ref: str, node: ast.AST) -> Value:
     """A value known by its dotted name only: a source, or nothing yet."""
     knowledge = frame.run.knowledge
     ref = knowledge.canonical(ref) if len(ref) <= _MAX_REF else ""
@@ -34,7 +34,7 @@ def named(frame: Frame, ref: str, node: ast.AST) -> Value:
     return Value(ref=ref)
 
 
-def get(frame: Frame, base: Value, name: str, node: ast.AST) -> Value:
+def get_attribute(frame: Frame, base: Value, name: str, node: ast.AST) -> Value:
     """The value of ``base.name``."""
     found: list[Value] = []
     for loc in base.locs:
@@ -51,8 +51,8 @@ def get(frame: Frame, base: Value, name: str, node: ast.AST) -> Value:
             return member
     if base.known:
         return UNKNOWN
-    value = named(frame, f"{base.ref or '?'}.{name}", node)
-    inherited = tuple(taint.derived(PART, f".{name}") for taint in base.taints)
+    value = external_value(frame, f"{base.ref or '?'}.{name}", node)
+    inherited = tuple(taint.derive(PART, f".{name}") for taint in base.taints)
     locs = tuple(loc for loc in base.locs if frame.state.object(loc).kind == "cells")
     return Value(
         ref=value.ref,
@@ -62,7 +62,9 @@ def get(frame: Frame, base: Value, name: str, node: ast.AST) -> Value:
     )
 
 
-def _member(frame: Frame, obj: Obj, receiver: Value, name: str, node: ast.AST) -> Value | None:
+def _member(
+    frame: Frame, obj: HeapObject, receiver: Value, name: str, node: ast.AST
+) -> Value | None:
     field = obj.items.get(name)
     if field is not None:
         return field
@@ -81,10 +83,10 @@ def _inherited(frame: Frame, cls: Class, name: str, node: ast.AST) -> Value:
     """An attribute that a class has from outside the tree, or that is not known at all."""
     outers = [f"{outer}.{name}" for outer in cls.outer_bases()]
     for outer in outers:
-        value = named(frame, outer, node)
+        value = external_value(frame, outer, node)
         if value.taints or value.ref != outer or frame.run.knowledge.sinks.exact(outer):
             return value
-    return named(frame, outers[0] if outers else f"?.{name}", node)
+    return external_value(frame, outers[0] if outers else f"?.{name}", node)
 
 
 def _through_class(frame: Frame, found: Value, receiver: Value, node: ast.AST) -> Value:
@@ -125,41 +127,41 @@ def _of_target(frame: Frame, base: Value, name: str) -> Value | None:
     return None
 
 
-def item(frame: Frame, base: Value, key: Value, node: ast.AST) -> Value:
+def get_item(frame: Frame, base: Value, key: Value, node: ast.AST) -> Value:
     """The value of ``base[key]``."""
     cells = [obj for obj in frame.state.of(base) if obj.kind == "cells"]
     if cells:
-        path = (*path_of(base), key.const if key.known else key.ref)
+        path = (*access_path(base), key.const if key.known else key.ref)
         stored = [obj.items[path] for obj in cells if path in obj.items]
         if stored:
             return join_all(stored)
         marks = frozenset(mark for mark in base.marks if not mark.startswith(_AT))
         here = marks | {f"{_AT}{key.const}"} if key.known else marks
         return Value(ref=base.ref and f"{base.ref}[]", locs=base.locs, marks=here)
-    value = containers.item(frame, base, key, node)
+    value = containers.get_item(frame, base, key, node)
     if base.ref:
-        outer = named(frame, f"{base.ref}[]", node)
+        outer = external_value(frame, f"{base.ref}[]", node)
         taints = merge_taints(value.taints, outer.taints)
         return Value(value.const, outer.ref, taints, value.locs, value.target)
     return value
 
 
-def path_of(base: Value) -> tuple[Hashable, ...]:
+def access_path(base: Value) -> tuple[Hashable, ...]:
     """The keys by which a value was reached within an object from outside."""
     return tuple(mark.removeprefix(_AT) for mark in base.marks if mark.startswith(_AT))
 
 
-def put_item(frame: Frame, base: Value, key: Value, value: Value) -> None:
+def set_item(frame: Frame, base: Value, key: Value, value: Value) -> None:
     """Perform ``base[key] = value`` on objects of ours and on those from outside."""
-    containers.store(frame, base, key, value)
-    path = (*path_of(base), key.const if key.known else key.ref)
+    containers.set_item(frame, base, key, value)
+    path = (*access_path(base), key.const if key.known else key.ref)
     for loc in base.locs:
         obj = frame.state.object(loc)
         if obj.kind == "cells":
             frame.state.objects[loc] = obj.put(path, value)
 
 
-def put(frame: Frame, base: Value, name: str, value: Value) -> None:
+def set_attribute(frame: Frame, base: Value, name: str, value: Value) -> None:
     """Perform ``base.name = value``."""
     strong = len(base.locs) == 1
     for loc in base.locs:

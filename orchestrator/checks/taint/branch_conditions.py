@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from orchestrator.checks.taint import strings
-from orchestrator.checks.taint.abstract_state import deep_taints
+from orchestrator.checks.taint.abstract_state import collect_taints
 from orchestrator.checks.taint.abstract_values import (
     NOT_CONST,
     PART,
     Facts,
-    Implies,
+    Implication,
     Taint,
     Value,
     join_all,
@@ -28,12 +28,12 @@ LISTED: Final = "listed"  # it is one of a few values that the program itself na
 _MAX_CHARACTERS: Final = 12
 
 
-def about(taints: Iterable[Taint], *facts: str) -> Facts:
+def facts_about(taints: Iterable[Taint], *facts: str) -> Facts:
     """The same facts for every origin."""
     return {taint.origin: frozenset(facts) for taint in taints}
 
 
-def both(left: Facts, right: Facts) -> Facts:
+def conjoin(left: Facts, right: Facts) -> Facts:
     """What holds when both hold."""
     if not left or not right:
         return left or right
@@ -41,7 +41,7 @@ def both(left: Facts, right: Facts) -> Facts:
     return {one: left.get(one, frozenset()) | right.get(one, frozenset()) for one in origins}
 
 
-def either(left: Facts, right: Facts) -> Facts:
+def disjoin(left: Facts, right: Facts) -> Facts:
     """What holds when one of them holds, unknown which; what is listed is as good as anything."""
     shared = {one: _weaker(left[one], right[one]) for one in left if one in right}
     return {origin: facts for origin, facts in shared.items() if facts}
@@ -53,27 +53,27 @@ def _weaker(left: frozenset[str], right: frozenset[str]) -> frozenset[str]:
     return left if LISTED in right else left & right
 
 
-def when(value: Value, *, truth: bool) -> Facts:
+def facts_when(value: Value, *, truth: bool) -> Facts:
     """What is known once a value has turned out true or false."""
     if value.implies is not None:
         return value.implies.true if truth else value.implies.false
     if not truth and value.taints and not value.locs:
-        return about(value.taints, LISTED)  # empty or None
+        return facts_about(value.taints, LISTED)  # empty or None
     return {}
 
 
-def negated(value: Value) -> Implies | None:
+def negate(value: Value) -> Implication | None:
     """What ``not value`` says."""
-    true, false = when(value, truth=False), when(value, truth=True)
-    return Implies(true, false) if true or false else None
+    true, false = facts_when(value, truth=False), facts_when(value, truth=True)
+    return Implication(true, false) if true or false else None
 
 
-def compared(frame: Frame, node: ast.Compare) -> Value:
+def evaluate_compare(frame: Frame, node: ast.Compare) -> Value:
     """The value of a comparison."""
-    left = frame.ev(node.left)
+    left = frame.evaluate(node.left)
     result: Value | None = None
     for operator, right_node in zip(node.ops, node.comparators, strict=True):
-        right = frame.ev(right_node)
+        right = frame.evaluate(right_node)
         one = _compare_two(frame, type(operator), left, right)
         result = one if result is None else _and(result, one)
         left = right
@@ -85,18 +85,20 @@ def _and(left: Value, right: Value) -> Value:
     const = (left.const and right.const) if known else NOT_CONST
     if left.const is False or right.const is False:
         const = False
-    true = both(when(left, truth=True), when(right, truth=True))
-    return Value(const, implies=Implies(true, {}))
+    true = conjoin(facts_when(left, truth=True), facts_when(right, truth=True))
+    return Value(const, implies=Implication(true, {}))
 
 
 def _compare_two(frame: Frame, kind: type[ast.cmpop], left: Value, right: Value) -> Value:
     one, two = constants(frame, left), constants(frame, right)
     const = NOT_CONST
     if one is not NOT_CONST and two is not NOT_CONST:
-        const = strings.compare(kind, one, two)
+        const = strings.fold_compare(kind, one, two)
     if two is None and left.implies is not None and kind in (ast.Is, ast.IsNot):
         says = left.implies
-        return Value(const, implies=says if kind is ast.IsNot else Implies(says.false, says.true))
+        return Value(
+            const, implies=says if kind is ast.IsNot else Implication(says.false, says.true)
+        )
     if not left.taints and not right.taints and not right.locs:
         return Value(const)
     true: Facts = {}
@@ -107,27 +109,27 @@ def _compare_two(frame: Frame, kind: type[ast.cmpop], left: Value, right: Value)
         true = _equality(frame, left, right)
     if kind in (ast.NotIn, ast.NotEq, ast.IsNot):
         true, false = false, true
-    return Value(const, implies=Implies(true, false))
+    return Value(const, implies=Implication(true, false))
 
 
 def _known_to_be(frame: Frame, value: Value) -> Facts:
     """What it says of a value, or of the whole that it is a part of, to be one of a few."""
     parts = frame.run.knowledge.parts.find(value.ref) if value.ref else []
-    facts = about(value.taints, LISTED)
+    facts = facts_about(value.taints, LISTED)
     for part in parts:
         wholes = {taint.origin.rpartition(PART)[0] or taint.origin for taint in value.taints}
-        facts = both(facts, {origin: frozenset({part.fact}) for origin in wholes})
+        facts = conjoin(facts, {origin: frozenset({part.fact}) for origin in wholes})
     return facts
 
 
 def _membership(frame: Frame, left: Value, right: Value) -> tuple[Facts, Facts]:
-    inside = deep_taints(right, frame.state)
+    inside = collect_taints(right, frame.state)
     if left.taints and not inside:
         return _known_to_be(frame, left), {}
     if right.taints and isinstance(left.const, str) and left.const:
-        return {}, about(right.taints, f"lacks {left.const}")
+        return {}, facts_about(right.taints, f"lacks {left.const}")
     if right.taints and "normalized" in right.marks:
-        return about(right.taints, "inside"), {}
+        return facts_about(right.taints, "inside"), {}
     return {}, {}
 
 
@@ -136,36 +138,36 @@ def _equality(frame: Frame, left: Value, right: Value) -> Facts:
         return {}
     value, other = (left, right) if left.taints else (right, left)
     if "common" in value.marks:
-        return about(value.taints, "inside")
+        return facts_about(value.taints, "inside")
     if other.locs:
         return {}
     return _known_to_be(frame, value)
 
 
-def tested(frame: Frame, call: Call) -> Implies | None:
+def evaluate_check(frame: Frame, call: Call) -> Implication | None:
     """What the truth of a call says of its arguments; None when no data file names the test."""
     true: Facts = {}
     false: Facts = {}
     for test in frame.run.knowledge.tests.find(call.ref):
-        value = call.pick(test.of)
+        value = call.select_argument(test.of)
         if value is None or not value.taints or (test.mark and test.mark not in value.marks):
             continue
         if test.pattern and not strict_pattern(
             cell(frame, call, test.pattern).const, whole="fullmatch" in call.ref
         ):
             continue
-        facts = about(value.taints, test.fact)
+        facts = facts_about(value.taints, test.fact)
         if test.when:
-            true = both(true, facts)
+            true = conjoin(true, facts)
         else:
-            false = both(false, facts)
-    return Implies(true, false) if true or false else None
+            false = conjoin(false, facts)
+    return Implication(true, false) if true or false else None
 
 
 def cell(frame: Frame, call: Call, selector: str) -> Value:
     """An argument, or with ``self[0]`` what the receiver was made with."""
     name, _, key = selector.partition("[")
-    value = call.pick(name) or Value()
+    value = call.select_argument(name) or Value()
     if not key:
         return value
     for obj in frame.state.of(value):
@@ -175,7 +177,7 @@ def cell(frame: Frame, call: Call, selector: str) -> Value:
     return Value()
 
 
-def edges(call: Call, name: str) -> Implies | None:
+def edges(call: Call, name: str) -> Implication | None:
     """What ``text.startswith(...)`` and ``text.endswith(...)`` say of the text."""
     text = call.receiver
     if text is None or not text.taints or not call.args:
@@ -190,14 +192,14 @@ def edges(call: Call, name: str) -> Implies | None:
         facts.append("host")
     if isinstance(edge.const, tuple):
         facts = [fact for fact in facts if fact == "host"]
-    return Implies(about(text.taints, *facts), {}) if facts else None
+    return Implication(facts_about(text.taints, *facts), {}) if facts else None
 
 
 def _names_host(text: object) -> bool:
     return isinstance(text, str) and text.count("/") >= 3 and text.partition("://")[1] != ""
 
 
-def any_of(frame: Frame, node: ast.Call) -> Implies | None:
+def any_of(frame: Frame, node: ast.Call) -> Implication | None:
     """What ``any(c in text for c in "...")`` says of the text when false."""
     if len(node.args) != 1 or not isinstance(node.args[0], ast.GeneratorExp):
         return None
@@ -207,17 +209,17 @@ def any_of(frame: Frame, node: ast.Call) -> Implies | None:
         return None
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         return None
-    characters = constants(frame, frame.ev(generator.generators[0].iter))
+    characters = constants(frame, frame.evaluate(generator.generators[0].iter))
     if not isinstance(characters, str | tuple) or len(characters) > _MAX_CHARACTERS * 8:
         return None
     facts = [f"lacks {one}" for one in characters if isinstance(one, str)]
-    taints = deep_taints(frame.ev(test.comparators[0]), frame.state)
+    taints = collect_taints(frame.evaluate(test.comparators[0]), frame.state)
     if not isinstance(test.ops[0], ast.In) or not isinstance(test.left, ast.Name) or not taints:
         return None
-    return Implies({}, about(taints, *facts))
+    return Implication({}, facts_about(taints, *facts))
 
 
-def chosen(frame: Frame, node: ast.BoolOp) -> Value:
+def evaluate_bool_op(frame: Frame, node: ast.BoolOp) -> Value:
     """The value of ``and`` and ``or``, each operand evaluated under what the earlier ones say."""
     stop_at = isinstance(node.op, ast.Or)
     outer = frame.state.facts
@@ -227,32 +229,32 @@ def chosen(frame: Frame, node: ast.BoolOp) -> Value:
     through: Facts = {}
     out: Facts | None = None
     for operand in node.values:
-        last = frame.ev(operand)
-        stopped = both(through, when(last, truth=stop_at))
-        truth = strings.truth(last.const)
+        last = frame.evaluate(operand)
+        stopped = conjoin(through, facts_when(last, truth=stop_at))
+        truth = strings.fold_truth(last.const)
         if truth is not (not stop_at):
-            out = stopped if out is None else either(out, stopped)
+            out = stopped if out is None else disjoin(out, stopped)
             kept.append(last)
         if truth is stop_at:
             break
-        through = both(through, when(last, truth=not stop_at))
-        frame.state.learn(when(last, truth=not stop_at))
+        through = conjoin(through, facts_when(last, truth=not stop_at))
+        frame.state.learn(facts_when(last, truth=not stop_at))
     else:
         if not kept or kept[-1] is not last:
             kept.append(last)
     frame.state.facts = outer
-    return _choice(kept, last, Implies(out or {}, through), stop_at=stop_at)
+    return _choice(kept, last, Implication(out or {}, through), stop_at=stop_at)
 
 
-def _choice(kept: list[Value], last: Value, implies: Implies, *, stop_at: bool) -> Value:
+def _choice(kept: list[Value], last: Value, implies: Implication, *, stop_at: bool) -> Value:
     if stop_at:
         usable = [one for one in kept if one is last or not one.known or one.const]
         taints = merge_taints(*(one.taints for one in usable))
     else:
-        implies = Implies(implies.false, implies.true)
+        implies = Implication(implies.false, implies.true)
         usable, taints = kept, last.taints  # what stops an "and" is empty
     value = join_all(usable).with_taints(taints)
-    return value.saying(implies if implies.true or implies.false else None)
+    return value.with_implication(implies if implies.true or implies.false else None)
 
 
 _COMPOUND: Final = (
@@ -262,7 +264,7 @@ _COMPOUND: Final = (
 _MAX_NODES: Final = 5000
 
 
-def fits(frame: Frame, call: Call, check: Check) -> bool:
+def matches_context(frame: Frame, call: Call, check: Check) -> bool:
     """Whether the words that a check asks for surround the call."""
     if not check.words:
         return True

@@ -7,22 +7,22 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from orchestrator.checks.taint.abstract_state import Heap, Obj, State
+from orchestrator.checks.taint.abstract_state import Heap, HeapObject, State
 from orchestrator.checks.taint.abstract_values import UNKNOWN, Taint, Value
-from orchestrator.checks.taint.library_models import Knowledge
+from orchestrator.checks.taint.library_models import LibraryModels
 from orchestrator.checks.taint.source_modules import Function, Module, Project
 
 Place = tuple[str, int, str]
 """A sink: path, line, class."""
 
 MAX_DEPTH: Final = 7
-MAX_STEPS: Final = 30_000  # statements run on behalf of one root
-MAX_CALLS: Final = 160  # activations on behalf of one root
-MAX_IDLE: Final = 3  # nested activations that are given nothing from a source
-MAX_IDLE_CALLS: Final = 60  # such activations on behalf of one root
+MAX_STEPS: Final = 30_000  # statements run on behalf of one entry point
+MAX_CALLS: Final = 160  # activations on behalf of one entry point
+MAX_UNTAINTED_DEPTH: Final = 3  # nested activations that are given nothing from a source
+MAX_UNTAINTED_CALLS: Final = 60  # such activations on behalf of one entry point
 
 
-class BudgetSpent(Exception):
+class BudgetExceeded(Exception):
     """An entry point used up its budget of work."""
 
 
@@ -54,7 +54,7 @@ class Call(Struct):
         extra = [] if self.rest is None else [self.rest]
         return [*self.args, *self.keywords.values(), *extra]
 
-    def pick(self, selector: str) -> Value | None:
+    def select_argument(self, selector: str) -> Value | None:
         """The argument that a selector such as ``0|url`` or ``self`` names; None when absent."""
         for part in selector.split("|"):
             if part == "self":
@@ -75,7 +75,7 @@ class Return(Struct):
     state: State
 
 
-class Found(Struct):
+class TaintFinding(Struct):
     """A defect before it is turned into the reply's form."""
 
     code: str
@@ -100,35 +100,35 @@ class Run(Struct, eq=False):
     """
 
     project: Project
-    knowledge: Knowledge
+    knowledge: LibraryModels
     evaluate: "Callable[[Frame, ast.expr], Value]"
     execute: "Callable[[Frame, list[ast.stmt]], None]"
     invoke: "Callable[[Frame, Call], Value]"
     assign: "Callable[[Frame, ast.expr, Value], None]"
     globals_of: "Callable[[Module], dict[str, Value]]"
     heap: Heap = field(default_factory=Heap)
-    found: dict[tuple[str, str, int], Found] = field(default_factory=dict)
+    found: dict[tuple[str, str, int], TaintFinding] = field(default_factory=dict)
     constant: set[Place] = field(default_factory=set)
     moving: set[Place] = field(default_factory=set)
-    memo: dict[Any, tuple[Value, dict[int, Obj]]] = field(default_factory=dict)
+    memo: dict[Any, tuple[Value, dict[int, HeapObject]]] = field(default_factory=dict)
     functions: dict[ast.AST, Function] = field(default_factory=dict)
     sites: dict[tuple[int, int, str], int] = field(default_factory=dict)
     steps: int = 0
     calls: int = 0
-    idle_calls: int = 0
+    untainted_calls: int = 0
     frames: int = 0
 
     def spend(self) -> None:
         """Count one statement.
 
         Raises:
-            BudgetSpent: the root has had its share.
+            BudgetSpent: the entry point used up its budget.
         """
         self.steps += 1
         if self.steps > MAX_STEPS:
-            raise BudgetSpent
+            raise BudgetExceeded
 
-    def report(self, found: Found) -> None:
+    def report(self, found: TaintFinding) -> None:
         """Keep a defect; of two at one place the surer one stays."""
         key = (found.code, found.path, found.line)
         known = self.found.get(key)
@@ -140,15 +140,15 @@ class Frame:
     """One activation: its state, and the ways out of it that were met so far."""
 
     __slots__ = (
-        "closure", "depth", "function", "handler", "id", "idle", "jumps", "module", "quiet",
-        "returns", "run", "stack", "state", "statement", "yields",
+        "closure", "depth", "function", "handler", "id", "jumps", "module", "quiet",
+        "returns", "run", "stack", "state", "statement", "untainted", "yields",
     )  # fmt: skip
 
     def __init__(self, run: Run, module: Module, function: Function | None = None) -> None:
         self.run, self.module, self.function = run, module, function
         self.state = State(run.heap)
         self.closure: Mapping[str, Value] = function.closure if function else {}
-        self.depth = self.idle = 0
+        self.depth = self.untainted = 0
         self.stack: tuple[Function, ...] = ()
         self.returns: list[Return] = []
         self.yields: list[Value] = []
@@ -159,16 +159,16 @@ class Frame:
         run.frames += 1
         self.id = run.frames
 
-    def ev(self, node: ast.expr) -> Value:
+    def evaluate(self, node: ast.expr) -> Value:
         """The value of an expression here."""
         return self.run.evaluate(self, node)
 
-    def new(self, node: ast.AST, obj: Obj, slot: str = "") -> Value:
+    def new(self, node: ast.AST, obj: HeapObject, slot: str = "") -> Value:
         """A value that is an object made at this place; the same place makes the same number."""
         key = (self.id, id(node), slot)
         loc = self.run.sites.get(key)
         if loc is None:
-            loc = self.run.sites[key] = self.run.heap.fresh()
+            loc = self.run.sites[key] = self.run.heap.allocate()
         self.state.objects[loc] = obj
         return Value(locs=(loc,))
 

@@ -13,23 +13,29 @@ from orchestrator.checks.taint import (
     external_functions,
     strings,
 )
-from orchestrator.checks.taint.abstract_state import Obj, State, deep_taints, join_states, reachable
+from orchestrator.checks.taint.abstract_state import (
+    HeapObject,
+    State,
+    collect_taints,
+    join_states,
+    reachable_objects,
+)
 from orchestrator.checks.taint.abstract_values import (
     NORETURN,
     NOT_CONST,
     UNKNOWN,
     Facts,
-    Implies,
+    Implication,
     Value,
     join,
     join_all,
 )
-from orchestrator.checks.taint.branch_conditions import both, either, when
+from orchestrator.checks.taint.branch_conditions import conjoin, disjoin, facts_when
 from orchestrator.checks.taint.call_frames import (
     MAX_CALLS,
     MAX_DEPTH,
-    MAX_IDLE,
-    MAX_IDLE_CALLS,
+    MAX_UNTAINTED_CALLS,
+    MAX_UNTAINTED_DEPTH,
     Call,
     Frame,
 )
@@ -48,21 +54,21 @@ _CONTAINERS: Final = {
 }
 
 
-def call(frame: Frame, node: ast.Call) -> Value:
+def evaluate_call(frame: Frame, node: ast.Call) -> Value:
     """The value of a call expression."""
     receiver: Value | None = None
     if isinstance(node.func, ast.Attribute):
-        receiver = frame.ev(node.func.value)
-        function = attribute_access.get(frame, receiver, node.func.attr, node.func)
+        receiver = frame.evaluate(node.func.value)
+        function = attribute_access.get_attribute(frame, receiver, node.func.attr, node.func)
     else:
-        function = frame.ev(node.func)
+        function = frame.evaluate(node.func)
     if function.ref == "builtins.super":
         return _super(frame)
     record = Call(node, function, receiver, [], {})
     for argument in node.args:
         _add_argument(frame, record, argument)
     for keyword in node.keywords:
-        value = frame.ev(keyword.value)
+        value = frame.evaluate(keyword.value)
         if keyword.arg is not None:
             record.keywords[keyword.arg] = value
         else:
@@ -85,13 +91,13 @@ def _super(frame: Frame) -> Value:
 
 def _add_argument(frame: Frame, record: Call, argument: ast.expr) -> None:
     if not isinstance(argument, ast.Starred):
-        value = frame.ev(argument)
+        value = frame.evaluate(argument)
         if record.rest is None:
             record.args.append(value)
         else:
             record.rest = join(record.rest, value)
         return
-    inner = frame.ev(argument.value)
+    inner = frame.evaluate(argument.value)
     objects = frame.state.of(inner)
     exact = len(objects) == 1 and objects[0].rest is None and objects[0].kind == "list"
     if exact and record.rest is None:
@@ -109,7 +115,7 @@ def _spread(frame: Frame, record: Call, value: Value) -> None:
             if isinstance(key, str):
                 record.keywords.setdefault(key, item)
     if not objects or any(obj.rest is not None for obj in objects):
-        rest = Value(taints=deep_taints(value, frame.state))
+        rest = Value(taints=collect_taints(value, frame.state))
         record.rest = rest if record.rest is None else join(record.rest, rest)
 
 
@@ -120,13 +126,13 @@ def invoke(frame: Frame, record: Call) -> Value:
 
 def _dispatch(frame: Frame, record: Call, name: str) -> Value:
     if record.receiver is not None and name:
-        result = containers.method(frame, name, record)
+        result = containers.call_method(frame, name, record)
         if result is None:
             result = _text_method(frame, record, name)
         if result is not None:
             return result
     if record.function.target is not None and not frame.quiet:
-        inner = activate(frame, record)
+        inner = call_function(frame, record)
         if inner is not None:
             return inner
     if record.ref in _CONTAINERS:
@@ -150,7 +156,7 @@ def _folded(frame: Frame, record: Call) -> Value | None:
     consts = [containers.constants(frame, value) for value in record.args]
     if NOT_CONST in consts:
         return None
-    result = strings.builtin(name, consts)
+    result = strings.fold_builtin(name, consts)
     return None if result is NOT_CONST else Value(result)
 
 
@@ -170,11 +176,11 @@ def _text_method(frame: Frame, record: Call, name: str) -> Value | None:
         return folded
     result: Value | None = None
     if name == "format" and (text.known or text.prefix or text.taints):
-        result = strings.formatted(record, frame.state)
+        result = strings.format_string(record, frame.state)
     elif name == "join" and (isinstance(text.const, str | bytes) or not text.ref):
-        result = strings.joined(record, frame.state)
+        result = strings.join_strings(record, frame.state)
     elif name == "replace":
-        result = strings.replaced(record)
+        result = strings.replace_text(record)
     elif name in {"startswith", "endswith"} and text.taints:
         result = Value(implies=branch_conditions.edges(record, name))
     return result
@@ -185,7 +191,7 @@ def _folded_method(frame: Frame, record: Call, name: str) -> Value | None:
     consts = [containers.constants(frame, value) for value in record.args]
     if record.receiver is None or NOT_CONST in consts or record.keywords:
         return None
-    result = strings.method(record.receiver.const, name, consts)
+    result = strings.fold_method(record.receiver.const, name, consts)
     if isinstance(result, tuple):
         return containers.make_list(frame, record.node, [Value(item) for item in result])
     return None if result is NOT_CONST else Value(result)
@@ -196,20 +202,20 @@ def _container(frame: Frame, record: Call, kind: str) -> Value:
     source = record.args[0] if record.args else None
     if kind == "dict":
         items: dict[Hashable, Value] = dict(record.keywords.items())
-        obj = Obj("dict", items)
+        obj = HeapObject("dict", items)
         if source is not None:
             for other in frame.state.of(source):
                 if other.kind == "dict":
-                    obj = Obj("dict", {**other.items, **obj.items}, other.rest)
+                    obj = HeapObject("dict", {**other.items, **obj.items}, other.rest)
             if source.taints or not source.locs:
-                obj = obj.add(Value(taints=deep_taints(source, frame.state)))
+                obj = obj.add(Value(taints=collect_taints(source, frame.state)))
         return frame.new(record.node, obj)
     if source is None:
         return containers.make_list(frame, record.node, [])
     ordered = record.ref in {"builtins.list", "builtins.tuple"} or "deque" in record.ref
     objects = frame.state.of(source)
     if len(objects) == 1 and objects[0].kind == "list":
-        return frame.new(record.node, objects[0] if ordered else objects[0].blurred())
+        return frame.new(record.node, objects[0] if ordered else objects[0].widen())
     const = containers.constants(frame, source)
     if isinstance(const, tuple | str):
         values = [Value(item) for item in const]
@@ -221,27 +227,27 @@ _NOT_FOLLOWED: Final = 0.45  # what a call gives that is not run is no ground fo
 _MAX_MEMO: Final = 20_000
 
 
-def activate(frame: Frame, call: Call) -> Value | None:
+def call_function(frame: Frame, call: Call) -> Value | None:
     """The value of a call into the tree; None when the callee is not in the tree."""
     target = call.function.target
     if isinstance(target, Class):
         return instantiate(frame, call, target)
     if isinstance(target, Bound):
-        return run(frame, call, target.function, [target.receiver, *call.args])
+        return run_function(frame, call, target.function, [target.receiver, *call.args])
     if isinstance(target, Function):
-        return run(frame, call, target, call.args)
+        return run_function(frame, call, target, call.args)
     return None
 
 
 def instantiate(frame: Frame, call: Call, cls: Class) -> Value:
     """A new object of a class of the tree."""
-    obj = Obj("instance", {}, None, cls)
+    obj = HeapObject("instance", {}, None, cls)
     constructor = cls.lookup("__init__")
     if constructor is None:
-        obj = Obj("instance", _fields(call, cls), call.rest, cls)
+        obj = HeapObject("instance", _fields(call, cls), call.rest, cls)
     value = frame.new(call.node, obj)
     if constructor is not None and isinstance(constructor.target, Function):
-        run(frame, call, constructor.target, [value, *call.args])
+        run_function(frame, call, constructor.target, [value, *call.args])
     elif cls.outer_bases() and not frame.state.object(value.locs[0]).items:
         return Value(locs=value.locs, taints=taints_of(call.values(), frame.state))
     return value
@@ -259,29 +265,33 @@ def _fields(call: Call, cls: Class) -> dict[Any, Value]:
     return fields
 
 
-def run(frame: Frame, call: Call, function: Function, args: list[Value]) -> Value:
+def run_function(frame: Frame, call: Call, function: Function, args: list[Value]) -> Value:
     """What a function gives when it is called so, and what it does to the caller's objects."""
-    everything = [*args, *call.keywords.values(), *([call.rest] if call.rest else [])]
+    everything = [
+        *args,
+        *call.keywords.values(),
+        *([call.rest] if call.rest else []),
+    ]
     taints = taints_of(everything, frame.state)
     if function in frame.stack:
         return Value(taints=taints)
-    if not _affordable(frame, idle=not taints):
-        return Value(taints=tuple(taint.derived("", "", _NOT_FOLLOWED) for taint in taints))
+    if not _affordable(frame, untainted=not taints):
+        return Value(taints=tuple(taint.derive("", "", _NOT_FOLLOWED) for taint in taints))
     key = None if taints else _memo_key(frame, function, call, args)
     if key is not None and key in frame.run.memo:
         value, objects = frame.run.memo[key]
         frame.state.objects.update(objects)
         return frame.at(value, call.node, f"{function.name}() returns it")
     frame.run.calls += 1
-    frame.run.idle_calls += not taints
+    frame.run.untainted_calls += not taints
     inner = Frame(frame.run, function.module, function)
     inner.depth, inner.stack = frame.depth + 1, (*frame.stack, function)
-    inner.idle = 0 if taints else frame.idle + 1
+    inner.untainted = 0 if taints else frame.untainted + 1
     if frame.function is not None and function.closure:
         inner.closure = {**function.closure, **frame.state.vars}
     inner.state.objects = dict(frame.state.objects)
     inner.state.facts = dict(frame.state.facts)
-    bind(inner, call, args)
+    bind_arguments(inner, call, args)
     before = frame.state.objects
     value = _body(inner, call)
     if not inner.state.live:
@@ -289,7 +299,9 @@ def run(frame: Frame, call: Call, function: Function, args: list[Value]) -> Valu
     frame.state.facts = inner.state.facts
     after = inner.state.objects
     if all(after.get(loc) is obj for loc, obj in before.items()):
-        made = {loc: obj for loc, obj in reachable(value, inner.state).items() if loc in after}
+        made = {
+            loc: obj for loc, obj in reachable_objects(value, inner.state).items() if loc in after
+        }
         before.update(made)
         if key is not None and len(frame.run.memo) < _MAX_MEMO:
             frame.run.memo[key] = (value, made)
@@ -298,11 +310,13 @@ def run(frame: Frame, call: Call, function: Function, args: list[Value]) -> Valu
     return frame.at(value, call.node, f"{function.name}() returns it")
 
 
-def _affordable(frame: Frame, *, idle: bool) -> bool:
+def _affordable(frame: Frame, *, untainted: bool) -> bool:
     """Whether the root may have one more activation."""
     if frame.depth >= MAX_DEPTH or frame.run.calls >= MAX_CALLS:
         return False
-    return not idle or (frame.idle < MAX_IDLE and frame.run.idle_calls < MAX_IDLE_CALLS)
+    return not untainted or (
+        frame.untainted < MAX_UNTAINTED_DEPTH and frame.run.untainted_calls < MAX_UNTAINTED_CALLS
+    )
 
 
 def _memo_key(frame: Frame, function: Function, call: Call, args: list[Value]) -> Any:
@@ -325,7 +339,7 @@ def _seen(frame: Frame, value: Value) -> Any:
     return (const, value.ref, value.target, objects)
 
 
-def bind(frame: Frame, call: Call, args: list[Value]) -> None:
+def bind_arguments(frame: Frame, call: Call, args: list[Value]) -> None:
     """Give the parameters of a frame's function their values."""
     function = frame.function
     if function is None:
@@ -343,7 +357,7 @@ def bind(frame: Frame, call: Call, args: list[Value]) -> None:
         elif call.rest is not None:
             value = call.rest
         else:
-            value = frame.ev(defaults[name]) if name in defaults else UNKNOWN
+            value = frame.evaluate(defaults[name]) if name in defaults else UNKNOWN
         where = f"{function.name}() takes it as {name!r}"
         frame.state.vars[name] = frame.at(value, parameter, where)
     if given.vararg is not None:
@@ -353,7 +367,7 @@ def bind(frame: Frame, call: Call, args: list[Value]) -> None:
         unnamed: dict[Hashable, Value] = {
             name: value for name, value in call.keywords.items() if name not in names
         }
-        obj = Obj("dict", unnamed, call.rest)
+        obj = HeapObject("dict", unnamed, call.rest)
         frame.state.vars[given.kwarg.arg] = frame.new(given.kwarg, obj)
 
 
@@ -375,7 +389,7 @@ def _body(frame: Frame, call: Call) -> Value:
     if function is None:
         return UNKNOWN
     if isinstance(function.node, ast.Lambda):
-        return frame.ev(function.node.body)
+        return frame.evaluate(function.node.body)
     frame.run.execute(frame, function.node.body)
     before = frame.state
     states: list[State] = [way.state for way in frame.returns]
@@ -389,7 +403,7 @@ def _body(frame: Frame, call: Call) -> Value:
         value = join(value, Value(None))
     if not frame.returns:
         value = Value(None)
-    return value.saying(_implied(frame, before))
+    return value.with_implication(_implied(frame, before))
 
 
 def _settled_join(frame: Frame) -> Value:
@@ -397,24 +411,24 @@ def _settled_join(frame: Frame) -> Value:
     for way in frame.returns:
         value = way.value
         if value.taints and way.state.facts:
-            taints = tuple(taint.knowing(way.state.facts_of(taint)) for taint in value.taints)
+            taints = tuple(taint.with_facts(way.state.facts_of(taint)) for taint in value.taints)
             value = value.with_taints(taints)
         values.append(value)
     return join_all(values)
 
 
-def _implied(frame: Frame, end: State) -> Implies | None:
+def _implied(frame: Frame, end: State) -> Implication | None:
     """What a function's true or false answer says of the values it looked at."""
     true: Facts | None = None
     false: Facts | None = dict(end.facts) if end.live else None
     for way in frame.returns:
         const = way.value.const
         if not way.value.known or const:
-            facts = both(dict(way.state.facts), when(way.value, truth=True))
-            true = facts if true is None else either(true, facts)
+            facts = conjoin(dict(way.state.facts), facts_when(way.value, truth=True))
+            true = facts if true is None else disjoin(true, facts)
         if not way.value.known or not const:
-            facts = both(dict(way.state.facts), when(way.value, truth=False))
-            false = facts if false is None else either(false, facts)
+            facts = conjoin(dict(way.state.facts), facts_when(way.value, truth=False))
+            false = facts if false is None else disjoin(false, facts)
     if not true and not false:
         return None
-    return Implies(true or {}, false or {})
+    return Implication(true or {}, false or {})

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from typing import Final
 
 from orchestrator.checks.taint import strings
-from orchestrator.checks.taint.abstract_state import Obj
+from orchestrator.checks.taint.abstract_state import HeapObject
 from orchestrator.checks.taint.abstract_values import (
     NOT_CONST,
     PART,
@@ -24,13 +24,13 @@ MAX_ITEMS: Final = 64
 
 def make_list(frame: Frame, node: ast.AST, values: list[Value]) -> Value:
     """A list, tuple or set whose items are known."""
-    obj = Obj("list", dict(enumerate(values)))
-    return frame.new(node, obj if len(values) <= MAX_ITEMS else obj.blurred())
+    obj = HeapObject("list", dict(enumerate(values)))
+    return frame.new(node, obj if len(values) <= MAX_ITEMS else obj.widen())
 
 
 def make_bag(frame: Frame, node: ast.AST, item: Value | None) -> Value:
     """A list of which only is known what its items may be."""
-    return frame.new(node, Obj("list", {}, item))
+    return frame.new(node, HeapObject("list", {}, item))
 
 
 def constants(frame: Frame, value: Value) -> object:
@@ -43,7 +43,11 @@ def constants(frame: Frame, value: Value) -> object:
     if objects[0].kind == "dict":
         return tuple(objects[0].items)
     items = objects[0].items.values()
-    return tuple(item.const for item in items) if all(item.known for item in items) else NOT_CONST
+    return (
+        tuple(get_item.const for get_item in items)
+        if all(get_item.known for get_item in items)
+        else NOT_CONST
+    )
 
 
 def element(frame: Frame, value: Value, node: ast.AST) -> Value:
@@ -54,38 +58,38 @@ def element(frame: Frame, value: Value, node: ast.AST) -> Value:
             found.extend(Value(key) for key in obj.items)
             found.append(UNKNOWN)
         elif obj.kind == "list":
-            item = obj.any()
-            if item is not None:
-                found.append(item)
+            get_item = obj.any()
+            if get_item is not None:
+                found.append(get_item)
     if isinstance(value.const, tuple):
-        found.extend(Value(item) for item in value.const)
+        found.extend(Value(get_item) for get_item in value.const)
     if value.taints:
         site = frame.site(node) if "mapping" in value.marks else ""
         taints = value.taints
         if site:
-            taints = tuple(taint.derived(PART, site) for taint in taints)
+            taints = tuple(taint.derive(PART, site) for taint in taints)
         found.append(Value(taints=taints, ref=value.ref and f"{value.ref}[]"))
     return join_all(found) if found else UNKNOWN
 
 
-def item(frame: Frame, base: Value, key: Value, node: ast.AST) -> Value:
+def get_item(frame: Frame, base: Value, key: Value, node: ast.AST) -> Value:
     """The value of ``base[key]``."""
     if base.known and key.known:
-        result = strings.subscript(base.const, key.const)
+        result = strings.fold_subscript(base.const, key.const)
         return Value(result) if result is not NOT_CONST else UNKNOWN
     found: list[Value] = []
     for obj in frame.state.of(base):
         if obj.kind in {"list", "dict"}:
-            inner = stored(obj, key)
+            inner = read_item(obj, key)
             if inner is not None:
                 found.append(inner)
     if base.taints:
         label = repr(key.const) if key.known else frame.site(node)
-        found.append(Value(taints=tuple(taint.derived(PART, label) for taint in base.taints)))
+        found.append(Value(taints=tuple(taint.derive(PART, label) for taint in base.taints)))
     return join_all(found) if found else UNKNOWN
 
 
-def stored(obj: Obj, key: Value) -> Value | None:
+def read_item(obj: HeapObject, key: Value) -> Value | None:
     """What an object holds under a key, known or not; None when nothing."""
     if not key.known or not isinstance(key.const, Hashable):
         return obj.any()
@@ -95,12 +99,14 @@ def stored(obj: Obj, key: Value) -> Value | None:
     return obj.get(name)
 
 
-def sliced(frame: Frame, base: Value, bounds: tuple[Value, Value, Value], node: ast.AST) -> Value:
+def slice_value(
+    frame: Frame, base: Value, bounds: tuple[Value, Value, Value], node: ast.AST
+) -> Value:
     """The value of ``base[low:high:step]``."""
     known = all(bound.known for bound in bounds)
     cut = slice(*(bound.const for bound in bounds)) if known else slice(None)
     if base.known and known:
-        return Value(strings.subscript(base.const, cut))
+        return Value(strings.fold_subscript(base.const, cut))
     objects = frame.state.of(base)
     if objects and objects[0].kind == "list":
         if known and len(objects) == 1 and objects[0].rest is None:
@@ -111,10 +117,10 @@ def sliced(frame: Frame, base: Value, bounds: tuple[Value, Value, Value], node: 
                 return UNKNOWN
         return make_bag(frame, node, objects[0].any())
     site = frame.site(node)
-    return Value(taints=tuple(taint.derived(SLICE, site) for taint in base.taints), ref=base.ref)
+    return Value(taints=tuple(taint.derive(SLICE, site) for taint in base.taints), ref=base.ref)
 
 
-def store(frame: Frame, base: Value, key: Value, value: Value) -> None:
+def set_item(frame: Frame, base: Value, key: Value, value: Value) -> None:
     """Perform ``base[key] = value``."""
     strong = len(base.locs) == 1
     for loc in base.locs:
@@ -140,7 +146,7 @@ def _arg(call: Call, index: int, default: Value = UNKNOWN) -> Value:
     return call.args[index] if index < len(call.args) else default
 
 
-def _put(frame: Frame, loc: int, obj: Obj) -> None:
+def _put(frame: Frame, loc: int, obj: HeapObject) -> None:
     frame.state.objects[loc] = obj
 
 
@@ -149,12 +155,12 @@ def _append(frame: Frame, loc: int, call: Call) -> Value:
     if obj.rest is None and len(obj.items) < MAX_ITEMS:
         _put(frame, loc, obj.put(len(obj.items), value))
     else:
-        _put(frame, loc, obj.blurred().add(value))
+        _put(frame, loc, obj.widen().add(value))
     return _ABSENT
 
 
 def _relist(frame: Frame, loc: int, values: list[Value]) -> None:
-    _put(frame, loc, Obj("list", dict(enumerate(values))))
+    _put(frame, loc, HeapObject("list", dict(enumerate(values))))
 
 
 def _insert(frame: Frame, loc: int, call: Call) -> Value:
@@ -164,7 +170,7 @@ def _insert(frame: Frame, loc: int, call: Call) -> Value:
         values.insert(where.const, value)
         _relist(frame, loc, values)
     else:
-        _put(frame, loc, obj.blurred().add(value))
+        _put(frame, loc, obj.widen().add(value))
     return _ABSENT
 
 
@@ -184,7 +190,7 @@ def _pop(frame: Frame, loc: int, call: Call) -> Value:
             return UNKNOWN
         _relist(frame, loc, values)
         return taken
-    _put(frame, loc, obj.blurred())
+    _put(frame, loc, obj.widen())
     return obj.any() or UNKNOWN
 
 
@@ -203,12 +209,12 @@ def _extend(frame: Frame, loc: int, call: Call) -> Value:
     if exact and obj.rest is None:
         _relist(frame, loc, [*obj.items.values(), *others[0].items.values()])
     else:
-        _put(frame, loc, obj.blurred().add(element(frame, more, call.node)))
+        _put(frame, loc, obj.widen().add(element(frame, more, call.node)))
     return _ABSENT
 
 
 def _blur(frame: Frame, loc: int, call: Call) -> Value:
-    _put(frame, loc, frame.state.object(loc).blurred())
+    _put(frame, loc, frame.state.object(loc).widen())
     return _ABSENT
 
 
@@ -220,13 +226,13 @@ def _reverse(frame: Frame, loc: int, call: Call) -> Value:
 
 
 def _clear(frame: Frame, loc: int, call: Call) -> Value:
-    _put(frame, loc, Obj(frame.state.object(loc).kind))
+    _put(frame, loc, HeapObject(frame.state.object(loc).kind))
     return _ABSENT
 
 
 def _get(frame: Frame, loc: int, call: Call) -> Value:
     obj = frame.state.object(loc)
-    found = stored(obj, _arg(call, 0))
+    found = read_item(obj, _arg(call, 0))
     default = _arg(call, 1, _ABSENT)
     if found is None:
         return default
@@ -238,7 +244,7 @@ def _setdefault(frame: Frame, loc: int, call: Call) -> Value:
     key = _arg(call, 0)
     if key.known and key.const in frame.state.object(loc).items:
         return _get(frame, loc, call)
-    store(frame, Value(locs=(loc,)), key, _arg(call, 1, _ABSENT))
+    set_item(frame, Value(locs=(loc,)), key, _arg(call, 1, _ABSENT))
     return _arg(call, 1, _ABSENT)
 
 
@@ -259,7 +265,7 @@ def _items(frame: Frame, loc: int, call: Call) -> Value:
     value = frame.state.object(loc).any()
     if value is None:
         return make_bag(frame, call.node, None)
-    pair = frame.new(call.node, Obj("list", {0: UNKNOWN, 1: value}), "pair")
+    pair = frame.new(call.node, HeapObject("list", {0: UNKNOWN, 1: value}), "pair")
     return make_bag(frame, call.node, pair)
 
 
@@ -306,7 +312,7 @@ _DICT: Final[dict[str, Method]] = {
 }
 
 
-def method(frame: Frame, name: str, call: Call) -> Value | None:
+def call_method(frame: Frame, name: str, call: Call) -> Value | None:
     """The value of a method of a container; None when it is no container's."""
     if call.receiver is None or not call.receiver.locs:
         return None

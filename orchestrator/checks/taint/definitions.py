@@ -4,17 +4,17 @@ import ast
 
 from orchestrator.checks.taint.abstract_state import State
 from orchestrator.checks.taint.abstract_values import UNKNOWN, Value
-from orchestrator.checks.taint.attribute_access import named
+from orchestrator.checks.taint.attribute_access import external_value
 from orchestrator.checks.taint.call_frames import Frame
 from orchestrator.checks.taint.source_modules import Class, Function, Module, Namespace
 
 
-def function(frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+def define_function(frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
     """Perform a ``def``: decorators are looked at, and the function keeps its own value."""
-    frame.state.vars[node.name] = Value(target=make(frame, node, None, frame.scope))
+    frame.state.vars[node.name] = Value(target=make_function(frame, node, None, frame.scope))
 
 
-def make(
+def make_function(
     frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef, cls: Class | None, scope: str
 ) -> Function:
     """The function that a ``def`` makes here."""
@@ -28,12 +28,12 @@ def make(
 
 def _decorator(frame: Frame, node: ast.expr) -> Value:
     """A decorator's own value; for ``@route(...)`` that of ``route``."""
-    return frame.ev(node.func if isinstance(node, ast.Call) else node)
+    return frame.evaluate(node.func if isinstance(node, ast.Call) else node)
 
 
-def klass(frame: Frame, node: ast.ClassDef) -> None:
+def define_class(frame: Frame, node: ast.ClassDef) -> None:
     """Perform a ``class``: its body is run for its names."""
-    bases = tuple(frame.ev(base) for base in node.bases)
+    bases = tuple(frame.evaluate(base) for base in node.bases)
     scope = f"{frame.scope}.{node.name}" if frame.scope else node.name
     made = Class(node, frame.module, scope, bases, {})
     outer = frame.state
@@ -43,7 +43,7 @@ def klass(frame: Frame, node: ast.ClassDef) -> None:
     for statement in node.body:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
             frame.state = outer  # methods do not see the names of their class
-            method = make(frame, statement, made, scope)
+            method = make_function(frame, statement, made, scope)
             frame.state = inner
             inner.vars[statement.name] = Value(target=method)
         else:
@@ -59,7 +59,7 @@ def klass(frame: Frame, node: ast.ClassDef) -> None:
     frame.state.vars[node.name] = Value(target=made)
 
 
-def imported(frame: Frame, node: ast.Import) -> None:
+def execute_import(frame: Frame, node: ast.Import) -> None:
     """Perform an ``import``."""
     project = frame.run.project
     for alias in node.names:
@@ -81,7 +81,7 @@ def _outer(frame: Frame, ref: str) -> Value:
     return Value(ref=frame.run.knowledge.canonical(ref))
 
 
-def imported_from(frame: Frame, node: ast.ImportFrom) -> None:
+def execute_import_from(frame: Frame, node: ast.ImportFrom) -> None:
     """Perform a ``from ... import``."""
     project = frame.run.project
     name = node.module or ""
@@ -117,4 +117,4 @@ def _one(
     if node.level:
         return UNKNOWN
     from_outside = f"{node.module}.{alias.name}"
-    return named(frame, from_outside, node)
+    return external_value(frame, from_outside, node)

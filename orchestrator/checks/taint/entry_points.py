@@ -12,11 +12,11 @@ from typing import Final
 from msgspec import Struct, field
 
 from orchestrator.checks.taint import attribute_access
-from orchestrator.checks.taint.abstract_state import Obj
+from orchestrator.checks.taint.abstract_state import HeapObject
 from orchestrator.checks.taint.abstract_values import UNKNOWN, Step, Taint, Value
 from orchestrator.checks.taint.call_frames import Call, Frame, Run
-from orchestrator.checks.taint.calls import bind
-from orchestrator.checks.taint.library_models import Handler, Knowledge, Route
+from orchestrator.checks.taint.calls import bind_arguments
+from orchestrator.checks.taint.library_models import Handler, LibraryModels, Route
 from orchestrator.checks.taint.source_modules import (
     Bound,
     Class,
@@ -101,7 +101,7 @@ class Hints:
     own program counts only in modules that call one of the few sinks where it matters.
     """
 
-    def __init__(self, knowledge: Knowledge) -> None:
+    def __init__(self, knowledge: LibraryModels) -> None:
         self._remote = _Words()
         self._local = _Words()
         tops: dict[str, set[str]] = {}
@@ -142,7 +142,7 @@ def lines_with(text: str, pattern: re.Pattern[str]) -> list[int]:
     return sorted({bisect.bisect_right(starts, match.start()) for match in pattern.finditer(text)})
 
 
-def holding(found: list[Span], lines: list[int]) -> list[Span]:
+def functions_containing(found: list[Span], lines: list[int]) -> list[Span]:
     """The functions that hold one of the lines, the innermost for each, and what encloses them."""
     chosen: dict[Definition, Span] = {}
     by_node = {span.node: span for span in found}
@@ -193,7 +193,7 @@ class Entry(Struct):
     text: bool = False
 
 
-def describe(run: Run, function: Function) -> Entry:
+def describe_entry_point(run: Run, function: Function) -> Entry:
     """What the decorators and the class of a function make of it."""
     entry = Entry()
     knowledge = run.knowledge
@@ -234,13 +234,13 @@ def _add_route(entry: Entry, route: Route, node: ast.expr) -> None:
                 entry.url[flask_name or brace_name] = harmless
 
 
-def give_parameters(frame: Frame, entry: Entry) -> None:
+def bind_entry_parameters(frame: Frame, entry: Entry) -> None:
     """Set a root frame's parameters to what they hold when the function is entered from outside."""
     function = frame.function
     if function is None:
         return
     node = function.node
-    bind(frame, Call(_place(node), UNKNOWN, None, [], {}), [])
+    bind_arguments(frame, Call(_place(node), UNKNOWN, None, [], {}), [])
     parameters = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
     offset = 0
     if function.cls is not None and not function.is_static and parameters:
@@ -265,7 +265,7 @@ def _parameter(frame: Frame, entry: Entry, parameter: ast.arg, index: int) -> Va
     for rule in frame.run.knowledge.parameters:
         if rule.name == name and rule.position == index and _imports(frame, rule.imports):
             entry.handler = True
-            return attribute_access.named(frame, rule.type, parameter)
+            return attribute_access.external_value(frame, rule.type, parameter)
     from_url = entry.url.get(name)
     if from_url is None and not entry.text:
         return typed
@@ -289,7 +289,7 @@ def _from_request(frame: Frame, parameter: ast.arg, typed: Value | None) -> Valu
     tainted = Value(taints=(taint,))
     if typed is not None and typed.locs:
         cls = frame.state.of(typed)[0].cls
-        return frame.new(parameter, Obj("instance", {}, tainted, cls))
+        return frame.new(parameter, HeapObject("instance", {}, tainted, cls))
     return tainted
 
 
@@ -312,11 +312,11 @@ def _annotated(frame: Frame, node: ast.expr | None) -> Value | None:
     named = _named_type(node)
     if named is None:
         return None
-    value = frame.ev(named)
+    value = frame.evaluate(named)
     if isinstance(value.target, Class):
-        return frame.new(named, Obj("instance", {}, None, value.target))
+        return frame.new(named, HeapObject("instance", {}, None, value.target))
     if value.ref:
-        return attribute_access.named(frame, f"{value.ref}()", named)
+        return attribute_access.external_value(frame, f"{value.ref}()", named)
     return None
 
 
@@ -342,7 +342,7 @@ def _named_type(node: ast.expr | None) -> ast.Name | ast.Attribute | None:
 
 def instance(frame: Frame, cls: Class) -> Value:
     """An object of a class as its constructor leaves it, whatever that is given."""
-    value = frame.new(cls.node, Obj("instance", {}, None, cls))
+    value = frame.new(cls.node, HeapObject("instance", {}, None, cls))
     constructor = cls.lookup("__init__")
     made = constructor.target if constructor is not None else None
     if isinstance(made, Function) and made is not frame.function:
@@ -362,17 +362,17 @@ COMMON: Final = frozenset(
 )  # fmt: skip
 
 
-def telling(names: Iterable[str]) -> set[str]:
+def distinctive_names(names: Iterable[str]) -> set[str]:
     """The names that say which function is meant."""
     return {name for name in names if len(name) > 2 and name not in COMMON and name[:2] != "__"}
 
 
-def mentions(names: Iterable[str]) -> re.Pattern[str]:
+def names_pattern(names: Iterable[str]) -> re.Pattern[str]:
     """Matches any of these names as a word."""
     return re.compile(rf"\b(?:{'|'.join(sorted(map(re.escape, names))) or '(?!)'})\b")
 
 
-def users(project: Project, paths: Iterable[str]) -> dict[str, list[int]]:
+def find_users(project: Project, paths: Iterable[str]) -> dict[str, list[int]]:
     """The files that use what these files define, and the lines on which they do.
 
     A file counts when it imports one of them and names something that it defines, or does so with a
@@ -383,7 +383,7 @@ def users(project: Project, paths: Iterable[str]) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     names = {name for path in fresh for name in _DEFINED.findall(project.text(path) or "")}
     for _ in range(_LEVELS):
-        imports, named = _imports_any(fresh), mentions(telling(names))
+        imports, named = _imports_any(fresh), names_pattern(distinctive_names(names))
         fresh, names = [], set()
         for path in others:
             text = project.text(path) or ""
@@ -394,7 +394,7 @@ def users(project: Project, paths: Iterable[str]) -> dict[str, list[int]]:
             if module is not None:
                 found[path] = lines
                 fresh.append(path)
-                names.update(span.node.name for span in holding(spans(module), lines))
+                names.update(span.node.name for span in functions_containing(spans(module), lines))
     return found
 
 

@@ -11,7 +11,7 @@ from orchestrator.checks.taint import (
     containers,
     strings,
 )
-from orchestrator.checks.taint.abstract_state import Obj, deep_taints, join_states
+from orchestrator.checks.taint.abstract_state import HeapObject, collect_taints, join_states
 from orchestrator.checks.taint.abstract_values import NOT_CONST, UNKNOWN, Value, join, merge_taints
 from orchestrator.checks.taint.call_frames import Frame
 from orchestrator.checks.taint.source_modules import Function
@@ -33,22 +33,22 @@ def _name(frame: Frame, node: ast.Name) -> Value:
 
 
 def _attribute(frame: Frame, node: ast.Attribute) -> Value:
-    return attribute_access.get(frame, frame.ev(node.value), node.attr, node)
+    return attribute_access.get_attribute(frame, frame.evaluate(node.value), node.attr, node)
 
 
 def _subscript(frame: Frame, node: ast.Subscript) -> Value:
-    base = frame.ev(node.value)
+    base = frame.evaluate(node.value)
     if isinstance(node.slice, ast.Slice):
         low, high, step = (
-            Value(None) if bound is None else frame.ev(bound)
+            Value(None) if bound is None else frame.evaluate(bound)
             for bound in (node.slice.lower, node.slice.upper, node.slice.step)
         )
-        return containers.sliced(frame, base, (low, high, step), node)
-    return attribute_access.item(frame, base, frame.ev(node.slice), node)
+        return containers.slice_value(frame, base, (low, high, step), node)
+    return attribute_access.get_item(frame, base, frame.evaluate(node.slice), node)
 
 
 def _binary(frame: Frame, node: ast.BinOp) -> Value:
-    left, right = frame.ev(node.left), frame.ev(node.right)
+    left, right = frame.evaluate(node.left), frame.evaluate(node.right)
     return operate(frame, type(node.op), left, right, node)
 
 
@@ -63,10 +63,10 @@ def operate(
     textual = isinstance(left.const, str) or (not left.known and left.prefix)
     if kind is ast.Mod and (textual or left.taints or right.locs):
         if left.known and right.known:
-            return Value(strings.binary(ast.Mod, left.const, right.const))
-        return strings.percent(left, right, frame.state)
+            return Value(strings.fold_binary(ast.Mod, left.const, right.const))
+        return strings.format_percent(left, right, frame.state)
     if left.known and right.known:
-        return Value(strings.binary(kind, left.const, right.const))
+        return Value(strings.fold_binary(kind, left.const, right.const))
     taints = merge_taints(left.taints, right.taints)
     keeps = left.ref if kind is ast.Div else ""  # a path and a name make a path
     return Value(taints=taints, ref=keeps) if taints or keeps else UNKNOWN
@@ -82,26 +82,26 @@ def _joined_lists(frame: Frame, left: Value, right: Value, node: ast.AST) -> Val
 
 
 def _unary(frame: Frame, node: ast.UnaryOp) -> Value:
-    operand = frame.ev(node.operand)
-    const = strings.unary(type(node.op), operand.const) if operand.known else NOT_CONST
+    operand = frame.evaluate(node.operand)
+    const = strings.fold_unary(type(node.op), operand.const) if operand.known else NOT_CONST
     if isinstance(node.op, ast.Not):
-        return Value(const, implies=branch_conditions.negated(operand))
+        return Value(const, implies=branch_conditions.negate(operand))
     return Value(const)
 
 
 def _conditional(frame: Frame, node: ast.IfExp) -> Value:
-    test = frame.ev(node.test)
-    truth = strings.truth(test.const)
+    test = frame.evaluate(node.test)
+    truth = strings.fold_truth(test.const)
     if truth is not None:
-        return frame.ev(node.body if truth else node.orelse)
+        return frame.evaluate(node.body if truth else node.orelse)
     before = frame.state
     results: list[Value] = []
     states = []
     for branch, outcome in ((node.body, True), (node.orelse, False)):
         frame.state = before.copy()
-        frame.state.learn(branch_conditions.when(test, truth=outcome))
-        value = frame.ev(branch)
-        taints = tuple(taint.knowing(frame.state.facts_of(taint)) for taint in value.taints)
+        frame.state.learn(branch_conditions.facts_when(test, truth=outcome))
+        value = frame.evaluate(branch)
+        taints = tuple(taint.with_facts(frame.state.facts_of(taint)) for taint in value.taints)
         results.append(value.with_taints(taints) if taints else value)
         states.append(frame.state)
     frame.state = join_states(states, frame.run.heap)
@@ -113,7 +113,7 @@ def _sequence(frame: Frame, node: ast.List | ast.Tuple | ast.Set) -> Value:
     exact = True
     for element in node.elts:
         if isinstance(element, ast.Starred):
-            inner = frame.ev(element.value)
+            inner = frame.evaluate(element.value)
             objects = frame.state.of(inner)
             if len(objects) == 1 and objects[0].rest is None and objects[0].kind == "list":
                 values.extend(objects[0].items.values())
@@ -121,12 +121,12 @@ def _sequence(frame: Frame, node: ast.List | ast.Tuple | ast.Set) -> Value:
                 exact = False
                 values.append(containers.element(frame, inner, element))
         else:
-            values.append(frame.ev(element))
+            values.append(frame.evaluate(element))
     result = containers.make_list(frame, node, values)
     if not exact or isinstance(node, ast.Set):
         obj = frame.state.of(result)[0]
         if not (isinstance(node, ast.Set) and all(value.known for value in values)):
-            frame.new(node, obj.blurred())
+            frame.new(node, obj.widen())
     if isinstance(node, ast.Tuple):
         const = tuple(value.const for value in values)
         if exact and NOT_CONST not in const:
@@ -136,9 +136,9 @@ def _sequence(frame: Frame, node: ast.List | ast.Tuple | ast.Set) -> Value:
 
 
 def _dict(frame: Frame, node: ast.Dict) -> Value:
-    obj = Obj("dict")
+    obj = HeapObject("dict")
     for key_node, value_node in zip(node.keys, node.values, strict=True):
-        value = frame.ev(value_node)
+        value = frame.evaluate(value_node)
         if key_node is None:
             for other in frame.state.of(value):
                 for key, inner in other.items.items():
@@ -147,7 +147,7 @@ def _dict(frame: Frame, node: ast.Dict) -> Value:
             if value.taints:
                 obj = obj.add(Value(taints=value.taints))
             continue
-        name = frame.ev(key_node)
+        name = frame.evaluate(key_node)
         if name.known:
             obj = obj.put(name.const, value)
         else:
@@ -158,21 +158,23 @@ def _dict(frame: Frame, node: ast.Dict) -> Value:
 def _comprehension(frame: Frame, node: Any) -> Value:
     before = frame.state.copy()
     for generator in node.generators:
-        source = frame.ev(generator.iter)
+        source = frame.evaluate(generator.iter)
         frame.run.assign(frame, generator.target, containers.element(frame, source, generator.iter))
         for condition in generator.ifs:
-            frame.state.learn(branch_conditions.when(frame.ev(condition), truth=True))
+            frame.state.learn(branch_conditions.facts_when(frame.evaluate(condition), truth=True))
     if isinstance(node, ast.DictComp):
-        frame.ev(node.key)
-        result = frame.ev(node.value)
+        frame.evaluate(node.key)
+        result = frame.evaluate(node.value)
     else:
-        result = frame.ev(node.elt)
-    taints = tuple(taint.knowing(frame.state.facts_of(taint)) for taint in result.taints)
+        result = frame.evaluate(node.elt)
+    taints = tuple(taint.with_facts(frame.state.facts_of(taint)) for taint in result.taints)
     result = result.with_taints(taints) if taints else result
     objects = frame.state.objects
     frame.state = before
     frame.state.objects = objects
-    return frame.new(node, Obj("dict" if isinstance(node, ast.DictComp) else "list", {}, result))
+    return frame.new(
+        node, HeapObject("dict" if isinstance(node, ast.DictComp) else "list", {}, result)
+    )
 
 
 def _lambda(frame: Frame, node: ast.Lambda) -> Value:
@@ -181,18 +183,18 @@ def _lambda(frame: Frame, node: ast.Lambda) -> Value:
 
 
 def _walrus(frame: Frame, node: ast.NamedExpr) -> Value:
-    value = frame.ev(node.value)
+    value = frame.evaluate(node.value)
     frame.run.assign(frame, node.target, value)
     return value
 
 
 def _await(frame: Frame, node: ast.Await) -> Value:
-    return frame.ev(node.value)
+    return frame.evaluate(node.value)
 
 
 def _yield(frame: Frame, node: ast.Yield | ast.YieldFrom) -> Value:
     if node.value is not None:
-        value = frame.ev(node.value)
+        value = frame.evaluate(node.value)
         if isinstance(node, ast.YieldFrom):
             value = containers.element(frame, value, node)
         frame.yields.append(value)
@@ -200,8 +202,8 @@ def _yield(frame: Frame, node: ast.Yield | ast.YieldFrom) -> Value:
 
 
 def _starred(frame: Frame, node: ast.Starred) -> Value:
-    value = frame.ev(node.value)
-    return Value(taints=deep_taints(value, frame.state))
+    value = frame.evaluate(node.value)
+    return Value(taints=collect_taints(value, frame.state))
 
 
 _HANDLERS: Final[dict[type[ast.expr], Callable[[Frame, Any], Value]]] = {
@@ -212,9 +214,9 @@ _HANDLERS: Final[dict[type[ast.expr], Callable[[Frame, Any], Value]]] = {
     ast.BinOp: _binary,
     ast.UnaryOp: _unary,
     ast.IfExp: _conditional,
-    ast.BoolOp: branch_conditions.chosen,
-    ast.Compare: branch_conditions.compared,
-    ast.JoinedStr: strings.fstring,
+    ast.BoolOp: branch_conditions.evaluate_bool_op,
+    ast.Compare: branch_conditions.evaluate_compare,
+    ast.JoinedStr: strings.format_fstring,
     ast.List: _sequence,
     ast.Tuple: _sequence,
     ast.Set: _sequence,
@@ -229,5 +231,5 @@ _HANDLERS: Final[dict[type[ast.expr], Callable[[Frame, Any], Value]]] = {
     ast.Yield: _yield,
     ast.YieldFrom: _yield,
     ast.Starred: _starred,
-    ast.Call: calls.call,
+    ast.Call: calls.evaluate_call,
 }

@@ -4,7 +4,7 @@ from collections.abc import Hashable
 from typing import Final
 
 from orchestrator.checks.taint import attribute_access, branch_conditions, sinks
-from orchestrator.checks.taint.abstract_state import Obj
+from orchestrator.checks.taint.abstract_state import HeapObject
 from orchestrator.checks.taint.abstract_values import (
     DECODED,
     NORETURN,
@@ -36,7 +36,9 @@ def result(frame: Frame, call: Call) -> Value:
     if stored is not None:
         return stored
     value = _flow(frame, call)
-    named = attribute_access.named(frame, f"{call.ref}()" if call.ref else "?()", call.node)
+    named = attribute_access.external_value(
+        frame, f"{call.ref}()" if call.ref else "?()", call.node
+    )
     if named.ref == "?()":
         named = Value()
     locs = value.locs
@@ -57,17 +59,17 @@ def result(frame: Frame, call: Call) -> Value:
     )
 
 
-def _remembered(call: Call) -> Obj:
+def _remembered(call: Call) -> HeapObject:
     """An object from outside that remembers what it was made with."""
     items: dict[Hashable, Value] = {(str(i),): value for i, value in enumerate(call.args)}
     items.update({(name,): value for name, value in call.keywords.items()})
-    return Obj("cells", items)
+    return HeapObject("cells", items)
 
 
 def _run_callbacks(frame: Frame, call: Call) -> None:
     """Run the functions among the arguments with what else is there."""
     functions = [value for value in call.values() if value.target is not None]
-    given = call.pick("args")
+    given = call.select_argument("args")
     for function in functions[:_MAX_SEARCH]:
         args: list[Value] = []
         for obj in frame.state.of(given or UNKNOWN):
@@ -82,10 +84,10 @@ def _cells(frame: Frame, call: Call) -> Value | None:
     if call.receiver is None or not call.receiver.locs:
         return None
     for rule in frame.run.knowledge.stores.exact(call.ref):
-        keys = [call.pick(selector) for selector in rule.key]
+        keys = [call.select_argument(selector) for selector in rule.key]
         names = [key.const if key.known else key.ref for key in keys if key is not None]
-        path = (*attribute_access.path_of(call.receiver), *names)
-        value = call.pick(rule.value) if rule.value else None
+        path = (*attribute_access.access_path(call.receiver), *names)
+        value = call.select_argument(rule.value) if rule.value else None
         for loc in call.receiver.locs:
             obj = frame.state.object(loc)
             if rule.value:
@@ -93,7 +95,7 @@ def _cells(frame: Frame, call: Call) -> Value | None:
             elif path in obj.items:
                 return obj.items[path]
         if not rule.value:
-            return call.pick("fallback") or UNKNOWN
+            return call.select_argument("fallback") or UNKNOWN
         return Value(None)
     return None
 
@@ -102,7 +104,7 @@ def _flow(frame: Frame, call: Call) -> Value:
     """What of the arguments is in the result."""
     knowledge = frame.run.knowledge
     taints = taints_of(_inputs(call), frame.state)
-    implies = branch_conditions.tested(frame, call)
+    implies = branch_conditions.evaluate_check(frame, call)
     if not taints:
         return Value(implies=implies)
     for sanitizer in knowledge.sanitizers.find(call.ref):
@@ -131,14 +133,14 @@ def _sanitized(frame: Frame, call: Call, rule: Sanitizer) -> Value | None:
         branch_conditions.cell(frame, call, rule.pattern).const
     ):
         return None
-    chosen = call.pick(rule.of) if rule.of != "*" else None
+    chosen = call.select_argument(rule.of) if rule.of != "*" else None
     taints = taints_of([chosen] if chosen is not None else _inputs(call), frame.state)
     facts = [f"safe {klass}" for klass in rule.clears]
     if rule.validates:
-        frame.state.learn(branch_conditions.about(taints, *facts))
+        frame.state.learn(branch_conditions.facts_about(taints, *facts))
     if "all" in rule.clears:
         return Value()
-    return Value(taints=tuple(taint.knowing(facts) for taint in taints))
+    return Value(taints=tuple(taint.with_facts(facts) for taint in taints))
 
 
 def _propagated(frame: Frame, call: Call, rule: Propagator) -> Value:
@@ -147,13 +149,13 @@ def _propagated(frame: Frame, call: Call, rule: Propagator) -> Value:
         if selector == "*":
             chosen.extend(call.values())
         else:
-            value = call.pick(selector)
+            value = call.select_argument(selector)
             if value is not None:
                 chosen.append(value)
     taints = taints_of(chosen, frame.state)
     site = frame.site(call.node)
     if rule.part:
-        taints = tuple(taint.derived(PART, site) for taint in taints)
+        taints = tuple(taint.derive(PART, site) for taint in taints)
     if rule.decodes:
         taints = tuple(_decoded(frame, taint, site) for taint in taints)
     marks = frozenset[str]().union(*(value.marks for value in chosen if value.taints))
@@ -171,7 +173,7 @@ def _propagated(frame: Frame, call: Call, rule: Propagator) -> Value:
 def _decoded(frame: Frame, taint: Taint, site: str) -> Taint:
     """A decoded value: of what was checked before, only that it is one of a few still holds."""
     kept = frame.state.facts_of(taint) & {branch_conditions.LISTED}
-    return taint.derived(DECODED, site).knowing(kept)
+    return taint.derive(DECODED, site).with_facts(kept)
 
 
 def _by_default(frame: Frame, call: Call) -> Value:
@@ -192,7 +194,7 @@ def _by_default(frame: Frame, call: Call) -> Value:
 
 
 def _less_sure(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
-    return tuple(taint.derived("", "", _UNSURE) for taint in taints)
+    return tuple(taint.derive("", "", _UNSURE) for taint in taints)
 
 
 def _method_of_tainted(frame: Frame, call: Call, receiver: Value) -> Value:
@@ -202,11 +204,11 @@ def _method_of_tainted(frame: Frame, call: Call, receiver: Value) -> Value:
             label = repr(first.const) if first.known else frame.site(call.node)
         else:
             label = call.ref.rpartition(".")[2]
-        taints = tuple(taint.derived(PART, label) for taint in receiver.taints)
+        taints = tuple(taint.derive(PART, label) for taint in receiver.taints)
         marks = receiver.marks if first is None else frozenset[str]()
         return Value(taints=taints, marks=marks)
     own = receiver.taints
     if receiver.ref.endswith(")"):
-        own = tuple(taint.derived("", "", _UNRELATED) if taint.sure < 1 else taint for taint in own)
+        own = tuple(taint.derive("", "", _UNRELATED) if taint.sure < 1 else taint for taint in own)
     taints = merge_taints(own, taints_of(call.values(), frame.state))
     return Value(taints=taints, marks=receiver.marks - {"tuple"})

@@ -190,7 +190,7 @@ class Check(Struct, frozen=True, kw_only=True):
     confidence: float = 0.8
 
 
-class Klass(Struct, frozen=True, kw_only=True):
+class ClassModel(Struct, frozen=True, kw_only=True):
     """One class of defect: the words of its message."""
 
     name: str
@@ -211,7 +211,7 @@ _SECTIONS: Final[dict[str, type[Any]]] = {
     "routes": Route,
     "handlers": Handler,
     "checks": Check,
-    "classes": Klass,
+    "classes": ClassModel,
 }
 _LISTS: Final = ("stops", "noreturn", "objects", "containers", "runs", "lookups")
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
@@ -252,7 +252,7 @@ def leaf(ref: str) -> str:
     return ref.rpartition(".")[2]
 
 
-class Knowledge(Struct):
+class LibraryModels(Struct):
     """Everything the data files say, indexed."""
 
     types: dict[str, str]
@@ -268,7 +268,7 @@ class Knowledge(Struct):
     parameters: tuple[Parameter, ...]
     routes: Index[Route]
     handlers: Index[Handler]
-    classes: dict[str, Klass]
+    classes: dict[str, ClassModel]
     names: dict[str, frozenset[str]]
     _cleared: dict[frozenset[str], frozenset[str]] = field(default_factory=dict)
 
@@ -289,7 +289,7 @@ class Knowledge(Struct):
         yield from (name for names in cleared for name in names if name != "all")
         yield from (route.returns for route in self.routes.rules() if route.returns)
 
-    def cleared(self, facts: frozenset[str]) -> frozenset[str]:
+    def cleared_classes(self, facts: frozenset[str]) -> frozenset[str]:
         """The classes for which these facts make a value safe; ``all`` means every one."""
         known = self._cleared.get(facts)
         if known is None:
@@ -352,7 +352,7 @@ def _rule(raw: Any, file: str, where: str) -> Any:
         raise ConfigError(f"{where}: an entry has a wrong value; expected {error}", file) from None
 
 
-def build(documents: Sequence[tuple[str, Mapping[str, Any]]]) -> Knowledge:
+def build(documents: Sequence[tuple[str, Mapping[str, Any]]]) -> LibraryModels:
     """Knowledge from parsed data files.
 
     Args:
@@ -375,7 +375,7 @@ def build(documents: Sequence[tuple[str, Mapping[str, Any]]]) -> Knowledge:
             else:
                 allowed = ", ".join(sorted([*_SECTIONS, *_LISTS, "types"]))
                 raise ConfigError(f"unknown section {section!r}; allowed are {allowed}", file)
-    return Knowledge(
+    return LibraryModels(
         types=paths,
         sources=Index(found["sources"]),
         sinks=Index(found["sinks"]),
@@ -395,7 +395,7 @@ def build(documents: Sequence[tuple[str, Mapping[str, Any]]]) -> Knowledge:
 
 
 @functools.lru_cache(maxsize=4)
-def _load(files: tuple[tuple[str, bytes], ...]) -> Knowledge:
+def _load(files: tuple[tuple[str, bytes], ...]) -> LibraryModels:
     import yaml  # noqa: PLC0415 - only a worker that traces pays for it
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -411,7 +411,7 @@ def _load(files: tuple[tuple[str, bytes], ...]) -> Knowledge:
     return build(documents)
 
 
-def load(files: Iterable[str]) -> Knowledge:
+def load(files: Iterable[str]) -> LibraryModels:
     """Knowledge from data files; of the same names and contents it is made once per process.
 
     Raises:

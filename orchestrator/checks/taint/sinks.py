@@ -5,7 +5,7 @@ import re
 from typing import Any, Final
 
 from orchestrator.checks.taint import branch_conditions
-from orchestrator.checks.taint.abstract_state import State, deep_taints
+from orchestrator.checks.taint.abstract_state import State, collect_taints
 from orchestrator.checks.taint.abstract_values import (
     Step,
     Taint,
@@ -14,7 +14,7 @@ from orchestrator.checks.taint.abstract_values import (
     prefix_of,
     same_const,
 )
-from orchestrator.checks.taint.call_frames import Call, Found, Frame
+from orchestrator.checks.taint.call_frames import Call, Frame, TaintFinding
 from orchestrator.checks.taint.library_models import Check, Sink
 
 _HOST: Final = re.compile(r"[a-zA-Z][\w+.-]*://[^/?#\\]+[/?#]")
@@ -46,7 +46,7 @@ def check_call(frame: Frame, call: Call, ref: str) -> None:
                 if value is not None and not fixed(sink, value):
                     check_value(frame, call.node, value, sink, ref)
     for check in knowledge.checks.find(ref):
-        if _applies(frame, call, check.when, check.unless) and branch_conditions.fits(
+        if _applies(frame, call, check.when, check.unless) and branch_conditions.matches_context(
             frame, call, check
         ):
             _report_plain(frame, call, check)
@@ -67,7 +67,7 @@ def _note(frame: Frame, call: Call, sink: Sink, value: Value | None) -> None:
 def _report_plain(frame: Frame, call: Call, check: Check) -> None:
     line = getattr(call.node, "lineno", 1)
     frame.run.report(
-        Found(
+        TaintFinding(
             code=check.code,
             path=frame.module.path,
             line=line,
@@ -82,7 +82,7 @@ def _report_plain(frame: Frame, call: Call, check: Check) -> None:
 def _argument(frame: Frame, call: Call, selector: str, sink: Sink) -> Value | None:
     if selector == "*":
         return Value(taints=join_all(call.values()).taints)
-    value = call.pick(selector)
+    value = call.select_argument(selector)
     if value is None:
         value = call.rest if selector != "self" else None
     if value is not None and sink.select == "program":
@@ -128,7 +128,7 @@ def _applies(frame: Frame, call: Call, wanted: dict[str, Any], unwanted: dict[st
 
 
 def _holds(frame: Frame, call: Call, selector: str, expected: Any) -> bool:
-    value = call.pick(selector)
+    value = call.select_argument(selector)
     if isinstance(expected, dict):
         return value is not None and _cells_hold(frame, value, expected)
     options = expected if isinstance(expected, list) else [expected]
@@ -158,7 +158,7 @@ def _cells_hold(frame: Frame, value: Value, expected: dict[str, Any]) -> bool:
 
 def check_value(frame: Frame, node: ast.AST, value: Value, sink: Sink, ref: str) -> None:
     """Report a value that reaches a sink."""
-    for taint in deep_taints(value, frame.state):
+    for taint in collect_taints(value, frame.state):
         if taint.kind in sink.kinds and taint.sure >= _DOUBTFUL:
             report(frame, node, taint, (sink.klass, ref, sink.confidence))
 
@@ -173,7 +173,7 @@ def report(frame: Frame, node: ast.AST, taint: Taint, sink: tuple[str, str, floa
         sink: class of defect, dotted name, and confidence of the sink.
     """
     klass, ref, confidence = sink
-    cleared = frame.run.knowledge.cleared(frame.state.facts_of(taint))
+    cleared = frame.run.knowledge.cleared_classes(frame.state.facts_of(taint))
     if klass in cleared or "all" in cleared or frame.quiet:
         return
     words = frame.run.knowledge.classes[klass].sink
@@ -183,7 +183,7 @@ def report(frame: Frame, node: ast.AST, taint: Taint, sink: tuple[str, str, floa
     trace = Step(frame.module.path, line, f"reaches {name}", last)
     local = taint.kind not in _SURE
     frame.run.report(
-        Found(
+        TaintFinding(
             code=f"{klass}-local" if local else klass,
             path=frame.module.path,
             line=line,

@@ -15,7 +15,7 @@ from orchestrator.checks.taint import (
     sinks,
     strings,
 )
-from orchestrator.checks.taint.abstract_state import Obj, State, join_states, same_state
+from orchestrator.checks.taint.abstract_state import HeapObject, State, join_states, same_state
 from orchestrator.checks.taint.abstract_values import UNKNOWN, Value
 from orchestrator.checks.taint.call_frames import Call, Frame, Return
 
@@ -41,23 +41,23 @@ def _dead(frame: Frame) -> None:
 
 
 def _expression(frame: Frame, node: ast.Expr) -> None:
-    if "noreturn" in frame.ev(node.value).marks:
+    if "noreturn" in frame.evaluate(node.value).marks:
         _dead(frame)
 
 
 def _assign(frame: Frame, node: ast.Assign) -> None:
-    value = frame.ev(node.value)
+    value = frame.evaluate(node.value)
     for target in node.targets:
         assign(frame, target, value)
 
 
 def _annotated(frame: Frame, node: ast.AnnAssign) -> None:
     if node.value is not None:
-        assign(frame, node.target, frame.ev(node.value))
+        assign(frame, node.target, frame.evaluate(node.value))
 
 
 def _augmented(frame: Frame, node: ast.AugAssign) -> None:
-    left, right = frame.ev(node.target), frame.ev(node.value)
+    left, right = frame.evaluate(node.target), frame.evaluate(node.value)
     if isinstance(node.op, ast.Add) and left.locs and len(left.locs) == 1 and right.locs:
         joined = expressions.operate(frame, ast.Add, left, right, node)
         frame.state.objects[left.locs[0]] = frame.state.of(joined)[0]
@@ -66,7 +66,7 @@ def _augmented(frame: Frame, node: ast.AugAssign) -> None:
 
 
 def _return(frame: Frame, node: ast.Return) -> None:
-    value = Value(None) if node.value is None else frame.ev(node.value)
+    value = Value(None) if node.value is None else frame.evaluate(node.value)
     if "noreturn" not in value.marks:
         frame.returns.append(Return(node, value, frame.state))
     _dead(frame)
@@ -75,24 +75,24 @@ def _return(frame: Frame, node: ast.Return) -> None:
 def _raise(frame: Frame, node: ast.Raise) -> None:
     for part in (node.exc, node.cause):
         if part is not None:
-            frame.ev(part)
+            frame.evaluate(part)
     _dead(frame)
 
 
 def _assert(frame: Frame, node: ast.Assert) -> None:
-    frame.state.learn(branch_conditions.when(frame.ev(node.test), truth=True))
+    frame.state.learn(branch_conditions.facts_when(frame.evaluate(node.test), truth=True))
 
 
 def _if(frame: Frame, node: ast.If) -> None:
-    test = frame.ev(node.test)
-    truth = strings.truth(test.const)
+    test = frame.evaluate(node.test)
+    truth = strings.fold_truth(test.const)
     before = frame.state
     ways: list[State] = []
     for outcome, body in ((True, node.body), (False, node.orelse)):
         if truth is not None and truth is not outcome:
             continue
         frame.state = before if truth is not None else before.copy()
-        frame.state.learn(branch_conditions.when(test, truth=outcome))
+        frame.state.learn(branch_conditions.facts_when(test, truth=outcome))
         execute(frame, body)
         ways.append(frame.state)
     frame.state = join_states(ways, frame.run.heap)
@@ -112,24 +112,24 @@ def _loop(
     for _ in range(_MAX_ROUNDS):
         before = frame.state.copy()
         test = step()
-        if strings.truth(test.const) is False:
+        if strings.fold_truth(test.const) is False:
             break
-        frame.state.learn(branch_conditions.when(test, truth=True))
+        frame.state.learn(branch_conditions.facts_when(test, truth=True))
         execute(frame, node.body)
         frame.state = join_states([before, frame.state, *frame.jumps[-1][1]], frame.run.heap)
         if same_state(before, frame.state):
             break
     test = step()
-    if strings.truth(test.const) is True:
+    if strings.fold_truth(test.const) is True:
         _dead(frame)
-    frame.state.learn(branch_conditions.when(test, truth=False))
+    frame.state.learn(branch_conditions.facts_when(test, truth=False))
     breaks, _ = frame.jumps.pop()
     execute(frame, node.orelse)
     frame.state = join_states([frame.state, *breaks], frame.run.heap)
 
 
 def _for(frame: Frame, node: ast.For | ast.AsyncFor) -> None:
-    source = frame.ev(node.iter)
+    source = frame.evaluate(node.iter)
 
     def step() -> Value:
         item = containers.element(frame, source, node.iter)
@@ -141,7 +141,7 @@ def _for(frame: Frame, node: ast.For | ast.AsyncFor) -> None:
 
 def _while(frame: Frame, node: ast.While) -> None:
     def step() -> Value:
-        return frame.ev(node.test)
+        return frame.evaluate(node.test)
 
     _loop(frame, step, node)
 
@@ -160,7 +160,7 @@ def _continue(frame: Frame, node: ast.Continue) -> None:
 
 def _with(frame: Frame, node: ast.With | ast.AsyncWith) -> None:
     for item in node.items:
-        value = frame.ev(item.context_expr)
+        value = frame.evaluate(item.context_expr)
         if item.optional_vars is not None:
             assign(frame, item.optional_vars, value)
     execute(frame, node.body)
@@ -193,7 +193,7 @@ def _try(frame: Frame, node: ast.Try | ast.TryStar) -> None:
 
 
 def _match(frame: Frame, node: ast.Match) -> None:
-    subject = frame.ev(node.subject)
+    subject = frame.evaluate(node.subject)
     ways: list[State] = []
     open_ended = True
     for case in node.cases:
@@ -202,11 +202,13 @@ def _match(frame: Frame, node: ast.Match) -> None:
             continue
         before = frame.state.copy()
         _capture(frame, case.pattern, subject)
-        guard = UNKNOWN if case.guard is None else frame.ev(case.guard)
-        frame.state.learn(branch_conditions.when(guard, truth=True))
+        guard = UNKNOWN if case.guard is None else frame.evaluate(case.guard)
+        frame.state.learn(branch_conditions.facts_when(guard, truth=True))
         if isinstance(case.pattern, ast.MatchValue | ast.MatchOr) and subject.taints:
-            frame.state.learn(branch_conditions.about(subject.taints, branch_conditions.LISTED))
-        if strings.truth(guard.const) is not False:
+            frame.state.learn(
+                branch_conditions.facts_about(subject.taints, branch_conditions.LISTED)
+            )
+        if strings.fold_truth(guard.const) is not False:
             execute(frame, case.body)
             ways.append(frame.state)
         frame.state = before
@@ -229,7 +231,7 @@ def _fits(frame: Frame, pattern: ast.pattern, subject: Value) -> bool | None:
             answers = [_fits(frame, one, subject) for one in patterns]
             return True if True in answers else (None if None in answers else False)
         case ast.MatchValue(value=value):
-            expected = frame.ev(value)
+            expected = frame.evaluate(value)
             if subject.known and expected.known:
                 return bool(subject.const == expected.const)
         case ast.MatchSingleton(value=single) if subject.known:
@@ -271,11 +273,11 @@ _HANDLERS: Final[dict[type[ast.stmt], Callable[[Frame, Any], None]]] = {
     ast.TryStar: _try,
     ast.Match: _match,
     ast.Delete: _delete,
-    ast.FunctionDef: definitions.function,
-    ast.AsyncFunctionDef: definitions.function,
-    ast.ClassDef: definitions.klass,
-    ast.Import: definitions.imported,
-    ast.ImportFrom: definitions.imported_from,
+    ast.FunctionDef: definitions.define_function,
+    ast.AsyncFunctionDef: definitions.define_function,
+    ast.ClassDef: definitions.define_class,
+    ast.Import: definitions.execute_import,
+    ast.ImportFrom: definitions.execute_import_from,
 }
 
 
@@ -289,14 +291,16 @@ def assign(frame: Frame, target: ast.expr, value: Value) -> None:
         case ast.Starred(value=inner):
             assign(frame, inner, value)
         case ast.Attribute(value=owner, attr=name):
-            base = frame.ev(owner)
-            attribute_access.put(frame, base, name, frame.at(value, target, f".{name} is set"))
+            base = frame.evaluate(owner)
+            attribute_access.set_attribute(
+                frame, base, name, frame.at(value, target, f".{name} is set")
+            )
             if base.ref:
                 _store_sink(frame, target, f"{base.ref}.{name}=", [value])
         case ast.Subscript(value=owner, slice=index):
-            base, key = frame.ev(owner), frame.ev(index)
+            base, key = frame.evaluate(owner), frame.evaluate(index)
             stepped = frame.at(value, target, "an item is set")
-            attribute_access.put_item(frame, base, key, stepped)
+            attribute_access.set_item(frame, base, key, stepped)
             if base.ref:
                 _store_sink(frame, target, f"{base.ref}[]=", [key, stepped])
 
@@ -328,15 +332,15 @@ def delete(frame: Frame, target: ast.expr) -> None:
         case ast.Name(id=name):
             frame.state.vars.pop(name, None)
         case ast.Subscript(value=owner, slice=index) if not isinstance(index, ast.Slice):
-            base, key = frame.ev(owner), frame.ev(index)
+            base, key = frame.evaluate(owner), frame.evaluate(index)
             for loc in base.locs:
                 frame.state.objects[loc] = _without(frame.state.object(loc), key)
 
 
-def _without(obj: Obj, key: Value) -> Obj:
+def _without(obj: HeapObject, key: Value) -> HeapObject:
     if not key.known or obj.kind not in {"list", "dict"}:
         return obj
     items = {name: value for name, value in obj.items.items() if name != key.const}
     if obj.kind == "list" and obj.rest is None:
         items = dict(enumerate(items.values()))
-    return Obj(obj.kind, items, obj.rest, obj.cls)
+    return HeapObject(obj.kind, items, obj.rest, obj.cls)

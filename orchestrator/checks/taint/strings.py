@@ -9,7 +9,7 @@ import string
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from orchestrator.checks.taint.abstract_state import State, deep_taints
+from orchestrator.checks.taint.abstract_state import State, collect_taints
 from orchestrator.checks.taint.abstract_values import (
     NOT_CONST,
     Taint,
@@ -26,7 +26,7 @@ _MAX_PREFIX: Final = 500
 _REPR: Final = ("lacks \n", "lacks \r")
 
 
-def concat(parts: Sequence[Value], state: State) -> Value:
+def concatenate(parts: Sequence[Value], state: State) -> Value:
     """The text that these values make one after the other."""
     if all(part.known for part in parts):
         texts = [part.const if isinstance(part.const, str) else str(part.const) for part in parts]
@@ -37,7 +37,7 @@ def concat(parts: Sequence[Value], state: State) -> Value:
         prefix += str(part.const) if part.known else part.prefix
         if not part.known:
             break
-    taints = merge_taints(*(deep_taints(part, state) for part in parts))
+    taints = merge_taints(*(collect_taints(part, state) for part in parts))
     return Value(taints=taints, prefix=prefix[:_MAX_PREFIX], marks=_led(parts, state))
 
 
@@ -46,13 +46,13 @@ def _led(parts: Sequence[Value], state: State) -> frozenset[str]:
     for part in parts:
         if part.known and part.const == "":
             continue
-        if part.known or deep_taints(part, state):
+        if part.known or collect_taints(part, state):
             return part.marks & {"led"}
         return frozenset({"led"})
     return frozenset()
 
 
-def shown(value: Value, conversion: str, spec: str, state: State) -> Value:
+def format_value(value: Value, conversion: str, spec: str, state: State) -> Value:
     """A value as a placeholder writes it.
 
     Args:
@@ -65,14 +65,14 @@ def shown(value: Value, conversion: str, spec: str, state: State) -> Value:
     if conversion in {"r", "a"}:
         if value.known:
             return Value(repr(value.const))
-        taints = deep_taints(value, state)
-        return Value(taints=tuple(taint.knowing(_REPR) for taint in taints))
+        taints = collect_taints(value, state)
+        return Value(taints=tuple(taint.with_facts(_REPR) for taint in taints))
     if spec and value.known:
         return Value()
     return value
 
 
-def fstring(frame: Frame, node: ast.JoinedStr) -> Value:
+def format_fstring(frame: Frame, node: ast.JoinedStr) -> Value:
     """The value of an f-string."""
     parts: list[Value] = []
     for part in node.values:
@@ -82,17 +82,17 @@ def fstring(frame: Frame, node: ast.JoinedStr) -> Value:
             if isinstance(spec, ast.JoinedStr):
                 text = "".join(str(v.value) for v in spec.values if isinstance(v, ast.Constant))
             conversion = chr(part.conversion) if part.conversion > 0 else ""
-            parts.append(shown(frame.ev(part.value), conversion, text, frame.state))
+            parts.append(format_value(frame.evaluate(part.value), conversion, text, frame.state))
         else:
-            parts.append(frame.ev(part))
-    return concat(parts, frame.state)
+            parts.append(frame.evaluate(part))
+    return concatenate(parts, frame.state)
 
 
-def percent(template: Value, filling: Value, state: State) -> Value:
+def format_percent(template: Value, filling: Value, state: State) -> Value:
     """The value of ``template % filling``."""
     text = prefix_of(template)
     if not template.known or not isinstance(template.const, str):
-        taints = merge_taints(template.taints, deep_taints(filling, state))
+        taints = merge_taints(template.taints, collect_taints(filling, state))
         return Value(taints=taints, prefix=text.partition("%")[0])
     objects = state.of(filling)
     parts: list[Value] = []
@@ -107,12 +107,14 @@ def percent(template: Value, filling: Value, state: State) -> Value:
         key: object = name or place
         place += 1
         item = objects[0].get(key) if len(objects) == 1 else None
-        whole = filling if place == 1 and not objects else Value(taints=deep_taints(filling, state))
+        whole = (
+            filling if place == 1 and not objects else Value(taints=collect_taints(filling, state))
+        )
         conversion = letter if letter in "ra" else ""
         spec = letter if letter in _NUMERIC else ""
-        parts.append(shown(item if item is not None else whole, conversion, spec, state))
+        parts.append(format_value(item if item is not None else whole, conversion, spec, state))
     parts.append(Value(text[cursor:]))
-    return concat(parts, state)
+    return concatenate(parts, state)
 
 
 def _fields(text: str) -> list[tuple[str, str | None, str, str]] | None:
@@ -125,10 +127,10 @@ def _fields(text: str) -> list[tuple[str, str | None, str, str]] | None:
         return None
 
 
-def formatted(call: Call, state: State) -> Value:
+def format_string(call: Call, state: State) -> Value:
     """The value of ``template.format(...)``."""
     template = call.receiver or Value()
-    groups = [template.taints, *(deep_taints(value, state) for value in call.values())]
+    groups = [template.taints, *(collect_taints(value, state) for value in call.values())]
     fields = _fields(template.const) if isinstance(template.const, str) else None
     if fields is None:
         return Value(taints=merge_taints(*groups), prefix=prefix_of(template).partition("{")[0])
@@ -141,16 +143,16 @@ def formatted(call: Call, state: State) -> Value:
         key = re.split(r"[.\[]", name, maxsplit=1)[0]
         if not key:
             key, place = str(place), place + 1
-        item = call.pick(key)
+        item = call.select_argument(key)
         if item is None:
             item = Value(taints=merge_taints(*groups))
         if name != key and name:
-            item = Value(taints=deep_taints(item, state))
-        parts.append(shown(item, conversion, spec, state))
-    return concat(parts, state)
+            item = Value(taints=collect_taints(item, state))
+        parts.append(format_value(item, conversion, spec, state))
+    return concatenate(parts, state)
 
 
-def joined(call: Call, state: State) -> Value:
+def join_strings(call: Call, state: State) -> Value:
     """The value of ``separator.join(items)``."""
     separator = call.receiver or Value()
     items = call.args[0] if call.args else Value()
@@ -161,13 +163,13 @@ def joined(call: Call, state: State) -> Value:
             if index:
                 parts.append(separator)
             parts.append(objects[0].items.get(index, Value()))
-        return concat(parts, state)
+        return concatenate(parts, state)
     if items.known and separator.known:
-        return Value(method(separator.const, "join", [items.const]))
-    return Value(taints=merge_taints(separator.taints, deep_taints(items, state)))
+        return Value(fold_method(separator.const, "join", [items.const]))
+    return Value(taints=merge_taints(separator.taints, collect_taints(items, state)))
 
 
-def replaced(call: Call) -> Value | None:
+def replace_text(call: Call) -> Value | None:
     """The value of ``text.replace(old, new)``: it lacks what was taken out."""
     text = call.receiver
     if text is None or len(call.args) < 2 or not text.taints:
@@ -175,7 +177,7 @@ def replaced(call: Call) -> Value | None:
     old, new = call.args[0], call.args[1]
     taints = text.taints
     if isinstance(old.const, str) and old.const and _really_gone(old.const, new.const):
-        taints = tuple(taint.knowing((f"lacks {old.const}",)) for taint in taints)
+        taints = tuple(taint.with_facts((f"lacks {old.const}",)) for taint in taints)
     return Value(taints=merge_taints(taints, new.taints), ref=text.ref, marks=text.marks)
 
 
@@ -193,13 +195,13 @@ def _really_gone(old: str, new: object) -> bool:
 def add(left: Value, right: Value, state: State) -> Value:
     """The value of ``left + right`` for texts and numbers."""
     if left.known and right.known:
-        result = binary(ast.Add, left.const, right.const)
+        result = fold_binary(ast.Add, left.const, right.const)
         if result is not NOT_CONST:
             return Value(result)
         return Value()
     if isinstance(left.const, int) or isinstance(right.const, int):
         return Value(taints=merge_taints(left.taints, right.taints))
-    value = concat([left, right], state)
+    value = concatenate([left, right], state)
     value.ref = left.ref if left.ref == right.ref else ""
     return value
 
@@ -237,7 +239,7 @@ def strict_pattern(pattern: object, *, whole: bool) -> bool:
 
 def taints_of(values: Sequence[Value], state: State) -> tuple[Taint, ...]:
     """The taints of several values and of all they hold."""
-    return merge_taints(*(deep_taints(value, state) for value in values))
+    return merge_taints(*(collect_taints(value, state) for value in values))
 
 
 _MAX_TEXT: Final = 4096
@@ -328,7 +330,7 @@ def _grows(kind: type[ast.operator], left: Any, right: Any) -> bool:
     return False
 
 
-def binary(kind: type[ast.operator], left: Any, right: Any) -> Any:
+def fold_binary(kind: type[ast.operator], left: Any, right: Any) -> Any:
     """The value of ``left <op> right``, or ``NOT_CONST``."""
     compute = _BINARY.get(kind)
     if compute is None or _grows(kind, left, right):
@@ -339,7 +341,7 @@ def binary(kind: type[ast.operator], left: Any, right: Any) -> Any:
         return NOT_CONST
 
 
-def unary(kind: type[ast.unaryop], operand: Any) -> Any:
+def fold_unary(kind: type[ast.unaryop], operand: Any) -> Any:
     """The value of ``<op> operand``, or ``NOT_CONST``."""
     try:
         return _bounded(_UNARY[kind](operand))
@@ -347,7 +349,7 @@ def unary(kind: type[ast.unaryop], operand: Any) -> Any:
         return NOT_CONST
 
 
-def compare(kind: type[ast.cmpop], left: Any, right: Any) -> Any:
+def fold_compare(kind: type[ast.cmpop], left: Any, right: Any) -> Any:
     """The value of ``left <op> right``, or ``NOT_CONST``."""
     if kind in (ast.Is, ast.IsNot) and None not in (left, right):
         return NOT_CONST  # identity of equal constants is the interpreter's own affair
@@ -357,7 +359,7 @@ def compare(kind: type[ast.cmpop], left: Any, right: Any) -> Any:
         return NOT_CONST
 
 
-def subscript(box: Any, key: Any) -> Any:
+def fold_subscript(box: Any, key: Any) -> Any:
     """The value of ``box[key]``; the key may be a slice."""
     try:
         return _bounded(box[key])
@@ -365,7 +367,7 @@ def subscript(box: Any, key: Any) -> Any:
         return NOT_CONST
 
 
-def method(receiver: Any, name: str, args: list[Any]) -> Any:
+def fold_method(receiver: Any, name: str, args: list[Any]) -> Any:
     """The value of a method of a text or number called with constants."""
     if name not in _METHODS or not isinstance(receiver, str | bytes | int | tuple):
         return NOT_CONST
@@ -386,7 +388,7 @@ def _size(value: Any) -> int:
     return len(value) if isinstance(value, str | bytes) else 1
 
 
-def builtin(name: str, args: list[Any]) -> Any:
+def fold_builtin(name: str, args: list[Any]) -> Any:
     """The value of a built-in function called with constants."""
     function = _BUILTINS.get(name)
     if function is None:
@@ -397,6 +399,6 @@ def builtin(name: str, args: list[Any]) -> Any:
         return NOT_CONST
 
 
-def truth(value: Any) -> bool | None:
+def fold_truth(value: Any) -> bool | None:
     """Whether a constant is true; None when it is not known."""
     return None if value is NOT_CONST else bool(value)

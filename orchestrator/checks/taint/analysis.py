@@ -5,22 +5,22 @@ from collections.abc import Sequence
 from typing import Final
 
 from orchestrator.checks.taint import calls, entry_points, expressions, sinks, statements
-from orchestrator.checks.taint.abstract_state import deep_taints
+from orchestrator.checks.taint.abstract_state import collect_taints
 from orchestrator.checks.taint.abstract_values import Taint, Value
-from orchestrator.checks.taint.call_frames import BudgetSpent, Frame, Run
+from orchestrator.checks.taint.call_frames import BudgetExceeded, Frame, Run
 from orchestrator.checks.taint.entry_points import (
     REMOTE,
     Hints,
     Span,
     covers,
-    holding,
+    distinctive_names,
+    find_users,
+    functions_containing,
     lines_with,
-    mentions,
+    names_pattern,
     spans,
-    telling,
-    users,
 )
-from orchestrator.checks.taint.library_models import Knowledge
+from orchestrator.checks.taint.library_models import LibraryModels
 from orchestrator.checks.taint.source_modules import (
     Function,
     Module,
@@ -32,7 +32,7 @@ MAX_TOTAL: Final = 2_000_000  # statements run in one job, a few times what the 
 _TOO_DEEP: Final = "nested too deeply to be followed"
 
 
-class Tracer:
+class TaintAnalysis:
     """Traces from sources to sinks over a project.
 
     Args:
@@ -40,7 +40,7 @@ class Tracer:
         knowledge: what is a source, a sink, and what lies between.
     """
 
-    def __init__(self, project: Project, knowledge: Knowledge) -> None:
+    def __init__(self, project: Project, knowledge: LibraryModels) -> None:
         self.project = project
         self.run = Run(
             project,
@@ -68,7 +68,7 @@ class Tracer:
             self.run.steps = 0
             try:
                 self.run.execute(frame, module.tree.body)
-            except BudgetSpent:
+            except BudgetExceeded:
                 self.gaps[module.path] = "its body is too long to be followed"
             except RecursionError:
                 self.gaps[module.path] = _TOO_DEEP
@@ -81,7 +81,7 @@ class Tracer:
         """Run what begins in these files, and in others where they use what these define."""
         for path in paths:
             self.project.module(path)  # what does not parse must be named, whatever it contains
-        self._used = users(self.project, paths)
+        self._used = find_users(self.project, paths)
         scope = [*paths, *self._used]
         names: list[str] = []
         for path in scope:
@@ -89,9 +89,9 @@ class Tracer:
             names.extend(self._run_path(path, lines))
         seen: set[str] = set()
         while names and len(seen) < _MAX_NAMES:
-            fresh = telling(names) - seen
+            fresh = distinctive_names(names) - seen
             seen.update(fresh)
-            pattern = mentions(fresh)
+            pattern = names_pattern(fresh)
             names = []
             for path in scope if fresh else ():
                 names.extend(
@@ -110,9 +110,9 @@ class Tracer:
         if module not in self._spans:
             self._spans[module] = spans(module)
         found = self._spans[module]
-        chosen = holding(found, lines)
+        chosen = functions_containing(found, lines)
         if path in self._used:
-            using = {span.node for span in holding(found, self._used[path])}
+            using = {span.node for span in functions_containing(found, self._used[path])}
             chosen = [span for span in chosen if span.node in using]
         elif module not in self._done and not covers(found, lines):
             self._done.add(module)
@@ -127,11 +127,11 @@ class Tracer:
         return names
 
     def _guarded(self, frame: Frame, perform: functools.partial[None]) -> None:
-        self.run.steps = self.run.calls = self.run.idle_calls = 0
+        self.run.steps = self.run.calls = self.run.untainted_calls = 0
         what = f"{frame.scope}()" if frame.scope else "the module"
         try:
             perform()
-        except BudgetSpent:
+        except BudgetExceeded:
             self.gaps[frame.module.path] = f"{what} is too large to be followed to its end"
         except RecursionError:
             self.gaps[frame.module.path] = f"{what} is {_TOO_DEEP}"
@@ -148,9 +148,9 @@ class Tracer:
         self._guarded(frame, functools.partial(_enter, frame))
         taints: list[Taint] = []
         for way in (*frame.returns,):
-            taints.extend(deep_taints(way.value, way.state))
+            taints.extend(collect_taints(way.value, way.state))
         for value in frame.yields:
-            taints.extend(deep_taints(value, frame.state))
+            taints.extend(collect_taints(value, frame.state))
         return tuple(taints)
 
 
@@ -158,8 +158,8 @@ def _enter(frame: Frame) -> None:
     function = frame.function
     if function is None or not isinstance(function.node.body, list):
         return
-    entry = entry_points.describe(frame.run, function)
-    entry_points.give_parameters(frame, entry)
+    entry = entry_points.describe_entry_point(frame.run, function)
+    entry_points.bind_entry_parameters(frame, entry)
     frame.handler = entry.handler
     frame.run.execute(frame, function.node.body)
     for way in frame.returns:
