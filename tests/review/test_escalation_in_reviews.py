@@ -72,6 +72,18 @@ async def test_a_task_that_fails_escalates_until_it_is_done_and_the_verdict_says
     assert (docs.status, docs.turns, docs.tool_calls) == ("ok", 7, 1)
 
 
+async def test_a_guard_that_refuses_after_an_escalation_names_the_agent(repo: Repo) -> None:
+    repeated = [looks("typos", "typos")] * 2
+    other = calls(("typos", {"paths": ["app.py", "app.py"]}))
+    model = ScriptedModel(script(docs=[DEAD, *repeated, other, report()]))
+    verdict = await review(repo, model, choose_model=CHOOSE)
+    model.finish()
+    assert stage_changes(verdict) == [("docs", 1, "fast", "fast-retry")]
+    (ruling,) = [ruling for ruling in verdict.guards if ruling.layer == "tool"]
+    assert (ruling.guard, ruling.action, ruling.agent) == ("repetition", "block", "docs")
+    assert ruling.reason.startswith("typos was already called 3 times")
+
+
 async def test_a_score_below_the_minimum_lets_the_next_task_begin_at_the_next_stage(
     repo: Repo,
 ) -> None:
