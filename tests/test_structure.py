@@ -7,9 +7,8 @@ from functools import cache
 from pathlib import Path
 
 import orchestrator
-from orchestrator.catalog.settings import Limits, RunBounds, Settings
+from orchestrator.catalog.settings import Limits, RunBounds, Settings, StagnationPolicy
 from orchestrator.engine.loop_detection import LoopPolicy
-from orchestrator.engine.stop_rules import StagnationPolicy
 
 ROOT = Path(orchestrator.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))

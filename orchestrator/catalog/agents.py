@@ -7,6 +7,7 @@ from msgspec import Struct, field, to_builtins
 from msgspec.structs import asdict
 
 from orchestrator.catalog.layers import File
+from orchestrator.catalog.playbook_steps import iter_tool_names
 from orchestrator.catalog.yaml_validation import (
     Markdown,
     convert_node,
@@ -16,7 +17,6 @@ from orchestrator.catalog.yaml_validation import (
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.field_types import NonEmptyStr, PositiveFloat, PositiveInt, Strict
 from orchestrator.engine.model_routing import HUMAN
-from orchestrator.engine.playbook_steps import named
 from orchestrator.engine.types import AgentSpec, Bounds, Json, Skill
 from orchestrator.errors import ConfigError
 
@@ -184,7 +184,7 @@ def _check_skills(
             )
             continue
         skill = skills[name]
-        missing = sorted({*named(skill.text)} - {*head.granted_tools}) if skill else []
+        missing = sorted({*iter_tool_names(skill.text)} - {*head.granted_tools}) if skill else []
         if missing:
             message = (
                 f"the skill {name!r} calls {', '.join(missing)}, which this agent may not; "

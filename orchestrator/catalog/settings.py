@@ -10,9 +10,9 @@ from orchestrator.engine.field_types import (
     PositiveFloat,
     PositiveInt,
     Strict,
+    UnitFloat,
 )
 from orchestrator.engine.loop_detection import LoopPolicy
-from orchestrator.engine.stop_rules import StagnationPolicy
 from orchestrator.engine.tool_registry import ToolAccess, ToolPolicy
 from orchestrator.engine.types import Bounds, Level
 
@@ -59,6 +59,22 @@ class Tests(Strict, frozen=True):
     report: str = ""
     seconds: PositiveFloat = 60.0
     reads: tuple[Annotated[str, Meta(pattern="^/.")], ...] = ()
+
+
+class StagnationPolicy(Strict, frozen=True):
+    """When a run counts as stagnant.
+
+    Attributes:
+        same_failure: this many iterations in a row with the same failure.
+        flat_rounds: this many iterations in a row that raise the score by less than ``epsilon``.
+        epsilon: score, 0 to 1.
+        similarity: two outputs with at least this similarity count as the same, 0 to 1.
+    """
+
+    same_failure: Annotated[int, Meta(ge=2)] = 2
+    flat_rounds: PositiveInt = 2
+    epsilon: UnitFloat = 0.01
+    similarity: UnitFloat = 0.98
 
 
 class Settings(Strict, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import Meta, field, to_builtins
 
 from orchestrator.catalog.layers import File
+from orchestrator.catalog.playbook_steps import SECTIONS, read_sections, read_steps
 from orchestrator.catalog.yaml_validation import (
     Markdown,
     convert_node,
@@ -15,7 +16,6 @@ from orchestrator.catalog.yaml_validation import (
 )
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.field_types import Strict
-from orchestrator.engine.playbook_steps import SECTIONS, sections, steps
 from orchestrator.engine.types import Skill
 from orchestrator.errors import ConfigError
 
@@ -81,13 +81,13 @@ def _check_front_matter(
 
 
 def _check_body(page: Markdown, tools: Collection[str]) -> list[ConfigError]:
-    present = sections(page.body)
+    present = read_sections(page.body)
     found = [
         page.error(f"the section '## {title}' is missing; required: {', '.join(SECTIONS)}", 1)
         for title in SECTIONS
         if title not in present
     ]
-    items = steps(page.body)
+    items = read_steps(page.body)
     if "Steps" in present and not items:
         message = "'## Steps' has no step; number the steps, as in '1. Call ...'"
         found.append(page.error(message, present["Steps"][0]))

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from orchestrator.engine.playbook_steps import named
+from orchestrator.catalog.playbook_steps import iter_tool_names
 from orchestrator.engine.ports import MayRetry, always_retry
 from orchestrator.engine.types import (
     Json,
@@ -65,7 +65,7 @@ def _playbook_tools(request: Request) -> list[ToolSpec]:
     """The offered tools that the skills' steps name, each once, in order."""
     shown = {tool.name: tool for tool in request.tools}
     skills = (section for section in request.system if section.kind == "skill")
-    names = (name for skill in skills for name in named(skill.text))
+    names = (name for skill in skills for name in iter_tool_names(skill.text))
     return [shown[name] for name in dict.fromkeys(names) if name in shown]
 
 

@@ -21,7 +21,6 @@ from orchestrator.engine.human_questions import ask_person, recorded_questions
 from orchestrator.engine.journal_keys import iteration_root
 from orchestrator.engine.judge import Mark, Scorecard, judge
 from orchestrator.engine.state_machine import Flow, State
-from orchestrator.engine.stop_rules import Iteration, Stop, decide
 from orchestrator.engine.team import run_task, run_team
 from orchestrator.engine.tool_call_records import calls_under
 from orchestrator.errors import AnswerPending, ApprovalRequired, BudgetExhausted, NotPermitted
@@ -31,6 +30,7 @@ from orchestrator.review.findings.journal_queries import Failure, Work, failures
 from orchestrator.review.findings.measured_criteria import score_measured
 from orchestrator.review.findings.synthesis import Synthesis, build_findings
 from orchestrator.review.review_state import ReviewState, Round
+from orchestrator.review.stop_rules import Iteration, Stop, decide
 from orchestrator.review.verdict.decision import check
 
 ENDS = {

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from orchestrator.catalog.fields import Outcome
-from orchestrator.engine.stop_rules import Stop
 from orchestrator.errors import answer_command
 from orchestrator.review.agents import escalation
 from orchestrator.review.review_state import ReviewState
+from orchestrator.review.stop_rules import Stop
 from orchestrator.review.verdict.model import Finding
 
 LISTED_ACTIONS = 10

@@ -15,7 +15,6 @@ from orchestrator.engine.escalation import StageChange, Task
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.judge import Scorecard
-from orchestrator.engine.stop_rules import Iteration, Stop
 from orchestrator.engine.tool_registry import MAX_SHOWN_TOOLS
 from orchestrator.engine.types import Rubric
 from orchestrator.review.findings.journal_queries import Call, Work, analyzer_calls, answers
@@ -23,6 +22,7 @@ from orchestrator.review.findings.synthesis import Synthesis
 from orchestrator.review.focus import Focus
 from orchestrator.review.report_contracts import Plan
 from orchestrator.review.session import Session
+from orchestrator.review.stop_rules import Iteration, Stop
 from orchestrator.review.tools.registry import ANALYZERS
 from orchestrator.review.verdict.model import RequiredCheck
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from orchestrator.catalog.layers import read_shipped_layer
-from orchestrator.engine.playbook_steps import steps
+from orchestrator.catalog.playbook_steps import read_steps
 from orchestrator.engine.types import Level
 from orchestrator.resources import data_root
 from orchestrator.review.rule_table import load_rules
@@ -38,14 +38,14 @@ def test_every_agent_is_bounded_and_has_a_contract_and_an_escalation(catalog):
 def test_following_the_playbooks_calls_each_of_an_agents_analyzers_once(catalog, navigation):
     for spec in catalog.agents.values():
         called = [
-            tool for skill in spec.skills for step in steps(skill.text) for tool in step.names
+            tool for skill in spec.skills for step in read_steps(skill.text) for tool in step.names
         ]
         assert sorted(called) == sorted(set(spec.tools) - navigation), spec.name
 
 
 def test_a_playbook_fits_into_its_agents_turns(catalog):
     for spec in catalog.agents.values():
-        acting = sum(bool(step.names) for skill in spec.skills for step in steps(skill.text))
+        acting = sum(bool(step.names) for skill in spec.skills for step in read_steps(skill.text))
         assert acting < spec.bounds.turns, spec.name
 
 

@@ -5,15 +5,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from orchestrator.catalog.playbook_steps import read_steps
+from orchestrator.catalog.settings import StagnationPolicy
 from orchestrator.engine import state_machine
 from orchestrator.engine.budget import Account, Cost
 from orchestrator.engine.events import ignore_event
 from orchestrator.engine.judge import Mark, judge
-from orchestrator.engine.playbook_steps import steps
 from orchestrator.engine.state_machine import Flow, State, check, diagram
-from orchestrator.engine.stop_rules import Iteration, StagnationPolicy, decide
 from orchestrator.engine.types import Bounds, Criterion, Rubric
 from orchestrator.errors import BudgetExhausted, FlowError
+from orchestrator.review.stop_rules import Iteration, decide
 from tests.engine.engine_kit import open_memory_journal
 
 
@@ -149,7 +150,7 @@ def test_a_blocker_at_zero_is_not_accepted_whatever_the_total() -> None:
 
 def test_steps_name_their_tools_once_and_in_order() -> None:
     body = "# X\n\n## Steps\n\n1. First `two` then\n   `one` and `two`.\n2. Nothing.\n\n## Output\n\n3. `not_a_step`\n"
-    found = steps(body)
+    found = read_steps(body)
     assert [step.names for step in found] == [("two", "one"), ()]
     assert found[0].line == 5
 

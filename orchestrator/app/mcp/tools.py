@@ -16,10 +16,10 @@ from orchestrator.app.mcp.server_launch import make_connector
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.fields import OFFLINE
 from orchestrator.catalog.mcp_servers import ServerEntry, tool_name
+from orchestrator.catalog.playbook_steps import iter_tool_names
 from orchestrator.catalog.settings import Settings, ToolOverride, ToolsConfig
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.journal_keys import Key
-from orchestrator.engine.playbook_steps import named
 from orchestrator.engine.ports import Tool
 from orchestrator.engine.task_group import task_group
 from orchestrator.engine.types import AgentSpec, Json, Level
@@ -113,7 +113,7 @@ def _usable_tools(catalog: Catalog, settings: Settings) -> frozenset[str]:
 
 
 def _in_playbooks(agent: AgentSpec) -> Iterable[str]:
-    return (name for skill in agent.skills for name in named(skill.text))
+    return (name for skill in agent.skills for name in iter_tool_names(skill.text))
 
 
 def allowed_servers(environment: Mapping[str, str]) -> frozenset[str]:

@@ -18,7 +18,7 @@ _ITEM = re.compile(r"^\d+[.)][ \t]+(.*)$")
 _TICKED = re.compile(r"`([a-z][a-z0-9_.-]*)`")
 
 
-class Step(Struct, frozen=True):
+class PlaybookStep(Struct, frozen=True):
     """One step: its words, the names in backticks in order, and its 1-based line in the body."""
 
     text: str
@@ -26,7 +26,7 @@ class Step(Struct, frozen=True):
     line: int
 
 
-def sections(body: str) -> dict[str, tuple[int, str]]:
+def read_sections(body: str) -> dict[str, tuple[int, str]]:
     """Split a body at its ``##`` headings: title → (1-based line of the heading, text below it)."""
     found: dict[str, tuple[int, list[str]]] = {}
     current: list[str] = []
@@ -40,15 +40,15 @@ def sections(body: str) -> dict[str, tuple[int, str]]:
     return {title: (number, "\n".join(lines)) for title, (number, lines) in found.items()}
 
 
-def named(body: str) -> Iterator[str]:
-    """What a playbook's steps name, in order."""
-    return (name for step in steps(body) for name in step.names)
+def iter_tool_names(body: str) -> Iterator[str]:
+    """The names of tools in the steps of a playbook, in order."""
+    return (name for step in read_steps(body) for name in step.names)
 
 
 @lru_cache(maxsize=64)
-def steps(body: str) -> tuple[Step, ...]:
+def read_steps(body: str) -> tuple[PlaybookStep, ...]:
     """The steps of a playbook, in order; empty when it has no ``## Steps``."""
-    start, text = sections(body).get("Steps", (0, ""))
+    start, text = read_sections(body).get("Steps", (0, ""))
     items: list[tuple[int, list[str]]] = []
     for offset, line in enumerate(text.splitlines(), 1):
         item = _ITEM.match(line)
@@ -57,6 +57,6 @@ def steps(body: str) -> tuple[Step, ...]:
         elif items and line.strip():
             items[-1][1].append(line.strip())
     return tuple(
-        Step(joined := " ".join(lines), tuple(dict.fromkeys(_TICKED.findall(joined))), line)
+        PlaybookStep(joined := " ".join(lines), tuple(dict.fromkeys(_TICKED.findall(joined))), line)
         for line, lines in items
     )

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Literal
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
-from orchestrator.engine.field_types import PositiveInt, Strict, UnitFloat
+from orchestrator.catalog.settings import StagnationPolicy
 
 Reason = Literal["done", "budget", "stagnation", "human"]
 
@@ -53,22 +53,6 @@ class Iteration(Struct, frozen=True):
     output: str = ""
     budget: str = ""
     human: str = ""
-
-
-class StagnationPolicy(Strict, frozen=True):
-    """When a run counts as stagnant.
-
-    Attributes:
-        same_failure: this many iterations in a row with the same failure.
-        flat_rounds: this many iterations in a row that raise the score by less than ``epsilon``.
-        epsilon: score, 0 to 1.
-        similarity: two outputs with at least this similarity count as the same, 0 to 1.
-    """
-
-    same_failure: Annotated[int, Meta(ge=2)] = 2
-    flat_rounds: PositiveInt = 2
-    epsilon: UnitFloat = 0.01
-    similarity: UnitFloat = 0.98
 
 
 class Stop(Struct, frozen=True):
