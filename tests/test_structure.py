@@ -48,7 +48,6 @@ MAY_OPEN_PATHS = {
     "sandbox/isolated_run.py": "a copy of ours, given to the user that runs in it",
     "sandbox/kernel_calls.py": "paths of a policy, opened to name them to the kernel; `/proc`",
     "sandbox/launcher_main.py": "descriptors that it was given",
-    "sandbox/path_resolution.py": "the policy itself",
     "sandbox/safe_paths.py": "the policy itself",
     "sandbox/scratch_directory.py": "directories of our own, also those that killed processes left",
     "sandbox/fork_server_main.py": "the null device",

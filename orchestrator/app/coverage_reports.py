@@ -22,7 +22,7 @@ from orchestrator.catalog.settings import Settings
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.errors import InputError, StoreError
 from orchestrator.review.analyzers.uncovered_lines import CoverageReport
-from orchestrator.sandbox.safe_paths import Beneath
+from orchestrator.sandbox.safe_paths import SafeDirectory
 
 LARGEST = 64 << 20  # bytes of one report
 KEY = "intake/coverage"
@@ -88,7 +88,7 @@ def _named(names: Sequence[str]) -> Iterator[tuple[str, BinaryIO]]:
 
 def _present(names: Sequence[str], root: Path) -> Iterator[tuple[str, BinaryIO]]:
     """Open the declared files that exist below the root, without following links."""
-    with Beneath(root.resolve()) as top:
+    with SafeDirectory(root.resolve()) as top:
         for name in names:
             with suppress(OSError):
                 yield name, os.fdopen(top.open(name), "rb")

@@ -20,7 +20,7 @@ from orchestrator.review.change.git.blobs import Blobs
 from orchestrator.review.change.git.commands import Git
 from orchestrator.review.change.types import Change
 from orchestrator.review.policy import Policy, read_policy
-from orchestrator.sandbox.safe_paths import Beneath
+from orchestrator.sandbox.safe_paths import SafeDirectory
 
 TIER = "DIFFCOURT_TIER"
 """Environment variable: the trust tier of the change's author, named in config/guards.yaml."""
@@ -90,7 +90,7 @@ def read_layers_on_disk(repo: Path | None) -> list[Layer]:
     """
     root = repo_root(repo or Path()).resolve()
     found = [os.fspath(path.relative_to(root)) for path in sorted((root / OVERLAY).rglob("*"))]
-    with Beneath(root) as tree:
+    with SafeDirectory(root) as tree:
         files = {
             path.removeprefix(f"{OVERLAY}/"): tree.read(path)
             for path in found

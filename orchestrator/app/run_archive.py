@@ -28,7 +28,7 @@ from orchestrator.engine.journal_chain import GENESIS, verify_chain
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.engine.types import Json
 from orchestrator.errors import InputError, OutputError, StoreError
-from orchestrator.sandbox.safe_paths import Beneath
+from orchestrator.sandbox.safe_paths import SafeDirectory
 from orchestrator.stores.base import RunStore, run_exists
 
 FORMAT = "diffcourt-run/1"
@@ -163,7 +163,7 @@ def import_run(repo: Path | None, source: Path) -> str:
     source = Path(os.path.realpath(source))
     journal = source / JOURNAL if source.is_dir() else source
     try:
-        with Beneath(journal.parent) as beside:
+        with SafeDirectory(journal.parent) as beside:
             run, entry, rows = _parse(beside, journal.name)
             verify_chain(rows)
             patch = _patch(beside, run, entry)
@@ -193,7 +193,7 @@ async def _store_run(
     await store.restore(run, rows)
 
 
-def _parse(folder: Beneath, name: str) -> tuple[RunMeta, dict[str, Any], list[Row]]:
+def _parse(folder: SafeDirectory, name: str) -> tuple[RunMeta, dict[str, Any], list[Row]]:
     """Parse a ``journal.jsonl`` into the run, its first line, and its rows.
 
     Raises:
@@ -237,7 +237,7 @@ def _rows(lines: Iterator[Mapping[str, Any]]) -> Iterator[Row]:
         )  # fmt: skip
 
 
-def _patch(folder: Beneath, run: RunMeta, entry: Mapping[str, Any]) -> bytes | None:
+def _patch(folder: SafeDirectory, run: RunMeta, entry: Mapping[str, Any]) -> bytes | None:
     """The patch that the run reviews, None when it reviews commits."""
     if not _has_patch(run):
         return None

@@ -24,7 +24,7 @@ from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.errors import InputError, RunNotFound, StoreError
 from orchestrator.resources import OVERLAY, STATE_DIRECTORY, user_directory
 from orchestrator.review.change.git.directories import is_git_dir
-from orchestrator.sandbox.safe_paths import Beneath, create, read_beneath
+from orchestrator.sandbox.safe_paths import SafeDirectory, create_file, read_safely
 from orchestrator.stores.base import RunStore
 from orchestrator.stores.lease_holder import this_process
 from orchestrator.stores.sqlite import SqliteStore
@@ -67,8 +67,8 @@ def _prepare_directory(above: Path, below: str) -> None:
         OSError: it is not writable, or its journal is not a regular file.
     """
     above.mkdir(parents=True, exist_ok=True)
-    with Beneath(above.resolve()) as folder:
-        folder.make_folder(below)
+    with SafeDirectory(above.resolve()) as folder:
+        folder.make_directory(below)
         if not folder.is_file(f"{below}/.gitignore"):
             folder.write(f"{below}/.gitignore", b"*\n")
     own = above / below
@@ -188,7 +188,11 @@ def find_run(name: str, runs: list[RunMeta]) -> RunMeta:
 
 def remove_scratch_dir(folder: Path, run_id: str) -> None:
     """Remove a run's own directory."""
-    with suppress(OSError), Beneath(folder) as root, root.parent(f"runs/{run_id}") as (runs, name):
+    with (
+        suppress(OSError),
+        SafeDirectory(folder) as root,
+        root.parent(f"runs/{run_id}") as (runs, name),
+    ):
         shutil.rmtree(name, dir_fd=runs)
 
 
@@ -207,8 +211,8 @@ async def remove_judgings(folder: Path, run_ids: Collection[str]) -> None:
 
 def make_scratch_dir(folder: Path, run_id: str) -> Path:
     """Create the run's own directory, for git objects and its patch."""
-    with Beneath(folder) as root:
-        root.make_folder(f"runs/{run_id}")
+    with SafeDirectory(folder) as root:
+        root.make_directory(f"runs/{run_id}")
     return folder / "runs" / run_id
 
 
@@ -220,8 +224,8 @@ def save_patch(folder: Path, run_id: str, patch: bytes) -> None:
     """
     place = folder / "runs" / run_id / PATCH
     try:
-        with Beneath(folder) as root, root.parent(f"runs/{run_id}/{PATCH}", make=True) as at:
-            create(*at, patch, 0o644, sync=True)
+        with SafeDirectory(folder) as root, root.parent(f"runs/{run_id}/{PATCH}", make=True) as at:
+            create_file(*at, patch, 0o644, sync=True)
     except OSError as error:
         raise StoreError(f"cannot write {place}: {error.strerror}; free some space") from None
 
@@ -234,7 +238,7 @@ def load_patch(folder: Path, run_id: str) -> bytes:
     """
     place = folder / "runs" / run_id / PATCH
     try:
-        return read_beneath(folder, f"runs/{run_id}/{PATCH}")
+        return read_safely(folder, f"runs/{run_id}/{PATCH}")
     except OSError as error:
         raise StoreError(
             f"the run reviews a patch, and {place} cannot be read ({error.strerror}); resume it "

@@ -17,7 +17,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import force_setattr
 
 from orchestrator.checks.path_kinds import is_illustrative
-from orchestrator.sandbox.safe_paths import read_beneath
+from orchestrator.sandbox.safe_paths import read_safely
 
 LARGEST = 8 << 20
 
@@ -123,7 +123,7 @@ def read(root: str, path: str) -> bytes:
         Gap: it is not there, too large, or cannot be read.
     """
     try:
-        data = read_beneath(root, path, LARGEST + 1)
+        data = read_safely(root, path, LARGEST + 1)
     except OSError as error:
         raise Gap(f"could not be read: {error.strerror}") from None
     if len(data) > LARGEST:

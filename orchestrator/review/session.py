@@ -22,7 +22,7 @@ from orchestrator.review.change.skipped_files import describe_size_limit
 from orchestrator.review.change.types import Change, ChangedFile
 from orchestrator.review.rule_table import RuleTable
 from orchestrator.sandbox import scratch_directory
-from orchestrator.sandbox.safe_paths import read_beneath
+from orchestrator.sandbox.safe_paths import read_safely
 
 
 @dataclass
@@ -102,7 +102,7 @@ class Session:
     def read(self, side: Side, path: str) -> list[str]:
         """The lines of an exported file; empty when it does not stand there."""
         try:
-            data = read_beneath(side.root, path)
+            data = read_safely(side.root, path)
         except OSError:
             return []
         return decode(data).split("\n")

@@ -22,7 +22,7 @@ from anyio import to_thread
 from msgspec import Struct
 
 from orchestrator.errors import InputError, NotPermitted
-from orchestrator.sandbox.safe_paths import Beneath, create
+from orchestrator.sandbox.safe_paths import SafeDirectory, create_file
 
 LEFT_OUT = frozenset({".git", ".diffcourt/state"})
 """Paths below the root that are neither kept nor put back."""
@@ -121,7 +121,7 @@ class FileRollback:
             raise InputError(f"no call {ref} changed files in this run")
         before, after = _manifest(folder / "before.json"), _manifest(folder / "after.json")
         changed = [path for path in {**before, **after} if before.get(path) != after.get(path)]
-        with Beneath(self._root) as root:
+        with SafeDirectory(self._root) as root:
             now = self._entries(root)
             since = sorted(path for path in changed if now.get(path) != after.get(path))
             if since and not force:
@@ -151,7 +151,7 @@ class FileRollback:
         part = folder.with_suffix(".part")
         shutil.rmtree(part, ignore_errors=True)
         (part / "files").mkdir(parents=True)
-        with Beneath(self._root) as root:
+        with SafeDirectory(self._root) as root:
             entries = self._entries(root)
             self._copy(root, entries, part / "files")
         _write(part / "before.json", json.dumps(entries).encode("ascii"))
@@ -159,7 +159,7 @@ class FileRollback:
         _write(part / "state", b"begun")
         part.rename(folder)
 
-    def _copy(self, root: Beneath, entries: Mapping[str, Entry], files: Path) -> None:
+    def _copy(self, root: SafeDirectory, entries: Mapping[str, Entry], files: Path) -> None:
         if len(entries) > MOST_FILES:
             raise NotPermitted(f"more than {MOST_FILES:,} files could not be put back")
         left = MOST_BYTES
@@ -175,7 +175,7 @@ class FileRollback:
 
     def _finish(self, ref: str) -> None:
         folder = self._place(ref)
-        with Beneath(self._root) as root:
+        with SafeDirectory(self._root) as root:
             after = self._entries(root)
         _write(folder / "after.json", json.dumps(after).encode("ascii"))
         _write(folder / "state", b"committed")
@@ -185,17 +185,17 @@ class FileRollback:
         if not folder.exists():
             return  # the snapshot was not whole, so the call never ran
         before = _manifest(folder / "before.json")
-        with Beneath(self._root) as root:
+        with SafeDirectory(self._root) as root:
             now = self._entries(root)
             _make_as(root, folder / "files", before, now, {**before, **now})
         _write(folder / "after.json", (folder / "before.json").read_bytes())
         _write(folder / "state", b"undone")
 
-    def _entries(self, root: Beneath) -> dict[str, Entry]:
+    def _entries(self, root: SafeDirectory) -> dict[str, Entry]:
         """Everything below the root: path → entry, folders before what is in them."""
         return dict(self._walk(root, ""))
 
-    def _walk(self, root: Beneath, below: str) -> Iterator[tuple[str, Entry]]:
+    def _walk(self, root: SafeDirectory, below: str) -> Iterator[tuple[str, Entry]]:
         for name, about, target in _listed(root, below):
             path = f"{below}/{name}" if below else name
             if path in LEFT_OUT:
@@ -212,9 +212,9 @@ class FileRollback:
                 yield path, ("other", mode, "")
 
 
-def _listed(root: Beneath, below: str) -> list[tuple[str, os.stat_result, str]]:
+def _listed(root: SafeDirectory, below: str) -> list[tuple[str, os.stat_result, str]]:
     """What is in a folder, by name: (name, its own status, where it leads if it is a link)."""
-    folder, found = root.folder(below), []
+    folder, found = root.open_directory(below), []
     try:
         for name in sorted(os.listdir(folder)):
             about = os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -226,7 +226,11 @@ def _listed(root: Beneath, below: str) -> list[tuple[str, os.stat_result, str]]:
 
 
 def _make_as(
-    root: Beneath, files: Path, before: Mapping[str, Entry], now: Mapping[str, Entry], paths: Any
+    root: SafeDirectory,
+    files: Path,
+    before: Mapping[str, Entry],
+    now: Mapping[str, Entry],
+    paths: Any,
 ) -> None:
     """Make these paths as they were: first what is there now goes, the deepest first."""
     for path in sorted(paths):
@@ -247,10 +251,10 @@ def _make_as(
             root.set_mode(path, was[1])
 
 
-def _make(root: Beneath, path: str, entry: Entry, files: Path) -> None:
+def _make(root: SafeDirectory, path: str, entry: Entry, files: Path) -> None:
     kind, mode, content = entry
     if kind == "folder":
-        root.make_folder(path)
+        root.make_directory(path)
         root.set_mode(path, 0o700)
         return
     with root.parent(path) as (folder, name):
@@ -259,7 +263,7 @@ def _make(root: Beneath, path: str, entry: Entry, files: Path) -> None:
                 os.unlink(PART, dir_fd=folder)
             os.symlink(content, PART, dir_fd=folder)
         else:
-            create(folder, PART, (files / content).read_bytes(), mode, sync=True)
+            create_file(folder, PART, (files / content).read_bytes(), mode, sync=True)
         os.replace(PART, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
@@ -271,7 +275,7 @@ def _write(place: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _digest(root: Beneath, path: str) -> str:
+def _digest(root: SafeDirectory, path: str) -> str:
     with os.fdopen(root.open(path), "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

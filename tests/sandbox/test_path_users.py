@@ -100,7 +100,7 @@ def test_an_import_reads_no_link_and_waits_for_no_pipe(tmp_path: Path, outside: 
     os.mkfifo(source / "journal.jsonl")
     signal.alarm(5)
     try:
-        with pytest.raises(InputError, match="no regular file"):
+        with pytest.raises(InputError, match="not a regular file"):
             run_archive.import_run(tmp_path, source)
     finally:
         signal.alarm(0)

@@ -11,9 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.sandbox import path_resolution
-from orchestrator.sandbox.path_resolution import Resolve, by_kernel, by_walk, resolver, unsafe
-from orchestrator.sandbox.safe_paths import Beneath, read_beneath
+from orchestrator.sandbox import safe_paths
+from orchestrator.sandbox.safe_paths import (
+    Resolve,
+    SafeDirectory,
+    read_safely,
+    resolve_by_component,
+    resolve_by_openat2,
+    resolver,
+    unsafe_path_reason,
+)
 
 SECRET = b"nobody's business"
 
@@ -27,9 +34,9 @@ def answers() -> bool:
 
 
 BOTH = [
-    pytest.param(by_walk, id="walk"),
+    pytest.param(resolve_by_component, id="walk"),
     pytest.param(
-        by_kernel,
+        resolve_by_openat2,
         id="openat2",
         marks=pytest.mark.skipif(not answers(), reason="openat2 NOT tested: this kernel has none"),
     ),
@@ -63,7 +70,7 @@ def resolve(request: pytest.FixtureRequest) -> Resolve:
 
 @pytest.fixture
 def folder(root: Path, resolve: Resolve):
-    with Beneath(root, resolve) as folder:
+    with SafeDirectory(root, resolve) as folder:
         yield folder
 
 
@@ -72,7 +79,7 @@ def folder(root: Path, resolve: Resolve):
     ("a/b/file", b"inside"),
     ("caf\udce9 \u202e\n", b"odd"),
 ])  # fmt: skip
-def test_what_stands_beneath_is_read(folder: Beneath, path: str, content: bytes) -> None:
+def test_what_stands_beneath_is_read(folder: SafeDirectory, path: str, content: bytes) -> None:
     assert folder.read(path) == content
     assert folder.read(path, 2) == content[:2]
     assert folder.is_file(path)
@@ -100,7 +107,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
-def test_everything_else_is_refused_and_says_why(folder: Beneath) -> None:
+def test_everything_else_is_refused_and_says_why(folder: SafeDirectory) -> None:
     said = []
     for path, _ in REFUSED:
         with pytest.raises(OSError) as caught:
@@ -113,7 +120,7 @@ def test_everything_else_is_refused_and_says_why(folder: Beneath) -> None:
 
 @pytest.mark.parametrize("path", ["root/etc/passwd", "cwd/top", "exe", "fd/0", "environ/../root"])
 def test_the_kernels_own_links_are_not_followed(resolve: Resolve, path: str) -> None:
-    with Beneath(f"/proc/{os.getpid()}", resolve) as folder, pytest.raises(OSError) as caught:
+    with SafeDirectory(f"/proc/{os.getpid()}", resolve) as folder, pytest.raises(OSError) as caught:
         folder.read(path)
     assert caught.value.errno in {errno.ELOOP, errno.EXDEV}
 
@@ -124,7 +131,7 @@ def test_devices_and_sockets_are_refused_at_once(root: Path, resolve: Resolve) -
         signal.alarm(5)  # what waits is ended, and the test with it
         try:
             for where, path in ((root, "socket"), ("/dev", "zero"), ("/dev", "null")):
-                with Beneath(where, resolve) as folder, pytest.raises(OSError) as caught:
+                with SafeDirectory(where, resolve) as folder, pytest.raises(OSError) as caught:
                     folder.read(path)
                 assert caught.value.errno in {errno.EINVAL, errno.ENXIO}
         finally:
@@ -134,10 +141,10 @@ def test_devices_and_sockets_are_refused_at_once(root: Path, resolve: Resolve) -
 def test_a_root_that_is_a_link_is_none(root: Path, tmp_path: Path, resolve: Resolve) -> None:
     (tmp_path / "link").symlink_to(root)
     with pytest.raises(OSError):
-        Beneath(tmp_path / "link", resolve)
+        SafeDirectory(tmp_path / "link", resolve)
 
 
-def test_the_folder_stays_what_it_was(root: Path, folder: Beneath, tmp_path: Path) -> None:
+def test_the_folder_stays_what_it_was(root: Path, folder: SafeDirectory, tmp_path: Path) -> None:
     root.rename(tmp_path / "moved")
     root.symlink_to(tmp_path / "outside")
     assert folder.read("top") == b"top"
@@ -147,7 +154,7 @@ def test_the_folder_stays_what_it_was(root: Path, folder: Beneath, tmp_path: Pat
 
 @pytest.mark.parametrize("path", ["new", "a/b/file", "a/x/y/z", "to_file", "nowhere", "pipe"])
 def test_a_write_lands_beneath_and_replaces_what_is_no_folder(
-    root: Path, folder: Beneath, path: str, tmp_path: Path
+    root: Path, folder: SafeDirectory, path: str, tmp_path: Path
 ) -> None:
     folder.write(path, b"written", 0o600)
     assert not (root / path).is_symlink()
@@ -156,7 +163,9 @@ def test_a_write_lands_beneath_and_replaces_what_is_no_folder(
     assert (tmp_path / "outside/secret").read_bytes() == SECRET
 
 
-def test_a_write_out_of_the_folder_is_refused(root: Path, folder: Beneath, tmp_path: Path) -> None:
+def test_a_write_out_of_the_folder_is_refused(
+    root: Path, folder: SafeDirectory, tmp_path: Path
+) -> None:
     before = sorted(tmp_path.rglob("*"))
     for path in (
         "to_folder/new", "to_folder/secret", "a/back/new", "../new", "/tmp/new", "a", "top/x",
@@ -169,13 +178,13 @@ def test_a_write_out_of_the_folder_is_refused(root: Path, folder: Beneath, tmp_p
     assert not Path("/tmp/new").exists()
 
 
-def test_a_hard_link_is_replaced_and_not_written_through(root: Path, folder: Beneath) -> None:
+def test_a_hard_link_is_replaced_and_not_written_through(root: Path, folder: SafeDirectory) -> None:
     (root / "twin").hardlink_to(root.parent / "outside/secret")
     folder.write("twin", b"written")
     assert (root.parent / "outside/secret").read_bytes() == SECRET
 
 
-def test_very_deep_folders_are_made(folder: Beneath) -> None:
+def test_very_deep_folders_are_made(folder: SafeDirectory) -> None:
     path = "/".join("d" * 200)
     folder.write(path, b"deep")
     assert folder.read(path) == b"deep"
@@ -183,7 +192,7 @@ def test_very_deep_folders_are_made(folder: Beneath) -> None:
 
 def test_descriptors_are_given_back(root: Path, resolve: Resolve) -> None:
     before = len(os.listdir("/proc/self/fd"))
-    with Beneath(root, resolve) as folder:
+    with SafeDirectory(root, resolve) as folder:
         for path, _ in REFUSED:
             assert not folder.is_file(path)
         folder.write("a/b/file", b"x")
@@ -205,19 +214,19 @@ def test_a_kernel_without_the_call_is_noticed() -> None:
         "program = struct.pack('HxxxxxxQ', 4, ctypes.addressof(kept))\n"
         "assert libc.prctl(38, 1, 0, 0, 0) == 0\n"
         "assert libc.prctl(22, 2, program, 0, 0) == 0\n"
-        "from orchestrator.sandbox import path_resolution, safe_paths\n"
-        "print(path_resolution.resolver().__name__, safe_paths.read_beneath('/etc', 'passwd') != b'')\n"
+        "from orchestrator.sandbox import safe_paths\n"
+        "print(safe_paths.resolver().__name__, safe_paths.read_safely('/etc', 'passwd') != b'')\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
-    assert done.stdout == "by_walk True\n", done.stderr
+    assert done.stdout == "resolve_by_component True\n", done.stderr
 
 
 def test_the_kernels_way_is_taken_where_it_has_one(root: Path) -> None:
-    assert resolver() is (by_kernel if answers() else by_walk)
-    assert read_beneath(root, "top") == b"top"
-    assert path_resolution.leads_out("a/b") is None
+    assert resolver() is (resolve_by_openat2 if answers() else resolve_by_component)
+    assert read_safely(root, "top") == b"top"
+    assert safe_paths.escape_reason("a/b") is None
 
 
 @pytest.mark.parametrize("path", [
@@ -226,11 +235,11 @@ def test_the_kernels_way_is_taken_where_it_has_one(root: Path) -> None:
     "..", "a/../b", "/a", "", "a//b", "a\0",
 ])  # fmt: skip
 def test_names_that_a_tree_must_not_put_on_disk(path: str) -> None:
-    assert unsafe(path)
+    assert unsafe_path_reason(path)
 
 
 @pytest.mark.parametrize(
     "path", [".gitignore", ".github/x", "git", "a.git", ".gitea/x", "git~2", "x:y"]
 )
 def test_ordinary_names_that_look_alike_are_let_be(path: str) -> None:
-    assert unsafe(path) is None
+    assert unsafe_path_reason(path) is None

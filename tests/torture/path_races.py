@@ -18,8 +18,13 @@ import anyio
 from orchestrator.errors import InputError, NotPermitted
 from orchestrator.review.change.file_export import write_files
 from orchestrator.sandbox.file_rollback import FileRollback
-from orchestrator.sandbox.path_resolution import Resolve, by_kernel, by_walk, resolver
-from orchestrator.sandbox.safe_paths import Beneath
+from orchestrator.sandbox.safe_paths import (
+    Resolve,
+    SafeDirectory,
+    resolve_by_component,
+    resolve_by_openat2,
+    resolver,
+)
 from tests.torture.processes import FORK
 
 FULL = 100_000
@@ -124,7 +129,7 @@ def plainly(root: Path, path: str) -> bool:
     return False
 
 
-def read(folder: Beneath, path: str) -> str:
+def read(folder: SafeDirectory, path: str) -> str:
     """Read; what went wrong, empty where nothing did."""
     with suppress(OSError):
         found = folder.read(path)
@@ -133,7 +138,7 @@ def read(folder: Beneath, path: str) -> str:
     return ""
 
 
-def write(folder: Beneath, path: str, number: int) -> str:
+def write(folder: SafeDirectory, path: str, number: int) -> str:
     with suppress(OSError):
         folder.write(path if path != "d/secret" else f"d/e/new/{number % 9}", b"written")
     return ""
@@ -151,7 +156,7 @@ async def _written_and_undone(root: Path, vault: Path, number: int) -> None:
     scopes = FileRollback(root, vault)
     try:
         await scopes.begin(f"call{number}")
-        with Beneath(root) as folder, suppress(OSError):
+        with SafeDirectory(root) as folder, suppress(OSError):
             folder.write("f", b"written by a tool")
         if number % 2:
             await scopes.undo(f"call{number}")
@@ -172,7 +177,7 @@ def photograph(outside: Path) -> dict[str, object]:
     return found
 
 
-def attempts(root: Path, vault: Path, number: int, folders: list[Beneath]) -> str:
+def attempts(root: Path, vault: Path, number: int, folders: list[SafeDirectory]) -> str:
     """One attempt of the mixture."""
     folder, path = folders[number % len(folders)], PATHS[number // 2 % len(PATHS)]
     if number % ROLLBACK_EVERY == ROLLBACK_EVERY - 1:
@@ -185,14 +190,18 @@ def attempts(root: Path, vault: Path, number: int, folders: list[Beneath]) -> st
 
 def ways() -> list[Resolve]:
     """Each way to resolve that this kernel has."""
-    return [by_kernel, by_walk] if resolver() is by_kernel else [by_walk]
+    return (
+        [resolve_by_openat2, resolve_by_component]
+        if resolver() is resolve_by_openat2
+        else [resolve_by_component]
+    )
 
 
 def run(count: int, say: Callable[[str], None] = print) -> tuple[int, int]:
     """So many attempts; returns how many stayed inside and how many got out."""
     failed = plain = 0
     with tempfile.TemporaryDirectory() as name, attacked(Path(name)) as (root, outside):
-        before, folders = photograph(outside), [Beneath(root, way) for way in ways()]
+        before, folders = photograph(outside), [SafeDirectory(root, way) for way in ways()]
         for start in range(0, count, BATCH):
             signal.alarm(PATIENCE)
             problems = []

@@ -17,7 +17,7 @@ from orchestrator.checks.check_protocol import (
     check_files,
     read,
 )
-from orchestrator.sandbox.safe_paths import Beneath
+from orchestrator.sandbox.safe_paths import SafeDirectory
 
 # The makers of sites leave a page's own out.
 _ENDINGS = ("", ".md", ".markdown", ".mdx")
@@ -110,7 +110,7 @@ def _is_label(page: str, path: str, files: frozenset[str]) -> bool:
 
 
 def _anchor(page: str, line: int, root: str, place: str, fragment: str) -> Iterator[RawFinding]:
-    with Beneath(root) as directory:
+    with SafeDirectory(root) as directory:
         if not directory.is_file(place):
             return  # its text is not available, so nothing is reported
     known = find_anchors(Source(place, read(root, place)).text)

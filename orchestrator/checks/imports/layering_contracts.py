@@ -20,7 +20,7 @@ import re
 from pathlib import Path, PurePosixPath
 
 from orchestrator.checks.path_kinds import is_test
-from orchestrator.sandbox.safe_paths import read_beneath
+from orchestrator.sandbox.safe_paths import read_safely
 
 
 class NotCheckedError(Exception):
@@ -317,7 +317,7 @@ def read_contracts(root: str, path: str) -> ContractConfig | None:
     import tomllib  # noqa: PLC0415
 
     try:
-        data = read_beneath(root, path)
+        data = read_safely(root, path)
         if MARK not in data:
             return None
         from importlinter.adapters.user_options import (  # noqa: PLC0415 - 250 ms, and few need it

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from orchestrator.checks.python.source_encoding import decode_python
 from orchestrator.checks.python.syntax_trees import blocks, has_blocks, parse
-from orchestrator.sandbox.safe_paths import read_beneath
+from orchestrator.sandbox.safe_paths import read_safely
 
 MAX_BYTES = 1 << 20  # a tree takes some hundred times the bytes of its text
 
@@ -150,7 +150,7 @@ def read_text(root: str, path: str) -> str:
         NotParsedError: it is missing, too large, or not text of that encoding.
     """
     try:
-        data = read_beneath(root, path, MAX_BYTES + 1)
+        data = read_safely(root, path, MAX_BYTES + 1)
         if len(data) > MAX_BYTES:
             raise NotParsedError(f"larger than {MAX_BYTES >> 20} MiB")
         return decode_python(data)

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from orchestrator.checks.python.import_resolution import is_standard
 from orchestrator.checks.python.syntax_trees import parse
 from orchestrator.checks.taint.abstract_values import Value
-from orchestrator.sandbox.safe_paths import read_beneath
+from orchestrator.sandbox.safe_paths import read_safely
 
 MAX_BYTES: Final = 1_000_000
 _IMPORTED: Final = re.compile(r"^[ \t]*(?:from|import)[ \t]+([\w.]+)", re.MULTILINE)
@@ -149,7 +149,7 @@ class Project:
 
     def _read(self, path: str) -> str | None:
         try:
-            data = read_beneath(self.root, path)
+            data = read_safely(self.root, path)
         except OSError as error:
             self.gaps[path] = f"cannot be read: {error.strerror}"
             return None
@@ -169,7 +169,7 @@ class Project:
         if text is None:
             return None
         try:
-            tree = parse(read_beneath(self.root, path))
+            tree = parse(read_safely(self.root, path))
         except SyntaxError as error:
             self.gaps[path] = f"does not parse: {error.msg} at line {error.lineno or 0}"
         except (ValueError, RecursionError, MemoryError, OSError) as error:

@@ -22,7 +22,7 @@ from orchestrator.errors import SandboxError
 from orchestrator.review.analysis import AnalyzerReport, Needs, Side
 from orchestrator.review.analyzers.executables import LIMITS, MAX_FILES, Program, one_line
 from orchestrator.sandbox import scratch_directory
-from orchestrator.sandbox.safe_paths import Beneath
+from orchestrator.sandbox.safe_paths import SafeDirectory
 
 
 class FileCopies(Struct, frozen=True):
@@ -171,7 +171,7 @@ class ProgramAnalyzer(ABC):
         directory = directory.resolve()  # programs report paths without symbolic links
         names: dict[str, str] = {}
         gaps: dict[str, str] = {}
-        with Beneath(root) as side, Beneath(directory) as copies:
+        with SafeDirectory(root) as side, SafeDirectory(directory) as copies:
             for path in paths:
                 try:
                     parts = list(self.parts(path, side.read(path)))

@@ -22,7 +22,7 @@ from orchestrator import __version__
 from orchestrator.checks.check_protocol import RawFinding
 from orchestrator.engine.canonical_json import digest
 from orchestrator.review.analysis import AnalyzerReport, Needs, Side, SideAnalyzer
-from orchestrator.sandbox.safe_paths import Beneath
+from orchestrator.sandbox.safe_paths import SafeDirectory
 
 _OWN_CODE = ("review/analyzers", "checks")
 
@@ -118,7 +118,7 @@ class CachingAnalyzer:
     ) -> tuple[dict[str, bytes], dict[str, _FileResult]]:
         """Path → key, for files that can be read, and path → cached result."""
         keys: dict[str, bytes] = {}
-        with Beneath(root) as side:
+        with SafeDirectory(root) as side:
             for path in paths:
                 try:
                     content = hashlib.sha256(side.read(path)).digest()

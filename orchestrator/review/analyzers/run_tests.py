@@ -20,7 +20,7 @@ from orchestrator.review.session import Session
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.isolated_run import run_isolated
 from orchestrator.sandbox.program_policy import Limits
-from orchestrator.sandbox.safe_paths import read_beneath
+from orchestrator.sandbox.safe_paths import read_safely
 
 MAX_REPORT_BYTES = 8 << 20
 ORDER: tuple[SideName, ...] = ("head", "head", "base")
@@ -111,7 +111,7 @@ def _save_report(tree: Path, report: str, keep: Path) -> str:
     if not report:
         return ""
     try:
-        data = read_beneath(tree, report, MAX_REPORT_BYTES + 1)
+        data = read_safely(tree, report, MAX_REPORT_BYTES + 1)
     except OSError as error:
         return f"could not be read: {error.strerror}"
     if len(data) > MAX_REPORT_BYTES:

@@ -31,7 +31,7 @@ from orchestrator.review.change.skipped_files import (
     inspect_content,
 )
 from orchestrator.review.change.types import ChangedFile, Status
-from orchestrator.sandbox.path_resolution import unsafe
+from orchestrator.sandbox.safe_paths import unsafe_path_reason
 
 Lines = tuple[tuple[int, ...], tuple[int, ...]]  # added, removed
 
@@ -80,7 +80,7 @@ def _check_names(files: Sequence[ChangedFile]) -> None:
         InputError: a name leads out of the tree, stands there twice, or is one of our own files.
     """
     for path in (path for file in files for path in (file.path, file.old_path) if path):
-        if why := unsafe(path):
+        if why := unsafe_path_reason(path):
             raise InputError(f"{shorten(path, 80)} is not a valid path: {why}")
     for one, other in pairwise(files):
         if one.path == other.path:

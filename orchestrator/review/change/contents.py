@@ -15,7 +15,7 @@ from orchestrator.review.change.file_export import write_files
 from orchestrator.review.change.git.blobs import Blobs
 from orchestrator.review.change.git.commands import Git
 from orchestrator.review.change.types import Change
-from orchestrator.sandbox.path_resolution import unsafe
+from orchestrator.sandbox.safe_paths import unsafe_path_reason
 
 SideName = Literal["base", "head"]
 SIDES: tuple[SideName, ...] = ("base", "head")
@@ -111,9 +111,9 @@ class Contents:
         refused: dict[str, str] = {}
         wanted: dict[str, list[str]] = {}
         for path in sorted(entries):
-            why = unsafe(path)
+            why = unsafe_path_reason(path)
             if why is None and not listed.get(path, ("100644",))[0].startswith("100"):
-                why = "it is no regular file"
+                why = "it is not a regular file"
             if why:
                 refused[path] = why
             else:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from orchestrator.errors import StoreError
 from orchestrator.sandbox import scratch_directory
-from orchestrator.sandbox.path_resolution import unsafe
-from orchestrator.sandbox.safe_paths import Beneath
+from orchestrator.sandbox.safe_paths import SafeDirectory, unsafe_path_reason
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 
@@ -41,13 +40,13 @@ def temporary_directory() -> Iterator[Path]:
         yield Path(path)
 
 
-def _write_file(folder: Beneath, path: str, data: bytes) -> str | None:
+def _write_file(folder: SafeDirectory, path: str, data: bytes) -> str | None:
     """Write one file; returns why it could not be written, None when it was.
 
     Raises:
         StoreError: the disk is full.
     """
-    why = unsafe(path)
+    why = unsafe_path_reason(path)
     if why:
         return why
     try:
@@ -76,6 +75,6 @@ def write_files(root: Path, items: Sequence[tuple[str, bytes]]) -> dict[str, str
         OSError: ``root`` itself cannot be opened as a directory.
     """
     root.mkdir(parents=True, exist_ok=True)
-    with Beneath(root) as folder:
+    with SafeDirectory(root) as folder:
         told = ((path, _write_file(folder, path, data)) for path, data in sorted(items))
         return {path: why for path, why in told if why}

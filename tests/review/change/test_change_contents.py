@@ -140,7 +140,7 @@ async def test_exported_files_are_plain_and_complete(many, tmp_path):
             await contents.export("base", {"pkg1/m1.py": entries["pkg1/m1.py"]}, tmp_path / "b")
     finally:
         os.umask(old)
-    assert refused == {"link": "it is no regular file"}
+    assert refused == {"link": "it is not a regular file"}
     files = [path for path in (tmp_path / "a" / "head").rglob("*") if path.is_file()]
     assert len(files) == 62
     for path in files:

@@ -219,7 +219,7 @@ async def test_names_that_lead_out_of_the_export_are_refused(repo, tmp_path):
         listed = await contents.paths("head")
         refused = await contents.export("head", {p: b for p, (_, b) in listed.items()}, root)
     assert set(refused) == set(listed) - {"ok.py", "#new"}
-    assert refused["link"] == "it is no regular file"
+    assert refused["link"] == "it is not a regular file"
     assert "file name" in refused["x" * 300].lower()
     written = [p for p in (tmp_path / "export").rglob("*") if p.is_file()]
     assert sorted(written) == [root / "#new", root / "ok.py"]

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 from orchestrator.resources import OVERLAY, STATE_DIRECTORY
-from orchestrator.sandbox.safe_paths import read_beneath
+from orchestrator.sandbox.safe_paths import read_safely
 
 STATE = f"{OVERLAY}/{STATE_DIRECTORY}/"
 """What begins the path of every file that Diffcourt writes into a checkout."""
@@ -65,7 +65,7 @@ def is_git_dir(folder: Path) -> bool:
 def _read_path_file(folder: Path, name: str, mark: bytes) -> Path | None:
     """The path in a file of one line, relative to where it stands."""
     try:
-        line = read_beneath(folder, name, _MOST_BYTES).split(b"\n")[0].rstrip(b"\r")
+        line = read_safely(folder, name, _MOST_BYTES).split(b"\n")[0].rstrip(b"\r")
     except OSError:
         return None
     if not line.startswith(mark) or b"\0" in line:
@@ -75,7 +75,7 @@ def _read_path_file(folder: Path, name: str, mark: bytes) -> Path | None:
 
 def _alternates(store: Path) -> list[Path]:
     try:
-        lines = read_beneath(store, "info/alternates", _MOST_BYTES).split(b"\n")
+        lines = read_safely(store, "info/alternates", _MOST_BYTES).split(b"\n")
     except OSError:
         return []
     named = [os.fsdecode(_unquote(line)) for line in lines if line and not line.startswith(b"#")]

@@ -17,7 +17,7 @@ from orchestrator.review.change.patch.file_names import quote, strip, unquote
 from orchestrator.review.change.patch.types import FilePatch, Hunk
 from orchestrator.review.change.skipped_files import LINK, SUBMODULE
 from orchestrator.review.change.types import Change, ChangedFile, Status
-from orchestrator.sandbox.path_resolution import unsafe
+from orchestrator.sandbox.safe_paths import unsafe_path_reason
 
 NO_CONTENTS = "binary: the patch says that it differs and holds no contents"
 
@@ -67,7 +67,7 @@ def resolve_names(file: FilePatch, level: int, name: str) -> PatchFile:
         old = new = new or old  # plain diffs may compare x.orig with x: one file all the same
     old, new = None if file.created else old, None if file.deleted else new
     for path in (old, new):
-        why = unsafe(os.fsdecode(path)) if path is not None else None
+        why = unsafe_path_reason(os.fsdecode(path)) if path is not None else None
         if why:
             raise InputError(f"{name}:{file.line}: {shorten(repr(path)[1:], 80)}: {why}")
     index = says.get("index", b"").split(b" ")
