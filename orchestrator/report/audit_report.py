@@ -24,7 +24,7 @@ def render_verification(done: VerifiedRun, width: int = 80) -> str:
     page, found = Page(max(width, MIN_WIDTH)), done.found
     outcome = "TAMPERED" if found.faults else "INTACT"
     lines = [f"{outcome}   run {escape_unprintable(done.run_id)}, {count_noun(found.rows, 'row')}"]
-    lines += page.bullet_list([f.what for f in found.faults], most=MAX_ERRORS, rest="more errors")
+    lines += page.bullet_list([f.what for f in found.faults], limit=MAX_ERRORS, rest="more errors")
     lines += [f"Length   {found.rows}", f"Head     {found.head}"]
     if found.signed_to:
         lines.append(f"Signed   rows 1 to {found.signed_to}, checked")
@@ -57,7 +57,7 @@ def render_audit_trail(trail: AuditTrail, width: int = 80) -> str:
         first = f"{act.row:>6} {moment:%H:%M:%S}  {pad(escape_unprintable(act.who), who)}  "
         first += f"{pad(_format_authority(act), authority)}  "
         text = f"{act.what}: {act.outcome}" if act.outcome else act.what
-        lines += page.wrap(escape_line(text), first=first, most=4)
+        lines += page.wrap(escape_line(text), first=first, limit=4)
     return "\n".join(lines) + "\n"
 
 

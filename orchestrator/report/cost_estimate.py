@@ -60,7 +60,7 @@ def _render_total(page: Page, estimate: Estimate) -> list[str]:
         escape_line(f"provider {estimate.provider}; no model was called"), first="         "
     )
     for note in estimate.notes[:10]:
-        lines += page.wrap(escape_line(note), first="Note     ", most=4)
+        lines += page.wrap(escape_line(note), first="Note     ", limit=4)
     return lines
 
 
@@ -99,7 +99,7 @@ def _render_prices(page: Page, estimate: Estimate) -> list[str]:
     models = {model: price for share in estimate.shares for model, price in share.prices.items()}
     lines = [f"Prices, in US dollars per million tokens ({PRICES_FILE})"]
     for model, price in models.items():
-        lines += page.wrap(escape_line(f"{model}: {_describe_rates(price)}"), first="  - ", most=4)
+        lines += page.wrap(escape_line(f"{model}: {_describe_rates(price)}"), first="  - ", limit=4)
     return lines
 
 

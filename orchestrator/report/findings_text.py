@@ -67,24 +67,24 @@ def _describe_source(finding: Finding) -> str:
 def _render_finding(page: Page, finding: Finding) -> list[str]:
     where = format_location(finding)
     first, *others = page.wrap(
-        escape_line(finding.title), first=f"  {where}  ", rest=DEEP_INDENT, most=4
+        escape_line(finding.title), first=f"  {where}  ", rest=DEEP_INDENT, limit=4
     )
     lines = ["  " + page.paint(where, "bold") + first[2 + len(where) :], *others]
     lines += _render_quote(page, finding)
     if finding.detail and escape_line(finding.detail) != escape_line(finding.title):
         lines += page.wrap(
-            escape_line(finding.detail), first="      why: ", rest=DEEP_INDENT, most=4
+            escape_line(finding.detail), first="      why: ", rest=DEEP_INDENT, limit=4
         )
     if finding.fix_suggestion:
         lines += page.wrap(
-            escape_line(finding.fix_suggestion), first="      fix: ", rest=DEEP_INDENT, most=4
+            escape_line(finding.fix_suggestion), first="      fix: ", rest=DEEP_INDENT, limit=4
         )
     lines += _render_contradictions(page, finding)
     waiver = [escape_line(finding.waiver)] if finding.waiver else []
     for text in (*waiver, _describe_source(finding)):
         lines += [
             page.paint(line, "dim")
-            for line in page.wrap(text, first="      ", rest=DEEP_INDENT, most=3)
+            for line in page.wrap(text, first="      ", rest=DEEP_INDENT, limit=3)
         ]
     return lines
 
@@ -104,7 +104,7 @@ def _render_contradictions(page: Page, finding: Finding) -> list[str]:
     ]
     lines: list[str] = []
     for text in dict.fromkeys(texts):
-        lines += page.wrap(escape_line(text), first="      but: ", rest=DEEP_INDENT, most=4)
+        lines += page.wrap(escape_line(text), first="      but: ", rest=DEEP_INDENT, limit=4)
     return lines
 
 
@@ -136,7 +136,7 @@ def render_waived(page: Page, verdict: Verdict) -> list[str]:
     for finding in accepted[:MAX_OTHERS]:
         text = f"{finding.severity}: {finding.title} [{finding.rule}]; {finding.waiver}"
         lines += page.wrap(
-            escape_line(text), first=f"  {format_location(finding)}  ", rest=DEEP_INDENT, most=2
+            escape_line(text), first=f"  {format_location(finding)}  ", rest=DEEP_INDENT, limit=2
         )
     return lines + render_omitted(len(accepted), MAX_OTHERS)
 
@@ -156,9 +156,9 @@ def render_rejected(page: Page, verdict: Verdict) -> list[str]:
     lines = [page.heading(f"Rejected ({total:,}): reported, not counted")]
     for reason, group in list(by_reason.items())[:MAX_OTHERS]:
         lines += page.wrap(
-            escape_line(reason), first=f"  {len(group):>4,}  ", rest=DEEP_INDENT, most=3
+            escape_line(reason), first=f"  {len(group):>4,}  ", rest=DEEP_INDENT, limit=3
         )
-        lines += page.wrap(_list_examples(group), first=DEEP_INDENT, most=3)
+        lines += page.wrap(_list_examples(group), first=DEEP_INDENT, limit=3)
     return lines + render_omitted(len(by_reason), MAX_OTHERS, "reasons")
 
 

@@ -71,11 +71,11 @@ class LiveProgress:
     def _render(self, height: int, width: int) -> RenderableType:
         with self._lock:
             progress = self._progress
-            most = progress.limits.get("seconds")
+            maximum = progress.limits.get("seconds")
             head = Text.assemble(
                 (escape_line(progress.state), "bold"),
                 f"   {format_duration(monotonic() - self._started)}",
-                f" of {format_duration(most)}" if most is not None else "",
+                f" of {format_duration(maximum)}" if maximum is not None else "",
                 f"   findings {progress.findings}",
                 no_wrap=True,
                 overflow="ellipsis",
@@ -99,11 +99,11 @@ class LiveProgress:
             return Group(*parts)
 
 
-def _select_agents(progress: RunProgress, most: int) -> tuple[list[AgentProgress], int]:
+def _select_agents(progress: RunProgress, maximum: int) -> tuple[list[AgentProgress], int]:
     """The agents that fit, running ones first, and the number of the others."""
     named = [agent for agent in progress.agents.values() if agent.name]
     ordered = sorted(named, key=lambda agent: agent.status != "running")
-    return ordered[:most], max(len(ordered) - most, 0)
+    return ordered[:maximum], max(len(ordered) - maximum, 0)
 
 
 def _describe_activity(agent: AgentProgress) -> str:
@@ -121,9 +121,9 @@ def _describe_budget(progress: RunProgress) -> str:
         ("tokens", "tokens"),
         ("usd", "USD"),
     ):
-        used, most = progress.used.get(name, 0), progress.limits.get(name)
-        if used or most is not None:
-            limit = f" of {_format_amount(most)}" if most is not None else ""
+        used, maximum = progress.used.get(name, 0), progress.limits.get(name)
+        if used or maximum is not None:
+            limit = f" of {_format_amount(maximum)}" if maximum is not None else ""
             parts.append(f"{label} {_format_amount(used)}{limit}")
     return "  ".join(parts)
 

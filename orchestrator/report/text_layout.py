@@ -28,9 +28,9 @@ def count_noun(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def render_omitted(total: int, most: int, what: str = "in the JSON") -> list[str]:
+def render_omitted(total: int, limit: int, what: str = "in the JSON") -> list[str]:
     """The line that counts the omitted entries of a list; empty when none is omitted."""
-    return [f"  and {total - most:,} more {what}"] if total > most else []
+    return [f"  and {total - limit:,} more {what}"] if total > limit else []
 
 
 def format_duration(seconds: float) -> str:
@@ -85,7 +85,7 @@ class Page(Struct, frozen=True):
         return self.paint(text, style)
 
     def wrap(
-        self, text: str, *, first: str = "", rest: str | None = None, most: int = 12
+        self, text: str, *, first: str = "", rest: str | None = None, limit: int = 12
     ) -> list[str]:
         """Wrap printable one-line text to the page's width.
 
@@ -93,11 +93,11 @@ class Page(Struct, frozen=True):
             text: escaped already.
             first: prefix of the first line.
             rest: prefix of the other lines; spaces as wide as ``first`` when None.
-            most: maximum number of lines; truncation is marked by three dots.
+            limit: maximum number of lines; truncation is marked by three dots.
         """
         rest = " " * cell_len(first) if rest is None else rest
-        if len(text) > self.width * most:
-            text = text[: self.width * most] + "..."
+        if len(text) > self.width * limit:
+            text = text[: self.width * limit] + "..."
         lines, line, fresh = [], first, True
         for word in _split_words(text, max(self.width - cell_len(rest), 8)):
             joined = line + ("" if fresh else " ") + word
@@ -107,17 +107,19 @@ class Page(Struct, frozen=True):
                 joined = rest + word
             line, fresh = joined, False
         lines.append(line.rstrip())
-        if len(lines) > most:
-            lines = [*lines[: most - 1], truncate(lines[most - 1], self.width - 4) + " ..."]
+        if len(lines) > limit:
+            lines = [*lines[: limit - 1], truncate(lines[limit - 1], self.width - 4) + " ..."]
         return lines
 
-    def bullet_list(self, texts: Sequence[str], *, most: int = 20, rest: str = "more") -> list[str]:
+    def bullet_list(
+        self, texts: Sequence[str], *, limit: int = 20, rest: str = "more"
+    ) -> list[str]:
         """A bulleted list of external texts, with the number of omitted ones at the end."""
         lines: list[str] = []
-        for text in texts[:most]:
-            lines += self.wrap(escape_line(text), first="  - ", most=6)
-        if len(texts) > most:
-            lines.append(f"  and {len(texts) - most:,} {rest}")
+        for text in texts[:limit]:
+            lines += self.wrap(escape_line(text), first="  - ", limit=6)
+        if len(texts) > limit:
+            lines.append(f"  and {len(texts) - limit:,} {rest}")
         return lines
 
     def inline_list(self, parts: Iterable[str], *, first: str = "") -> list[str]:
@@ -143,5 +145,5 @@ def render_name_list(parts: Mapping[str, Sequence[tuple[str, str]]], width: int 
         lines += ["", f"{part.capitalize()} ({len(entries)})"]
         for name, description in entries:
             first = f"  {pad(escape_unprintable(name), column)}  "
-            lines += page.wrap(escape_line(description), first=first, most=3)
+            lines += page.wrap(escape_line(description), first=first, limit=3)
     return "\n".join(lines[1:]) + "\n"

@@ -64,4 +64,4 @@ def _render_entry(
         f"{record.seq:>6} {record.at:>7.2f}s {took:>7}  "
         f"{pad(escape_unprintable(record.kind), kinds)}  {pad(escape_unprintable(step), steps)}  "
     )
-    return page.wrap(escape_line(record.summary), first=start, most=3)
+    return page.wrap(escape_line(record.summary), first=start, limit=3)

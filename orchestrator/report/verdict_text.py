@@ -86,11 +86,11 @@ def _render_header(page: Page, verdict: Verdict) -> list[str]:
     lines += page.inline_list(_describe_change(verdict), first="Change   ")
     lines += page.inline_list(_describe_score(verdict), first="Score    ")
     for note in verdict.change.notes[:10]:
-        lines += page.wrap(escape_line(note), first="Note     ", most=4)
+        lines += page.wrap(escape_line(note), first="Note     ", limit=4)
     if verdict.lead_summary:
-        lines += page.wrap(escape_line(verdict.lead_summary), first="Lead     ", most=6)
+        lines += page.wrap(escape_line(verdict.lead_summary), first="Lead     ", limit=6)
     if verdict.summary:
-        lines += page.wrap(escape_line(verdict.summary), first="Summary  ", most=8)
+        lines += page.wrap(escape_line(verdict.summary), first="Summary  ", limit=8)
     return lines
 
 
@@ -121,7 +121,7 @@ def _render_reasons(page: Page, verdict: Verdict) -> list[str]:
         return []
     return [
         page.heading("Why"),
-        *page.bullet_list(verdict.reasons, most=12, rest="more in the JSON"),
+        *page.bullet_list(verdict.reasons, limit=12, rest="more in the JSON"),
     ]
 
 
@@ -148,15 +148,15 @@ def _render_questions(page: Page, verdict: Verdict, repo: Path | None) -> list[s
     for question in waiting:
         name = question.name if len(waiting) > 1 else ""
         command = answer_command(verdict.run_id, name, repo)
-        lines += page.wrap(escape_line(question.question), first="  ", most=8)
+        lines += page.wrap(escape_line(question.question), first="  ", limit=8)
         lines.append(f"    {escape_unprintable(command)}")
     answered = [question for question in verdict.questions if question.answer]
     if answered:
         lines += [*([""] if waiting else []), page.heading("Answered questions")]
     for question in answered:
-        lines += page.wrap(escape_line(question.question), first="  ", most=4)
+        lines += page.wrap(escape_line(question.question), first="  ", limit=4)
         answer = f"{question.answered_by}, {question.answered_at}: {question.answer}"
-        lines += page.wrap(escape_line(answer), first="    ", most=8)
+        lines += page.wrap(escape_line(answer), first="    ", limit=8)
     return lines
 
 
@@ -168,7 +168,7 @@ def _render_escalations(page: Page, verdict: Verdict) -> list[str]:
     for change in verdict.escalations[:MAX_ROWS]:
         stages = f"{change.from_stage} -> {change.to_stage}"
         text = f"{change.agent} (iteration {change.iteration}) {stages}: {change.why}"
-        lines += page.wrap(escape_line(text), first="  ", most=3)
+        lines += page.wrap(escape_line(text), first="  ", limit=3)
     return lines + render_omitted(len(verdict.escalations), MAX_ROWS)
 
 
@@ -213,7 +213,7 @@ def _render_skipped_groups(page: Page, entries: Iterable[Skipped]) -> list[str]:
 
 def _render_skipped_file(page: Page, path: str, reason: str) -> list[str]:
     where = f"    {quote_path(path)}  " if path else "    "
-    return page.wrap(escape_line(reason), first=where, rest=DEEP_INDENT, most=3)
+    return page.wrap(escape_line(reason), first=where, rest=DEEP_INDENT, limit=3)
 
 
 def _render_skipped_group(page: Page, paths: list[str], reason: str) -> list[str]:
@@ -222,9 +222,9 @@ def _render_skipped_group(page: Page, paths: list[str], reason: str) -> list[str
         escape_line(reason),
         first=f"    {count_noun(len(paths), 'file')}: ",
         rest=DEEP_INDENT,
-        most=3,
+        limit=3,
     )
-    return lines + page.wrap(f"{named}, ...", first="      ", rest=DEEP_INDENT, most=3)
+    return lines + page.wrap(f"{named}, ...", first="      ", rest=DEEP_INDENT, limit=3)
 
 
 def _render_required_checks(page: Page, verdict: Verdict) -> list[str]:
@@ -240,7 +240,7 @@ def _render_required_checks(page: Page, verdict: Verdict) -> list[str]:
         if check.status in {"failed", "not_run"}:
             first = f"  {escape_line(check.name)}  {check.status.replace('_', ' ')}"
             detail = f"{first}: {escape_line(check.detail)}" if check.detail else first
-            lines += page.wrap(detail.strip(), first="  ", rest=DEEP_INDENT, most=3)
+            lines += page.wrap(detail.strip(), first="  ", rest=DEEP_INDENT, limit=3)
     return lines
 
 
@@ -267,7 +267,7 @@ def _render_score(page: Page, verdict: Verdict) -> list[str]:
         first = (
             f"  {pad(name, width)}  {_format_score(criterion.score):>5}  {criterion.weight:>6g}  "
         )
-        lines += page.wrap(why, first=first, most=4)
+        lines += page.wrap(why, first=first, limit=4)
     return lines + render_omitted(len(criteria), MAX_ROWS)
 
 
@@ -291,7 +291,7 @@ def _render_agents(page: Page, verdict: Verdict) -> list[str]:
         if agent.status != "ok":
             reason = "; ".join(filter(None, (agent.summary, *agent.gaps[:3])))
             reason = escape_line(reason or "no reason given")
-            lines += page.wrap(reason, first="      why: ", rest=DEEP_INDENT, most=3)
+            lines += page.wrap(reason, first="      why: ", rest=DEEP_INDENT, limit=3)
     return lines + render_omitted(len(verdict.agents), MAX_ROWS)
 
 
@@ -309,7 +309,7 @@ def _render_iterations(page: Page, verdict: Verdict) -> list[str]:
             f"score {_format_score(step.score)}, {count_noun(step.new_findings, 'new finding')}, "
             f"new evidence {step.new_evidence:,}, {count_noun(step.gaps, 'gap')} -> {step.decision}"
         )
-        lines += page.wrap(escape_line(text), first=f"  {step.number}  ", most=3)
+        lines += page.wrap(escape_line(text), first=f"  {step.number}  ", limit=3)
     return lines + render_omitted(len(verdict.iterations), MAX_ROWS)
 
 
@@ -321,7 +321,7 @@ def _render_guards(page: Page, verdict: Verdict) -> list[str]:
     for ruling in verdict.guards[:MAX_ROWS]:
         times = f", {ruling.count} times" if ruling.count > 1 else ""
         text = f"{ruling.layer} {ruling.guard}: {ruling.action}, {ruling.agent}: {ruling.reason}"
-        lines += page.wrap(escape_line(text + times), first="  ", rest="    ", most=3)
+        lines += page.wrap(escape_line(text + times), first="  ", rest="    ", limit=3)
     return lines + render_omitted(len(verdict.guards), MAX_ROWS)
 
 
@@ -341,7 +341,7 @@ def _render_next_steps(page: Page, verdict: Verdict) -> list[str]:
     steps = dict.fromkeys(filter(None, (verdict.stop.next_human_action, *verdict.next_actions)))
     if not steps:
         return []
-    return [page.heading("What to do next"), *page.bullet_list(tuple(steps), most=10)]
+    return [page.heading("What to do next"), *page.bullet_list(tuple(steps), limit=10)]
 
 
 def _render_usage(page: Page, usage: Usage) -> list[str]:
@@ -359,7 +359,7 @@ def _render_usage(page: Page, usage: Usage) -> list[str]:
         parts.append(f"USD {usage.usd:.4f}{_format_uncertain(usage)}" + _format_limit(usage, "usd"))
     lines = page.inline_list(parts, first="Used     ")
     for note in usage.notes[:10]:
-        lines += page.wrap(escape_line(note), first="Note     ", most=4)
+        lines += page.wrap(escape_line(note), first="Note     ", limit=4)
     return [page.paint(line, "dim") for line in lines]
 
 
@@ -379,5 +379,5 @@ def _format_uncertain(usage: Usage) -> str:
 def _format_limit(
     usage: Usage, name: str, render: Callable[[float], str] = "{:,.10g}".format
 ) -> str:
-    most = usage.limits.get(name, inf)
-    return f" of {render(most)}" if isfinite(most) else ""
+    maximum = usage.limits.get(name, inf)
+    return f" of {render(maximum)}" if isfinite(maximum) else ""

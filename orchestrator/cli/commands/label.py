@@ -217,7 +217,7 @@ class LabelingSession(Struct):
         if item.verdict:
             lines.append(f"  verdict: {escape_unprintable(item.verdict)}")
         for part in item.text[:MAX_TEXT].splitlines():
-            lines += page.wrap(escape_unprintable(part), first="  ", most=60)
+            lines += page.wrap(escape_unprintable(part), first="  ", limit=60)
         if self.args.show_score:
             lines += [f"  {escape_unprintable(k)}: {v}" for k, v in item.scores.items()]
         emit("\n".join(lines) + "\n", self.out)

@@ -55,10 +55,10 @@ def draw_reliability_diagram(curve: Sequence[ReliabilityBin]) -> str:
     parts = _axes()
     parts += [_label(_x(s), HEIGHT - 8, f"{s:.1f}") for s in (0.0, 0.5, 1.0)]
     parts.append(_line(_x(0), _y(0), _x(1), _y(1), "line", 'stroke-dasharray="4 4"'))
-    most = max((b.weight for b in curve), default=1.0)
+    maximum = max((b.weight for b in curve), default=1.0)
     for b in curve:
         x, y = _x(b.mean_predicted), _y(b.fraction_accepted)
-        radius = 2.5 + 6 * (b.weight / most) ** 0.5
+        radius = 2.5 + 6 * (b.weight / maximum) ** 0.5
         parts.append(
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" '
             f'fill="var(--a)" fill-opacity=".75"><title>{b.weight:g} items: predicted '
@@ -70,13 +70,13 @@ def draw_reliability_diagram(curve: Sequence[ReliabilityBin]) -> str:
 def draw_histogram(s: TotalHistogram) -> str:
     """Totals of accepted items above the axis, of rejected ones below, and the threshold."""
     steps = len(s.accepted)
-    most = max((*s.accepted, *s.rejected, 1.0))
+    maximum = max((*s.accepted, *s.rejected, 1.0))
     middle, half = (_y(0) + _y(1)) / 2, (_y(0) - _y(1)) / 2
     parts = [_label(_x(v), HEIGHT - 8, f"{v:.1f}") for v in (0.0, 0.5, 1.0)]
     for i in range(steps):
         x, wide = _x(i / steps), (_x(1) - _x(0)) / steps - 1
         for count, color, up in ((s.accepted[i], "a", True), (s.rejected[i], "b", False)):
-            height = half * count / most
+            height = half * count / maximum
             top = middle - height if up else middle
             parts.append(
                 f'<rect x="{x:.1f}" y="{top:.1f}" width="{wide:.1f}" height="{height:.1f}" '
@@ -94,7 +94,7 @@ def draw_weights(result: TuningResult) -> str:
     height = TOP + row * len(result.criteria) + 8
     ends = [c.share_before for c in result.criteria]
     ends += [max(c.share_after.high, c.share_after.value) for c in result.criteria if c.share_after]
-    most = max([*ends, 1e-9])
+    maximum = max([*ends, 1e-9])
     start, room = 120, WIDTH - 120 - RIGHT
     parts = []
     for i, c in enumerate(result.criteria):
@@ -102,11 +102,13 @@ def draw_weights(result: TuningResult) -> str:
         name = c.name if len(c.name) <= 18 else c.name[:17] + "…"
         parts.append(_label(start - 6, y + 4, name, "end"))
         parts.append(
-            f'<rect x="{start}" y="{y - 7:.1f}" width="{room * c.share_before / most:.1f}" '
+            f'<rect x="{start}" y="{y - 7:.1f}" width="{room * c.share_before / maximum:.1f}" '
             'height="14" fill="var(--line)"/>'
         )
         if (share := c.share_after) is not None:
-            low, high, at = (start + room * v / most for v in (share.low, share.high, share.value))
+            low, high, at = (
+                start + room * v / maximum for v in (share.low, share.high, share.value)
+            )
             parts.append(_line(low, y, high, y, "a", 'stroke-width="2"'))
             parts.append(f'<circle cx="{at:.1f}" cy="{y:.1f}" r="4" fill="var(--a)"/>')
     return _svg("weights before and after", parts, height)
@@ -119,9 +121,9 @@ def draw_learning_curve(curve: Sequence[LearningCurvePoint], sign: float) -> str
     values = [sign * v for p in curve for v in (p.value, p.low)]
     low, top = min([*values, 0.0]), max(values)
     top = top if top > low else low + 1.0
-    most = curve[-1].labels
+    maximum = curve[-1].labels
     parts = _axes(low, top)
-    spots = [(_x(p.labels / most), p) for p in curve]
+    spots = [(_x(p.labels / maximum), p) for p in curve]
     for color, pick in (("a", 0), ("dim", 1)):
         line = " ".join(
             f"{x:.1f},{_y((sign * (p.value, p.low)[pick] - low) / (top - low)):.1f}"
