@@ -85,7 +85,7 @@ from functools import partial
 import anyio
 from pathlib import Path
 from orchestrator.checks import PREFIX
-from orchestrator.catalog.layers import shipped
+from orchestrator.catalog.layers import read_shipped_layer
 from orchestrator.engine.ports import CallContext
 from orchestrator.review.change.intake import from_refs
 from orchestrator.review.analyzers import check_data
@@ -98,7 +98,7 @@ from orchestrator.sandbox.worker_pool import WorkerPool
 
 async def main(repo):
     change = await from_refs(Path(repo), "HEAD~1", "HEAD")
-    rules = load_rules([shipped()])
+    rules = load_rules([read_shipped_layer()])
     for name, entry in ANALYZERS.items():
         took = []
         for warm in (False, True):
@@ -111,7 +111,7 @@ async def main(repo):
                     nothing = {"root": ".", "paths": []}
                     await pool.call("orchestrator.checks.conflict_markers:run", nothing, seconds=30)
                 files = [
-                    check_data.write(kind, [shipped()], session.root / kind.directory.partition("/")[2])
+                    check_data.write(kind, [read_shipped_layer()], session.root / kind.directory.partition("/")[2])
                     for kind in check_data.KINDS
                 ]
                 tool = _analyzer(name, entry, ToolInputs(session, pool, (), Focus(), (), *files))

@@ -65,5 +65,5 @@ async def test_no_worker_is_needed_when_there_is_nothing_to_quote(tmp_path: Path
     repo = change(tmp_path, {}, {"app.py": f'PASSWORD = "{SECRET}"\n'})
     async with session_of(repo) as session, WorkerPool(1, prefix=PREFIX) as pool:
         seen = await _looked(session, pool)
-        assert not pool._places
+        assert not pool._slots
     assert _findings(seen) == ()
