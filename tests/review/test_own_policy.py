@@ -83,7 +83,7 @@ def test_all_that_the_shipped_rubric_measures_is_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = (Path(__file__).resolve().parents[2] / "docs/rubrics.md").read_text()
-    listed = page.partition("Measures that code computes: ")[2].partition(".")[0]
+    listed = page.partition("Measured criteria: ")[2].partition(".")[0]
     assert {name.strip("` \n") for name in listed.split(",")} == set(MEASURES)
     assert main(["catalog", "--repo", str(tmp_path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["problems"] == []
