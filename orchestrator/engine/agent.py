@@ -5,7 +5,7 @@
                                                 →  it reports: hold the report against its contract
 
 The model only ever proposes. Tools run through the executor; a report that breaks its contract goes
-back with the faults, at most twice.
+back with its errors, at most twice.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ AgentStatus = Literal["ok", "failed", "timeout", "budget", "waiting"]
 
 
 class AgentResult(Struct, frozen=True):
-    """What came of an agent's work.
+    """The result of an agent's work.
 
     Attributes:
         report: its final report, valid under its contract; None unless ``ok``.
@@ -74,12 +74,12 @@ class AgentResult(Struct, frozen=True):
 
 
 def report_unchanged(agent: str, report: Json) -> Json:
-    """A report as the agent gave it."""
+    """Let an agent's report pass as it is."""
     return report
 
 
 class AgentRuntime(Struct, frozen=True):
-    """What every agent of a run shares.
+    """What the agents of a run share: model, executor, journal, policies.
 
     Attributes:
         outgoing: an agent's name and report to the report as it counts; raises ``GuardRefused``.

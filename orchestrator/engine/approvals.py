@@ -1,4 +1,4 @@
-"""What a person said to a call that cannot be undone, and whether it still holds.
+"""Approvals: what a person decided about a call that cannot be undone, and how long it holds.
 
 A call that waits is a note ``asked/N/CALL`` in the journal; what a person says to it is a note
 ``approval/N/CALL``. A decision speaks of exactly one request: the digest of tool, arguments and the
@@ -24,7 +24,7 @@ DEFAULT_VALID_SECONDS = 24 * 3600.0
 
 
 class Decision(Struct, frozen=True):
-    """What a person said.
+    """A person's decision about a call.
 
     Attributes:
         request: digest of what it speaks of.
@@ -40,7 +40,7 @@ class Decision(Struct, frozen=True):
 
 
 def request_digest(tool: str, arguments: Mapping[str, Json], world: str) -> str:
-    """What an approval is bound to: all of the arguments, those that are never shown included."""
+    """Digest of what an approval is bound to: tool, all arguments, state of the world."""
     return digest([tool, dict(arguments), world])
 
 
@@ -53,7 +53,7 @@ def pending_approvals(journal: Journal) -> dict[str, Mapping[str, Json]]:
 def record_decision(
     journal: Journal, call: str, *, approved: bool, who: str, now: float, seconds: float
 ) -> Decision:
-    """Record what a person said to a call that waits.
+    """Record a person's decision about a call that waits.
 
     Args:
         seconds: how long it holds.
@@ -71,7 +71,7 @@ def record_decision(
 
 
 class RecordedApprovals:
-    """Asks nobody: looks for what a person has said, and stops the run where nobody has.
+    """An approver that reads recorded decisions, and stops the run where there is none.
 
     Args:
         world: says what a decision is bound to besides the call, such as the head commit's id.
@@ -86,7 +86,7 @@ class RecordedApprovals:
         self._journal, self._clock, self._world = journal, clock, world
 
     async def approve(self, call: GuardedCall, ref: str) -> None:
-        """Return when a person has said yes to exactly this call.
+        """Return if a person has approved exactly this call.
 
         Raises:
             Denied: a person has said no.

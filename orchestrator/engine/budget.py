@@ -21,7 +21,7 @@ from orchestrator.errors import BudgetExhausted
 
 
 class Cost(Struct, frozen=True):
-    """What a call uses up: counts, tokens, US dollars."""
+    """What calls cost: turns, tool calls, tokens, US dollars."""
 
     turns: float = 0
     tool_calls: float = 0
@@ -93,7 +93,7 @@ class Account:
         )
 
     def left(self, dimension: str) -> float:
-        """What could still be reserved here and above in ``turns``, ``tool_calls``, ...."""
+        """What can still be reserved of a dimension (``turns``, ``usd``), here and in parents."""
         return min(
             float(
                 getattr(account.bounds, dimension)

@@ -1,4 +1,4 @@
-"""What may say no to a call that is registered, permitted and well-formed.
+"""Guards over tool calls: rate limits, repetition, sensitive operations.
 
 Guards rule before the call begins. They learn only of calls that went ahead, from the executor; a
 resumed run tells them of the recorded ones, so that they rule as they would have.
@@ -19,7 +19,7 @@ ALLOW = Ruling()
 
 
 class RateGuard:
-    """At most so many calls of a tool in a run, and in any minute.
+    """Limits the calls of a tool per run and per minute.
 
     Args:
         per_run, per_minute: tool → limit; ``*`` stands for any other tool.
@@ -53,18 +53,18 @@ class RateGuard:
         return ALLOW
 
     def admitted(self, call: GuardedCall) -> None:
-        """Count it."""
+        """Count a call that goes ahead."""
         self._count[call.tool.name] += 1
         if not call.replayed:
             self._recent.setdefault(call.tool.name, deque()).append(self._now())
 
     def withdrawn(self, call: GuardedCall) -> None:
-        """Take it from the run's count; the attempt still counts for its minute."""
+        """Uncount a call for the run; the attempt still counts for its minute."""
         self._count[call.tool.name] -= 1
 
 
 class RepetitionGuard:
-    """An agent may make the same call with the same arguments only so often."""
+    """Limits how often an agent makes the same call with the same arguments."""
 
     name = "repetition"
 
@@ -84,16 +84,16 @@ class RepetitionGuard:
         return ALLOW
 
     def admitted(self, call: GuardedCall) -> None:
-        """Count it."""
+        """Count a call that goes ahead."""
         self._seen[call.agent, call.fingerprint] += 1
 
     def withdrawn(self, call: GuardedCall) -> None:
-        """Take it from the count."""
+        """Uncount a call that did not go ahead."""
         self._seen[call.agent, call.fingerprint] -= 1
 
 
 class SensitiveGuard:
-    """Calls that match a named pattern of tool and tags are refused until a person allows them."""
+    """Refuses tools that carry a sensitive tag."""
 
     name = "sensitive"
 
@@ -108,21 +108,21 @@ class SensitiveGuard:
         return ALLOW
 
     def admitted(self, call: GuardedCall) -> None:
-        """Nothing to remember."""
+        """Do nothing: this guard keeps no state."""
 
     def withdrawn(self, call: GuardedCall) -> None:
-        """Nothing to forget."""
+        """Do nothing: this guard keeps no state."""
 
 
 class WarningGuard:
-    """Another guard whose word is a warning: the call goes ahead, and the reason is on record."""
+    """A guard that warns where the wrapped guard would block: the call goes ahead."""
 
     def __init__(self, guard: Guard) -> None:
         self.name, self._guard = guard.name, guard
         self.admitted, self.withdrawn = guard.admitted, guard.withdrawn
 
     def check(self, call: GuardedCall) -> Ruling:
-        """Warn where the other blocks."""
+        """Turn the wrapped guard's block into a warning."""
         ruling = self._guard.check(call)
         return replace(ruling, action="warn") if ruling.action == "block" else ruling
 

@@ -1,11 +1,11 @@
-"""What an agent's model is sent, turn by turn.
+"""The context of an agent: what its model is sent, turn by turn.
 
     system, tools         the same bytes in every turn: what a provider caches
     brief, turns so far   only ever added to: cached as far as they go
     the open skill        behind all that, for this turn
 
 A provider's cache holds for a prefix of the same bytes, and so does reasoning that is signed over
-it. Only a full window changes what was said (see ``window``), and that is on record.
+it. Only compaction of a full window changes earlier messages, and that is on record.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Context:
         return replace(self._standing, messages=tuple(self.messages))
 
     def asked(self) -> Json:
-        """The same as the journal knows it: each part by its digest."""
+        """The request as the journal records it: each part by its digest."""
         return {**self._asked, "conversation": self._digest}
 
     def add(self, role: Literal["user", "assistant"], *blocks: Block) -> None:
@@ -122,11 +122,11 @@ class Context:
         self.add("user", *results, *aside)
 
     def close_skill(self) -> None:
-        """Its step is over."""
+        """Close the open skill: its step is over."""
         self._open = None
 
     def make_room(self, model: Model, turn: Key) -> None:
-        """Leave out what the window has no room for, and say so in the journal.
+        """Compact the conversation where it outgrows the window, and note that in the journal.
 
         What is on record decides: a turn that was asked before is asked in the very same words.
 

@@ -1,4 +1,4 @@
-"""What of a conversation is left out when it outgrows the model's window, in a stated order.
+"""Context compaction: what is left out of a conversation that outgrows the model's window.
 
 1. Observations of tools, the oldest first: each becomes one line that says how to get it again.
 2. Whole exchanges (an answer and what followed it), the oldest first.
@@ -41,7 +41,7 @@ OMISSION_NOTICE = "[Earlier turns of this conversation are left out: there is no
 
 
 class Omission(Struct, frozen=True):
-    """What is left out, beyond what was before.
+    """What one compaction leaves out, in addition to earlier ones.
 
     Attributes:
         observations: the journal's keys of calls whose results become a line.
@@ -52,7 +52,7 @@ class Omission(Struct, frozen=True):
     exchanges: int = 0
 
     def to_json(self) -> dict[str, Json]:
-        """As the journal's note has it."""
+        """The body of the journal's note."""
         return {"observations": list(self.observations), "exchanges": self.exchanges}
 
     @classmethod
@@ -64,7 +64,7 @@ class Omission(Struct, frozen=True):
 def smallest_omission(
     messages: Sequence[Message], nonce: str, fits: Callable[[Sequence[Message]], bool]
 ) -> Omission:
-    """The least omission, by the order above, after which the messages fit; else the largest."""
+    """The smallest omission, in the order above, after which the messages fit; else the largest."""
 
     def enough(omission: Omission) -> bool:
         return fits(apply_omission(messages, omission, nonce))

@@ -61,7 +61,7 @@ async def escalate(task: Task, runtime: AgentRuntime, account: Account) -> Agent
         brief = task.brief
         if change is not None:
             _record(change, attempt, spec.name, runtime)
-            brief += await _word_of_a_person(change, task, runtime)
+            brief += await _ask_how_to_go_on(change, task, runtime)
         if stage != HUMAN:
             spec = replace(spec, model=stage)
         tried.append(
@@ -81,8 +81,8 @@ async def escalate(task: Task, runtime: AgentRuntime, account: Account) -> Agent
     )
 
 
-async def _word_of_a_person(change: StageChange, task: Task, runtime: AgentRuntime) -> str:
-    """What a person said, as the end of a brief; empty where the next stage is none."""
+async def _ask_how_to_go_on(change: StageChange, task: Task, runtime: AgentRuntime) -> str:
+    """A person's answer as the end of a brief; empty where the next stage is a model."""
     if change.to_stage != HUMAN:
         return ""
     agent = task.spec.name

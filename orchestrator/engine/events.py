@@ -1,4 +1,4 @@
-"""What a run tells whoever watches it. Watching changes nothing: the journal is the record."""
+"""Events of a run for observers such as progress displays. The journal is the record."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EventKind = Literal[
 
 
 class Event(Struct, frozen=True):
-    """One thing that happened.
+    """One event of a run.
 
     Attributes:
         at: seconds since the run (or its resumption) began.
@@ -47,4 +47,4 @@ Observer = Callable[[Event], None]
 
 
 def ignore_event(event: Event) -> None:
-    """The observer that looks away."""
+    """An observer that ignores every event."""

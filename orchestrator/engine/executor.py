@@ -48,7 +48,7 @@ from orchestrator.errors import ApprovalRequired, InputError, NotPermitted, Refu
 
 
 def fingerprint(call: ToolCall) -> str:
-    """Equal for the same tool with the same arguments."""
+    """Digest of a call's tool and arguments."""
     return digest([call.name, dict(call.arguments)])
 
 
@@ -71,7 +71,7 @@ async def _run(admitted: _Admitted, context: CallContext) -> tuple[Observation, 
 
 @dataclass
 class _Admitted:
-    """What admission settled, for the run that follows it."""
+    """A call that may be performed: its tool, its arguments as guards left them, and warnings."""
 
     tool: Tool
     call: GuardedCall
@@ -79,7 +79,7 @@ class _Admitted:
 
 
 class Executor:
-    """Runs tool calls for agents; see the module's drawing for the steps.
+    """Runs tool calls for agents; the steps are listed in the module's docstring.
 
     Args:
         approver: asked before anything irreversible; None refuses it.
@@ -170,7 +170,7 @@ class Executor:
             await self._approve(guarded, key)
         except BaseException:
             reservation.refund()
-            self._breaker.gave_up(call.name)
+            self._breaker.abandon(call.name)
             for guard in self._guards:
                 guard.withdrawn(guarded)
             raise
@@ -202,14 +202,14 @@ class Executor:
                 await scope.begin(key)
             seen, code = await _run(admitted, context)
         except BaseException:
-            self._breaker.gave_up(spec.name)
+            self._breaker.abandon(spec.name)
             if scope:  # cut off in the middle: nobody may ever come back to this call
                 with anyio.CancelScope(shield=True):
                     await scope.undo(key)
             raise
         if scope:
             await (scope.commit if seen.ok else scope.undo)(key)
-        self._breaker.ended(spec.name, code)
+        self._breaker.record(spec.name, code)
         content = self._observation(seen, admitted)
         value = {"ok": seen.ok, "code": code, "content": content, "data": seen.data}
         if admitted.warnings:

@@ -17,7 +17,7 @@ from orchestrator.errors import AnswerPending, InputError
 
 
 class Question(Struct, frozen=True):
-    """What a person is asked.
+    """A question to a person, with the answer if there is one.
 
     Attributes:
         name: where in the run it stands, unique in it.
@@ -36,7 +36,7 @@ class Question(Struct, frozen=True):
 
 
 async def ask_person(journal: Journal, questions: Mapping[Key, tuple[str, str]]) -> dict[Key, str]:
-    """The answers to questions, by key.
+    """Ask a person several questions; returns the answers by key.
 
     Args:
         questions: where it stands → (agent, question).
@@ -74,7 +74,7 @@ def recorded_questions(journal: Journal) -> list[Question]:
 async def record_answer(
     journal: Journal, name: str, text: str, *, who: str, now: float
 ) -> Question:
-    """Record what a person says to a question that waits.
+    """Record a person's answer to a question that waits.
 
     Args:
         name: the question's; empty for the only one that waits.

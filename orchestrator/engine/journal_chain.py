@@ -29,13 +29,13 @@ DOMAIN = "diffcourt-signed-head-1"
 
 
 def row_hash(previous: str, seq: int, kind: str, key: str, at: float, body: bytes) -> str:
-    """The chain: a row's hash covers the one before it."""
+    """SHA-256 of a row, in hex; it covers the hash of the row before it."""
     head = canonical([previous, seq, kind, key, at])
     return hashlib.sha256(head + b"\n" + body).hexdigest()
 
 
 def find_chain_errors(rows: Sequence[Row]) -> Iterator[tuple[int, str]]:
-    """Where rows are not whole, in order and unaltered: (the row's number, what is wrong).
+    """Find rows that are missing, out of order or altered: (row number, what is wrong).
 
     Each row is held against the hash that the row before it states, so that an edit is told once,
     where it is, and not again for all that follows.

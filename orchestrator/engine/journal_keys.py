@@ -44,7 +44,7 @@ _TOPIC = re.compile(r"(?P<part>[^/]*)(?:/(?P<number>[1-9][0-9]*))?(?:/(?P<subjec
 
 
 def iteration_root(number: int) -> str:
-    """What the keys of one iteration stand under."""
+    """The key under which everything of one iteration is recorded."""
     return str(number)
 
 

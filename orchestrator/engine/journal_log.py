@@ -1,4 +1,4 @@
-"""The log under the journal: rows in one order, chained by hash, made durable in groups.
+"""The journal's log: rows in one order, chained by hash, made durable in groups.
 
 Rows become durable in order, so what is on disk is always a prefix of what was written. Whoever
 waits for durability shares the commit with all others who wait; what nobody waits for is committed
@@ -172,7 +172,7 @@ class JournalLog:
         return not self._pending or self._pending[0].seq > seq
 
     async def close(self) -> None:
-        """Seal, and make what is pending durable, unless an earlier write failed and said so."""
+        """Sign the head and make pending rows durable, unless an earlier write failed."""
         if not self._broken:
             self.sign_head()
             await self.flush()

@@ -1,4 +1,4 @@
-"""Whether a journal is as it was written: by its chain, a head kept elsewhere, and signatures."""
+"""Verification of a journal by its hash chain, a head kept elsewhere, and signatures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from orchestrator.engine.ports import Row
 
 
 class VerificationError(Struct, frozen=True):
-    """Something that is not as it was written.
+    """A row that is missing, altered, or not signed as it should be.
 
     Attributes:
         row: its number.
@@ -51,7 +51,7 @@ class SignedHead(Struct, frozen=True):
 
 
 class VerificationResult(Struct, frozen=True):
-    """What came of holding a journal against what is known of it.
+    """The result of verifying a journal.
 
     Attributes:
         head: hash of the last row; with ``rows`` it is an anchor for later.
@@ -71,7 +71,7 @@ class VerificationResult(Struct, frozen=True):
 def verify_journal(
     run_id: str, rows: Sequence[Row], anchor: Anchor | None, keys: Mapping[str, SigningKey]
 ) -> VerificationResult:
-    """Examine one run's rows.
+    """Verify the rows of one run.
 
     Args:
         rows: as the store has them, in the order of their numbers.

@@ -1,4 +1,4 @@
-"""The judge: a candidate, its evidence and a rubric → a score per criterion, and what is missing.
+"""Scoring by a rubric: marks per criterion → a total, and what evidence is missing.
 
 Measured criteria are scored by code. Judged ones need a model or a person; where there is none they
 are reported as not scored, and their weight is left out as the rubric says.
@@ -38,7 +38,7 @@ class Mark(Struct, frozen=True):
 
 
 class Scorecard(Struct, frozen=True):
-    """The whole score.
+    """The score of a candidate under a rubric.
 
     Attributes:
         total: None when nothing could be scored.

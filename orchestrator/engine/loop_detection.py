@@ -1,4 +1,4 @@
-"""An agent that goes round in circles: its turns repeat themselves, or the same failure does.
+"""Loop detection: an agent whose turns, or whose failures, repeat themselves is stopped.
 
 Each turn is held against the last few. What is compared is what the agent said and called, together
 with what came of it, so that going through a file page by page is no circle. All of it is in the
@@ -58,7 +58,7 @@ DEFAULT_LOOP_POLICY = LoopPolicy()
 
 
 class LoopDetector:
-    """Watches one agent's turns.
+    """Detects loops in the turns of one agent.
 
     Args:
         key: the agent's task or attempt; a note below it says why it was ended.
@@ -74,7 +74,7 @@ class LoopDetector:
         self._failing: dict[str, tuple[str, int]] = {}
 
     def observe(self, blocks: Sequence[Block], results: Sequence[ToolResult] = ()) -> None:
-        """Take a turn in: what the model said and called, and what came of the calls, in order."""
+        """Observe one turn: the model's blocks, and the results of its calls in order."""
         calls = [block for block in blocks if isinstance(block, ToolCall)]
         said = "".join(block.text for block in blocks if isinstance(block, Text))
         if calls or said:

@@ -1,4 +1,4 @@
-"""What happens around the calls of a model: told by a provider, kept as notes in the journal."""
+"""Events around model calls (retries, lost replies, circuit breaker), noted in the journal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CALLS = "calls"
 
 
 class CallEvent(Struct, frozen=True):
-    """What happened around a call that whoever keeps a record should know.
+    """An event around a model call: a retry, a lost reply, or a change of the circuit breaker.
 
     Attributes:
         kind: ``retry``: a try failed and there will be another. ``lost``: the last one failed, and
@@ -55,18 +55,18 @@ CallListener = Callable[[CallEvent], None]
 
 
 class EventForwarder:
-    """Passes on what a provider tells, from the time that somebody listens."""
+    """Forwards a provider's call events to a journal, once it is connected to one."""
 
     def __init__(self) -> None:
         self._listener: CallListener | None = None
 
     def __call__(self, event: CallEvent) -> None:
-        """Pass it on."""
+        """Forward an event; before ``listen`` it is dropped."""
         if self._listener is not None:
             self._listener(event)
 
     def listen(self, journal: Journal, observer: Observer) -> None:
-        """Have all that follows noted in a journal, and told to whoever watches."""
+        """Note all later events in a journal, and report them to the observer."""
 
         def keep(event: CallEvent) -> None:
             body = {**to_builtins(event), "said": str(event)}
@@ -77,7 +77,7 @@ class EventForwarder:
 
 
 def reserve_retry(journal: Journal, key: Key, account: Account, held: Cost) -> bool:
-    """Book a try whose reply was lost at its worst case; what is held stays for the next one.
+    """Book an attempt whose reply was lost at its worst case, so that another one can be made.
 
     Args:
         key: of the call that is under way.
@@ -96,6 +96,6 @@ def reserve_retry(journal: Journal, key: Key, account: Account, held: Cost) -> b
 
 
 def note_once(journal: Journal, sentence: str) -> None:
-    """Note what a person should know of the models, unless an earlier session has."""
+    """Note a sentence about the models for the reader, unless an earlier session has."""
     if all(body["said"] != sentence for body in journal.notes(CALLS).values()):
         journal.add_note(CALLS, {"said": sentence}, "note")

@@ -14,7 +14,7 @@ HUMAN = "human"
 
 
 class ModelChoice(Struct, frozen=True):
-    """Which model answers an agent, how much it may say and be told, and what is tried after it.
+    """The model that answers an agent, its limits, and the escalation stages after it.
 
     Attributes:
         window: tokens of a request and its answer together; None where nothing bounds.

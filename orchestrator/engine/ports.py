@@ -1,4 +1,4 @@
-"""What the harness needs from outside, each as small as it can be. Adapters live above."""
+"""Protocols of what the engine needs from outside; adapters in higher layers implement them."""
 
 from __future__ import annotations
 
@@ -11,21 +11,24 @@ from msgspec import Struct
 from orchestrator.engine.types import Json, Observation, Request, Response, Skill, ToolSpec, Usage
 
 MayRetry = Callable[[], bool]
-"""Asked before a try that follows one whose reply was lost; False: it cannot be paid for."""
+"""Asked before an attempt that follows one whose reply was lost; False: no budget for it."""
 
 
 def always_retry() -> bool:
-    """Any number of tries is paid for."""
+    """Allow every retry."""
     return True
 
 
 class Model(Protocol):
-    """Whatever answers requests: the only probabilistic part."""
+    """A language model: answers requests."""
 
     name: str
 
     async def respond(self, request: Request, may_retry: MayRetry = always_retry) -> Response:
-        """Answer one request, and ask ``again`` before another try.
+        """Answer one request.
+
+        Args:
+            may_retry: asked before an attempt that follows one whose reply was lost.
 
         Raises:
             ModelError: no usable answer came.
@@ -53,16 +56,16 @@ class CallContext(Struct, frozen=True):
 
 
 class Tool(Protocol):
-    """A hand or an eye of the agents."""
+    """Something that an agent can call: reads or changes the world."""
 
     spec: ToolSpec
 
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
-        """Do it. Any exception is reported to the model as a failure, never as a crash."""
+        """Perform one call. An exception is reported to the model as a failed call."""
 
 
 class Ruling(Struct, frozen=True):
-    """What a guard says. ``modify`` replaces the arguments; ``warn`` lets pass and is journaled."""
+    """A guard's decision. ``modify`` replaces the arguments; ``warn`` passes and is journaled."""
 
     action: Literal["allow", "warn", "modify", "block"] = "allow"
     reason: str = ""
@@ -84,25 +87,25 @@ class GuardedCall(Struct, frozen=True):
 
 
 class Guard(Protocol):
-    """One reason to refuse a call."""
+    """A check of tool calls, which can refuse, change or warn about one."""
 
     name: str
 
     def check(self, call: GuardedCall) -> Ruling:
-        """Rule on a call, before it begins."""
+        """Decide about a call before it begins."""
 
     def admitted(self, call: GuardedCall) -> None:
-        """Learn that a call goes ahead (also told again for recorded calls of a resumed run)."""
+        """Count a call that goes ahead; called for the recorded calls of a resumed run, too."""
 
     def withdrawn(self, call: GuardedCall) -> None:
-        """Unlearn an admitted call that a person kept from going ahead."""
+        """Uncount an admitted call that did not go ahead, since a person did not approve it."""
 
 
 class Approver(Protocol):
-    """A person, or nobody."""
+    """Asks a person for approval of calls that cannot be undone."""
 
     async def approve(self, call: GuardedCall, ref: str) -> None:
-        """Return when a person has said yes to exactly this call.
+        """Return if a person has approved exactly this call.
 
         Raises:
             Denied: a person has said no.
@@ -114,24 +117,24 @@ class Rollback(Protocol):
     """A scope in which a writing tool's effect can be undone."""
 
     async def begin(self, ref: str) -> None:
-        """Remember how things were."""
+        """Save the state before a call writes."""
 
     async def commit(self, ref: str) -> None:
-        """Keep the effect."""
+        """Keep what the call wrote."""
 
     async def undo(self, ref: str) -> None:
-        """Put things back as they were at ``begin``; harmless when there was none."""
+        """Restore the state saved by ``begin``; does nothing if none was."""
 
 
 class Clock(Protocol):
-    """Time, so that tests can hold it still."""
+    """A source of time, which tests can control."""
 
     def now(self) -> float:
         """Seconds since the epoch."""
 
 
 class Row(Struct, frozen=True):
-    """One journal record as a store keeps it.
+    """One row of a journal, as a store keeps it.
 
     Attributes:
         seq: 1, 2, 3, ... without a hole.
@@ -157,7 +160,7 @@ class JournalStore(Protocol):
     """
 
     async def acquire(self, run_id: str, holder: str, ttl: float) -> int:
-        """Become the run's one writer for ``ttl`` seconds; returns the fencing token.
+        """Take the lease to write a run for ``ttl`` seconds; returns the fencing token.
 
         Raises:
             StoreError: another writer holds it; says who and until when.
@@ -174,11 +177,11 @@ class JournalStore(Protocol):
         """All rows of a run, in order."""
 
     async def release(self, run_id: str, fence: int) -> None:
-        """Let others write."""
+        """Give the lease back."""
 
 
 class RunMeta(Struct, frozen=True):
-    """What a store's index knows of a run."""
+    """A run as a store's index lists it."""
 
     run_id: str
     started: float
@@ -187,10 +190,10 @@ class RunMeta(Struct, frozen=True):
 
 
 class RunIndex(Protocol):
-    """Which runs there are."""
+    """The list of a store's runs."""
 
     async def create(self, run_id: str, started: float, meta: Json) -> None:
-        """Enter a new run."""
+        """Add a new run."""
 
     async def runs(self) -> list[RunMeta]:
         """All runs, newest first."""
@@ -200,7 +203,7 @@ class RunIndex(Protocol):
 
 
 class SystemClock:
-    """The real time."""
+    """The clock of the operating system."""
 
     def now(self) -> float:
         """Seconds since the epoch."""

@@ -128,7 +128,7 @@ class Redactor:
         self.add(secrets)
 
     def add(self, secrets: Iterable[str]) -> None:
-        """Take out more secrets from now on."""
+        """Add secrets to take out."""
         for secret in filter(is_secret, map(str.strip, secrets)):
             for form in _forms(secret):
                 # One of few letters and digits is told from other text by its punctuation.

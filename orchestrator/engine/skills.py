@@ -29,7 +29,7 @@ class UseSkill:
     )
 
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
-        """Say what is open now; ``data["skill"]`` is its name, None for nothing."""
+        """Return which skill is open; ``data["skill"]`` is its name, None for none."""
         name, names = arguments.get("name"), [skill.name for skill in context.skills]
         if name is None:
             return Observation("no skill is open", {"skill": None})

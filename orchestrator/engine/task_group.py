@@ -44,7 +44,7 @@ async def task_group() -> AsyncIterator[TaskGroup]:
 async def run_both(
     one: Callable[[], Awaitable[One]], other: Callable[[], Awaitable[Other]]
 ) -> tuple[One, Other]:
-    """What two calls give that run side by side; where one fails, the other is cancelled."""
+    """Run two calls concurrently and return both results; if one fails, the other is cancelled."""
     beside: list[Other] = []
 
     async def keep() -> None:

@@ -70,7 +70,7 @@ async def run_team(
 
 
 async def run_task(task: Task, runtime: AgentRuntime, budget: Account) -> AgentResult:
-    """One agent's whole work as one effect: a finished agent is never run again."""
+    """Run one task as one effect: a finished task is never run again."""
     spec, journal = task.spec, runtime.journal
     replayed = journal.recorded(task.key)
 

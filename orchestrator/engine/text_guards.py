@@ -48,7 +48,7 @@ class Detection(Struct, frozen=True):
 
 
 class TextGuard(Protocol):
-    """One reason to stop a text, to mend it, or to say something about it."""
+    """A check of texts that are sent to a model or reported by an agent."""
 
     name: str
     places: frozenset[Place]
@@ -58,7 +58,7 @@ class TextGuard(Protocol):
 
 
 class GuardDecision(Struct, frozen=True):
-    """What was done about something that a guard found."""
+    """What was done about a detection: which guard, in whose text, and the action."""
 
     layer: str
     guard: str
@@ -87,7 +87,7 @@ class TextGuards:
         self._guards = [(guard, action) for guard, action in guards if action != "off"]
 
     def passed(self, text: str, place: Place, agent: str) -> str:
-        """The text as it may go on.
+        """Check a text with every guard; returns it as changed by them.
 
         Raises:
             GuardRefused: a guard blocks it.
@@ -105,7 +105,7 @@ class TextGuards:
 
 
 class GuardedModel:
-    """A model that is shown only what the input guards let pass, and none of our secrets."""
+    """A model whose requests pass the input guards, with our secrets taken out."""
 
     def __init__(self, model: Model, guards: TextGuards, redact: Redactor) -> None:
         self.name = model.name

@@ -1,11 +1,11 @@
-"""A circuit breaker per tool: what keeps breaking is left alone for a while, by all agents.
+"""A circuit breaker per tool: one that keeps failing is disabled for a while, for all agents.
 
 ::
 
-    closed ── breaks, so often in a row ──> open ── so many calls refused ──> half-open
+    closed ── fails, so often in a row ───> open ── so many calls refused ──> half-open
       ^                                      ^                                    │
-      │                                      └───────────── breaks ───────────────┤
-      └───────────────────────────────── answers ─────────────────────────────────┘
+      │                                      └───────────── fails ────────────────┤
+      └──────────────────────────────── succeeds ─────────────────────────────────┘
 
 Half-open lets one call through, to see. The breaker counts calls and not seconds, and what it
 counts are rows of the journal in their order: a resumed run goes on where the one before it stood.
@@ -32,9 +32,9 @@ DEFAULT_PAUSE = 10
 
 @dataclass
 class _State:
-    """Of one tool: breaks in a row, calls refused since it opened, and whether one is under way."""
+    """State of one tool: failures in a row, calls refused since it opened, a trial under way."""
 
-    broken: int = 0
+    failed: int = 0
     refused: int = 0
     trying: bool = False
 
@@ -43,8 +43,8 @@ class ToolBreaker:
     """The breakers of a run's tools.
 
     Args:
-        failures: tool → this many breaks in a row open it; ``*`` stands for any other tool; a tool
-            without a number is never left alone.
+        failures: tool → this many failures in a row open it; ``*`` is any other tool; a tool
+            without a number is never disabled.
         pause: tool → so many calls are refused before one is let through; ``*`` as above.
     """
 
@@ -63,7 +63,7 @@ class ToolBreaker:
         """Let a call pass, or refuse it.
 
         Raises:
-            ToolDown: says how often it broke, and what happens next.
+            ToolDown: says how often it failed, and when it is tried again.
         """
         state = self._tools[tool]
         if not self._is_open(tool):
@@ -76,43 +76,43 @@ class ToolBreaker:
                 until = "until the next call, which tries it again"
             if left <= 0:
                 until = "while another call tries it again"
-            failed = f"{tool} failed {state.broken} times in a row"
+            failed = f"{tool} failed {state.failed} times in a row"
             raise ToolDown(f"{failed}; it is disabled {until}")
 
     def begin(self, tool: str) -> None:
-        """A call goes ahead."""
+        """Note that a call goes ahead."""
         if self._is_open(tool):
             self._tools[tool].trying = True
             refused = self._tools[tool].refused
             self._note(tool, "half-open", f"{refused} calls were refused; one is let through")
 
-    def gave_up(self, tool: str) -> None:
-        """A call that went ahead did not come to its end."""
+    def abandon(self, tool: str) -> None:
+        """Note that a call which went ahead was cut off."""
         self._tools[tool].trying = False
 
-    def ended(self, tool: str, code: str) -> None:
-        """A call came to its end, with this code."""
+    def record(self, tool: str, code: str) -> None:
+        """Count a call that ended with this code."""
         state = self._tools[tool]
         was_open, was_tried = self._is_open(tool), state.trying
         state.trying = False
         self._count(tool, code)
         if self._is_open(tool) and (was_tried or not was_open):
-            self._note(tool, "open", f"it broke {state.broken} times in a row; the last: {code}")
+            self._note(tool, "open", f"it failed {state.failed} times in a row; the last: {code}")
         elif was_open and not self._is_open(tool):
             self._note(tool, "closed", "it answers again")
 
     def _count(self, tool: str, code: str) -> None:
         state = self._tools[tool]
         if code not in FAILURE_CODES:
-            state.broken = state.refused = 0
+            state.failed = state.refused = 0
             return
         if state.refused >= self._most(tool):
             state.refused = 0
-        state.broken += 1
+        state.failed += 1
 
     def _is_open(self, tool: str) -> bool:
         limit = self._failures.get(tool, self._failures.get("*"))
-        return limit is not None and self._tools[tool].broken >= limit
+        return limit is not None and self._tools[tool].failed >= limit
 
     def _most(self, tool: str) -> int:
         return self._pause.get(tool, self._pause.get("*", DEFAULT_PAUSE))

@@ -39,7 +39,7 @@ class ToolPolicy(Struct, frozen=True):
         environment: its name, for messages.
         max_level: nothing above it runs.
         agents: agent → what it keeps of its own tools; absent: all.
-        failures, pause: when a tool is left alone, see ``ToolBreaker``.
+        failures, pause: when a tool is disabled, see ``ToolBreaker``.
         sensitive: tags; tools that carry one give way where an agent has more than can be shown.
     """
 
@@ -95,7 +95,7 @@ class Registry:
             self.add(tool)
 
     def add(self, tool: Tool) -> None:
-        """Make one more tool known.
+        """Register a tool.
 
         Raises:
             ValueError: its name is taken, or its schema is none.
@@ -134,7 +134,7 @@ class Registry:
         return tool
 
     def check(self, name: str, arguments: Json) -> None:
-        """Hold arguments against the tool's schema.
+        """Validate arguments against the tool's schema.
 
         Raises:
             InvalidArguments: lists what is wrong, at most five faults.
@@ -144,7 +144,7 @@ class Registry:
             raise InvalidArguments(f"{name}: " + "; ".join(faults[:5]))
 
     def shown_to(self, agent: AgentSpec, policy: ToolPolicy) -> tuple[ToolSpec, ...]:
-        """What an agent's model is shown: its own tools, in order, that it may call here.
+        """The tools that an agent's model is shown: its own tools, in order, that it may call here.
 
         Of too many those are left out first that a guard would refuse for their tags, then the last
         of its list.

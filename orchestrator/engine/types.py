@@ -1,4 +1,4 @@
-"""The harness's words, as frozen data. Nothing here knows what is being worked on."""
+"""The engine's data types: messages, tools, calls, results, agents, budgets, rubrics."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class Level(IntEnum):
 
 
 class Text(Struct, frozen=True, tag="text"):
-    """Words."""
+    """Text of a message."""
 
     text: str
 
 
 class ToolCall(Struct, frozen=True, tag="tool_call"):
-    """A model's wish to have a tool run. It is intent, not permission."""
+    """A model's request to call a tool. It is intent, not permission."""
 
     id: str
     name: str
@@ -62,7 +62,7 @@ class Refusal(Struct, frozen=True):
 
 
 class ToolResult(Struct, frozen=True, tag="tool_result"):
-    """What came of a call.
+    """The result of a tool call.
 
     Attributes:
         call_id: the call's id as the model gave it.
@@ -90,7 +90,7 @@ class Opaque(Struct, frozen=True, tag="opaque"):
 
 
 class Aside(Struct, frozen=True, tag="aside"):
-    """The harness's words until the user's next message; they stand last in one of the user."""
+    """Instructions of the harness for one turn, at the end of a user message."""
 
     text: str
 

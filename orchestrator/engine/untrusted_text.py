@@ -35,7 +35,7 @@ def escape_markers(text: str) -> str:
 
 
 def map_strings(value: Json, change: Callable[[str], str]) -> Json:
-    """A value with every text in it changed, names included."""
+    """A copy of a JSON value with a function applied to every string, object keys included."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, list):

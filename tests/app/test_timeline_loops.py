@@ -34,6 +34,6 @@ async def test_both_are_shown_with_their_reason() -> None:
         task = Task(spec(), "go", Key.parse("1/act/worker"))
         await run_team([task], runtime, account(turns=20), concurrency=1)
     shown = " ".join(render_timeline(build_timeline(await store.rows(RUN)), 200).split())
-    assert "open: it broke 2 times in a row; the last: failed" in shown
+    assert "open: it failed 2 times in a row; the last: failed" in shown
     assert "cut: echo failed the same way 4 times: tool_down" in shown
     assert "failed: it went round in circles: echo failed the same way 4 times" in shown
