@@ -7,7 +7,9 @@ import json
 
 from orchestrator.engine.types import Json
 
-_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+_ENCODER = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), allow_nan=False, check_circular=False
+)
 
 
 def canonical(value: Json) -> bytes:
