@@ -1,8 +1,8 @@
-"""Files that a writing tool may change, as they were: put back on failure, or once more later.
+"""Snapshots of the files that a writing tool may change, restored on failure or later.
 
-A snapshot is taken before the tool runs and is whole before it does: it appears under its name only
-then. Nothing outside the root is touched, and no link is followed: links are kept as links. One
-writing call at a time: what two change side by side could not be told apart.
+A snapshot is complete before the tool runs: only then does it get its name. Nothing outside the
+root is touched, and no link is followed: links are kept as links. Writing calls run one at a time:
+the changes of two at once could not be told apart.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from msgspec import Struct
 from orchestrator.errors import InputError, NotPermitted
 from orchestrator.sandbox.safe_paths import SafeDirectory, create_file
 
-LEFT_OUT = frozenset({".git", ".diffcourt/state"})
-"""Paths below the root that are neither kept nor put back."""
-MOST_BYTES = 1 << 30
-MOST_FILES = 100_000
-PART = ".diffcourt-part"
-"""A file on its way back; it takes its own name when it is whole."""
+EXCLUDED = frozenset({".git", ".diffcourt/state"})
+"""Paths below the root that are neither saved nor restored."""
+MAX_BYTES = 1 << 30
+MAX_FILES = 100_000
+PARTIAL = ".diffcourt-part"
+"""The name of a file while it is restored."""
 
 Entry = tuple[str, int, str]
-"""``file``, ``link``, ``folder`` or ``other``; permissions; a file's digest, a link's target."""
+"""``file``, ``link``, ``directory`` or ``other``; permissions; a file's digest, a link's target."""
 
 
 class Snapshot(Struct, frozen=True):
-    """One call's snapshot in the vault.
+    """One call's snapshot.
 
     Attributes:
         ref: the call's key in the journal.
@@ -44,7 +44,7 @@ class Snapshot(Struct, frozen=True):
     """
 
     ref: str
-    folder: Path
+    directory: Path
     state: str
 
 
@@ -52,74 +52,74 @@ class FileRollback:
     """A ``Rollback`` over the files below a root.
 
     Args:
-        root: the folder that writing tools may change.
-        vault: where snapshots are kept; outside the root, or in what is left out of it.
+        root: the directory that writing tools may change.
+        vault: the directory of snapshots; outside the root, or in an excluded path.
     """
 
     def __init__(self, root: Path, vault: Path) -> None:
         self._root, self._vault = root.resolve(), vault
-        self._lock, self._held = anyio.Lock(), ""
+        self._lock, self._lock_ref = anyio.Lock(), ""
 
     async def begin(self, ref: str) -> None:
-        """Keep everything, before the call changes it.
+        """Save all files before the call changes them.
 
         Raises:
-            NotPermitted: it could not be put back: too much, or no ordinary file.
+            NotPermitted: they could not be restored: too many, or not regular files.
         """
         await self._lock.acquire()
-        self._held = ref
+        self._lock_ref = ref
         try:
-            await to_thread.run_sync(self._keep, ref)
-        except OSError as fault:
-            self._let_go(ref)
-            raise NotPermitted(f"what it may change cannot be kept: {fault}") from None
+            await to_thread.run_sync(self._save, ref)
+        except OSError as error:
+            self._unlock(ref)
+            raise NotPermitted(f"the files it may change cannot be saved: {error}") from None
         except BaseException:
-            self._let_go(ref)
+            self._unlock(ref)
             raise
 
     async def commit(self, ref: str) -> None:
-        """Let the effect stand; it can still be put back by ``restore``."""
+        """Accept the changes; ``restore`` can still revert them."""
         try:
             await to_thread.run_sync(self._finish, ref)
         finally:
-            self._let_go(ref)
+            self._unlock(ref)
 
     async def undo(self, ref: str) -> None:
-        """Put back what is not as it was; again does nothing more, nor where nothing was begun."""
+        """Restore the files. Idempotent; does nothing where no snapshot was begun."""
         try:
-            await to_thread.run_sync(self._put_back, ref)
+            await to_thread.run_sync(self._undo, ref)
         finally:
-            self._let_go(ref)
+            self._unlock(ref)
 
     def snapshots(self) -> list[Snapshot]:
-        """What is in the vault, the oldest first."""
+        """All snapshots, the oldest first."""
         found = []
-        for folder in sorted(self._vault.glob("[0-9a-f]*"), key=lambda f: f.stat().st_mtime_ns):
-            if not folder.name.endswith(".part"):
-                ref = (folder / "ref").read_text("utf-8", "surrogateescape")
-                found.append(Snapshot(ref, folder, (folder / "state").read_text()))
+        for directory in sorted(self._vault.glob("[0-9a-f]*"), key=lambda f: f.stat().st_mtime_ns):
+            if not directory.name.endswith(".part"):
+                ref = (directory / "ref").read_text("utf-8", "surrogateescape")
+                found.append(Snapshot(ref, directory, (directory / "state").read_text()))
         return found
 
     def restore(self, ref: str, *, force: bool = False) -> list[str]:
-        """Put back what a committed call changed; returns the paths.
+        """Restore the files that a committed call changed; returns their paths.
 
         Args:
-            force: also what was changed again since.
+            force: also overwrite later changes.
 
         Raises:
-            InputError: there is no such call, or what it changed has been changed since, or cannot
-                be put back.
+            InputError: there is no such call, its files have been changed since, or they cannot be
+                restored.
         """
         try:
             return self._restore(ref, force)
-        except OSError as fault:
-            raise InputError(f"cannot be put back: {fault}; see to it and run again") from None
+        except OSError as error:
+            raise InputError(f"cannot be restored: {error}; fix that and run again") from None
 
     def _restore(self, ref: str, force: bool) -> list[str]:
-        folder = self._place(ref)
-        if not folder.exists() or (folder / "state").read_text() == "begun":
+        directory = self._place(ref)
+        if not directory.exists() or (directory / "state").read_text() == "begun":
             raise InputError(f"no call {ref} changed files in this run")
-        before, after = _manifest(folder / "before.json"), _manifest(folder / "after.json")
+        before, after = _manifest(directory / "before.json"), _manifest(directory / "after.json")
         changed = [path for path in {**before, **after} if before.get(path) != after.get(path)]
         with SafeDirectory(self._root) as root:
             now = self._entries(root)
@@ -129,26 +129,26 @@ class FileRollback:
                     f"{since[0]} has been changed since (and {len(since) - 1} more); "
                     "use --force to restore them anyway"
                 )
-            _make_as(root, folder / "files", before, now, changed)
-        _write(folder / "state", b"undone")
+            _restore_paths(root, directory / "files", before, now, changed)
+        _write(directory / "state", b"undone")
         return sorted(changed)
 
     # --- on disk ----------------------------------------------------------------------------
 
-    def _let_go(self, ref: str) -> None:
-        if self._held == ref:
-            self._held = ""
+    def _unlock(self, ref: str) -> None:
+        if self._lock_ref == ref:
+            self._lock_ref = ""
             self._lock.release()
 
     def _place(self, ref: str) -> Path:
         return self._vault / hashlib.sha256(os.fsencode(ref)).hexdigest()[:32]
 
-    def _keep(self, ref: str) -> None:
-        folder = self._place(ref)
-        if folder.exists() and (folder / "state").read_text() == "begun":
-            return  # the way things were before it first ran is what counts
-        shutil.rmtree(folder, ignore_errors=True)
-        part = folder.with_suffix(".part")
+    def _save(self, ref: str) -> None:
+        directory = self._place(ref)
+        if directory.exists() and (directory / "state").read_text() == "begun":
+            return  # the state before the first attempt is the one to restore
+        shutil.rmtree(directory, ignore_errors=True)
+        part = directory.with_suffix(".part")
         shutil.rmtree(part, ignore_errors=True)
         (part / "files").mkdir(parents=True)
         with SafeDirectory(self._root) as root:
@@ -157,52 +157,52 @@ class FileRollback:
         _write(part / "before.json", json.dumps(entries).encode("ascii"))
         _write(part / "ref", os.fsencode(ref))
         _write(part / "state", b"begun")
-        part.rename(folder)
+        part.rename(directory)
 
     def _copy(self, root: SafeDirectory, entries: Mapping[str, Entry], files: Path) -> None:
-        if len(entries) > MOST_FILES:
-            raise NotPermitted(f"more than {MOST_FILES:,} files could not be put back")
-        left = MOST_BYTES
+        if len(entries) > MAX_FILES:
+            raise NotPermitted(f"more than {MAX_FILES:,} files cannot be restored")
+        left = MAX_BYTES
         for path, (kind, _, content) in entries.items():
             if kind == "other":
-                raise NotPermitted(f"{path} is no ordinary file, and could not be put back")
+                raise NotPermitted(f"{path} is not a regular file and cannot be restored")
             if kind == "file" and not (copy := files / content).exists():
                 data = root.read(path, left + 1)
                 left -= len(data)
                 if left < 0:
-                    raise NotPermitted(f"more than {MOST_BYTES >> 20} MiB could not be put back")
+                    raise NotPermitted(f"more than {MAX_BYTES >> 20} MiB cannot be restored")
                 _write(copy, data)
 
     def _finish(self, ref: str) -> None:
-        folder = self._place(ref)
+        directory = self._place(ref)
         with SafeDirectory(self._root) as root:
             after = self._entries(root)
-        _write(folder / "after.json", json.dumps(after).encode("ascii"))
-        _write(folder / "state", b"committed")
+        _write(directory / "after.json", json.dumps(after).encode("ascii"))
+        _write(directory / "state", b"committed")
 
-    def _put_back(self, ref: str) -> None:
-        folder = self._place(ref)
-        if not folder.exists():
-            return  # the snapshot was not whole, so the call never ran
-        before = _manifest(folder / "before.json")
+    def _undo(self, ref: str) -> None:
+        directory = self._place(ref)
+        if not directory.exists():
+            return  # the snapshot is incomplete, so the call never ran
+        before = _manifest(directory / "before.json")
         with SafeDirectory(self._root) as root:
             now = self._entries(root)
-            _make_as(root, folder / "files", before, now, {**before, **now})
-        _write(folder / "after.json", (folder / "before.json").read_bytes())
-        _write(folder / "state", b"undone")
+            _restore_paths(root, directory / "files", before, now, {**before, **now})
+        _write(directory / "after.json", (directory / "before.json").read_bytes())
+        _write(directory / "state", b"undone")
 
     def _entries(self, root: SafeDirectory) -> dict[str, Entry]:
-        """Everything below the root: path → entry, folders before what is in them."""
+        """Everything below the root: path → entry, directories before their contents."""
         return dict(self._walk(root, ""))
 
     def _walk(self, root: SafeDirectory, below: str) -> Iterator[tuple[str, Entry]]:
-        for name, about, target in _listed(root, below):
+        for name, about, target in _list_directory(root, below):
             path = f"{below}/{name}" if below else name
-            if path in LEFT_OUT:
+            if path in EXCLUDED:
                 continue
             mode = stat.S_IMODE(about.st_mode)
             if stat.S_ISDIR(about.st_mode):
-                yield path, ("folder", mode, "")
+                yield path, ("directory", mode, "")
                 yield from self._walk(root, path)
             elif stat.S_ISLNK(about.st_mode):
                 yield path, ("link", 0, target)
@@ -212,63 +212,63 @@ class FileRollback:
                 yield path, ("other", mode, "")
 
 
-def _listed(root: SafeDirectory, below: str) -> list[tuple[str, os.stat_result, str]]:
-    """What is in a folder, by name: (name, its own status, where it leads if it is a link)."""
-    folder, found = root.open_directory(below), []
+def _list_directory(root: SafeDirectory, below: str) -> list[tuple[str, os.stat_result, str]]:
+    """A directory's entries by name: (name, status, target of a link)."""
+    directory, found = root.open_directory(below), []
     try:
-        for name in sorted(os.listdir(folder)):
-            about = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        for name in sorted(os.listdir(directory)):
+            about = os.stat(name, dir_fd=directory, follow_symlinks=False)
             is_link = stat.S_ISLNK(about.st_mode)
-            found.append((name, about, os.readlink(name, dir_fd=folder) if is_link else ""))
+            found.append((name, about, os.readlink(name, dir_fd=directory) if is_link else ""))
     finally:
-        os.close(folder)
+        os.close(directory)
     return found
 
 
-def _make_as(
+def _restore_paths(
     root: SafeDirectory,
     files: Path,
     before: Mapping[str, Entry],
     now: Mapping[str, Entry],
     paths: Any,
 ) -> None:
-    """Make these paths as they were: first what is there now goes, the deepest first."""
+    """Restore paths: first the present files are removed, the deepest first."""
     for path in sorted(paths):
-        if path in now and now[path][0] == "folder":
-            root.set_mode(path, 0o700)  # else what is in it could not be taken out
+        if path in now and now[path][0] == "directory":
+            root.set_mode(path, 0o700)  # else its contents could not be removed
     for path in sorted(paths, reverse=True):
         was, kind = before.get(path), now[path][0] if path in now else ""
         if kind and (was is None or was[0] != kind):
-            with root.parent(path) as (folder, name):
-                (os.rmdir if kind == "folder" else os.unlink)(name, dir_fd=folder)
+            with root.parent(path) as (directory, name):
+                (os.rmdir if kind == "directory" else os.unlink)(name, dir_fd=directory)
     for path in sorted(paths):
         was = before.get(path)
         if was is not None and now.get(path) != was:
             _make(root, path, was, files)
     for path in sorted(paths, reverse=True):  # last: nothing more is written into them
         was = before.get(path)
-        if was is not None and was[0] == "folder":
+        if was is not None and was[0] == "directory":
             root.set_mode(path, was[1])
 
 
 def _make(root: SafeDirectory, path: str, entry: Entry, files: Path) -> None:
     kind, mode, content = entry
-    if kind == "folder":
+    if kind == "directory":
         root.make_directory(path)
         root.set_mode(path, 0o700)
         return
-    with root.parent(path) as (folder, name):
+    with root.parent(path) as (directory, name):
         if kind == "link":
             with suppress(FileNotFoundError):
-                os.unlink(PART, dir_fd=folder)
-            os.symlink(content, PART, dir_fd=folder)
+                os.unlink(PARTIAL, dir_fd=directory)
+            os.symlink(content, PARTIAL, dir_fd=directory)
         else:
-            create_file(folder, PART, (files / content).read_bytes(), mode, sync=True)
-        os.replace(PART, name, src_dir_fd=folder, dst_dir_fd=folder)
+            create_file(directory, PARTIAL, (files / content).read_bytes(), mode, sync=True)
+        os.replace(PARTIAL, name, src_dir_fd=directory, dst_dir_fd=directory)
 
 
 def _write(place: Path, data: bytes) -> None:
-    """On disk when it returns: a snapshot that a power cut empties would be no way back."""
+    """Write a file that is on disk when this returns, so that a power cut does not empty it."""
     with open(place, "wb") as file:
         file.write(data)
         file.flush()

@@ -1,8 +1,7 @@
-"""The folder that this process keeps its temporary files in, and the canary beside it.
+"""The temporary directory of this process, and the canary beside it.
 
-What programs and checks are given to read or write lies below the folder; the canary does not, so
-that nothing which is confined may open it. What a process that was killed leaves behind, the next
-one removes.
+Programs and checks may be allowed to read or write files below ``work``. The canary is not below
+it, so that no confined process may open it. What a killed process leaves, the next one removes.
 """
 
 from __future__ import annotations
@@ -19,111 +18,112 @@ from pathlib import Path
 from orchestrator.errors import StoreError
 
 PREFIX = "diffcourt-"
-_MARK = "held"
+_LOCKED_ONCE = "held"
 _lock = threading.Lock()
-_places: dict[int, Path] = {}  # by process: a fork of ours is not to remove what is its parent's
+_directories: dict[int, Path] = {}  # by process id: a fork must not remove its parent's directory
 
 
-def _place() -> Path:
+def _own_directory() -> Path:
     with _lock:
-        place = _places.get(os.getpid())
-        if place is None:
+        directory = _directories.get(os.getpid())
+        if directory is None:
             try:
-                place = _make()
-            except OSError as refused:
-                why = f"no temporary directory can be made: {refused.strerror}"
-                raise StoreError(why) from None
-            _places[os.getpid()] = place
-            threading.Thread(target=_sweep, args=(place.parent,), daemon=True).start()
-        return place
+                directory = _make()
+            except OSError as error:
+                raise StoreError(
+                    f"no temporary directory can be created: {error.strerror}"
+                ) from None
+            _directories[os.getpid()] = directory
+            threading.Thread(target=_remove_stale, args=(directory.parent,), daemon=True).start()
+        return directory
 
 
 def _make() -> Path:
-    place = Path(tempfile.mkdtemp(prefix=PREFIX)).resolve()
-    # Open, and locked, for as long as this process lives. The mark comes after the lock: a folder
-    # with a mark and without a lock is nobody's any more.
-    held = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
-    with suppress(OSError):  # no locks here: nobody will sweep
-        fcntl.flock(held, fcntl.LOCK_EX)
-        (place / _MARK).touch()
+    directory = Path(tempfile.mkdtemp(prefix=PREFIX)).resolve()
+    # Open and locked for as long as this process lives. The file comes after the lock: a directory
+    # with the file and without a lock belongs to a dead process.
+    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    with suppress(OSError):  # no locks here: nothing is removed later
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        (directory / _LOCKED_ONCE).touch()
     for name in ("work", "servers"):
-        (place / name).mkdir()
-    (place / "canary").write_bytes(b"nothing that is confined may read this\n")
-    (place / "canary").chmod(0o600)
-    (place / "outside").write_bytes(b"")
-    return place
+        (directory / name).mkdir()
+    (directory / "canary").write_bytes(b"no confined process may read this\n")
+    (directory / "canary").chmod(0o600)
+    (directory / "outside").write_bytes(b"")
+    return directory
 
 
 def work_directory() -> Path:
-    """Where temporary folders are made; removed when this process ends.
+    """The directory for temporary files; removed when this process ends.
 
     Raises:
-        StoreError: it cannot be made.
+        StoreError: it cannot be created.
     """
-    return _place() / "work"
+    return _own_directory() / "work"
 
 
 def server_directory() -> Path:
-    """The same for programs that a person configured; nothing that is confined may read it.
+    """The same for programs that a person configured; no confined process may read it.
 
     Raises:
-        StoreError: it cannot be made.
+        StoreError: it cannot be created.
     """
-    return _place() / "servers"
+    return _own_directory() / "servers"
 
 
 def canary_file() -> Path:
-    """A file that this process may read and write, and nothing that is confined may.
+    """A file that this process may read and write, and no confined process may.
 
     Raises:
-        StoreError: it cannot be made.
+        StoreError: it cannot be created.
     """
-    return _place() / "canary"
+    return _own_directory() / "canary"
 
 
 def host_file() -> Path:
-    """A file that is in no room of bubblewrap's.
+    """A file that is never mounted in bubblewrap's namespaces.
 
     Raises:
-        StoreError: it cannot be made.
+        StoreError: it cannot be created.
     """
-    return _place() / "outside"
+    return _own_directory() / "outside"
 
 
-def _sweep(parent: Path) -> None:
-    """Remove what processes of ours that were killed have left in a folder."""
-    with suppress(OSError):  # it may not be listed
+def _remove_stale(parent: Path) -> None:
+    """Remove the directories of killed Diffcourt processes below a directory."""
+    with suppress(OSError):  # it is not readable
         for name in os.listdir(parent):
             if name.startswith(PREFIX):
-                _remove_if_left(parent / name)
+                _remove_if_stale(parent / name)
 
 
-def _remove_if_left(place: Path) -> None:
+def _remove_if_stale(directory: Path) -> None:
     try:
-        number = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:  # somebody else's, a link, or gone
+        number = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:  # another user's, a link, or gone
         return
     try:
         if os.fstat(number).st_uid == os.geteuid():
             fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _MARK in os.listdir(number):
-                _remove(place)
+            if _LOCKED_ONCE in os.listdir(number):
+                _remove(directory)
     except OSError:  # it is in use
         return
     finally:
         os.close(number)
 
 
-def _remove(place: Path) -> None:
-    """The mark goes last: who is interrupted here leaves a folder that can still be swept."""
-    for part in (place / "work", place / "servers", place):
+def _remove(directory: Path) -> None:
+    """Remove a directory; the file that marks it goes last, so that a later process can go on."""
+    for part in (directory / "work", directory / "servers", directory):
         shutil.rmtree(part, ignore_errors=True)
 
 
-def _remove_own() -> None:
-    place = _places.get(os.getpid())
-    if place is not None:
-        _remove(place)
+def _remove_own_directory() -> None:
+    directory = _directories.get(os.getpid())
+    if directory is not None:
+        _remove(directory)
 
 
-atexit.register(_remove_own)
+atexit.register(_remove_own_directory)

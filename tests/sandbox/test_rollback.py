@@ -217,7 +217,7 @@ async def test_a_refused_snapshot_lets_the_next_call_in(root: Path, scopes: File
 
 async def test_what_could_not_be_put_back_is_refused(root: Path, scopes: FileRollback) -> None:
     os.mkfifo(root / "pipe")
-    with pytest.raises(NotPermitted, match="pipe is no ordinary file"):
+    with pytest.raises(NotPermitted, match="pipe is not a regular file"):
         await scopes.begin(CALL)
 
 
