@@ -82,7 +82,7 @@ class NotApplicable(Exception):
 
 @dataclass(frozen=True)
 class Source:
-    """One file of a job."""
+    """A file of a job: its path and content."""
 
     path: str
     data: bytes

@@ -32,7 +32,7 @@ _NPM_HOST = re.compile(r"^(?:[\w-]+/[\w.-]+(?:#.*)?$|(?:git|github|gitlab|bitbuc
 
 
 class Dependency(Struct, frozen=True):
-    """One dependency.
+    """A dependency that a manifest declares.
 
     Attributes:
         name: as its ecosystem compares names.
@@ -48,7 +48,7 @@ class Dependency(Struct, frozen=True):
 
 
 class Manifest(Struct, frozen=True):
-    """What one file declares.
+    """The dependencies, hooks and indexes that a manifest declares.
 
     Attributes:
         dependencies: by name; of several with one name, the last.
@@ -147,7 +147,7 @@ def is_manifest(path: str) -> bool:
 
 
 def read_manifest(path: str, text: str) -> Manifest:
-    """Read one file.
+    """Parse a manifest of any supported ecosystem.
 
     Raises:
         Gap: it does not parse.

@@ -94,7 +94,7 @@ class Call(Struct, frozen=True):
 
 
 def find_lost_protections(file: ChangedText, hunk: Hunk, added: str) -> Iterator[RawFinding]:
-    """What one place lost.
+    """Report protections that a hunk removes.
 
     Args:
         added: every line that the change adds in any file, squeezed.
@@ -249,7 +249,7 @@ class Hunk(Struct, frozen=True):
 
 
 class ChangedText:
-    """One file of both sides.
+    """The text of a changed file in base and head.
 
     Args:
         path: in head.
@@ -270,12 +270,12 @@ class ChangedText:
 
     @cached_property
     def removed_text(self) -> str:
-        """All lines that went."""
+        """The removed lines, joined."""
         return _joined(self.base, sorted(self._removed))
 
     @cached_property
     def added_text(self) -> str:
-        """All lines that came."""
+        """The added lines, joined."""
         return _joined(self.head, sorted(self._added))
 
     @cached_property
@@ -310,11 +310,11 @@ class ChangedText:
                 yield Hunk(range(before, old), range(after, new))
 
     def was(self, hunk: Hunk) -> str:
-        """A place's text in base."""
+        """The text of a hunk in base."""
         return _joined(self.base, hunk.base)
 
     def now(self, hunk: Hunk) -> str:
-        """A place's text in head."""
+        """The text of a hunk in head."""
         return _joined(self.head, hunk.head)
 
 

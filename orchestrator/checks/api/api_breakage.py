@@ -166,7 +166,7 @@ _VARIADIC = {griffe.ParameterKind.var_positional, griffe.ParameterKind.var_keywo
 
 
 class Change(Struct, frozen=True):
-    """One thing that broke.
+    """One incompatible change of a public symbol.
 
     Attributes:
         code: the kind of breakage in kebab case.

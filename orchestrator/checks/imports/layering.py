@@ -76,7 +76,7 @@ class _Both(Struct, frozen=True):
 
     @classmethod
     def of(cls, job: Job, declared: ContractConfig, directory: str) -> _Both:
-        """Read both trees.
+        """Read the import graphs of base and head.
 
         Raises:
             NotCheckedError: a package is not where it is looked for, or a file does not parse.

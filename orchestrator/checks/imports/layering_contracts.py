@@ -274,7 +274,7 @@ def find_config_files(tree: Iterable[str], changed: Iterable[str]) -> list[str]:
 
 
 class ContractConfig(Struct, frozen=True):
-    """What one file declares.
+    """The contracts that a configuration file declares.
 
     Attributes:
         session: the settings for all contracts.
@@ -286,7 +286,7 @@ class ContractConfig(Struct, frozen=True):
 
     @property
     def packages(self) -> list[str]:
-        """The root packages.
+        """The root packages that the contracts are about.
 
         Raises:
             NotCheckedError: none, or one that is no package's name.

@@ -56,7 +56,7 @@ class Condition(Struct, frozen=True):
 
 
 class Pattern(Struct, frozen=True):
-    """One defect.
+    """A pattern of one kind of defect.
 
     Attributes:
         code: its name in the rule table, ``patterns:<code>``.
@@ -103,7 +103,7 @@ class Language(Struct, frozen=True):
 
 
 def read_definitions(file: str) -> dict[str, Any]:
-    """A file's content."""
+    """Read and decode a file of pattern definitions."""
     import yaml  # noqa: PLC0415 - only a job with such files needs it
 
     # The loader in C takes a tenth of the time; not every build has it.

@@ -46,7 +46,7 @@ class Window(Struct, frozen=True):
 
 
 def find_windows(root: str, path: str) -> Iterator[Window]:
-    """Every window of a file.
+    """Every window of consecutive significant lines of a file.
 
     Raises:
         Gap: it cannot be read, or is too large.

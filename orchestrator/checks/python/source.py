@@ -48,7 +48,7 @@ class NotParsedError(Exception):
 
 
 class Source(Struct, frozen=True):
-    """One parsed file.
+    """A parsed Python file.
 
     Attributes:
         path: below the root it was read from.
@@ -163,7 +163,7 @@ def read_text(root: str, path: str) -> str:
 
 
 def read(root: str, path: str) -> Source:
-    """Read and parse one file.
+    """Read and parse a Python file.
 
     Raises:
         NotParsedError: why it cannot be looked at.

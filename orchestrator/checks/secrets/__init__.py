@@ -1,1 +1,1 @@
-"""Secret scanning."""
+"""Secret scanning: tokens, keys, and passwords by name, format and context."""

@@ -162,7 +162,7 @@ credential-file | Seed of one-time passwords | \.google_authenticator | \A([A-Z2
 
 
 class CredentialRule(NamedTuple):
-    """One row of the table."""
+    """How a credential stands out in one kind of file."""
 
     code: str
     what: str

@@ -116,7 +116,7 @@ json-web-token | JSON Web Token | eyJ | eyJ[A-Za-z0-9_-]{{14,2000}}\.eyJ[A-Za-z0
 
 
 class TokenFormat(NamedTuple):
-    """One row of the table."""
+    """The format in which a service issues its tokens."""
 
     code: str
     what: str

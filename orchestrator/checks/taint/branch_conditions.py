@@ -63,7 +63,7 @@ def facts_when(value: Value, *, truth: bool) -> Facts:
 
 
 def negate(value: Value) -> Implication | None:
-    """What ``not value`` says."""
+    """The implication of ``not value``."""
     true, false = facts_when(value, truth=False), facts_when(value, truth=True)
     return Implication(true, false) if true or false else None
 

@@ -50,7 +50,7 @@ class Call(Struct):
         return self.function.ref
 
     def values(self) -> list[Value]:
-        """All arguments."""
+        """All arguments of the call, unpacked ones included."""
         extra = [] if self.rest is None else [self.rest]
         return [*self.args, *self.keywords.values(), *extra]
 

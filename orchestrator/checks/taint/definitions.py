@@ -60,7 +60,7 @@ def define_class(frame: Frame, node: ast.ClassDef) -> None:
 
 
 def execute_import(frame: Frame, node: ast.Import) -> None:
-    """Perform an ``import``."""
+    """Execute an ``import`` statement."""
     project = frame.run.project
     for alias in node.names:
         if alias.asname:

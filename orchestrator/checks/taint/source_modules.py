@@ -24,7 +24,7 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 class Module(Struct, eq=False):
-    """One parsed file.
+    """A parsed Python module of the tree.
 
     Attributes:
         path: below the root, POSIX.
@@ -59,7 +59,7 @@ class Namespace(Struct, eq=False):
 
 
 class Class(Struct, eq=False):
-    """A class of the tree."""
+    """A class that the tree under analysis defines."""
 
     node: ast.ClassDef
     module: Module
@@ -221,7 +221,7 @@ class Project:
         return Namespace(stem) if stem in self._directories else None
 
     def child(self, parent: Module | Namespace, name: str) -> Module | Namespace | None:
-        """A submodule by its name."""
+        """The submodule of a package by its name."""
         if isinstance(parent, Namespace):
             return self.at(f"{parent.directory}/{name}".lstrip("/"))
         if parent.is_package:

@@ -327,7 +327,7 @@ def _unpack(frame: Frame, elements: list[ast.expr], value: Value) -> None:
 
 
 def delete(frame: Frame, target: ast.expr) -> None:
-    """Perform ``del target``."""
+    """Execute a ``del`` statement for one target."""
     match target:
         case ast.Name(id=name):
             frame.state.vars.pop(name, None)

@@ -31,7 +31,7 @@ class Lines(Struct):
     known: set[int] = field(default_factory=set)
 
     def add(self, number: Any, hits: Any) -> None:
-        """Take one line over.
+        """Record whether a line ran.
 
         Raises:
             ValueError, TypeError: it is no line's number, or no count.
@@ -50,7 +50,7 @@ class Lines(Struct):
 
 
 class Report(Struct, frozen=True):
-    """One report.
+    """A coverage report.
 
     Attributes:
         files: path as written → its lines.

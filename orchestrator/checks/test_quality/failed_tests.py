@@ -127,7 +127,7 @@ class NotJUnitError(Exception):
 
 
 class FailedTest(Struct, frozen=True):
-    """One test that failed.
+    """A failed test of a JUnit report.
 
     Attributes:
         group: what the report calls its class, in Python the dotted module.

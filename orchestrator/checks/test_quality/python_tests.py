@@ -42,7 +42,7 @@ class Case:
 
     @property
     def line(self) -> int:
-        """Where it is defined."""
+        """The line on which the test is defined."""
         return self.node.lineno
 
     @cached_property
@@ -54,7 +54,7 @@ class Case:
 
     @property
     def mark(self) -> Mark | None:
-        """What skips it."""
+        """The mark that skips the test, if any."""
         return _decorator_mark(self.node) or _body_mark(self.node)
 
     @property
