@@ -199,19 +199,6 @@ def test_the_audit_reads_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "approved by somebody" in capsys.readouterr().out
 
 
-def test_the_page_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import anyio
-
-    page = (Path(__file__).parents[2] / "docs/library.md").read_text()
-    example = page.split("```python\n")[1].split("```")[0]
-    space: dict[str, object] = {}
-    exec(compile(example, "library.md", "exec"), space)
-    anyio.run(space["main"], tmp_path / "journal.db")  # type: ignore[arg-type]
-    out = capsys.readouterr().out
-    assert "deploy cannot be undone" in out
-    assert "{'deployed': 'production'}" in out
-
-
 def test_importing_the_package_imports_nothing_else() -> None:
     code = "import sys, orchestrator; print([m for m in sys.modules if 'orchestrator.' in m])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
