@@ -23,9 +23,9 @@ from pathlib import Path
 
 from orchestrator.app.run_review import run_review
 from orchestrator.app.types import ReviewOptions
+from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.engine.events import ignore_event
 from orchestrator.errors import DiffcourtError
-from orchestrator.review.verdict.model import Finding, Verdict
 
 PAIRS = (
     "requests==2.31.0..2.32.0",

@@ -87,13 +87,13 @@ from pathlib import Path
 from orchestrator.checks import PREFIX
 from orchestrator.catalog.layers import read_shipped_layer
 from orchestrator.engine.ports import CallContext
-from orchestrator.review.change.intake import from_refs
-from orchestrator.review.analyzers import check_data
-from orchestrator.review.rule_table import load_rules
-from orchestrator.review.session import open_session
-from orchestrator.review.tools.tool_inputs import ToolInputs
-from orchestrator.review.tools.registry import ANALYZERS, _analyzer
-from orchestrator.review.focus import Focus
+from orchestrator.code_review.change.intake import from_refs
+from orchestrator.code_review.analyzers import check_data
+from orchestrator.code_review.rule_table import load_rules
+from orchestrator.code_review.session import open_session
+from orchestrator.code_review.tools.tool_inputs import ToolInputs
+from orchestrator.code_review.tools.registry import ANALYZERS, _analyzer
+from orchestrator.code_review.focus import Focus
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 async def main(repo):

@@ -5,7 +5,7 @@ The package is layered; imports point down only (``import-linter`` holds it)::
     cli - adapters                     commands, other frameworks
       library - report                 the public API, output for people
         app                            wiring
-          review, tuning               the application
+          code_review, tuning          the application
             checks                     analyzers of our own, confined in worker processes
               catalog, guards, mcp, providers, stores, sandbox, testing    behind the engine's ports
                 engine                 the harness

@@ -2,7 +2,7 @@
 
     make models
 
-The structs in ``orchestrator/review/verdict`` are the one definition; a test holds the file equal.
+The structs in ``orchestrator/code_review/verdict`` are the definition; a test compares both.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import msgspec
 from msgspec import NODEFAULT, Meta, Struct
 from msgspec.structs import fields
 
-from orchestrator.review.verdict.model import Verdict
+from orchestrator.code_review.verdict.model import Verdict
 
 TARGET = Path(__file__).parents[1] / "orchestrator/library/verdict.py"
 LONGEST_TEXT = 72
 HEAD = '''"""The verdict as pydantic models, for programs that read ``diffcourt review --json``.
 
-Made by ``make models`` from the structs in ``orchestrator/review/verdict``. Parts that a newer
+Made by ``make models`` from the structs in ``orchestrator/code_review/verdict``. Parts that a newer
 version adds are ignored.
 """
 

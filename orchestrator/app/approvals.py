@@ -11,6 +11,7 @@ import anyio
 from orchestrator.app import state_directory
 from orchestrator.app.current_user import current_user
 from orchestrator.app.types import is_program_run, review_options
+from orchestrator.code_review.change.git.commands import Git
 from orchestrator.engine.approvals import (
     DEFAULT_VALID_SECONDS,
     Decision,
@@ -20,7 +21,6 @@ from orchestrator.engine.approvals import (
 from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.engine.types import Json
 from orchestrator.errors import InputError
-from orchestrator.review.change.git.commands import Git
 from orchestrator.stores.base import RunStore
 
 

@@ -13,11 +13,11 @@ from orchestrator.app.provider_selection import route_agents
 from orchestrator.app.run_review import BACKEND, require_source, resolve_change
 from orchestrator.app.types import ReviewOptions
 from orchestrator.app.worker_pool import new_pool
+from orchestrator.code_review.cost_estimate import Estimate, estimate
+from orchestrator.code_review.setup import OpenModel, open_review
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.providers.offline import OfflineModel
-from orchestrator.review.cost_estimate import Estimate, estimate
-from orchestrator.review.setup import OpenModel, open_review
 from orchestrator.sandbox import scratch_directory
 from orchestrator.stores.lease_holder import this_process
 from orchestrator.stores.memory import MemoryStore

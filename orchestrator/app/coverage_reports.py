@@ -19,9 +19,9 @@ from msgspec import to_builtins
 
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.settings import Settings
+from orchestrator.code_review.analyzers.uncovered_lines import CoverageReport
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.errors import InputError, StoreError
-from orchestrator.review.analyzers.uncovered_lines import CoverageReport
 from orchestrator.sandbox.safe_paths import SafeDirectory
 
 LARGEST = 64 << 20  # bytes of one report

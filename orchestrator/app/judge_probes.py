@@ -22,6 +22,11 @@ from orchestrator.app.own_secrets import make_redactor
 from orchestrator.app.policy_sources import detect_author_tier, detect_environment
 from orchestrator.app.provider_selection import open_model
 from orchestrator.catalog.fields import OFFLINE
+from orchestrator.code_review.agents import judging
+from orchestrator.code_review.agents.guards import Guards
+from orchestrator.code_review.findings.journal_queries import answers
+from orchestrator.code_review.review_state import ReviewState
+from orchestrator.code_review.setup import OpenModel
 from orchestrator.engine.agent import AgentRuntime
 from orchestrator.engine.budget import Account
 from orchestrator.engine.canonical_json import digest
@@ -34,11 +39,6 @@ from orchestrator.engine.model_routing import ModelChoice
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.team import run_task
 from orchestrator.engine.types import AgentSpec, Criterion
-from orchestrator.review.agents import judging
-from orchestrator.review.agents.guards import Guards
-from orchestrator.review.findings.journal_queries import answers
-from orchestrator.review.review_state import ReviewState
-from orchestrator.review.setup import OpenModel
 from orchestrator.stores.lease_holder import this_process
 from orchestrator.stores.sqlite import SqliteStore
 

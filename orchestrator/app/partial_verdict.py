@@ -15,7 +15,7 @@ from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Row, SystemClock
 
 if TYPE_CHECKING:  # a tenth of a second to import, and rows do not need it
-    from orchestrator.review.verdict.model import Verdict
+    from orchestrator.code_review.verdict.model import Verdict
 
 VERDICT = "verdict"
 """Key of the note that holds the final verdict."""

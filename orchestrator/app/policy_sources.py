@@ -14,12 +14,12 @@ from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.fields import Environment
 from orchestrator.catalog.layers import Layer, make_overlay, read_shipped_layer
 from orchestrator.catalog.settings import Settings
+from orchestrator.code_review.change.contents import list_tree
+from orchestrator.code_review.change.git.blobs import Blobs
+from orchestrator.code_review.change.git.commands import Git
+from orchestrator.code_review.change.types import Change
+from orchestrator.code_review.policy import Policy, read_policy
 from orchestrator.resources import DATA_DIRECTORIES, OVERLAY
-from orchestrator.review.change.contents import list_tree
-from orchestrator.review.change.git.blobs import Blobs
-from orchestrator.review.change.git.commands import Git
-from orchestrator.review.change.types import Change
-from orchestrator.review.policy import Policy, read_policy
 from orchestrator.sandbox.safe_paths import SafeDirectory
 
 TIER = "DIFFCOURT_TIER"

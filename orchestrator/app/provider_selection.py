@@ -11,6 +11,8 @@ from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.fields import OFFLINE
 from orchestrator.catalog.prices import PRICES_FILE, price_of
 from orchestrator.catalog.settings import Settings
+from orchestrator.code_review.agents.participants import participants
+from orchestrator.code_review.setup import OpenModel
 from orchestrator.engine.events import Observer, ignore_event
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.model_call_log import EventForwarder
@@ -20,8 +22,6 @@ from orchestrator.errors import InputError
 from orchestrator.providers.factory import make_model
 from orchestrator.providers.model_selection import choose_model
 from orchestrator.providers.offline import OfflineModel
-from orchestrator.review.agents.participants import participants
-from orchestrator.review.setup import OpenModel
 
 
 @asynccontextmanager

@@ -30,6 +30,13 @@ from orchestrator.app.partial_verdict import VERDICT
 from orchestrator.app.policy_sources import load_policy, read_layers
 from orchestrator.app.types import ReviewOptions, review_options
 from orchestrator.app.worker_pool import new_pool
+from orchestrator.code_review.agents import judging
+from orchestrator.code_review.change import serialization
+from orchestrator.code_review.findings.measured_criteria import score_measured
+from orchestrator.code_review.flow import FLOW
+from orchestrator.code_review.review_state import ReviewState
+from orchestrator.code_review.setup import OpenModel, open_review
+from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine import state_machine
 from orchestrator.engine.events import ignore_event
 from orchestrator.engine.journal import Journal
@@ -39,13 +46,6 @@ from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import DiffcourtError, InputError, StoreError
 from orchestrator.providers.offline import OfflineModel
-from orchestrator.review.agents import judging
-from orchestrator.review.change import serialization
-from orchestrator.review.findings.measured_criteria import score_measured
-from orchestrator.review.flow import FLOW
-from orchestrator.review.review_state import ReviewState
-from orchestrator.review.setup import OpenModel, open_review
-from orchestrator.review.verdict.model import Verdict
 from orchestrator.stores.base import RunStore
 from orchestrator.stores.lease_holder import this_process
 from orchestrator.stores.memory import MemoryStore

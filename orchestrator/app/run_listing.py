@@ -27,16 +27,16 @@ from orchestrator.app.types import (
     review_options,
 )
 from orchestrator.catalog.catalog import find_problems
+from orchestrator.code_review.policy import check_references, read_catalog
+from orchestrator.code_review.report_contracts import contracts
+from orchestrator.code_review.rule_table import Rule, load_rules
+from orchestrator.code_review.tools.registry import TOOLS
+from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.approvals import ASKED
 from orchestrator.engine.journal import error_from_json
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import ConfigError
-from orchestrator.review.policy import check_references, read_catalog
-from orchestrator.review.report_contracts import contracts
-from orchestrator.review.rule_table import Rule, load_rules
-from orchestrator.review.tools.registry import TOOLS
-from orchestrator.review.verdict.model import Verdict
 from orchestrator.stores.base import RunStore
 
 DAY = 24 * 3600.0

@@ -31,6 +31,14 @@ from orchestrator.app.rollback import make_rollback
 from orchestrator.app.types import Answer, ReviewOptions, review_options
 from orchestrator.app.worker_pool import new_pool
 from orchestrator.catalog.layers import Layer
+from orchestrator.code_review.assemble_verdict import conclude_review
+from orchestrator.code_review.change import serialization
+from orchestrator.code_review.change.intake import from_refs, from_worktree
+from orchestrator.code_review.change.patch.apply import from_patch
+from orchestrator.code_review.change.types import Change
+from orchestrator.code_review.flow import FLOW
+from orchestrator.code_review.setup import open_review
+from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine import state_machine
 from orchestrator.engine.approvals import RecordedApprovals
 from orchestrator.engine.budget import Account
@@ -40,14 +48,6 @@ from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.redaction import Redactor
 from orchestrator.errors import ConfigError, InputError, Interrupted, ProviderRefused
 from orchestrator.resources import user_directory
-from orchestrator.review.assemble_verdict import conclude_review
-from orchestrator.review.change import serialization
-from orchestrator.review.change.intake import from_refs, from_worktree
-from orchestrator.review.change.patch.apply import from_patch
-from orchestrator.review.change.types import Change
-from orchestrator.review.flow import FLOW
-from orchestrator.review.setup import open_review
-from orchestrator.review.verdict.model import Verdict
 from orchestrator.sandbox.worker_pool import WorkerPool
 from orchestrator.stores.base import RunStore
 from orchestrator.stores.result_cache import SqliteResultCache, open_result_cache

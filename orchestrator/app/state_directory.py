@@ -19,11 +19,11 @@ from anyio import to_thread
 
 from orchestrator.app.audit.signing_keys import load_signing_key
 from orchestrator.app.own_secrets import make_redactor
+from orchestrator.code_review.change.git.directories import is_git_dir
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.errors import InputError, RunNotFound, StoreError
 from orchestrator.resources import OVERLAY, STATE_DIRECTORY, user_directory
-from orchestrator.review.change.git.directories import is_git_dir
 from orchestrator.sandbox.safe_paths import SafeDirectory, create_file, read_safely
 from orchestrator.stores.base import RunStore
 from orchestrator.stores.lease_holder import this_process

@@ -14,8 +14,8 @@ from orchestrator.engine.ports import RunMeta
 from orchestrator.errors import InputError
 
 if TYPE_CHECKING:
+    from orchestrator.code_review.verdict.model import Verdict
     from orchestrator.errors import ConfigError
-    from orchestrator.review.verdict.model import Verdict
 
 
 PROGRAM = "program"

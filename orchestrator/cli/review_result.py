@@ -14,8 +14,8 @@ from orchestrator.cli.output import JsonTarget, emit, use_color, width_of
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK
 
 if TYPE_CHECKING:
+    from orchestrator.code_review.verdict.model import Verdict
     from orchestrator.engine.events import Observer
-    from orchestrator.review.verdict.model import Verdict
     from orchestrator.sandbox.worker_pool import WorkerPool
 
 

@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from orchestrator.code_review.verdict.json_schemas import inline_references
 from orchestrator.engine.ports import Model, Tool
 from orchestrator.engine.types import AgentSpec, Bounds
 from orchestrator.errors import InputError
-from orchestrator.review.verdict.json_schemas import inline_references
 
 Status = Literal["ok", "failed", "timeout", "budget"]
 TURNS = 20

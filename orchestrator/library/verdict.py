@@ -1,6 +1,6 @@
 """The verdict as pydantic models, for programs that read ``diffcourt review --json``.
 
-Made by ``make models`` from the structs in ``orchestrator/review/verdict``. Parts that a newer
+Made by ``make models`` from the structs in ``orchestrator/code_review/verdict``. Parts that a newer
 version adds are ignored.
 """
 

@@ -7,9 +7,9 @@ from typing import Any
 from msgspec import to_builtins
 
 from orchestrator.catalog.prices import PRICES_FILE, Price
+from orchestrator.code_review.cost_estimate import BASIS, Bill, Estimate
 from orchestrator.report.terminal_escaping import escape_line
 from orchestrator.report.text_layout import MIN_WIDTH, Page, count_noun, pad
-from orchestrator.review.cost_estimate import BASIS, Bill, Estimate
 
 NAME_WIDTH = 16
 FIGURE = "{:>10,} {:>9}"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from textwrap import dedent
 
 from orchestrator.catalog.fields import SEVERITIES
+from orchestrator.code_review.verdict.model import Finding, Verdict, severity_counts
 from orchestrator.report.terminal_escaping import (
     escape_code_lines,
     escape_line,
@@ -13,7 +14,6 @@ from orchestrator.report.terminal_escaping import (
     quote_path,
 )
 from orchestrator.report.text_layout import DEEP_INDENT, Page, count_noun, render_omitted, truncate
-from orchestrator.review.verdict.model import Finding, Verdict, severity_counts
 
 MAX_FINDINGS = 50
 MAX_OTHERS = 10

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from orchestrator.catalog.fields import SEVERITIES
-from orchestrator.review.rule_table import Rule
+from orchestrator.code_review.rule_table import Rule
 
 HEAD = """\
 # Findings

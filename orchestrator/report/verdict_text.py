@@ -11,6 +11,8 @@ from pathlib import Path
 from rich.cells import cell_len
 
 from orchestrator.catalog.fields import Outcome
+from orchestrator.code_review.verdict.model import AgentReport, Skipped, Verdict
+from orchestrator.code_review.verdict.usage import Usage
 from orchestrator.errors import answer_command
 from orchestrator.report import findings_text
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable, quote_path
@@ -24,8 +26,6 @@ from orchestrator.report.text_layout import (
     render_omitted,
     truncate,
 )
-from orchestrator.review.verdict.model import AgentReport, Skipped, Verdict
-from orchestrator.review.verdict.usage import Usage
 
 MAX_ROWS = 30
 NAME_WIDTH = 28

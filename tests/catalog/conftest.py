@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator.catalog.catalog import Catalog, find_problems, load_catalog
 from orchestrator.catalog.layers import Layer, make_overlay, read_shipped_layer
-from orchestrator.review.tools.registry import TOOLS
+from orchestrator.code_review.tools.registry import TOOLS
 
 NAVIGATION = frozenset({"read_file", "glob", "search", "git_diff", "git_log", "git_blame"})
 CONTRACTS = {name: {"type": "object", "title": name} for name in ("plan", "report", "score")}

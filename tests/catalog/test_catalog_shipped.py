@@ -6,9 +6,9 @@ import pytest
 
 from orchestrator.catalog.layers import read_shipped_layer
 from orchestrator.catalog.playbook_steps import read_steps
+from orchestrator.code_review.rule_table import load_rules
 from orchestrator.engine.types import Level
 from orchestrator.resources import data_root
-from orchestrator.review.rule_table import load_rules
 
 
 @pytest.fixture(scope="module")

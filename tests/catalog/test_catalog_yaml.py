@@ -21,10 +21,10 @@ from orchestrator.catalog.yaml_validation import (
     read_yaml,
     split_front_matter,
 )
+from orchestrator.code_review.rule_table import RuleFile
 from orchestrator.engine.field_types import Strict
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import ConfigError
-from orchestrator.review.rule_table import RuleFile
 
 MODELS = [
     ("config/defaults.yaml", Settings),

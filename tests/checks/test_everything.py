@@ -5,7 +5,7 @@ from pathlib import Path
 from orchestrator.catalog.layers import read_shipped_layer
 from orchestrator.checks import preload
 from orchestrator.checks.taint.library_models import _load, load
-from orchestrator.review.analyzers import check_data
+from orchestrator.code_review.analyzers import check_data
 
 
 def test_the_shipped_library_models_are_read_once_from_any_directory(tmp_path: Path) -> None:

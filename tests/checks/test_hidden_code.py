@@ -8,9 +8,9 @@ import pytest
 from orchestrator.checks import invisible_characters, parse_errors
 from orchestrator.checks.python.source import NotParsedError, read
 from orchestrator.checks.python.source_encoding import decode_python
-from orchestrator.review.analysis import Side
-from orchestrator.review.analyzers.oxlint import Oxlint
-from orchestrator.review.analyzers.ruff import Ruff
+from orchestrator.code_review.analysis import Side
+from orchestrator.code_review.analyzers.oxlint import Oxlint
+from orchestrator.code_review.analyzers.ruff import Ruff
 
 HIDDEN = {
     "utf-7": "# coding: utf-7\n# +AAo-print('ran')\n",

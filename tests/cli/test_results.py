@@ -14,10 +14,17 @@ from msgspec import convert
 from orchestrator.cli.main import main
 from orchestrator.cli.output import JsonTarget
 from orchestrator.cli.review_result import add_result_options, deliver, exit_code
+from orchestrator.code_review.verdict.model import (
+    ChangeRef,
+    Outcome,
+    Provenance,
+    Score,
+    Stop,
+    Verdict,
+)
+from orchestrator.code_review.verdict.usage import Usage
 from orchestrator.engine.events import Observer
 from orchestrator.errors import InputError, OutputError
-from orchestrator.review.verdict.model import ChangeRef, Outcome, Provenance, Score, Stop, Verdict
-from orchestrator.review.verdict.usage import Usage
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 

@@ -7,11 +7,11 @@ import pytest
 
 from orchestrator.catalog.layers import read_shipped_layer
 from orchestrator.cli.main import COMMANDS
+from orchestrator.code_review.flow import FLOW
+from orchestrator.code_review.rule_table import load_rules
+from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.state_machine import check, diagram
 from orchestrator.report.rules_page import render_rules_page
-from orchestrator.review.flow import FLOW
-from orchestrator.review.rule_table import load_rules
-from orchestrator.review.verdict.model import Verdict
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.playbook_steps import read_steps
 from orchestrator.catalog.settings import StagnationPolicy
+from orchestrator.code_review.stop_rules import Iteration, decide
 from orchestrator.engine import state_machine
 from orchestrator.engine.budget import Account, Cost
 from orchestrator.engine.events import ignore_event
@@ -14,7 +15,6 @@ from orchestrator.engine.judge import Mark, judge
 from orchestrator.engine.state_machine import Flow, State, check, diagram
 from orchestrator.engine.types import Bounds, Criterion, Rubric
 from orchestrator.errors import BudgetExhausted, FlowError
-from orchestrator.review.stop_rules import Iteration, decide
 from tests.engine.engine_kit import open_memory_journal
 
 

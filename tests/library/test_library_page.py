@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anyio import to_thread
 
 import orchestrator
 from orchestrator import Harness
@@ -84,7 +83,7 @@ async def test_a_review_is_a_call(
     repo = change(tmp_path / "repo", {"a.py": "x = 1\n"}, {"b.py": "import os\nos.system(x)\n"})
     repo.git("checkout", "-qb", "topic")
     repo.git("branch", "-f", "main", "HEAD~1")
-    main = await to_thread.run_sync(lambda: example("A review as a call")["main"])
+    main = example("A review as a call")["main"]
     await main(repo.path)
     assert "needs_changes complete\n" in capsys.readouterr().out
 

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 from anyio import to_thread
 
-from orchestrator import InputError, Verdict
+from orchestrator import InputError, Verdict, review
 from orchestrator.cli.main import main
-from orchestrator.library.reviews import review
 from tests.review.review_kit import Repo, change
 
 pytestmark = pytest.mark.anyio

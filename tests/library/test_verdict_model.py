@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from orchestrator import Verdict
-from orchestrator.review.verdict.model import json_schema
+from orchestrator.code_review.verdict.model import json_schema
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,6 +12,12 @@ from orchestrator.app.mcp.tools import open_tools
 from orchestrator.app.policy_sources import read_layers
 from orchestrator.catalog.settings import Settings
 from orchestrator.cli.main import main
+from orchestrator.code_review.assemble_verdict import assemble_verdict
+from orchestrator.code_review.change.intake import from_refs
+from orchestrator.code_review.flow import FLOW
+from orchestrator.code_review.policy import read_policy
+from orchestrator.code_review.setup import OpenModel, open_review
+from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine import state_machine
 from orchestrator.engine.events import ignore_event
 from orchestrator.engine.journal import open_journal
@@ -20,12 +26,6 @@ from orchestrator.engine.types import Request, Response, ToolResult
 from orchestrator.engine.untrusted_text import unframe
 from orchestrator.providers.offline import OfflineModel
 from orchestrator.resources import data_root
-from orchestrator.review.assemble_verdict import assemble_verdict
-from orchestrator.review.change.intake import from_refs
-from orchestrator.review.flow import FLOW
-from orchestrator.review.policy import read_policy
-from orchestrator.review.setup import OpenModel, open_review
-from orchestrator.review.verdict.model import Verdict
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.testing.scripted_model import ScriptedModel, calls, says
 from tests.mcp.mcp_kit import received, rogue

@@ -13,12 +13,12 @@ from orchestrator.app.provider_selection import route_agents
 from orchestrator.catalog.layers import make_overlay, read_shipped_layer
 from orchestrator.catalog.models import ContextWindows, load_models
 from orchestrator.catalog.prices import Price
+from orchestrator.code_review.policy import read_catalog
 from orchestrator.engine.budget import max_output_that_fits
 from orchestrator.providers.base import ApiModel
 from orchestrator.providers.openai import OpenAIModel
 from orchestrator.providers.pricing import estimate_conversation, max_call_cost
 from orchestrator.providers.retry import system_retrier
-from orchestrator.review.policy import read_catalog
 from orchestrator.testing.model_server import read_script
 from tests.providers.provider_kit import (
     FULL,

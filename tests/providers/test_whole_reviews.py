@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from orchestrator.app.cost_estimate import estimate_cost
 from orchestrator.app.run_listing import show_run
 from orchestrator.cli.review_result import exit_code
+from orchestrator.code_review.cost_estimate import Estimate
 from orchestrator.engine.events import Event
 from orchestrator.engine.types import Json, Response, Text, Usage
 from orchestrator.errors import ScriptError
 from orchestrator.providers import pricing
 from orchestrator.report.verdict_text import render_verdict
-from orchestrator.review.cost_estimate import Estimate
 from orchestrator.testing.scripted_model import calls
 from orchestrator.testing.server_script import Cut, Garble, Refuse, Slow, Trickle
 from tests.providers.whole_kit import (

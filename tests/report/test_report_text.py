@@ -8,8 +8,7 @@ import pytest
 from msgspec.structs import replace
 from rich.cells import cell_len
 
-from orchestrator.report.verdict_text import render_verdict
-from orchestrator.review.verdict.model import (
+from orchestrator.code_review.verdict.model import (
     AgentReport,
     ChangeRef,
     Evidence,
@@ -18,6 +17,7 @@ from orchestrator.review.verdict.model import (
     Skipped,
     Stop,
 )
+from orchestrator.report.verdict_text import render_verdict
 from tests.report.verdict_samples import finding, rich_verdict, verdict
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from orchestrator.review.verdict.model import (
+from orchestrator.code_review.verdict.model import (
     AgentReport,
     ChangeRef,
     Checked,
@@ -18,7 +18,7 @@ from orchestrator.review.verdict.model import (
     Stop,
     Verdict,
 )
-from orchestrator.review.verdict.usage import Usage
+from orchestrator.code_review.verdict.usage import Usage
 
 
 def finding(number: int = 1, **changed: Any) -> Finding:

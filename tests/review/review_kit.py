@@ -14,6 +14,14 @@ from orchestrator.app.policy_sources import read_layers
 from orchestrator.app.types import ReviewOptions
 from orchestrator.app.worker_pool import new_pool
 from orchestrator.catalog.settings import Settings
+from orchestrator.code_review.assemble_verdict import conclude_review
+from orchestrator.code_review.change.intake import from_refs
+from orchestrator.code_review.flow import FLOW
+from orchestrator.code_review.policy import read_policy
+from orchestrator.code_review.rule_table import load_rules
+from orchestrator.code_review.session import Session, open_session
+from orchestrator.code_review.setup import OpenModel, open_review
+from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine import state_machine
 from orchestrator.engine.events import Event, ignore_event
 from orchestrator.engine.journal import open_journal
@@ -22,14 +30,6 @@ from orchestrator.engine.ports import JournalStore, Model, SystemClock
 from orchestrator.engine.redaction import Redactor
 from orchestrator.engine.types import AgentSpec
 from orchestrator.providers.offline import OfflineModel
-from orchestrator.review.assemble_verdict import conclude_review
-from orchestrator.review.change.intake import from_refs
-from orchestrator.review.flow import FLOW
-from orchestrator.review.policy import read_policy
-from orchestrator.review.rule_table import load_rules
-from orchestrator.review.session import Session, open_session
-from orchestrator.review.setup import OpenModel, open_review
-from orchestrator.review.verdict.model import Verdict
 from orchestrator.sandbox import bubblewrap
 from orchestrator.sandbox.worker_pool import WorkerPool
 from orchestrator.stores.memory import MemoryStore

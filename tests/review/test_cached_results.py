@@ -9,20 +9,20 @@ from orchestrator.app.run_review import run_review
 from orchestrator.catalog.layers import read_shipped_layer
 from orchestrator.checks import PREFIX
 from orchestrator.checks.check_protocol import RawFinding
-from orchestrator.engine.events import ignore_event
-from orchestrator.review.analysis import AnalyzerReport, Side
-from orchestrator.review.analyzers.executables import Program
-from orchestrator.review.analyzers.result_cache import (
+from orchestrator.code_review.analysis import AnalyzerReport, Side
+from orchestrator.code_review.analyzers.executables import Program
+from orchestrator.code_review.analyzers.result_cache import (
     CachingAnalyzer,
     cacheable_entries,
     with_cache,
 )
-from orchestrator.review.analyzers.ruff import Ruff
-from orchestrator.review.analyzers.side_checks import SideCheck
-from orchestrator.review.rule_table import load_rules
-from orchestrator.review.tools.registry import ANALYZERS, OfSide
-from orchestrator.review.tools.tool_inputs import ToolInputs
-from orchestrator.review.verdict.model import Verdict
+from orchestrator.code_review.analyzers.ruff import Ruff
+from orchestrator.code_review.analyzers.side_checks import SideCheck
+from orchestrator.code_review.rule_table import load_rules
+from orchestrator.code_review.tools.registry import ANALYZERS, OfSide
+from orchestrator.code_review.tools.tool_inputs import ToolInputs
+from orchestrator.code_review.verdict.model import Verdict
+from orchestrator.engine.events import ignore_event
 from orchestrator.sandbox.worker_pool import WorkerPool
 from tests.review.review_kit import Repo, change, options
 

@@ -7,12 +7,12 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.catalog.settings import Settings
+from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response, Usage
 from orchestrator.engine.untrusted_text import parse_framed
 from orchestrator.errors import ModelError
 from orchestrator.report.verdict_text import render_verdict
-from orchestrator.review.verdict.model import Verdict
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.testing.scripted_model import Line, ScriptedModel, says
 from tests.review.review_kit import Repo, bounded, change, review

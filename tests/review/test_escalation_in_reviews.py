@@ -7,13 +7,13 @@ import pytest
 
 from orchestrator.catalog.layers import read_shipped_layer
 from orchestrator.catalog.models import load_models
+from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.human_questions import record_answer
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Response
 from orchestrator.errors import ModelError
 from orchestrator.providers.model_selection import choose_model
-from orchestrator.review.verdict.model import Verdict
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.testing.scripted_model import ScriptedModel, calls, says
 from tests.review.review_kit import Repo, change, review

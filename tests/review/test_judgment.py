@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from msgspec import convert
 
+from orchestrator.code_review.findings.agent_reports import claim_fingerprint
+from orchestrator.code_review.report_contracts import ReportedFinding
 from orchestrator.engine.types import Request, Response
 from orchestrator.report.verdict_text import render_verdict
-from orchestrator.review.findings.agent_reports import claim_fingerprint
-from orchestrator.review.report_contracts import ReportedFinding
 from orchestrator.testing.scripted_model import ScriptedModel, calls, says
 from tests.review.review_kit import bounded, change, partial, review
 from tests.review.team_kit import (

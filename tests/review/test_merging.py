@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.fields import SEVERITIES, Severity
 from orchestrator.catalog.verdict_policy import VerdictPolicy, Waiver
-from orchestrator.review.findings.merging import FindingReport, build_finding, merge
-from orchestrator.review.findings.types import LocatedFinding
-from orchestrator.review.findings.waivers import apply_waivers
-from orchestrator.review.verdict.decision import weight
-from orchestrator.review.verdict.model import Finding
+from orchestrator.code_review.findings.merging import FindingReport, build_finding, merge
+from orchestrator.code_review.findings.types import LocatedFinding
+from orchestrator.code_review.findings.waivers import apply_waivers
+from orchestrator.code_review.verdict.decision import weight
+from orchestrator.code_review.verdict.model import Finding
 
 POLICY = VerdictPolicy(
     block_at="critical",

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from msgspec import to_builtins
 
+from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.errors import ConfigError
-from orchestrator.review.verdict.model import Verdict
 from tests.review.review_kit import Repo, change, review
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.cli.main import main
-from orchestrator.review.findings.measured_criteria import MEASURES
+from orchestrator.code_review.findings.measured_criteria import MEASURES
 
 RULE = "rules:\n  - {id: security.x, title: T, severity: high, why: w, fix: f, from: ["
 PATTERN = """extends: javascript

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from orchestrator.code_review.findings.journal_queries import Call, Work
+from orchestrator.code_review.findings.synthesis import Synthesis, build_findings
+from orchestrator.code_review.findings.types import AnalysisResult
+from orchestrator.code_review.verdict.decision import decide
+from orchestrator.code_review.verdict.model import Finding
 from orchestrator.engine.agent import AgentResult
-from orchestrator.review.findings.journal_queries import Call, Work
-from orchestrator.review.findings.synthesis import Synthesis, build_findings
-from orchestrator.review.findings.types import AnalysisResult
-from orchestrator.review.verdict.decision import decide
-from orchestrator.review.verdict.model import Finding
 from tests.review.review_kit import change, session_of
 from tests.review.test_merging import POLICY, tool
 

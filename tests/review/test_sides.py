@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from orchestrator.checks import PREFIX
+from orchestrator.code_review.analysis import AnalyzerReport, Side
+from orchestrator.code_review.analyzers.executables import Program
+from orchestrator.code_review.analyzers.ruff import Ruff
+from orchestrator.code_review.findings.types import AnalysisResult
+from orchestrator.code_review.tools.analyzer_tools import SideTool
 from orchestrator.engine.ports import CallContext
-from orchestrator.review.analysis import AnalyzerReport, Side
-from orchestrator.review.analyzers.executables import Program
-from orchestrator.review.analyzers.ruff import Ruff
-from orchestrator.review.findings.types import AnalysisResult
-from orchestrator.review.tools.analyzer_tools import SideTool
 from orchestrator.sandbox.worker_pool import WorkerPool
 from tests.review.review_kit import change, session_of
 

@@ -1,9 +1,9 @@
 """The table of tools agrees with what stands behind it."""
 
 from orchestrator.catalog.layers import read_shipped_layer
-from orchestrator.review.policy import read_catalog
-from orchestrator.review.rule_table import load_rules
-from orchestrator.review.tools.registry import ANALYZERS, TOOLS
+from orchestrator.code_review.policy import read_catalog
+from orchestrator.code_review.rule_table import load_rules
+from orchestrator.code_review.tools.registry import ANALYZERS, TOOLS
 
 
 def test_every_rule_names_a_tool_that_exists() -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.code_review.verdict.model import Finding, Verdict
 from orchestrator.errors import ConfigError
-from orchestrator.review.verdict.model import Finding, Verdict
 from tests.review.review_kit import change, review
 
 pytestmark = pytest.mark.anyio

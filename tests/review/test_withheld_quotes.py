@@ -6,14 +6,14 @@ import anyio
 import pytest
 
 from orchestrator.checks import PREFIX
+from orchestrator.code_review.analyzers.executables import Program
+from orchestrator.code_review.analyzers.ruff import Ruff
+from orchestrator.code_review.findings import evidence
+from orchestrator.code_review.findings.types import AnalysisResult, LocatedFinding
+from orchestrator.code_review.session import Session
+from orchestrator.code_review.tools.analyzer_tools import SideTool
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Observation
-from orchestrator.review.analyzers.executables import Program
-from orchestrator.review.analyzers.ruff import Ruff
-from orchestrator.review.findings import evidence
-from orchestrator.review.findings.types import AnalysisResult, LocatedFinding
-from orchestrator.review.session import Session
-from orchestrator.review.tools.analyzer_tools import SideTool
 from orchestrator.sandbox.worker_pool import WorkerPool
 from tests.review.review_kit import change, session_of
 

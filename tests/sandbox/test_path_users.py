@@ -11,8 +11,8 @@ from orchestrator.app import policy_sources, run_archive, state_directory
 from orchestrator.checks.check_protocol import Gap
 from orchestrator.checks.check_protocol import read as read_bytes
 from orchestrator.checks.python.source import NotParsedError, read_text
+from orchestrator.code_review.change.file_export import write_files
 from orchestrator.errors import InputError
-from orchestrator.review.change.file_export import write_files
 
 
 @pytest.fixture

@@ -23,6 +23,10 @@ from msgspec.structs import replace
 
 from orchestrator.app.worker_pool import new_pool
 from orchestrator.catalog.layers import make_overlay, read_shipped_layer
+from orchestrator.code_review.change.intake import from_refs
+from orchestrator.code_review.policy import read_policy
+from orchestrator.code_review.setup import OpenModel, open_review
+from orchestrator.code_review.tools.registry import ANALYZERS
 from orchestrator.engine.agent import run_agent
 from orchestrator.engine.approvals import RecordedApprovals, pending_approvals, record_decision
 from orchestrator.engine.budget import Account
@@ -40,10 +44,6 @@ from orchestrator.engine.types import (
     ToolSpec,
 )
 from orchestrator.errors import ApprovalPending
-from orchestrator.review.change.intake import from_refs
-from orchestrator.review.policy import read_policy
-from orchestrator.review.setup import OpenModel, open_review
-from orchestrator.review.tools.registry import ANALYZERS
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.file_rollback import FileRollback
 from orchestrator.sandbox.worker_pool import WorkerPool

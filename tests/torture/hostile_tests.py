@@ -15,8 +15,8 @@ from typing import Any
 
 import anyio
 
+from orchestrator.code_review.analyzers.run_tests import _save_report
 from orchestrator.errors import SandboxError
-from orchestrator.review.analyzers.run_tests import _save_report
 from orchestrator.sandbox import bubblewrap, isolated_run, scratch_directory
 from orchestrator.sandbox.process_sandbox import Sandbox
 from orchestrator.sandbox.program_policy import Limits

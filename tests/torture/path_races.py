@@ -15,8 +15,8 @@ from pathlib import Path
 
 import anyio
 
+from orchestrator.code_review.change.file_export import write_files
 from orchestrator.errors import InputError, NotPermitted
-from orchestrator.review.change.file_export import write_files
 from orchestrator.sandbox.file_rollback import FileRollback
 from orchestrator.sandbox.safe_paths import (
     Resolve,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.cli.main import main
-from orchestrator.review.verdict.model import Verdict
+from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.tuning.labels import Label, read_labels
 from tests.tuning.recorded_runs import repository, review
 

@@ -15,9 +15,9 @@ import anyio
 from anyio.abc import Process
 
 from orchestrator.catalog.mcp_servers import ServerEntry
+from orchestrator.code_review.analyzers.executables import OWN_DIRECTORIES
 from orchestrator.errors import SandboxError
 from orchestrator.mcp.server_config import Connect, ReportEnd
-from orchestrator.review.analyzers.executables import OWN_DIRECTORIES
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.kernel_calls import kill_process_group
 from orchestrator.sandbox.run_program import find_program, start_unconfined

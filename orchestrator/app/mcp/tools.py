@@ -18,6 +18,8 @@ from orchestrator.catalog.fields import OFFLINE
 from orchestrator.catalog.mcp_servers import ServerEntry, tool_name
 from orchestrator.catalog.playbook_steps import iter_tool_names
 from orchestrator.catalog.settings import Settings, ToolOverride, ToolsConfig
+from orchestrator.code_review.agents.participants import participants
+from orchestrator.code_review.policy import Policy
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Tool
@@ -25,8 +27,6 @@ from orchestrator.engine.task_group import task_group
 from orchestrator.engine.types import AgentSpec, Json, Level
 from orchestrator.errors import InputError
 from orchestrator.mcp.server_config import Grant, McpServer
-from orchestrator.review.agents.participants import participants
-from orchestrator.review.policy import Policy
 
 if TYPE_CHECKING:
     from orchestrator.mcp.connection import Connection

@@ -23,7 +23,7 @@ from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import quote_path
 
 if TYPE_CHECKING:
-    from orchestrator.review.cost_estimate import Estimate
+    from orchestrator.code_review.cost_estimate import Estimate
 
 
 GIVEN = (

@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the schema."""
-    from orchestrator.review.verdict.model import json_schema
+    from orchestrator.code_review.verdict.model import json_schema
 
     schemas = {"verdict": json_schema}
     emit(as_json(schemas[args.document]()), sys.stdout)

@@ -6,10 +6,10 @@ import pytest
 import yaml
 
 from orchestrator.app.run_review import run_review
+from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.events import ignore_event
 from orchestrator.errors import ConfigError
 from orchestrator.resources import data_root
-from orchestrator.review.verdict.model import Verdict
 from tests.review.review_kit import change, options
 
 MORE = """

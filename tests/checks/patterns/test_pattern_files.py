@@ -10,8 +10,8 @@ from orchestrator.catalog.layers import read_shipped_layer
 from orchestrator.checks import patterns
 from orchestrator.checks.check_protocol import CheckReply
 from orchestrator.checks.patterns.pattern_definitions import load
+from orchestrator.code_review.rule_table import load_rules
 from orchestrator.resources import data_root
-from orchestrator.review.rule_table import load_rules
 
 FILES = sorted(str(file) for file in (data_root() / "config/patterns").glob("*.yaml"))
 # One grammar of each language that reads the examples; that of .ts has no markup.

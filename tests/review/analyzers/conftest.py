@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.catalog.layers import read_shipped_layer
-from orchestrator.review.analysis import Side
-from orchestrator.review.rule_table import RuleTable, load_rules
+from orchestrator.code_review.analysis import Side
+from orchestrator.code_review.rule_table import RuleTable, load_rules
 
 Content = str | bytes
 

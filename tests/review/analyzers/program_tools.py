@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from orchestrator.review.analysis import AnalyzerReport
-from orchestrator.review.analyzers.external_programs import ProgramAnalyzer
-from orchestrator.review.analyzers.hadolint import Hadolint
-from orchestrator.review.analyzers.ruff import Ruff
-from orchestrator.review.analyzers.shellcheck import ShellCheck
-from orchestrator.review.analyzers.zizmor import Zizmor
+from orchestrator.code_review.analysis import AnalyzerReport
+from orchestrator.code_review.analyzers.external_programs import ProgramAnalyzer
+from orchestrator.code_review.analyzers.hadolint import Hadolint
+from orchestrator.code_review.analyzers.ruff import Ruff
+from orchestrator.code_review.analyzers.shellcheck import ShellCheck
+from orchestrator.code_review.analyzers.zizmor import Zizmor
 
 PYTHON = "import os\n\n\ndef f(x):\n    os.system(x)\n"
 SCRIPT = '#!/bin/bash\nrm -rf "$1/"\n'

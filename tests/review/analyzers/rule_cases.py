@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from orchestrator.checks.patterns.pattern_definitions import load
+from orchestrator.code_review.rule_table import Rule
 from orchestrator.resources import data_root
-from orchestrator.review.rule_table import Rule
 from tests.checks.taint.taint_pairs import pairs
 from tests.review.analyzers import (
     docker_samples,

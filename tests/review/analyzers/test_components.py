@@ -7,9 +7,9 @@ import pytest
 
 from orchestrator.checks import patterns
 from orchestrator.checks.check_protocol import CheckReply
+from orchestrator.code_review.analysis import Side
+from orchestrator.code_review.analyzers.oxlint import Oxlint
 from orchestrator.resources import data_root
-from orchestrator.review.analysis import Side
-from orchestrator.review.analyzers.oxlint import Oxlint
 
 Export = Callable[[Mapping[str, str | bytes]], Side]
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.review.analysis import Side
-from orchestrator.review.analyzers.executables import Program
-from orchestrator.review.analyzers.oxlint import Oxlint
-from orchestrator.review.rule_table import RuleTable
+from orchestrator.code_review.analysis import Side
+from orchestrator.code_review.analyzers.executables import Program
+from orchestrator.code_review.analyzers.oxlint import Oxlint
+from orchestrator.code_review.rule_table import RuleTable
 
 pytestmark = pytest.mark.anyio
 

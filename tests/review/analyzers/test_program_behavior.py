@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.review.analysis import Side
-from orchestrator.review.analyzers.executables import Program, batches
-from orchestrator.review.analyzers.external_programs import FileCopies
-from orchestrator.review.analyzers.hadolint import Hadolint
-from orchestrator.review.analyzers.ruff import Ruff
-from orchestrator.review.analyzers.shellcheck import ShellCheck
-from orchestrator.review.analyzers.zizmor import Zizmor
+from orchestrator.code_review.analysis import Side
+from orchestrator.code_review.analyzers.executables import Program, batches
+from orchestrator.code_review.analyzers.external_programs import FileCopies
+from orchestrator.code_review.analyzers.hadolint import Hadolint
+from orchestrator.code_review.analyzers.ruff import Ruff
+from orchestrator.code_review.analyzers.shellcheck import ShellCheck
+from orchestrator.code_review.analyzers.zizmor import Zizmor
 from tests.review.analyzers.program_tools import (
     DOCKERFILE,
     PYTHON,

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.code_review.analysis import AnalyzerReport, Side
+from orchestrator.code_review.analyzers.executables import Program
+from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.errors import SandboxError
-from orchestrator.review.analysis import AnalyzerReport, Side
-from orchestrator.review.analyzers.executables import Program
-from orchestrator.review.analyzers.ruff import Ruff
 from orchestrator.sandbox.program_policy import Limits
 from tests.review.analyzers.program_tools import PYTHON, Tool, every_tool, places
 

@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from orchestrator.review.analysis import AnalyzerReport, Side
-from orchestrator.review.analyzers.external_programs import ProgramAnalyzer
-from orchestrator.review.analyzers.hadolint import Hadolint
-from orchestrator.review.analyzers.ruff import Ruff
-from orchestrator.review.analyzers.shebang import interpreter
-from orchestrator.review.analyzers.shellcheck import ShellCheck
-from orchestrator.review.analyzers.zizmor import Zizmor
+from orchestrator.code_review.analysis import AnalyzerReport, Side
+from orchestrator.code_review.analyzers.external_programs import ProgramAnalyzer
+from orchestrator.code_review.analyzers.hadolint import Hadolint
+from orchestrator.code_review.analyzers.ruff import Ruff
+from orchestrator.code_review.analyzers.shebang import interpreter
+from orchestrator.code_review.analyzers.shellcheck import ShellCheck
+from orchestrator.code_review.analyzers.zizmor import Zizmor
 
 pytestmark = pytest.mark.anyio
 

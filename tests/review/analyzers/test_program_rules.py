@@ -6,12 +6,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.review.analysis import Side
-from orchestrator.review.analyzers.hadolint import Hadolint
-from orchestrator.review.analyzers.ruff import Ruff
-from orchestrator.review.analyzers.shellcheck import ShellCheck
-from orchestrator.review.analyzers.zizmor import Zizmor
-from orchestrator.review.rule_table import RuleTable
+from orchestrator.code_review.analysis import Side
+from orchestrator.code_review.analyzers.hadolint import Hadolint
+from orchestrator.code_review.analyzers.ruff import Ruff
+from orchestrator.code_review.analyzers.shellcheck import ShellCheck
+from orchestrator.code_review.analyzers.zizmor import Zizmor
+from orchestrator.code_review.rule_table import RuleTable
 from tests.review.analyzers import (
     docker_samples,
     ruff_samples,

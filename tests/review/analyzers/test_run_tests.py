@@ -13,9 +13,9 @@ import pytest
 
 from orchestrator.app.run_review import run_review
 from orchestrator.checks.test_quality.failed_tests import NotJUnitError, read_failed_tests
+from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.events import ignore_event
 from orchestrator.errors import SandboxError
-from orchestrator.review.verdict.model import Verdict
 from orchestrator.sandbox import bubblewrap, scratch_directory
 from orchestrator.sandbox.isolated_run import NO_SANDBOX, run_isolated
 from orchestrator.sandbox.process_sandbox import SANDBOX

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from orchestrator.review.analysis import Side
-from orchestrator.review.analyzers.executables import Program
-from orchestrator.review.analyzers.typos import Typos
+from orchestrator.code_review.analysis import Side
+from orchestrator.code_review.analyzers.executables import Program
+from orchestrator.code_review.analyzers.typos import Typos
 
 pytestmark = pytest.mark.anyio
 

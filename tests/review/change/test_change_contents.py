@@ -7,10 +7,10 @@ from pathlib import Path
 import anyio
 import pytest
 
+from orchestrator.code_review.change.contents import Contents, decode
+from orchestrator.code_review.change.git.blobs import MAX_BLOB
+from orchestrator.code_review.change.intake import from_refs
 from orchestrator.errors import InputError, StoreError
-from orchestrator.review.change.contents import Contents, decode
-from orchestrator.review.change.git.blobs import MAX_BLOB
-from orchestrator.review.change.intake import from_refs
 
 pytestmark = pytest.mark.anyio
 

@@ -5,9 +5,9 @@ import os
 import pytest
 
 from orchestrator.checks.path_kinds import path_kinds
+from orchestrator.code_review.change.contents import Contents, decode
+from orchestrator.code_review.change.intake import from_refs
 from orchestrator.errors import InputError
-from orchestrator.review.change.contents import Contents, decode
-from orchestrator.review.change.intake import from_refs
 
 pytestmark = pytest.mark.anyio
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.code_review.change import history
+from orchestrator.code_review.change.contents import Contents
+from orchestrator.code_review.change.intake import from_refs, from_worktree
+from orchestrator.code_review.change.patch.apply import from_patch
 from orchestrator.errors import InputError
-from orchestrator.review.change import history
-from orchestrator.review.change.contents import Contents
-from orchestrator.review.change.intake import from_refs, from_worktree
-from orchestrator.review.change.patch.apply import from_patch
 
 pytestmark = pytest.mark.anyio
 

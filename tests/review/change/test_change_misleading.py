@@ -4,8 +4,8 @@ import os
 
 import pytest
 
+from orchestrator.code_review.change.intake import from_refs, from_worktree
 from orchestrator.errors import InputError
-from orchestrator.review.change.intake import from_refs, from_worktree
 
 pytestmark = pytest.mark.anyio
 

@@ -4,11 +4,11 @@ import os
 
 import pytest
 
+from orchestrator.code_review.change import history
+from orchestrator.code_review.change.contents import Contents, decode
+from orchestrator.code_review.change.intake import from_refs
+from orchestrator.code_review.change.patch.apply import from_patch
 from orchestrator.errors import InputError
-from orchestrator.review.change import history
-from orchestrator.review.change.contents import Contents, decode
-from orchestrator.review.change.intake import from_refs
-from orchestrator.review.change.patch.apply import from_patch
 
 pytestmark = pytest.mark.anyio
 

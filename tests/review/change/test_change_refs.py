@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.code_review.change.git.commands import Git
+from orchestrator.code_review.change.git.repository import open_repository
+from orchestrator.code_review.change.intake import from_refs
 from orchestrator.errors import InputError
-from orchestrator.review.change.git.commands import Git
-from orchestrator.review.change.git.repository import open_repository
-from orchestrator.review.change.intake import from_refs
 
 pytestmark = pytest.mark.anyio
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.code_review.change import history
+from orchestrator.code_review.change.contents import Contents, decode
+from orchestrator.code_review.change.file_export import write_files
+from orchestrator.code_review.change.intake import from_worktree
 from orchestrator.errors import InputError, StoreError
-from orchestrator.review.change import history
-from orchestrator.review.change.contents import Contents, decode
-from orchestrator.review.change.file_export import write_files
-from orchestrator.review.change.intake import from_worktree
 
 pytestmark = pytest.mark.anyio
 

@@ -1,0 +1,105 @@
+"""Escalation in a review: the stage of an agent's next task, and what was escalated or asked."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from msgspec.structs import replace
+
+from orchestrator.code_review.findings.journal_queries import latest
+from orchestrator.code_review.review_state import ReviewState
+from orchestrator.code_review.verdict.usage import Escalation, HumanQuestion
+from orchestrator.engine.escalation import StageChange
+from orchestrator.engine.human_questions import recorded_questions
+from orchestrator.engine.journal import Journal
+from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.judge import Scorecard
+from orchestrator.engine.model_routing import HUMAN
+from orchestrator.engine.rubric_scoring import total
+from orchestrator.engine.types import AgentSpec
+
+
+def below_min_score(state: ReviewState, scored: Scorecard) -> dict[str, StageChange]:
+    """Agents of this round whose work the judge scored below their stage's minimum.
+
+    A criterion whose tags name agents speaks of their work, any other of everybody's.
+    """
+    found: dict[str, StageChange] = {}
+    for agent, work in latest(state.team()).items():
+        result, score = work.result, _judged(state, scored, agent)
+        if work.iteration != state.round.number or result.status != "ok" or not result.next_stage:
+            continue
+        if score is not None and score < result.min_score:
+            minimum = f"the minimum {result.min_score:g} of {result.stage}"
+            why = f"the judge scored {score:.2f}, below {minimum}"
+            found[agent] = StageChange(result.stage, result.next_stage, why)
+    return found
+
+
+def _judged(state: ReviewState, scored: Scorecard, agent: str) -> float | None:
+    """What the judge's marks of an agent's work come to under the rubric, 0 to 1."""
+    team = {task.spec.name for task in state.round.tasks}
+    criteria = tuple(
+        c
+        for c in scored.rubric.criteria
+        if c.kind == "judged" and (agent in c.tags or team.isdisjoint(c.tags))
+    )
+    scores = {c.id: scored.marks[c.id].score for c in criteria}
+    return total(replace(scored.rubric, criteria=criteria), scores)
+
+
+def at_current_stage(state: ReviewState, spec: AgentSpec) -> tuple[AgentSpec, StageChange | None]:
+    """An agent at the stage where its last task ended, or the next if it scored too low."""
+    last, change = latest(state.team()).get(spec.name), state.focus.stage_changes.get(spec.name)
+    if last is None or not last.result.stage:
+        return spec, None
+    stage = change.to_stage if change and change.to_stage != HUMAN else last.result.stage
+    return replace(spec, model=stage), change
+
+
+def blocking(state: ReviewState) -> dict[Key, tuple[str, str]]:
+    """The plan's questions that a person must answer: key → (agent, question)."""
+    lead = state.settings.lead
+    return {
+        state.round.key("plan").in_question(number): (lead, asked.question)
+        for number, asked in enumerate(state.round.plan.open_questions, 1)
+        if asked.blocking
+    }
+
+
+def answered(state: ReviewState) -> dict[str, str]:
+    """What a person said to the lead's questions so far: question → answer."""
+    return {
+        done.plan.open_questions[key.question - 1].question: said
+        for done in state.rounds
+        for key, said in done.answers.items()
+    }
+
+
+def escalations(journal: Journal) -> tuple[Escalation, ...]:
+    """Every escalation of a run, with its reason, by iteration and agent."""
+    found = []
+    for text, body in journal.notes().items():
+        key = Key.parse(text)
+        if key.is_escalation and key.iteration:
+            found.append(Escalation(iteration=key.iteration, **body))
+    return tuple(sorted(found, key=lambda step: (step.iteration, step.agent)))
+
+
+def questions(journal: Journal) -> tuple[HumanQuestion, ...]:
+    """What a person was asked in a run, and what they said."""
+    return tuple(
+        HumanQuestion(
+            name=question.name,
+            agent=question.agent,
+            question=question.question,
+            answer=question.answer,
+            answered_by=question.who,
+            answered_at=_time(question.at) if question.answer else "",
+        )
+        for question in sorted(recorded_questions(journal), key=lambda question: question.name)
+    )
+
+
+def _time(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,155 @@
+"""The judged criteria: a model's scores, each held against the rubric and its evidence first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from msgspec import to_builtins
+
+from orchestrator.catalog.fields import OFFLINE
+from orchestrator.catalog.reference_checks import JUDGE
+from orchestrator.catalog.settings import Settings
+from orchestrator.code_review.agents.planning import build_brief
+from orchestrator.code_review.findings.citations import Sources, format_citation
+from orchestrator.code_review.report_contracts import JudgedCriterion, JudgeReport, as_form
+from orchestrator.code_review.review_state import ReviewState
+from orchestrator.engine.agent import AgentResult
+from orchestrator.engine.escalation import Task
+from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.judge import Mark
+from orchestrator.engine.team import run_task
+from orchestrator.engine.types import Criterion, Rubric
+
+SHOWN_FINDINGS = 60
+
+
+def needs_judge(settings: Settings, rubric: Rubric) -> bool:
+    """Whether a model judges: offline there is none that could."""
+    return settings.judge and settings.provider != OFFLINE and bool(judged_criteria(rubric))
+
+
+async def run_judge(state: ReviewState) -> Mapping[str, Mark]:
+    """Marks of the judged criteria; one that the judge did not score stays unscored."""
+    criteria = judged_criteria(state.rubric)
+    asked = build_judge_task(state, criteria, state.round.key("judge"))
+    state.round.judged = await run_task(asked, state.runtime, state.budget)
+    known = citable_sources(state, state.answers(judge=True))
+    return await read_marks(criteria, state.round.judged, known)
+
+
+def judged_criteria(rubric: Rubric) -> tuple[Criterion, ...]:
+    """The criteria that need a judge."""
+    return tuple(c for c in rubric.criteria if c.kind == "judged")
+
+
+def build_judge_task(
+    state: ReviewState,
+    criteria: Sequence[Criterion],
+    key: Key,
+    evidence: Mapping[str, object] | None = None,
+) -> Task:
+    """What the judge is asked.
+
+    Args:
+        key: the question's place in the journal.
+        evidence: what is judged, where it is not as ``judge_evidence`` has it.
+    """
+    text = build_brief(
+        "Judge this review by the criteria below, in their order.",
+        state.runtime.executor.nonce,
+        criteria=[
+            {
+                "id": criterion.id,
+                "description": criterion.description,
+                "levels": [[level.score, level.description] for level in criterion.levels],
+            }
+            for criterion in criteria
+        ],
+        **(judge_evidence(state) if evidence is None else evidence),
+    )
+    return Task(state.catalog.agents[JUDGE], text, key)
+
+
+def citable_sources(state: ReviewState, answers: Callable[[str], Iterable[str]]) -> Sources:
+    """What a judge can cite.
+
+    Args:
+        answers: what a tool answered, by its name.
+    """
+    rejected = (entry.finding for entry in state.synthesis.rejected)
+    findings = {finding.id: finding for finding in (*state.synthesis.findings, *rejected)}
+    return Sources(state.session, findings, answers)
+
+
+async def read_marks(
+    criteria: Sequence[Criterion], result: AgentResult, known: Sources
+) -> dict[str, Mark]:
+    """The judge's report as marks; all unscored where there is none.
+
+    The criteria are asked for in an order, and only what keeps to it counts: a score that comes
+    after a later one was not reached one by one.
+    """
+    if result.status != "ok":
+        why = f"not scored: the judge {result.status}: {result.detail}"
+        return {c.id: Mark(None, why) for c in criteria}
+    found = {c.id: Mark(None, "not scored: the judge did not speak of it") for c in criteria}
+    places = {c.id: place for place, c in enumerate(criteria)}
+    last = -1
+    for said in as_form(JudgeReport, result.report).criteria:
+        place = places.get(said.id)
+        if place is None:
+            continue
+        if place > last:
+            found[said.id] = await _mark(criteria[place], said, known)
+            last = place
+        else:
+            found[said.id] = _abstention("it was scored twice, or out of the rubric's order", said)
+    return found
+
+
+async def _mark(criterion: Criterion, said: JudgedCriterion, known: Sources) -> Mark:
+    missing = tuple(said.missing)
+    if said.score is None:
+        return Mark(None, f"the judge abstained: {said.why}", missing)
+    if criterion.levels and said.score not in {level.score for level in criterion.levels}:
+        return _abstention(f"{said.score:g} is no level of the rubric", said)
+    if error := await known.check(said.evidence):
+        return _abstention(error, said)
+    return Mark(said.score, said.why, missing, evidence=tuple(map(format_citation, said.evidence)))
+
+
+def _abstention(error: str, said: JudgedCriterion) -> Mark:
+    """A score that cannot be relied on; what it found missing is wanted all the same."""
+    return Mark(None, f"counts as abstained: {error}", tuple(said.missing))
+
+
+def judge_evidence(state: ReviewState) -> dict[str, object]:
+    """What the judge is shown of a review."""
+    synthesis = state.synthesis
+    return {
+        "findings": [
+            {name: said for name, said in to_builtins(finding).items() if name in _SHOWN}
+            for finding in synthesis.findings[:SHOWN_FINDINGS]
+        ],
+        "findings_not_shown": max(0, len(synthesis.findings) - SHOWN_FINDINGS),
+        "rejected": [
+            {
+                "id": rejected.finding.id,
+                "title": rejected.finding.title,
+                "reason": rejected.reason,
+            }
+            for rejected in synthesis.rejected[:SHOWN_FINDINGS]
+        ],
+        "gaps": [
+            {"path": skip.path, "tool": skip.tool, "why": skip.why}
+            for skip in synthesis.skipped
+            if skip.gap
+        ],
+        "checked": [checked.path for checked in synthesis.checked],
+    }
+
+
+_SHOWN = {
+    "id", "severity", "confidence", "title", "detail", "category", "path", "start_line",
+    "end_line", "evidence", "reported_by", "reports", "objections",
+}  # fmt: skip

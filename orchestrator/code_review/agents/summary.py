@@ -1,0 +1,148 @@
+"""The lead's last word: what the review came to, for a person, when all else is decided.
+
+The lead is asked once, when the last round is over, and shown what code has made of the review.
+What it writes stands on top of the report and moves nothing. Where there is no such text that can
+be shown, the counted summary stands alone, and a note says why.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated
+
+from msgspec import Meta
+from msgspec.structs import replace
+
+from orchestrator.code_review.agents.planning import build_brief
+from orchestrator.code_review.report_contracts import as_form
+from orchestrator.code_review.review_state import ReviewState
+from orchestrator.code_review.verdict.json_schemas import inlined
+from orchestrator.code_review.verdict.model import Finding, Rejected, Verdict
+from orchestrator.engine.escalation import Task
+from orchestrator.engine.field_types import Strict
+from orchestrator.engine.team import run_task
+from orchestrator.guards.check_claims import ClaimGuard, ClaimRule
+
+MOST_TOKENS = 40_000
+"""Of the one call, input and answer."""
+
+LONGEST = 1_500
+"""Characters of a summary. Five sentences need no more."""
+
+SHOWN = 40
+"""Findings, rejected findings and gaps that the lead is shown of each."""
+
+SHOWN_TEXT = 300
+"""Characters of each text among them."""
+
+ASKED = """\
+Sum up this finished review for the person who decides, in three to five plain sentences: what the
+change does, what matters most in it, what is contested, and what nobody looked at. Name findings by
+their ids, such as F1, and only those below. The outcome is decided; your words stand beside it and
+do not change it. Say of no check that it passed unless it is listed as passed. No links, no markup.
+"""
+
+_ID = re.compile(r"\b[FR]\d+\b")
+
+
+class Summary(Strict, frozen=True):
+    """The lead's summary."""
+
+    summary: Annotated[str, Meta(min_length=1, description="three to five plain sentences")]
+    findings: Annotated[
+        list[str], Meta(description="the ids of all findings that the summary speaks of")
+    ]
+
+
+def build_summary_task(state: ReviewState, verdict: Verdict | None = None) -> Task:
+    """What the lead is asked.
+
+    Args:
+        verdict: None where it is not known yet, and only the size of the question matters.
+    """
+    lead = state.catalog.agents[state.settings.lead]
+    bounds = replace(lead.bounds, turns=1, tokens=min(lead.bounds.tokens, MOST_TOKENS))
+    spec = replace(
+        lead, tools=(), skills=(), escalation=(), bounds=bounds, contract=inlined(Summary)
+    )
+    said = _summary_facts(verdict) if verdict else {}
+    text = build_brief(ASKED, state.runtime.executor.nonce, plan=state.round.plan.summary, **said)
+    return Task(spec, text, state.round.key("summary"))
+
+
+async def write_summary(state: ReviewState, verdict: Verdict) -> tuple[str, str]:
+    """The lead's summary of a review; or nothing, and why there is none."""
+    asked = build_summary_task(state, verdict)
+    result = await run_task(asked, state.runtime, state.budget)
+    if result.status != "ok":
+        return "", f"the lead's call ended as {result.status}: {result.detail}"
+    said = as_form(Summary, result.report)
+    known = {finding.id for finding in _all_findings(verdict)}
+    # What looks like an id in its words may be a linter's code that a finding speaks of.
+    words = set(_ID.findall(said.summary)) - set(_ID.findall(asked.brief))
+    invented = sorted((set(said.findings) | words) - known)
+    if invented:
+        return "", f"it names {', '.join(invented[:5])}, which is no finding of this review"
+    if not said.summary.strip():
+        return "", "it says nothing"
+    if len(said.summary) > LONGEST:
+        return "", f"it has {len(said.summary):,} characters, of at most {LONGEST:,}"
+    return _qualify_check_claims(said.summary.strip(), verdict), ""
+
+
+def _qualify_check_claims(text: str, verdict: Verdict) -> str:
+    """The words, with that said behind a claim that the checks passed when not all did."""
+    if all(check.status in {"passed", "not_applicable"} for check in verdict.required_checks):
+        return text
+    rule = ClaimRule("complete set of checks", ["checks"], frozenset())
+    found = ClaimGuard([rule], frozenset[str]).detect(text)
+    return found.text or text if found else text
+
+
+def _all_findings(verdict: Verdict) -> tuple[Finding, ...]:
+    return (*verdict.findings, *(entry.finding for entry in verdict.rejected))
+
+
+def _summary_facts(verdict: Verdict) -> Mapping[str, object]:
+    """What the lead is shown: nothing of it differs between a run and its resumption."""
+    gaps = [skip for skip in verdict.skipped if skip.gap]
+    return {
+        "outcome": verdict.verdict,
+        "status": verdict.status,
+        "ended": _shorten(verdict.stop.detail),
+        "uncertain": [_shorten(text) for text in verdict.stop.uncertain[:SHOWN]],
+        "findings": [_finding(finding) for finding in verdict.findings[:SHOWN]],
+        "rejected": [_rejected(entry) for entry in verdict.rejected[:SHOWN]],
+        "gaps": [{"path": g.path, "tool": g.tool, "why": _shorten(g.why)} for g in gaps[:SHOWN]],
+        "checks": {check.name: check.status for check in verdict.required_checks},
+        "not_shown": {
+            "findings": max(0, len(verdict.findings) - SHOWN),
+            "rejected": max(0, len(verdict.rejected) - SHOWN),
+            "gaps": max(0, len(gaps) - SHOWN),
+        },
+    }
+
+
+def _finding(finding: Finding) -> Mapping[str, object]:
+    return {
+        "id": finding.id,
+        "severity": finding.severity,
+        "confidence": finding.confidence,
+        "path": finding.path,
+        "start_line": finding.start_line,
+        "state": finding.state,
+        "reported_by": finding.reported_by,
+        "title": _shorten(finding.title),
+        "detail": _shorten(finding.detail),
+        "contested": finding.contested,
+    }
+
+
+def _rejected(entry: Rejected) -> Mapping[str, object]:
+    finding = entry.finding
+    return {"id": finding.id, "title": _shorten(finding.title), "reason": _shorten(entry.reason)}
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= SHOWN_TEXT else f"{text[:SHOWN_TEXT]}..."

@@ -1,0 +1,88 @@
+"""What an analyzer reports, as data, and the two kinds of analyzer.
+
+An analyzer is behind one of the agents' tools. It reports what it found, which files it examined,
+and which it could not; whether the change is good is for others to decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from msgspec import Struct, field
+
+from orchestrator.checks.check_protocol import RawFinding
+
+if TYPE_CHECKING:
+    from orchestrator.code_review.change.types import Change, ChangedFile
+
+Needs = Literal["lines", "file", "tree"]
+"""What of the change an analyzer cannot do without: a patch's lines, whole files, or all files."""
+
+
+class AnalyzerReport(Struct, frozen=True):
+    """What one run of an analyzer gave.
+
+    Attributes:
+        tool: the analyzer's name in the rule table, such as ``ruff``.
+        version: of the external program, or of this package for its own checks.
+        examined: paths of the files that were looked at.
+        gaps: path → why the file could not be looked at (a parse error, too large, ...).
+        error: set when the analyzer itself failed; then nothing counts as examined.
+        facts: what it learned that is no finding, as JSON.
+    """
+
+    tool: str
+    version: str
+    findings: tuple[RawFinding, ...] = ()
+    examined: frozenset[str] = frozenset()
+    gaps: Mapping[str, str] = field(default_factory=dict)
+    error: str | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Side(Struct, frozen=True):
+    """One side of the change, on disk: ``root`` holds the exported files that analyzers may read.
+
+    ``root`` lies outside any repository and holds no symbolic links and no ``.git``. The changed
+    text files are always exported, others when a check asks for them.
+    """
+
+    name: Literal["base", "head"]
+    root: Path
+
+
+class SideAnalyzer(Protocol):
+    """Analyzes each side on its own; comparing the two reports shows what is new."""
+
+    name: str
+    needs: Needs
+
+    @property
+    def identity(self) -> str | None:
+        """What its report on a file depends on besides the file's path and content.
+
+        None: on more than can be named, such as other files; then no result is cached.
+        """
+
+    def wants(self, path: str) -> bool:
+        """Whether this analyzer reads files of this name; the content does not matter here."""
+
+    async def run(self, side: Side, paths: Sequence[str]) -> AnalyzerReport:
+        """Analyze the given paths below ``side.root``."""
+
+
+class ChangeAnalyzer(Protocol):
+    """Analyzes both sides at once; all of its findings are introduced by the change."""
+
+    name: str
+    needs: Needs
+
+    def wants(self, path: str) -> bool:
+        """Whether this analyzer reads files of this name."""
+
+    async def run(
+        self, change: Change, base: Side, head: Side, files: Sequence[ChangedFile]
+    ) -> AnalyzerReport:
+        """Analyze the given changed files."""

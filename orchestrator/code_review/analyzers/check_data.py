@@ -1,0 +1,129 @@
+"""Data files of checks: validated here, and written where a check's worker can read them.
+
+``config/taint`` models libraries for taint tracking, ``config/patterns`` holds patterns of defects
+in languages other than Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from orchestrator.catalog.layers import Layer, find_files
+from orchestrator.catalog.yaml_validation import parse_yaml
+from orchestrator.code_review.rule_table import RuleTable
+from orchestrator.engine.canonical_json import digest
+from orchestrator.errors import ConfigError
+from orchestrator.resources import data_root
+
+Documents = Sequence[tuple[str, Mapping[str, Any]]]
+"""Name in messages and content of each file."""
+
+FilesByStem = Mapping[str, Mapping[str, Any]]
+"""Name without suffix → content."""
+
+
+class DataKind(Struct, frozen=True):
+    """One directory of data files.
+
+    Attributes:
+        directory: such as ``config/taint``.
+        validate: raises ``ConfigError`` for what the check could not read; given a repository's
+            own files, those of all layers, and the rules.
+    """
+
+    directory: str
+    validate: Callable[[Documents, FilesByStem, RuleTable], None]
+
+    def files(self, sources: Sequence[Layer]) -> Mapping[str, bytes]:
+        """Name → content, of all layers; a file replaces that of its name in a lower layer."""
+        found = find_files(sources, f"{self.directory}/*.yaml").values()
+        return {f"{file.stem}.yaml": file.data for file in found}
+
+
+def _validate_taint(documents: Documents, known: FilesByStem, rules: RuleTable) -> None:
+    from orchestrator.checks.taint.library_models import build  # noqa: PLC0415 - few repositories have any
+
+    own = [(shown, build([(shown, content)])) for shown, content in documents]
+    classes = {item["name"] for data in known.values() for item in data.get("classes") or ()}
+    for shown, models in own:
+        for name in models.named_classes():
+            if name not in classes:
+                allowed = ", ".join(sorted(classes))
+                raise ConfigError(f"there is no class {name!r}; allowed: {allowed}", shown)
+
+
+def _validate_patterns(documents: Documents, known: FilesByStem, rules: RuleTable) -> None:
+    from orchestrator.checks.patterns.user_patterns import check_user_patterns  # noqa: PLC0415
+
+    check_user_patterns(documents, known, rules.codes("patterns"))
+
+
+TAINT = DataKind("config/taint", _validate_taint)
+PATTERNS = DataKind("config/patterns", _validate_patterns)
+KINDS = (TAINT, PATTERNS)
+
+
+def write(kind: DataKind, sources: Sequence[Layer], directory: Path) -> list[str]:
+    """Write the files of all layers into a new directory; returns their paths."""
+    directory.mkdir()
+    paths = []
+    for name, data in kind.files(sources).items():
+        file = directory / name
+        file.write_bytes(data)
+        paths.append(str(file))
+    return paths
+
+
+def validate(sources: Sequence[Layer], rules: RuleTable) -> None:
+    """Check that the checks can read a repository's own files.
+
+    Raises:
+        ConfigError: the first error.
+    """
+    for kind in KINDS:
+        own = find_files(sources[1:], f"{kind.directory}/*.yaml").values()
+        if own:
+            documents = [(file.display_path, _parse(file.data, file.display_path)) for file in own]
+            known = {
+                file.stem: _parse(file.data, file.display_path)
+                for file in find_files(sources, f"{kind.directory}/*.yaml").values()
+            }
+            kind.validate(documents, known, rules)
+
+
+def _parse(data: bytes, display_path: str) -> Mapping[str, Any]:
+    content = parse_yaml(data, display_path).value
+    if not isinstance(content, dict):
+        raise ConfigError("a data file must be a mapping of sections", display_path)
+    return content
+
+
+def digests(sources: Sequence[Layer]) -> dict[str, str]:
+    """Directory → SHA-256 of its files in all layers, in hex."""
+    return {
+        kind.directory: digest(
+            {name: data.decode("utf-8", "replace") for name, data in kind.files(sources).items()}
+        )
+        for kind in KINDS
+    }
+
+
+def contents_digest(paths: Sequence[str]) -> str:
+    """SHA-256 of files that ``write`` wrote, by name and content, in hex."""
+    return digest({Path(path).name: Path(path).read_text("utf-8", "replace") for path in paths})
+
+
+def added_file_patterns(pattern_files: Sequence[str]) -> list[str]:
+    """Patterns of file names of the languages that a repository adds, such as ``*.php``.
+
+    Args:
+        pattern_files: the paths of all files of defect patterns.
+    """
+    shipped = {path.name for path in (data_root() / PATTERNS.directory).glob("*.yaml")}
+    own = [Path(file) for file in pattern_files if Path(file).name not in shipped]
+    contents = (_parse(file.read_bytes(), file.name) for file in own)
+    return [f"*{suffix}" for content in contents for suffix in content.get("grammars", ())]

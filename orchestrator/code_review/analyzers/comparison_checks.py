@@ -1,0 +1,100 @@
+"""Our own checks that compare both sides; like all of ours they run in a worker process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from orchestrator import __version__
+from orchestrator.checks.check_protocol import CheckReply
+from orchestrator.code_review.analysis import AnalyzerReport, Needs, Side
+from orchestrator.code_review.analyzers.file_patterns import matches
+from orchestrator.code_review.analyzers.side_checks import call_check
+from orchestrator.code_review.change.contents import SIDES
+from orchestrator.code_review.change.skipped_files import LINK
+from orchestrator.code_review.change.types import Change, ChangedFile
+from orchestrator.code_review.session import Session
+from orchestrator.errors import SandboxError
+from orchestrator.sandbox.worker_pool import WorkerPool
+
+SECONDS = 100.0
+
+
+class ComparisonCheck:
+    """A check module that compares two sides, as a ``ChangeAnalyzer``.
+
+    Args:
+        name: the analyzer's name in the rule table.
+        module: the check's module below ``orchestrator.checks``.
+        patterns: file names that it reads.
+        whole_tree: export every file of those names, not only the changed ones.
+    """
+
+    needs: Needs = "tree"
+
+    def __init__(
+        self,
+        name: str,
+        module: str,
+        patterns: Sequence[str],
+        *,
+        pool: WorkerPool,
+        session: Session,
+        whole_tree: bool = False,
+    ) -> None:
+        self.name, self._module, self._patterns = name, module, tuple(patterns)
+        self._pool, self._session, self._whole_tree = pool, session, whole_tree
+
+    def wants(self, path: str) -> bool:
+        """Whether the file's name matches the check's patterns."""
+        return matches(path, self._patterns)
+
+    async def extra_job(self, change: Change) -> Mapping[str, Any]:
+        """Further parts of the check's job, for subclasses."""
+        return {}
+
+    async def run(
+        self, change: Change, base: Side, head: Side, files: Sequence[ChangedFile]
+    ) -> AnalyzerReport:
+        """Run the check over the changed files."""
+        if not files:
+            return AnalyzerReport(self.name, __version__)
+        trees = {side: await self._session.contents.paths(side) for side in SIDES}
+        if self._whole_tree:
+            for side, paths in trees.items():
+                await self._session.side(side, [path for path in paths if self.wants(path)])
+        job = {
+            "base_root": str(base.root),
+            "head_root": str(head.root),
+            # A link is in the tree and not on disk: its target is read under its own path.
+            **{f"{side}_tree": list(tree) for side, tree in trees.items()},
+            **{
+                f"{side}_links": [path for path, (mode, _) in tree.items() if mode == LINK]
+                for side, tree in trees.items()
+            },
+            "files": [_as_job(file) for file in files],
+            **await self.extra_job(change),
+        }
+        function = f"{self._module}:run"
+        try:
+            reply = await call_check(self._pool, function, job, SECONDS, CheckReply)
+        except SandboxError as error:
+            return AnalyzerReport(self.name, __version__, error=str(error))
+        return AnalyzerReport(
+            self.name,
+            __version__,
+            tuple(reply.findings),
+            frozenset(reply.examined),
+            reply.gaps,
+            facts=reply.facts,
+        )
+
+
+def _as_job(file: ChangedFile) -> dict[str, Any]:
+    return {
+        "path": file.path,
+        "old_path": file.old_path,
+        "status": file.status,
+        "added": list(file.added),
+        "removed": list(file.removed),
+    }

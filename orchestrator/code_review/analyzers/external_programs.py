@@ -1,0 +1,190 @@
+"""Analyzers that run an external program, such as a linter, over the files under review.
+
+The program sees copies under neutral names in an otherwise empty directory. So it finds no
+configuration of the change there, no file name is taken for an option or breaks its output, and
+suppression comments can be removed from the copy. Its findings are mapped back to the real paths.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import anyio.to_thread
+from msgspec import Struct, field
+
+from orchestrator.checks.check_protocol import Gap, RawFinding
+from orchestrator.code_review.analysis import AnalyzerReport, Needs, Side
+from orchestrator.code_review.analyzers.executables import LIMITS, MAX_FILES, Program, one_line
+from orchestrator.errors import SandboxError
+from orchestrator.sandbox import scratch_directory
+from orchestrator.sandbox.safe_paths import SafeDirectory
+
+
+class FileCopies(Struct, frozen=True):
+    """Copies of files under review, or of parts of them.
+
+    Attributes:
+        directory: holds the copies and nothing else.
+        paths: name of a copy below ``directory`` → path in the side.
+        gaps: path → why there is no copy of it.
+        lines: name of a copy → its lines, read once: a large one may have thousands of findings.
+    """
+
+    directory: Path
+    paths: Mapping[str, str]
+    gaps: Mapping[str, str]
+    lines: dict[str, list[str]] = field(default_factory=dict)
+
+    def name_of(self, reported: str) -> str:
+        """The name of the copy that a program reports by an absolute or a relative path.
+
+        Raises:
+            SandboxError: there is no such copy.
+        """
+        name = os.path.relpath(self.directory / reported, self.directory)
+        if name not in self.paths:
+            raise SandboxError(f"a finding names a file that was not given: {one_line(reported)}")
+        return name
+
+    def path_of(self, reported: str) -> str:
+        """The path in the side of the file that a program reports.
+
+        Raises:
+            SandboxError: there is no such copy.
+        """
+        return self.paths[self.name_of(reported)]
+
+    def text(self, name: str, first: int = 1, last: int | None = None) -> str:
+        """Lines ``first`` to ``last`` of a copy, 1-based and inclusive, as far as they exist."""
+        if name not in self.lines:
+            text = (self.directory / name).read_text("utf-8", "replace")  # any newline becomes \\n
+            self.lines[name] = text.split("\n")
+        return "\n".join(self.lines[name][max(0, first - 1) : last])
+
+
+class ProgramReport(Struct, frozen=True):
+    """What a program reported: findings, and path → why it could not analyze the file."""
+
+    findings: Sequence[RawFinding]
+    gaps: Mapping[str, str]
+
+
+class ProgramAnalyzer(ABC):
+    """A `SideAnalyzer` around one program.
+
+    Args:
+        codes: the program's codes that the rule table turns on; no other is reported.
+        program: the program, where it is not to be found in the usual directories.
+
+    Attributes:
+        package: the package that ``pip install`` brings the program with.
+        max_files: in one run of the program.
+    """
+
+    name: str
+    needs: Needs = "file"
+    package: str
+    limits = LIMITS
+    max_files = MAX_FILES
+
+    def __init__(self, codes: Collection[str], program: Program | None = None) -> None:
+        self.codes = frozenset(codes)
+        self.program = program or Program(
+            self.name, self.package, limits=self.limits, max_files=self.max_files
+        )
+
+    @property
+    def identity(self) -> str | None:
+        """The program's build and the codes that are on; None when it is not installed."""
+        with suppress(SandboxError, OSError):
+            return f"{type(self).__name__} {self.program.identity()} {sorted(self.codes)}"
+        return None
+
+    @abstractmethod
+    def wants(self, path: str) -> bool:
+        """Whether this analyzer reads files of this name."""
+
+    @abstractmethod
+    def copy_name(self, number: int, path: str) -> str:
+        """A neutral name for the ``number``-th copy, relative to the directory of copies."""
+
+    @abstractmethod
+    async def analyze(self, copies: FileCopies) -> ProgramReport:
+        """Run the program over the copies.
+
+        Raises:
+            SandboxError: it failed; then nothing counts as examined.
+        """
+
+    def prepare(self, path: str, data: bytes) -> bytes | None:
+        """The content that is written to a copy; None when the program does not apply to it."""
+        return data
+
+    def parts(self, path: str, data: bytes) -> Iterable[bytes]:
+        """The parts of a file that each get a copy; line numbers stay those of the file.
+
+        Raises:
+            Gap: the file cannot be split.
+        """
+        return [data]
+
+    async def run(self, side: Side, paths: Sequence[str]) -> AnalyzerReport:
+        """Analyze the given paths below ``side.root``."""
+        if not self.codes or not paths:
+            return AnalyzerReport(self.name, "")
+        version = ""
+        try:
+            version = await self.program.version()
+            with tempfile.TemporaryDirectory(dir=scratch_directory.work_directory()) as directory:
+                copies = await anyio.to_thread.run_sync(
+                    self._copy, side.root, Path(directory), paths
+                )
+                empty = ProgramReport((), {})
+                report = await self.analyze(copies) if copies.paths else empty
+        except SandboxError as error:
+            return AnalyzerReport(self.name, version, error=str(error))
+        except (LookupError, TypeError, AttributeError):
+            why = f"{self.name} {version} printed JSON of an unknown shape"
+            return AnalyzerReport(self.name, version, error=why)
+        except OSError as error:
+            why = f"cannot write to {tempfile.gettempdir()}: {error.strerror}"
+            return AnalyzerReport(self.name, version, error=f"{self.name} did not run: {why}")
+        return AnalyzerReport(
+            tool=self.name,
+            version=version,
+            findings=self._enabled(report.findings),
+            examined=frozenset(copies.paths.values()) - report.gaps.keys(),
+            gaps={**copies.gaps, **report.gaps},
+        )
+
+    def _enabled(self, findings: Sequence[RawFinding]) -> tuple[RawFinding, ...]:
+        """The findings whose codes are on, without duplicates, in order."""
+        enabled = {f for f in findings if f.code in self.codes}
+        return tuple(sorted(enabled, key=lambda f: (f.path, f.line, f.code, f.message)))
+
+    def _copy(self, root: Path, directory: Path, paths: Sequence[str]) -> FileCopies:
+        directory = directory.resolve()  # programs report paths without symbolic links
+        names: dict[str, str] = {}
+        gaps: dict[str, str] = {}
+        with SafeDirectory(root) as side, SafeDirectory(directory) as copies:
+            for path in paths:
+                try:
+                    parts = list(self.parts(path, side.read(path)))
+                except OSError as error:
+                    gaps[path] = f"{self.name} could not read it: {error.strerror}"
+                    continue
+                except Gap as gap:
+                    gaps[path] = f"{self.name} cannot read it: {gap}"
+                    continue
+                for part in parts:
+                    data = self.prepare(path, part)
+                    if data is not None:
+                        name = self.copy_name(len(names), path)
+                        copies.write(name, data)
+                        names[name] = path
+        return FileCopies(directory, names, gaps)

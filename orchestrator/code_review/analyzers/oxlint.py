@@ -1,0 +1,88 @@
+"""Oxlint: selected rules about bugs in JavaScript and TypeScript."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from orchestrator.checks.check_protocol import RawFinding
+from orchestrator.checks.patterns.embedded_code import Script, extract_scripts, is_component
+from orchestrator.code_review.analyzers.executables import one_line
+from orchestrator.code_review.analyzers.external_programs import (
+    FileCopies,
+    ProgramAnalyzer,
+    ProgramReport,
+)
+
+_SUFFIXES = frozenset({".js", ".jsx", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx"})
+_SUPPRESSION = re.compile(rb"\b(?:eslint|oxlint)-(?:disable|enable)")
+_CODE = re.compile(r"([\w-]+)\(([\w-]+)\)")
+_DEFAULT_PLUGIN = "eslint"  # its rules are named without the plugin
+
+
+class Oxlint(ProgramAnalyzer):
+    """Oxlint without configuration from the change or comments that suppress findings."""
+
+    name = "oxlint"
+    package = "oxlint"
+
+    def wants(self, path: str) -> bool:
+        """Whether it is a script, or a component that contains scripts, by its name."""
+        return PurePosixPath(path).suffix in _SUFFIXES or is_component(path)
+
+    def copy_name(self, number: int, path: str) -> str:
+        """A neutral name with the suffix of the language; ``.d.ts`` marks declarations."""
+        suffixes = PurePosixPath(path).suffixes
+        return f"f{number}{'.d' if suffixes[-2:-1] == ['.d'] else ''}{suffixes[-1]}"
+
+    def prepare(self, path: str, data: bytes) -> bytes:
+        """Remove suppression comments, and bytes that are not UTF-8, which would end the run."""
+        text = data.decode("utf-8", "replace")
+        return _SUPPRESSION.sub(b"lint-unused", text.encode())
+
+    def parts(self, path: str, data: bytes) -> Iterable[bytes]:
+        """Each script of a component in a copy of its own.
+
+        Oxlint itself reads two scripts of a component at most, and none whose tag has several
+        lines.
+        """
+        if not is_component(path):
+            return [data]
+        found = extract_scripts(path, data.decode("latin-1"))  # keeps every byte
+        return [_component(script).encode("latin-1") for script in found]
+
+    async def analyze(self, copies: FileCopies) -> ProgramReport:
+        """Run oxlint; a diagnostic without a code means that it cannot parse the file."""
+        selection = [part for code in sorted(self.codes) for part in ("-D", code)]
+        options = ["--disable-nested-config", "--no-ignore", "--threads=1", "--format=json"]
+        documents = await self.program.json(
+            [*options, "-A", "all", *selection], list(copies.paths), copies.directory, ok=(0, 1)
+        )
+        diagnostics = [each for document in documents for each in document["diagnostics"]]
+        gaps: dict[str, str] = {}
+        for each in diagnostics:
+            if not each.get("code"):
+                where = f"line {each['labels'][0]['span']['line']}: " if each["labels"] else ""
+                why = one_line(f"oxlint cannot parse it: {where}{each['message']}")
+                gaps.setdefault(copies.path_of(each["filename"]), why)
+        found = [self._finding(each, copies) for each in diagnostics if each.get("code")]
+        return ProgramReport([each for each in found if each.path not in gaps], gaps)
+
+    def _finding(self, diagnostic: Mapping[str, Any], copies: FileCopies) -> RawFinding:
+        plugin, rule = _CODE.fullmatch(diagnostic["code"]).groups()  # type: ignore[union-attr]
+        line = min(label["span"]["line"] for label in diagnostic["labels"])
+        return RawFinding(
+            code=rule if plugin == _DEFAULT_PLUGIN else f"{plugin}/{rule}",
+            path=copies.path_of(diagnostic["filename"]),
+            line=line,
+            message=one_line(diagnostic["message"]).removesuffix("."),
+        )
+
+
+def _component(script: Script) -> str:
+    lines = "\n" * script.before
+    if script.front:
+        return f"{lines}---{script.body}\n---\n"
+    return f'{lines}<script lang="{script.language}">{script.body}</script>'

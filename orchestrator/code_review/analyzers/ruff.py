@@ -1,0 +1,190 @@
+"""Ruff: chosen rules about bugs and security in Python files."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import PurePosixPath
+from types import MappingProxyType
+from typing import Any
+
+from orchestrator.checks.check_protocol import Gap, RawFinding
+from orchestrator.checks.path_kinds import is_test
+from orchestrator.code_review.analyzers.executables import one_line
+from orchestrator.code_review.analyzers.external_programs import (
+    FileCopies,
+    ProgramAnalyzer,
+    ProgramReport,
+)
+from orchestrator.code_review.analyzers.shebang import interpreter, may_be_script
+
+# The newest that ruff knows, so that new syntax is no error and most names are known. What the
+# project supports is unknown here, so rules about what an older Python lacks do not apply.
+TARGET = "py315"
+SYNTAX = "invalid-syntax"
+# Names that no file defines: gettext.install() and IPython add them.
+BUILTINS = 'builtins = ["_", "get_ipython"]'
+
+_OPTIONS = (
+    "check", "--isolated", "--no-cache", "--quiet", "--exit-zero", "--output-format=json",
+    f"--target-version={TARGET}", f"--config={BUILTINS}",
+)  # fmt: skip
+_SUFFIXES = (".py", ".pyi", ".pyw")
+# Range suppressions work in spite of --ignore-noqa, so the copy must not have them.
+_SUPPRESSION = re.compile(rb"(#\s*ruff\s*):")
+# For these codes a `noqa` says that something is intended: a re-export, a name kept alive.
+_NOQA_HONORED = frozenset({"E722", "F401", "F811", "F841", "RUF006"})
+_INTENDED = re.compile(r"reportUnusedImport|unused-import|re-?export", re.IGNORECASE)
+_MIN_REEXPORTS = 5  # so many unused imports in one module are there for its users
+_SECRET_WORDS = re.compile(
+    r"passw|passphrase|pwd|secret|token|credential|signature|sign\(|hmac|auth", re.IGNORECASE
+)
+_SECURITY = re.compile(r"S\d+")
+_DEFINITION = re.compile(r"\s*(?:(?:async\s+)?def|class)\s+")
+_CONTEXT_LINES = 3  # around a hash, which show what it is for
+
+# A code that also stands for something harmless; the message tells which it is.
+_HARMLESS = MappingProxyType(
+    {
+        "F401": re.compile(r"find_spec"),  # imported only to test whether it exists
+        "S103": re.compile(r"mask `0o\d*[0145]`"),  # the world may run it but not write to it
+        "S502": re.compile(r"SSLv23"),  # despite its name, the newest version that both sides know
+        "S503": re.compile(r"SSLv23"),
+        "S602": re.compile(r"seems safe"),  # a constant command
+        "S604": re.compile(r"seems safe"),
+        "S605": re.compile(r"seems safe"),
+        "T100": re.compile(r"^Import for"),  # a debugger's own front end imports one too
+    }
+)
+
+
+class Ruff(ProgramAnalyzer):
+    """Ruff without configuration from the change."""
+
+    name = "ruff"
+    package = "ruff"
+
+    def wants(self, path: str) -> bool:
+        """Whether it is a Python file or stub by its name, or may be a script."""
+        return path.endswith(_SUFFIXES) or may_be_script(path)
+
+    def copy_name(self, number: int, path: str) -> str:
+        """A neutral name, but packages and stubs keep theirs: ruff treats them differently."""
+        pure = PurePosixPath(path)
+        if pure.stem == "__init__":
+            return f"d{number}/{pure.name}"
+        return f"f{number}{pure.suffix or '.py'}"
+
+    def parts(self, path: str, data: bytes) -> Iterable[bytes]:
+        """The file in UTF-8, since ruff reports nothing in a file of another encoding.
+
+        No part of a file without a suffix unless its first line names Python.
+        """
+        if not path.endswith(_SUFFIXES) and not (interpreter(data) or "").startswith("python"):
+            return []
+        start = data.split(b"\n", 2)[:2]
+        if not any(b"coding" in line for line in start) and _is_utf8(data):
+            return [data]
+        # Imported here: it compiles expressions, for files of a kind that few changes have.
+        from orchestrator.checks.python.source_encoding import decode_python  # noqa: PLC0415
+
+        try:
+            return [decode_python(data).encode("utf-8")]
+        except (SyntaxError, ValueError) as error:
+            raise Gap(str(error)) from None
+
+    def prepare(self, path: str, data: bytes) -> bytes:
+        """Remove the comments that suppress findings in spite of the options."""
+        return _SUPPRESSION.sub(rb"\1;", data)
+
+    async def analyze(self, copies: FileCopies) -> ProgramReport:
+        """Run ruff; a file with a syntax error is a gap, and its findings are dropped."""
+        results = await self._results(self.codes - _NOQA_HONORED, copies, "--ignore-noqa")
+        results += await self._results(self.codes & _NOQA_HONORED, copies)
+        gaps: dict[str, str] = {}
+        for result in results:
+            if result["code"] in {SYNTAX, None}:
+                path = copies.path_of(result["filename"])
+                where = f"line {result['location']['row']}"
+                gaps.setdefault(
+                    path, one_line(f"ruff cannot parse it: {where}: {result['message']}")
+                )
+        found = [f for r in results if (f := self._finding(r, copies)) and f.path not in gaps]
+        imports = Counter(f.path for f in found if f.code == "F401")
+        return ProgramReport(
+            [f for f in found if f.code != "F401" or imports[f.path] < _MIN_REEXPORTS], gaps
+        )
+
+    async def _results(self, codes: frozenset[str], copies: FileCopies, *more: str) -> list[Any]:
+        if not codes:
+            return []
+        options = [*_OPTIONS, *more, f"--select={','.join(sorted(codes))}"]
+        documents = await self.program.json(options, list(copies.paths), copies.directory)
+        return [result for document in documents for result in document]
+
+    def _finding(self, result: Mapping[str, Any], copies: FileCopies) -> RawFinding | None:
+        code, message = result["code"], result["message"]
+        name = copies.name_of(result["filename"])
+        path = copies.paths[name]
+        if code not in self.codes:
+            return None
+        if code in _HARMLESS and _HARMLESS[code].search(message):
+            return None
+        if code in _IN_CONTEXT and not _IN_CONTEXT[code](result, copies, name):
+            return None
+        start, end = result["location"], result["end_location"]
+        return RawFinding(
+            code=code,
+            path=path,
+            line=start["row"],
+            end_line=end["row"] - (end["column"] == 1),
+            message=one_line(message).removesuffix("."),
+            # The security rules know calls by their names and see no data flow.
+            confidence=0.8 if _SECURITY.fullmatch(code) else 1.0,
+        )
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_unintended(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool:
+    """Whether an unused import has no comment that tells another tool that it is intended."""
+    row = result["location"]["row"]
+    return not _INTENDED.search(copies.text(name, row, row))
+
+
+def _is_undefined_name(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool:
+    """Whether it is no quoted type in a test, where an unknown name is often intended."""
+    row, column = result["location"]["row"], result["location"]["column"]
+    before = copies.text(name, row, row)[: column - 1]
+    return not before.endswith(("'", '"')) or not is_test(copies.paths[name])
+
+
+def _redefines(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool:
+    """Whether it is no argument of a test, which requests an imported fixture by its name."""
+    row, column = result["location"]["row"], result["location"]["column"]
+    before = copies.text(name, row, row)[: column - 1]
+    return bool(_DEFINITION.fullmatch(before)) or not is_test(copies.paths[name])
+
+
+def _protects_secret(result: Mapping[str, Any], copies: FileCopies, name: str) -> bool:
+    """Whether a weak hash is near words of secrecy, and not, say, the key of a cache."""
+    row = result["location"]["row"]
+    return bool(_SECRET_WORDS.search(copies.text(name, row - _CONTEXT_LINES, row + _CONTEXT_LINES)))
+
+
+_IN_CONTEXT: Mapping[str, Callable[[Mapping[str, Any], FileCopies, str], bool]] = MappingProxyType(
+    {
+        "F401": _is_unintended,
+        "F811": _redefines,
+        "F821": _is_undefined_name,
+        "S303": _protects_secret,
+        "S324": _protects_secret,
+    }
+)

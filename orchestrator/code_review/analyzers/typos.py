@@ -1,0 +1,148 @@
+"""Typos: known misspellings in prose and in comments, but not in names of code."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from orchestrator.checks.check_protocol import RawFinding
+from orchestrator.code_review.analyzers.external_programs import (
+    FileCopies,
+    ProgramAnalyzer,
+    ProgramReport,
+)
+
+_PROSE = frozenset({".md", ".markdown", ".rst", ".txt"})
+_HASH_SUFFIXES = (".py", ".pyi", ".rb", ".sh", ".bash")
+_SLASH_SUFFIXES = (
+    ".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".go", ".java", ".kt", ".rs", ".swift", ".php",
+    ".c", ".h", ".cc", ".cpp", ".hpp", ".cs",
+)  # fmt: skip
+_COMMENT_STYLES = {**dict.fromkeys(_HASH_SUFFIXES, "#"), **dict.fromkeys(_SLASH_SUFFIXES, "/*")}
+# Lists of names, not sentences.
+_WORD_LISTS = re.compile(
+    r"(?:requirements|constraints|authors|contributors|licen[cs]e|copying|robots|words?|dict"
+    r"|spelling)",
+    re.IGNORECASE,
+)
+_FOREIGN = re.compile(
+    r"(?:^|/)(?:locales?|i18n|l10n|lang|translations?|vendor|node_modules|testdata|fixtures)/"
+    r"|[._-](?!en)[a-z]{2}(?:[-_][A-Za-z]{2,4})?\.(?:md|rst|txt)$"
+    r"|(?:^|/)(?!en|js|py|go|ui|db|ci|qa)[a-z]{2}(?:-[A-Za-z]{2,4})?/.*\.(?:md|rst|txt)$"
+)
+_COMMENT = {
+    "#": re.compile(r"\s*#(?!!)(.*)"),
+    "/*": re.compile(r"\s*(?://|/\*|\*)(.*)"),
+}
+_TRIPLE = re.compile(r"""\s*[rRuUbB]{0,2}(\"\"\"|''')""")
+# Parts of prose that are no words: code, links, mail addresses, paths, names with punctuation.
+_NOT_WORDS = re.compile(
+    r"``[^`]*``|`[^`]*`|<[^>]*>|\]\([^)]*\)|\w+://\S+|\S+@\S+|[\w.-]*[/\\_]\S*|\"[^\" ]*\"|'\w+'"
+    r"|\w+\(\S*|\w+(?:[.:=]+\w+)+\S*|\w*[a-z][A-Z]\w*|\b[A-Z]{2,}\w*|@param\s+\w+|\w*\*\w+\*\w+|\w*\d\w*|[$%@#-]\w+"
+)
+_MAX_LINE = 2000  # characters; a longer line is no sentence, and takes quadratic time
+_FENCE = re.compile(r"\s*(?:```|~~~)")
+_MIN_WORD = 5  # letters; shorter ones are abbreviations as often as misspellings
+_ENGLISH = re.compile(
+    r"\b(?:the|and|of|to|is|in|for|with|that|this|be|or|not|are)\b", re.IGNORECASE
+)
+_WORDS = re.compile(r"\w+")
+_MIN_WORDS = 60  # to recognize the language by
+_ENGLISH_SHARE = 0.03  # in English, every tenth word or more is one of these
+_COMMIT = re.compile(r"/commit/[0-9a-f]{7}")
+
+
+class Typos(ProgramAnalyzer):
+    """Typos with its own dictionary only; British and American spelling are both accepted."""
+
+    name = "typos"
+    package = "typos"
+
+    def wants(self, path: str) -> bool:
+        """Whether it is prose, or code whose comments are recognized by how a line begins."""
+        pure = PurePosixPath(path)
+        if _FOREIGN.search(path) or (pure.suffix == ".txt" and _WORD_LISTS.search(pure.name)):
+            return False
+        return pure.suffix in _PROSE or pure.suffix in _COMMENT_STYLES
+
+    def copy_name(self, number: int, path: str) -> str:
+        """A neutral name; a copy holds plain text only."""
+        return f"f{number}.txt"
+
+    def prepare(self, path: str, data: bytes) -> bytes | None:
+        """Keep the sentences and blank out the rest; None when the text is not English."""
+        lines = data.decode("utf-8", "replace").split("\n")
+        suffix = PurePosixPath(path).suffix
+        kept = _sentences(lines) if suffix in _PROSE else _comments(lines, suffix)
+        text = "\n".join("" if len(s) > _MAX_LINE else _NOT_WORDS.sub(_blank, s) for s in kept)
+        words = len(_WORDS.findall(text))
+        if words > _MIN_WORDS and len(_ENGLISH.findall(text)) < _ENGLISH_SHARE * words:
+            return None
+        return text.encode()
+
+    async def analyze(self, copies: FileCopies) -> ProgramReport:
+        """Run typos; its exit code is 2 when it finds something."""
+        options = ["--isolated", "--no-ignore", "--hidden", "--no-check-filenames"]
+        documents = await self.program.json(
+            [*options, "--format=sarif", "--threads=1"],
+            list(copies.paths),
+            copies.directory,
+            ok=(0, 2),
+        )
+        results = [
+            result for each in documents for run in each["runs"] for result in run["results"]
+        ]
+        found = (self._finding(result, copies) for result in results)
+        return ProgramReport([each for each in found if each is not None], {})
+
+    def _finding(self, result: Mapping[str, Any], copies: FileCopies) -> RawFinding | None:
+        place = result["locations"][0]["physicalLocation"]
+        path = copies.path_of(place["artifactLocation"]["uri"])
+        message = result["message"]["markdown"]
+        word = message.split("`")[1]
+        if len(word) < _MIN_WORD or not (word.isascii() and word.islower()):
+            return None  # with a capital it is a name as often as a misspelling
+        if word.replace("eing", "ing") in message.split("`")[3::2]:
+            return None  # requeueing, cueing, ageing: both spellings are in use
+        return RawFinding(
+            code="misspelling",
+            path=path,
+            line=place["region"]["startLine"],
+            message=message,
+            key=word,
+            confidence=0.9,
+        )
+
+
+def _blank(match: re.Match[str]) -> str:
+    return " " * len(match[0])
+
+
+def _sentences(lines: list[str]) -> Iterator[str]:
+    """Prose without its code blocks, line by line."""
+    fenced = False
+    for line in lines:
+        if _FENCE.match(line):
+            fenced = not fenced
+        code = fenced or line.startswith(("    ", "\t", ".. ", ">>>")) or _FENCE.match(line)
+        # A line that links to a commit quotes the message of that commit.
+        yield "" if code or _COMMIT.search(line) else line
+
+
+def _comments(lines: list[str], suffix: str) -> Iterator[str]:
+    """Lines that are comments as a whole, and strings in triple quotes; other lines are empty."""
+    comment, quote = _COMMENT[_COMMENT_STYLES[suffix]], ""
+    for line in lines:
+        opened = _TRIPLE.match(line) if suffix in {".py", ".pyi"} and not quote else None
+        if quote:
+            text = line
+            quote = "" if quote in line else quote
+        elif opened is not None:
+            text = line[opened.end() :]
+            quote = "" if opened[1] in text else opened[1]
+        else:
+            plain = comment.fullmatch(line)
+            text = plain[1] if plain else ""
+        yield text

@@ -1,0 +1,77 @@
+"""Changed lines that no test runs, as coverage reports show; without a report no check runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
+
+from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck
+from orchestrator.code_review.change.git.commands import OID, Git
+from orchestrator.code_review.change.types import Change
+from orchestrator.code_review.session import Session
+from orchestrator.sandbox.worker_pool import WorkerPool
+
+
+class CoverageReport(Struct, frozen=True):
+    """A coverage report, copied for the run, since a resumed run reads it again.
+
+    Attributes:
+        name: what messages call it.
+        path: where the copy is.
+        made: when the file was written, in seconds since 1970.
+    """
+
+    name: str
+    path: str
+    made: float
+
+
+class UncoveredLines(ComparisonCheck):
+    """The check ``uncovered_lines`` over the reports of a review.
+
+    Args:
+        patterns: names of files that tests may run.
+    """
+
+    def __init__(
+        self,
+        patterns: Sequence[str],
+        reports: Sequence[CoverageReport],
+        *,
+        pool: WorkerPool,
+        session: Session,
+    ) -> None:
+        wanted = patterns if reports else ()
+        super().__init__(
+            "uncovered_lines", "test_quality.uncovered_lines", wanted, pool=pool, session=session
+        )
+        self._reports = tuple(reports)
+
+    async def extra_job(self, change: Change) -> Mapping[str, Any]:
+        """The reports, and when head was committed; None where head is not a commit."""
+        head_time = None
+        if OID.fullmatch(change.head):
+            seconds = await Git.of(change).run("show", "-s", "--format=%ct", change.head, "--")
+            head_time = float(seconds)
+        reports = await anyio.to_thread.run_sync(self._copy_reports)
+        return {"reports": [to_builtins(report) for report in reports], "head_time": head_time}
+
+    def _copy_reports(self) -> list[CoverageReport]:
+        """Copy the reports into the review's own directory, to which a worker is confined.
+
+        One that cannot be read keeps its path, and the check reports it as a gap.
+        """
+        return [self._copy(report) for report in self._reports]
+
+    def _copy(self, report: CoverageReport) -> CoverageReport:
+        copy = self._session.root / Path(report.path).name
+        with suppress(OSError):
+            copy.write_bytes(Path(report.path).read_bytes())
+            return replace(report, path=str(copy))
+        return report

@@ -1,0 +1,282 @@
+"""Assemble the verdict document, with its digest, from a finished review."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import to_builtins
+from msgspec.structs import replace
+
+from orchestrator import __version__
+from orchestrator.code_review.agents import escalation
+from orchestrator.code_review.agents.guards import rulings, without_secrets
+from orchestrator.code_review.agents.participants import has_model_lead
+from orchestrator.code_review.findings.agent_reports import claim_fingerprint
+from orchestrator.code_review.next_steps import next_actions, next_human_action
+from orchestrator.code_review.report_contracts import SpecialistReport, as_form
+from orchestrator.code_review.review_state import ReviewState
+from orchestrator.code_review.verdict.decision import decide
+from orchestrator.code_review.verdict.model import (
+    AgentReport,
+    ChangeRef,
+    CriterionScore,
+    Iteration,
+    Provenance,
+    Score,
+    Stop,
+    Verdict,
+    severity_counts,
+)
+from orchestrator.code_review.verdict.usage import Usage
+from orchestrator.engine.agent import AgentResult
+from orchestrator.engine.budget import Cost
+from orchestrator.engine.canonical_json import digest
+from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.judge import Scorecard
+from orchestrator.engine.types import Bounds
+
+VOLATILE = ("run_id", "usage", "artifacts", "digest")
+VOLATILE_PROVENANCE = ("journal_head", "journal_length")
+
+
+async def conclude_review(state: ReviewState) -> Verdict:
+    """The verdict of a review that has stopped, with the lead's summary where a model leads.
+
+    Raises:
+        ReplayMismatch, StoreError: the run itself cannot go on.
+    """
+    verdict = assemble_verdict(state)
+    waiting = any(not question.answer for question in verdict.questions)
+    if not has_model_lead(state.settings) or not state.rounds or waiting:
+        return verdict
+    # The offline start-up need not pay for it.
+    from orchestrator.code_review.agents import summary  # noqa: PLC0415
+
+    state.closing, why_not = await summary.write_summary(state, verdict)
+    if why_not:
+        state.notes = (*state.notes, f"there is no summary by the lead, only the counts: {why_not}")
+    return assemble_verdict(state)
+
+
+def assemble_verdict(state: ReviewState) -> Verdict:
+    """The verdict of a review that has stopped, as code has it."""
+    stop, synthesis = state.stop, state.synthesis
+    assert stop is not None
+    gaps = [skip for skip in synthesis.skipped if skip.gap]
+    checks_ok = all(check.status in {"passed", "not_applicable"} for check in state.checks)
+    complete = not gaps and checks_ok and stop.reason == "done"
+    outcome, reasons = decide(synthesis.findings, state.catalog.verdict_policy, complete=complete)
+    looked = sum(len(checked.by) for checked in synthesis.checked)
+    total = state.scorecard.total if state.scorecard and state.scorecard.total is not None else 1.0
+    change = state.session.change
+    verdict = Verdict(
+        run_id=state.journal.run_id,
+        change=ChangeRef(
+            base=change.base,
+            head=change.head,
+            files=len(change.files),
+            added_lines=sum(len(file.added) for file in change.files),
+            removed_lines=sum(len(file.removed) for file in change.files),
+            notes=change.notes,
+        ),
+        verdict=outcome,
+        status="complete" if complete else "incomplete",
+        fail_on=state.settings.fail_on,
+        # How far the verdict can be relied on: the review's score, less what was not looked at.
+        confidence=round(total * (looked / (looked + len(gaps)) if looked + len(gaps) else 1), 3),
+        reasons=reasons,
+        stop=Stop(
+            reason=stop.reason,
+            detail=stop.detail,
+            uncertain=_uncertain(state),
+            next_human_action=next_human_action(state, stop, outcome, complete=complete),
+        ),
+        score=_score(state.scorecard, state.rubric.threshold),
+        findings=synthesis.findings,
+        rejected=synthesis.rejected,
+        checked=synthesis.checked,
+        skipped=synthesis.skipped,
+        required_checks=tuple(state.checks),
+        next_actions=next_actions(synthesis.findings),
+        agents=_agents(state),
+        escalations=escalation.escalations(state.journal),
+        questions=escalation.questions(state.journal),
+        iterations=_iterations(state),
+        guards=rulings(state.journal),
+        usage=_usage(state),
+        provenance=_provenance(state),
+        summary=_summary(state),
+        lead_summary=state.closing,
+    )
+    verdict = without_secrets(verdict, state.journal.redact)
+    return replace(verdict, digest=digest_of(verdict))
+
+
+def digest_of(verdict: Verdict) -> str:
+    """SHA-256 of the document without what differs between equal reviews."""
+    plain = to_builtins(verdict)
+    for name in VOLATILE:
+        del plain[name]
+    # Notes speak of the checkout as well as of the change (files that are not committed).
+    del plain["change"]["notes"]
+    for name in VOLATILE_PROVENANCE:
+        del plain["provenance"][name]
+    # It follows from the rest, and may name the run.
+    del plain["stop"]["next_human_action"]
+    for question in plain["questions"]:
+        del question["answered_by"], question["answered_at"]
+    return digest(plain)
+
+
+def _score(card: Scorecard | None, threshold: float) -> Score:
+    if card is None:
+        return Score(total=None, threshold=threshold, criteria=())
+    return Score(
+        total=None if card.total is None else round(card.total, 4),
+        threshold=threshold,
+        criteria=tuple(
+            CriterionScore(
+                id=criterion.id,
+                kind=criterion.kind,
+                weight=criterion.weight,
+                score=card.marks[criterion.id].score,
+                why=card.marks[criterion.id].why,
+                missing=card.marks[criterion.id].missing,
+                evidence=card.marks[criterion.id].evidence,
+            )
+            for criterion in card.rubric.criteria
+        ),
+    )
+
+
+def _uncertain(state: ReviewState) -> tuple[str, ...]:
+    open_ends = state.history[-1].uncertain if state.history else ()
+    contested = [finding.id for finding in state.synthesis.findings if finding.contested]
+    if not contested:
+        return open_ends
+    return (*open_ends, f"reporters contradict each other on {', '.join(contested)}")
+
+
+def _agents(state: ReviewState) -> tuple[AgentReport, ...]:
+    """The lead's, every specialist's and the judge's report, by iteration."""
+    found: list[AgentReport] = []
+    for done in state.rounds:
+        team = [work.result for work in state.team() if work.iteration == done.number]
+        results = [done.planned, *team, done.judged]
+        found += [_agent(state, done.number, result) for result in results if result is not None]
+    return tuple(found)
+
+
+def _agent(state: ReviewState, iteration: int, result: AgentResult) -> AgentReport:
+    report = result.report if isinstance(result.report, dict) else {}
+    said = as_form(SpecialistReport, report) if "findings" in report else SpecialistReport()
+    known = state.synthesis.ids
+    ids = [known.get(one.fingerprint) or known.get(claim_fingerprint(one)) for one in said.findings]
+    gaps = [f"{gap.tool} {gap.path}: {gap.why}".strip() for gap in said.gaps]
+    return AgentReport(
+        agent=result.agent,
+        iteration=iteration,
+        status=result.status,
+        summary=report.get("summary", "") or result.detail,
+        findings=tuple(dict.fromkeys(name for name in ids if name)),
+        checked=len(said.checked),
+        gaps=tuple(gaps),
+        turns=result.turns,
+        tool_calls=result.tool_calls,
+    )
+
+
+def _iterations(state: ReviewState) -> tuple[Iteration, ...]:
+    found: list[Iteration] = []
+    seen: frozenset[str] = frozenset()
+    touched: frozenset[str] = frozenset()
+    for entry, facts in zip(state.rounds, state.history, strict=True):
+        found.append(
+            Iteration(
+                number=entry.number,
+                score=None if facts.score is None else round(facts.score, 4),
+                new_findings=len(facts.evidence - seen),
+                new_evidence=len(facts.touched - touched),
+                gaps=facts.gaps,
+                decision=entry.decision,
+            )
+        )
+        seen, touched = seen | facts.evidence, touched | facts.touched
+    return tuple(found)
+
+
+def _usage(state: ReviewState) -> Usage:
+    journal = state.journal
+    spent: Cost = journal.spent()
+    calls = [record for key, record in journal.ended if Key.parse(key).is_model_call]
+    tokens = [call.body["value"]["usage"] for call in calls if "value" in call.body]
+    # A call that failed may have been billed: what is recorded as its cost is its worst case.
+    failed = sum((call.cost() for call in calls if "error" in call.body), journal.unseen())
+    bounds: Bounds = state.budget.bounds
+    limits = {
+        name: value
+        for name in ("iterations", "seconds", "tokens", "tool_calls", "usd")
+        if (value := float(getattr(bounds, name))) != float("inf")
+    }
+    return Usage(
+        iterations=len(state.rounds),
+        model_calls=int(spent.turns),
+        tool_calls=int(spent.tool_calls),
+        input_tokens=sum(used["input_tokens"] for used in tokens),
+        output_tokens=sum(used["output_tokens"] for used in tokens),
+        cached_tokens=sum(used["cached_tokens"] for used in tokens),
+        usd=spent.usd,
+        uncertain_usd=failed.usd + sum(used["usd"] for used in tokens if used.get("estimated")),
+        uncertain_tokens=int(failed.tokens),
+        saved_usd=sum(used.get("saved_usd", 0.0) for used in tokens),
+        seconds=round(journal.elapsed(), 3),
+        limits=limits,
+        notes=(*state.notes, *_uncounted(tokens)),
+    )
+
+
+def _uncounted(calls: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """What is to be said of calls whose cost is not known to the token."""
+    guessed = sum(bool(used.get("estimated")) for used in calls)
+    lost = sum(int(used.get("lost", 0)) for used in calls)
+    said = {
+        f"calls that did not say what they used, counted at their worst case: {guessed}": guessed,
+        f"tries whose reply was lost and may have been billed, each at its worst: {lost}": lost,
+    }
+    return tuple(sentence for sentence, count in said.items() if count)
+
+
+def _provenance(state: ReviewState) -> Provenance:
+    journal = state.journal
+    models = {
+        value["model"] for key, value in journal.outcomes().items() if Key.parse(key).is_model_call
+    }
+    return Provenance(
+        version=__version__,
+        provider=state.runtime.model.name,
+        models=tuple(sorted(models)),
+        policy_commit=state.session.change.policy_commit,
+        digests=_sorted({**state.catalog.digests, "config/rules": state.session.rules.digest}),
+        analyzers=_sorted(
+            {call.result.tool: call.result.version for call in state.calls() if call.result.version}
+        ),
+        journal_head=journal.log.head,
+        journal_length=journal.log.length,
+    )
+
+
+def _sorted(table: dict[str, str]) -> dict[str, str]:
+    """By key, as the journal keeps it: a verdict read back has the same bytes."""
+    return dict(sorted(table.items()))
+
+
+def _summary(state: ReviewState) -> str:
+    counts = severity_counts(state.synthesis.findings)
+    said = ", ".join(f"{count} {severity}" for severity, count in counts.items() if count)
+    files = len(state.session.change.files)
+    gaps = sum(skip.gap for skip in state.synthesis.skipped)
+    parts = [f"{files} changed {'file' if files == 1 else 'files'}", said or "no findings"]
+    if gaps:
+        parts.append(f"{gaps} {'gap' if gaps == 1 else 'gaps'}")
+    return "; ".join(parts) + "."

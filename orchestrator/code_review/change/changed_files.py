@@ -1,0 +1,269 @@
+"""The files between two trees: how each changed, its kind, and the numbers of the changed lines."""
+
+import io
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+
+from msgspec.structs import replace
+
+from orchestrator.checks.path_kinds import vendored_directory
+from orchestrator.code_review.change.file_export import temporary_directory
+from orchestrator.code_review.change.git.blobs import (
+    Blobs,
+    GitObject,
+    look_up_objects,
+    missing_blob_error,
+)
+from orchestrator.code_review.change.git.commands import LIMITS, PLAIN_DIFF, Git, shorten
+from orchestrator.code_review.change.git.directories import STATE
+from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
+from orchestrator.code_review.change.skipped_files import (
+    LINK,
+    SUBMODULE,
+    AttributePolicy,
+    ContentInfo,
+    classify,
+    inspect_content,
+)
+from orchestrator.code_review.change.types import ChangedFile, Status
+from orchestrator.engine.task_group import run_both
+from orchestrator.errors import InputError
+from orchestrator.sandbox.safe_paths import unsafe_path_reason
+
+Lines = tuple[tuple[int, ...], tuple[int, ...]]  # added, removed
+
+# Above this many candidates on a side git tells renames by equal content only, and does not fail.
+RENAME_LIMIT = "-l400"
+
+_FLAGS = ("-U0", "--full-index", *PLAIN_DIFF)
+
+_DIFF_AT_ONCE = 64 << 20  # bytes of diff that are held at once
+
+_STATUS: Mapping[str, Status] = {"A": "added", "D": "deleted", "M": "modified", "R": "renamed"}
+_HUNK = re.compile(rb"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_INDEX = re.compile(rb"index ([0-9a-f]+)\.\.([0-9a-f]+)(?: [0-7]+)?\n")
+
+
+async def changed_files(git: Git, base_tree: str, head_tree: str) -> tuple[ChangedFile, ...]:
+    """Every file that differs between two trees, sorted by path.
+
+    Raises:
+        InputError: an object is missing from this clone, or a name leads out of the tree.
+    """
+    (files, looks), told = await run_both(
+        partial(_read_both_diffs, git, base_tree, head_tree),
+        partial(_diff, git, base_tree, head_tree),
+    )
+    pairs = await _read_line_numbers(git, told, files, looks)
+    return tuple(_with_line_numbers(file, looks, pairs) for file in files)
+
+
+async def _read_both_diffs(
+    git: Git, base_tree: str, head_tree: str
+) -> tuple[list[ChangedFile], dict[str, ContentInfo]]:
+    told = await git.run(
+        "diff-tree", "-r", "-z", "--raw", "--no-abbrev", "-M", RENAME_LIMIT, *PLAIN_DIFF,
+        base_tree, head_tree,
+    )  # fmt: skip
+    files = sorted(_parse_raw_diff(told), key=lambda file: file.path)
+    _check_names(files)
+    return await describe(git, base_tree, files)
+
+
+def _check_names(files: Sequence[ChangedFile]) -> None:
+    """See that what a checkout would write is what is looked at, and nothing of ours.
+
+    Raises:
+        InputError: a name leads out of the tree, stands there twice, or is one of our own files.
+    """
+    for path in (path for file in files for path in (file.path, file.old_path) if path):
+        if why := unsafe_path_reason(path):
+            raise InputError(f"{shorten(path, 80)} is not a valid path: {why}")
+    for one, other in pairwise(files):
+        if one.path == other.path:
+            raise InputError(
+                f"{shorten(one.path, 80)} appears twice in the tree; git fsck shows where"
+            )
+    for file in files:
+        if file.new_blob and f"{file.path}/".casefold().startswith(STATE):
+            what = "is where Diffcourt records its runs, which no change may bring"
+            raise InputError(f"{shorten(file.path, 80)} {what}; git rm --cached it")
+
+
+def _parse_raw_diff(told: bytes) -> Iterator[ChangedFile]:
+    fields = iter(told.split(b"\0"))
+    for about in fields:
+        if not about:
+            return
+        old_mode, new_mode, old, new, letter = about.decode()[1:].split(" ")
+        first = os.fsdecode(next(fields))
+        path = os.fsdecode(next(fields)) if letter[0] in "RC" else first
+        gone, fresh = letter == "D", letter == "A"
+        status: Status = "type" if letter == "T" else _STATUS.get(letter[0], "modified")
+        if status == "modified" and old == new:
+            status = "mode"
+        yield ChangedFile(
+            path=path,
+            status=status,
+            old_path=None if fresh else first,
+            old_mode=None if fresh else old_mode,
+            new_mode=None if gone else new_mode,
+            old_blob=None if fresh else old,
+            new_blob=None if gone else new,
+        )
+
+
+async def describe(
+    git: Git, base_tree: str, files: Sequence[ChangedFile]
+) -> tuple[list[ChangedFile], dict[str, ContentInfo]]:
+    """Kind, size and skip of every file, and what their blobs are like.
+
+    Raises:
+        InputError: a blob is missing from this clone.
+    """
+    blobs = {
+        blob: None
+        for file in files
+        for mode, blob in ((file.old_mode, file.old_blob), (file.new_mode, file.new_blob))
+        if blob and mode != SUBMODULE
+    }
+    paths = sorted({path for file in files for path in (file.path, file.old_path) if path})
+    attributes = {f"{folder}.gitattributes" for folder in _parent_directories(paths)}
+    vendored = {folder for path in paths if (folder := vendored_directory(path))}
+    in_base = {path: f"{base_tree}:{path}" for path in sorted({*attributes, *vendored})}
+    async with Blobs(git) as reader:
+        found = await look_up_objects(git, [*blobs, *in_base.values()])
+        stand = {path: found[name] for path, name in in_base.items() if name in found}
+        texts = [path for path in sorted(attributes & stand.keys()) if stand[path].kind == "blob"]
+        rules = {path: stand[path].oid for path in texts}
+        looks, marked = await run_both(
+            partial(_inspect_blobs, reader, blobs, found),
+            partial(_read_generated_attributes, git, rules, paths),
+        )
+    stood = frozenset(path for path in vendored & stand.keys() if stand[path].kind == "tree")
+    policy = AttributePolicy(marked, stood)
+    return [classify(file, looks, policy) for file in files], looks
+
+
+def _parent_directories(paths: Iterable[str]) -> set[str]:
+    """The directories that the paths lie in, each with a slash at its end; the top is empty."""
+    folders = {""}
+    for path in paths:
+        folder = path
+        while folder := folder.rpartition("/")[0]:
+            folders.add(f"{folder}/")
+    return folders
+
+
+async def _inspect_blobs(
+    reader: Blobs, blobs: Iterable[str], found: Mapping[str, GitObject]
+) -> dict[str, ContentInfo]:
+    gone = next((blob for blob in blobs if blob not in found or found[blob].kind != "blob"), None)
+    if gone is not None:
+        raise missing_blob_error(gone)
+    looks = {blob: ContentInfo(found[blob].size) for blob in blobs}
+
+    async def keep(blob: str, data: bytes) -> None:
+        looks[blob] = inspect_content(data)
+
+    await reader.each([blob for blob, seen in looks.items() if seen.size <= BIG_FILE_BYTES], keep)
+    return looks
+
+
+async def _read_generated_attributes(
+    git: Git, rules: Mapping[str, str], paths: Iterable[str]
+) -> dict[str, bool]:
+    """What ``.gitattributes`` files say of ``linguist-generated``: path → set or unset."""
+    if not rules:
+        return {}
+    with temporary_directory() as folder:
+        # The work tree is the empty folder: only the index, which is base, has a say.
+        indexed = replace(git, index=folder / "index", work_tree=folder)
+        entries = "".join(f"100644 {oid}\t{path}\0" for path, oid in rules.items())
+        await indexed.run("update-index", "-z", "--index-info", stdin=os.fsencode(entries))
+        asked = os.fsencode("".join(f"{path}\0" for path in paths))
+        told = await indexed.run(
+            "check-attr", "--cached", "-z", "--stdin", "linguist-generated", stdin=asked
+        )
+    fields = told.split(b"\0")
+    values = zip(fields[0::3], fields[2::3], strict=False)
+    known = {b"set": True, b"true": True, b"unset": False, b"false": False}
+    return {os.fsdecode(path): known[value] for path, value in values if value in known}
+
+
+def _is_text(blob: str | None, mode: str | None, looks: Mapping[str, ContentInfo]) -> bool:
+    seen = looks.get(blob or "")
+    regular = mode not in {LINK, SUBMODULE}
+    return regular and seen is not None and not seen.binary and seen.size <= BIG_FILE_BYTES
+
+
+async def _diff(git: Git, base: str, head: str) -> bytes:
+    """The hunks of what is on both sides; nothing where it is too much to hold together."""
+    try:
+        return await git.run(
+            "diff-tree", "-r", "-p", "-M", RENAME_LIMIT, "--diff-filter=MR", *_FLAGS, base, head,
+            limits=replace(LIMITS, output=_DIFF_AT_ONCE),
+        )  # fmt: skip
+    except InputError:
+        return b""
+
+
+async def _read_line_numbers(
+    git: Git, told: bytes, files: Sequence[ChangedFile], looks: Mapping[str, ContentInfo]
+) -> dict[tuple[str, str], Lines]:
+    """Changed lines by pair of blobs: a pair needs no file name, and names can hold anything."""
+    wanted = {
+        (file.old_blob, file.new_blob)
+        for file in files
+        if file.old_blob
+        and file.new_blob
+        and file.old_blob != file.new_blob
+        and _is_text(file.old_blob, file.old_mode, looks)
+        and _is_text(file.new_blob, file.new_mode, looks)
+    }
+    pairs = dict(_parse_hunks(told)) if wanted else {}
+    # Attributes of this clone may call a text binary; asked for as text it has lines all the same.
+    for old, new in sorted(wanted - pairs.keys()):
+        pairs.update(_parse_hunks(await git.run("diff", "--text", *_FLAGS, old, new)))
+    return pairs
+
+
+def _parse_hunks(told: bytes) -> Iterator[tuple[tuple[str, str], Lines]]:
+    """Read a ``-U0`` diff; every line of contents starts with ``+``, ``-`` or a backslash."""
+    pair: tuple[str, str] | None = None
+    added: list[int] = []
+    removed: list[int] = []
+    for line in io.BytesIO(told):
+        if line[:1] in b"+-\\":
+            continue
+        if hunk := _HUNK.match(line):
+            old, olds, new, news = (int(n) if n else 1 for n in hunk.groups())
+            removed.extend(range(old, old + olds))
+            added.extend(range(new, new + news))
+        elif line.startswith(b"diff --git "):
+            if pair and (added or removed):
+                yield pair, (tuple(added), tuple(removed))
+            pair, added, removed = None, [], []
+        elif index := _INDEX.match(line):
+            pair = (index[1].decode(), index[2].decode())
+    if pair and (added or removed):
+        yield pair, (tuple(added), tuple(removed))
+
+
+def _with_line_numbers(
+    file: ChangedFile, looks: Mapping[str, ContentInfo], pairs: Mapping[tuple[str, str], Lines]
+) -> ChangedFile:
+    if file.old_blob == file.new_blob:
+        return file
+    known = pairs.get((file.old_blob or "", file.new_blob or ""))
+    if known:
+        return replace(file, added=known[0], removed=known[1])
+    added = removed = 0
+    if _is_text(file.new_blob, file.new_mode, looks):
+        added = looks[file.new_blob or ""].lines
+    if _is_text(file.old_blob, file.old_mode, looks):
+        removed = looks[file.old_blob or ""].lines
+    return replace(file, added=tuple(range(1, added + 1)), removed=tuple(range(1, removed + 1)))

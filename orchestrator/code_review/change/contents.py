@@ -1,0 +1,142 @@
+"""What the two sides of a change hold: bytes, text, listings, and files on disk for analyzers."""
+
+import codecs
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Literal
+
+import anyio
+from anyio import to_thread
+
+from orchestrator.code_review.change.file_export import write_files
+from orchestrator.code_review.change.git.blobs import Blobs
+from orchestrator.code_review.change.git.commands import Git
+from orchestrator.code_review.change.types import Change
+from orchestrator.errors import StoreError
+from orchestrator.sandbox.safe_paths import unsafe_path_reason
+
+SideName = Literal["base", "head"]
+SIDES: tuple[SideName, ...] = ("base", "head")
+
+_FILES_AT_ONCE = 256
+_BYTES_AT_ONCE = 8 << 20
+
+
+def decode(data: bytes) -> str:
+    """The text of a file: UTF-16 with a byte order mark, else UTF-8 with ``surrogateescape``.
+
+    A byte order mark is left out. Line ends are kept as they are.
+    """
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return data.decode("utf-16", "replace")
+    return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
+
+
+async def list_tree(git: Git, tree: str, *directories: str) -> dict[str, tuple[str, str]]:
+    """Every entry of a tree, submodules and links included: path → (mode, object id).
+
+    Args:
+        tree: the id of a tree or commit.
+        directories: only what stands in these; their names are taken as they are.
+    """
+    told = await git.run("ls-tree", "-r", "-z", "--full-tree", tree, "--", *directories)
+    entries: dict[str, tuple[str, str]] = {}
+    for record in told.split(b"\0"):
+        about, tab, path = record.partition(b"\t")
+        if tab:
+            mode, _, oid = about.decode().split(" ")
+            entries[os.fsdecode(path)] = (mode, oid)
+    return entries
+
+
+class Contents:
+    """Reads both sides of a change; use it as an async context manager.
+
+    Safe for concurrent callers. Its one git process ends with it.
+    """
+
+    def __init__(self, change: Change) -> None:
+        self._git = Git.of(change)
+        self._blobs = Blobs(self._git)
+        self._trees: dict[SideName, str] = {"base": change.base_tree, "head": change.head_tree}
+        self._listings: dict[SideName, dict[str, tuple[str, str]]] = {}
+        self._listing: dict[SideName, anyio.Lock] = {side: anyio.Lock() for side in SIDES}
+
+    async def __aenter__(self) -> "Contents":
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._blobs.__aexit__(kind, value, trace)
+
+    async def read(self, blob: str) -> bytes:
+        """The bytes of one blob.
+
+        Raises:
+            InputError: there is no such blob here, or it is larger than 64 MiB.
+        """
+        return await self._blobs.read(blob)
+
+    async def paths(self, side: SideName) -> dict[str, tuple[str, str]]:
+        """Every entry of a side's tree: path → (mode, object id). Read once; do not alter it."""
+        async with self._listing[side]:
+            if side not in self._listings:
+                self._listings[side] = await list_tree(self._git, self._trees[side])
+            return self._listings[side]
+
+    async def export(
+        self, side: SideName, entries: Mapping[str, str], root: Path
+    ) -> dict[str, str]:
+        """Write files of one side below ``root``, as regular files with mode 0644.
+
+        Args:
+            side: whose files these are; an entry that is a link or submodule there is not written.
+            entries: path → blob id.
+            root: a directory of ours, made when it is not there; no link below it is followed.
+
+        Returns:
+            Path → why it could not be written.
+
+        Raises:
+            InputError: a blob cannot be read.
+            StoreError: the disk is full, or ``root`` cannot be used.
+        """
+        listed = await self.paths(side)
+        refused: dict[str, str] = {}
+        wanted: dict[str, list[str]] = {}
+        for path in sorted(entries):
+            why = unsafe_path_reason(path)
+            if why is None and not listed.get(path, ("100644",))[0].startswith("100"):
+                why = "it is not a regular file"
+            if why:
+                refused[path] = why
+            else:
+                wanted.setdefault(entries[path], []).append(path)
+        pending: list[tuple[str, bytes]] = []
+        held = 0
+
+        async def flush() -> None:
+            nonlocal held
+            try:
+                refused.update(await to_thread.run_sync(write_files, root, list(pending)))
+            except OSError as error:
+                raise StoreError(f"{root} cannot be written: {error.strerror}") from None
+            pending.clear()
+            held = 0
+
+        async def keep(blob: str, data: bytes) -> None:
+            nonlocal held
+            pending.extend((path, data) for path in wanted[blob])
+            held += len(data)
+            if len(pending) >= _FILES_AT_ONCE or held >= _BYTES_AT_ONCE:
+                await flush()
+
+        await self._blobs.each(list(wanted), keep)
+        await flush()
+        return refused

@@ -1,0 +1,179 @@
+"""Contents of a repository by object id, through one long-lived ``git cat-file --batch``."""
+
+import os
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from types import TracebackType
+
+import anyio
+from msgspec import Struct
+
+from orchestrator.code_review.change.git.commands import LIMITS, OID, Git
+from orchestrator.errors import InputError, SandboxError
+from orchestrator.sandbox.run_program import RunningProgram, start
+
+MAX_BLOB = 64 << 20  # bytes that are ever held of one file
+
+_WINDOW = 128  # requests sent ahead; they fit a pipe, so that sending never waits for reading
+_SECONDS = 60.0  # that git may say nothing
+
+_BROKEN = (
+    OSError,
+    SandboxError,
+    TimeoutError,
+    anyio.BrokenResourceError,
+    anyio.ClosedResourceError,
+    anyio.EndOfStream,
+)
+
+
+@contextmanager
+def _naming_missing_blob(blob: str) -> Iterator[None]:
+    try:
+        yield
+    except _BROKEN as broken:
+        raise InputError(f"git could not read {blob[:12]}: {broken!r:.120}") from None
+
+
+def missing_blob_error(blob: str) -> InputError:
+    """That a blob is not in this clone."""
+    return InputError(f"the contents of {blob[:12]} are not in this clone; fetch it in full")
+
+
+class Blobs:
+    """Reads blobs; safe for concurrent callers, and its process ends with it.
+
+    A read that is cancelled or fails ends the process: what it still had to say is nobody's answer.
+    The next read starts another.
+    """
+
+    def __init__(self, git: Git) -> None:
+        self._git = git
+        self._lock = anyio.Lock()
+        self._process: RunningProgram | None = None
+        self._said = bytearray()  # what git said and nobody has taken yet
+
+    async def __aenter__(self) -> "Blobs":
+        """Start its process, so that the first read need not wait for that."""
+        with _naming_missing_blob("objects"):
+            self._start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._end()
+
+    async def read(self, blob: str) -> bytes:
+        """The bytes of one blob.
+
+        Raises:
+            InputError: there is no such blob here, or it is larger than ``MAX_BLOB``.
+        """
+        got: list[bytes] = []
+
+        async def keep(_: str, data: bytes) -> None:
+            got.append(data)
+
+        await self.each([blob], keep)
+        return got[0]
+
+    async def each(
+        self, blobs: Sequence[str], consume: Callable[[str, bytes], Awaitable[None]]
+    ) -> None:
+        """Hand every blob to ``consume``, in order, one in memory at a time.
+
+        Args:
+            blobs: object ids.
+            consume: called with the id and the bytes; it must not read from the same store.
+
+        Raises:
+            InputError: as for :meth:`read`.
+        """
+        for blob in blobs:
+            if not OID.fullmatch(blob):
+                raise InputError(f"{blob!r:.80} is no object id")
+        rest = iter(blobs)
+        async with self._lock:
+            try:
+                while window := list(islice(rest, _WINDOW)):
+                    with _naming_missing_blob(window[0]):
+                        await self._ask(window)
+                    for blob in window:
+                        with _naming_missing_blob(blob):
+                            data = await self._answer(blob)
+                        await consume(blob, data)
+            except BaseException:
+                await self._end()
+                raise
+
+    async def _ask(self, window: Sequence[str]) -> None:
+        process = self._process or self._start()
+        await process.stdin.send("".join(f"{blob}\n" for blob in window).encode())
+
+    def _start(self) -> RunningProgram:
+        git = self._git
+        argv = git.command("cat-file", "--batch")
+        self._process = start(
+            argv, permissions=git.permissions, cwd=git.cwd, env=git.environment(), limits=LIMITS
+        )
+        self._said.clear()
+        return self._process
+
+    async def _answer(self, blob: str) -> bytes:
+        while (end := self._said.find(b"\n")) < 0:
+            await self._listen()
+        header = self._take(end + 1).split()
+        if header[1:2] != [b"blob"]:
+            raise missing_blob_error(blob)
+        size = int(header[2])
+        if size > MAX_BLOB:
+            raise InputError(f"{blob[:12]} holds {size} bytes, more than {MAX_BLOB}")
+        while len(self._said) <= size:
+            await self._listen()
+        return self._take(size + 1)[:-1]  # without the line feed that ends it
+
+    async def _listen(self) -> None:
+        assert self._process is not None
+        with anyio.fail_after(_SECONDS):
+            self._said += await self._process.stdout.receive()
+
+    def _take(self, size: int) -> bytes:
+        taken = bytes(self._said[:size])
+        del self._said[:size]
+        return taken
+
+    async def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            await process.aclose()
+
+
+class GitObject(Struct, frozen=True):
+    """What a name stands for: its kind as git calls it, its id, and how many bytes it holds."""
+
+    kind: str
+    oid: str
+    size: int
+
+
+async def look_up_objects(git: Git, names: Sequence[str]) -> dict[str, GitObject]:
+    """What stands behind each name, for those that are in this clone; nothing is read.
+
+    Args:
+        names: as ``git rev-parse`` knows them; one with a line feed in it is not looked up.
+    """
+    names = [name for name in names if "\n" not in name]  # one request a line; it is rare
+    asked = b"".join(os.fsencode(name) + b"\n" for name in names)
+    form = "%(objecttype) %(objectname) %(objectsize)"
+    told = await git.run("cat-file", f"--batch-check={form}", stdin=asked)
+    found: dict[str, GitObject] = {}
+    for name, line in zip(names, told.split(b"\n"), strict=False):
+        kind, *rest = line.split(b" ")
+        if kind in {b"blob", b"tree", b"commit", b"tag"}:
+            found[name] = GitObject(kind.decode(), rest[0].decode(), int(rest[1]))
+    return found

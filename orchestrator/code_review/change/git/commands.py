@@ -1,0 +1,312 @@
+"""Run git without executing anything that a repository configures.
+
+A checkout under review may have been prepared by someone else: its configuration can name hooks,
+file system monitors, filters, text converters, signature checkers and remote helpers. Every call
+goes through :class:`Git`, which turns all of them off and reads contents by object id only.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+from msgspec import Struct
+
+from orchestrator.code_review.change.git.directories import (
+    git_directories,
+    is_directory,
+    repository_directories,
+    resolve_path,
+)
+from orchestrator.code_review.change.git.hardening import (
+    ENVIRONMENT,
+    MINIMUM,
+    NO_INDEX,
+    find_git,
+    hardened_options,
+)
+from orchestrator.code_review.change.types import Change
+from orchestrator.engine.task_group import run_both
+from orchestrator.errors import DiffcourtError, InputError, SandboxError, StoreError
+from orchestrator.sandbox.program_policy import Limits, Permissions
+from orchestrator.sandbox.run_program import CompletedProgram, run
+
+# git maps whole packs, so its address space says nothing; large trees may print long listings.
+LIMITS = Limits(seconds=120, memory=0, output=512 << 20, file_size=0)
+
+OID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+
+PLAIN_DIFF = (
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    "--no-relative",
+    "--src-prefix=a/",
+    "--dst-prefix=b/",
+    "--submodule=short",
+    "--ignore-submodules=none",
+    "--diff-algorithm=histogram",
+    "--indent-heuristic",
+    "--inter-hunk-context=0",
+)
+
+
+def shorten(text: str, width: int = 200) -> str:
+    """The text on one line, with nothing in it that a terminal would act on."""
+    flat = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return flat if len(flat) <= width else f"{flat[: width - 1]}…"
+
+
+def _error_text(stderr: bytes) -> str:
+    lines = [line for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
+    told = [line for line in lines if line.startswith(("fatal: ", "error: "))]
+    line = (told or lines or ["it gave no reason"])[0]
+    return shorten(line.removeprefix("fatal: ").removeprefix("error: "))
+
+
+def git_error(what: str, completed: CompletedProgram, hint: str = "") -> DiffcourtError:
+    """The error for a git call that failed, in one line.
+
+    Args:
+        what: what was being done, ``git diff-tree``.
+        completed: how it ended.
+        hint: what to do about it.
+    """
+    if re.search(rb"No space left on device|Disk quota exceeded", completed.stderr):
+        return StoreError(f"the disk is full ({what}); free some space and run again")
+    if re.search(rb"promisor remote|lazy fetching", completed.stderr):
+        return InputError(
+            "this partial clone lacks contents that the review needs; clone in full, or "
+            "git fetch --refetch --no-filter"
+        )
+    return InputError(f"{what} failed: {_error_text(completed.stderr)}{hint}")
+
+
+async def _execute(
+    argv: list[str],
+    permissions: Permissions,
+    cwd: Path,
+    *,
+    env: Mapping[str, str] = ENVIRONMENT,
+    stdin: bytes = b"",
+    limits: Limits = LIMITS,
+) -> CompletedProgram:
+    try:
+        return await run(
+            argv, permissions=permissions, cwd=cwd, env=env, stdin=stdin, limits=limits
+        )
+    except SandboxError as error:
+        raise InputError(f"this repository could not be read: {error}") from None
+
+
+async def discover(repo: Path, *asked: str) -> CompletedProgram:
+    """Run ``git rev-parse`` in the repository that contains a directory.
+
+    Args:
+        asked: for ``git rev-parse``.
+
+    Raises:
+        InputError: no such directory, no git, or it could not be run.
+    """
+    place = resolve_path(repo)
+    if not is_directory(place):
+        raise InputError(f"{shorten(str(repo))} is not a directory; name a repository with --repo")
+    directories = repository_directories(place) or (place,)  # without one, git reports the error
+    argv = [find_git(directories), *hardened_options(), "rev-parse", *asked]
+    return await _execute(argv, Permissions(directories), place)
+
+
+async def _check_git_version() -> None:
+    """Check that git is recent enough."""
+    git = find_git()
+    version = await _execute([git, "version"], Permissions(), Path("/"))
+    told = re.search(rb"(\d+)\.(\d+)", version.stdout)
+    if version.code or not told:
+        raise InputError(f"{git} does not work; install git 2.31 or later")
+    if (int(told[1]), int(told[2])) < MINIMUM:
+        raise InputError(f"git {told[0].decode()} is too old; install git 2.31 or later")
+
+
+def is_valid_argument(argument: str) -> bool:
+    """Whether a string can be passed to a program: it has no NUL and can be encoded."""
+    try:
+        return b"\0" not in os.fsencode(argument)
+    except UnicodeEncodeError:
+        return False
+
+
+class Git(Struct, frozen=True):
+    """A repository's git, without its configuration's programs.
+
+    Attributes:
+        git_dir: its git directory, absolute.
+        work_tree: the checkout, only for the calls that read it; None everywhere else.
+        object_dir: where new objects are written; it names the repository's own as an alternate.
+        index: the index file in use; none is read when None.
+        drivers: configuration keys that are emptied for calls that could run a filter.
+        ours: the repository is one that we made, and may be written.
+    """
+
+    git_dir: Path
+    work_tree: Path | None = None
+    object_dir: Path | None = None
+    index: Path | None = None
+    drivers: tuple[str, ...] = ()
+    ours: bool = False
+
+    @classmethod
+    async def open(cls, repo: Path) -> "Git":
+        """Find the repository that holds a directory.
+
+        Raises:
+            InputError: no such directory, no repository there, no git, or one too old.
+        """
+        find_git(repository_directories(resolve_path(repo)))  # before any is started
+        _, found = await run_both(_check_git_version, partial(discover, repo, "--absolute-git-dir"))
+        if found.code:
+            hint = (
+                "" if b"not a git repository" in found.stderr else f" ({_error_text(found.stderr)})"
+            )
+            raise InputError(
+                f"{shorten(str(repo))} is not a git repository, or may not be read{hint}"
+            )
+        return cls(Path(os.fsdecode(found.stdout.removesuffix(b"\n"))))
+
+    @classmethod
+    def of(cls, change: Change) -> "Git":
+        """The git that reads a change's objects."""
+        extra = Path(change.object_dir) if change.object_dir else None
+        return cls(Path(change.git_dir), object_dir=extra)
+
+    def command(self, *arguments: str) -> list[str]:
+        """The argv of one call."""
+        return [find_git(), *hardened_options(), f"--git-dir={self.git_dir}", *arguments]
+
+    def environment(self) -> dict[str, str]:
+        """The variables of one call; nothing of ours is inherited."""
+        env = {**ENVIRONMENT, "GIT_INDEX_FILE": str(self.index or NO_INDEX)}
+        if self.work_tree:
+            env["GIT_WORK_TREE"] = str(self.work_tree)
+        else:
+            env["GIT_IMPLICIT_WORK_TREE"] = "0"
+        if self.object_dir:
+            env["GIT_OBJECT_DIRECTORY"] = str(self.object_dir)
+        env["GIT_CONFIG_COUNT"] = str(len(self.drivers))
+        for number, key in enumerate(self.drivers):
+            env[f"GIT_CONFIG_KEY_{number}"] = key
+            env[f"GIT_CONFIG_VALUE_{number}"] = "false" if key.endswith(".required") else ""
+        return env
+
+    @property
+    def cwd(self) -> Path:
+        """Where calls run; in the git directory there is no ``.gitattributes`` of the change."""
+        return self.work_tree or self.git_dir
+
+    @property
+    def permissions(self) -> Permissions:
+        """What a call may touch: to read the repository, to write what is kept beside it."""
+        own = (
+            self.index.parent if self.index and self.index.parent != self.git_dir else None,
+            self.object_dir,
+            self.git_dir if self.ours else None,
+        )
+        tree = (self.work_tree,) if self.work_tree else ()
+        return Permissions(
+            (*git_directories(self.git_dir), *tree), tuple(path for path in own if path)
+        )
+
+    async def attempt(
+        self, *arguments: str, stdin: bytes = b"", limits: Limits = LIMITS
+    ) -> CompletedProgram:
+        """Run git; the exit code is the caller's to judge.
+
+        Raises:
+            InputError: it could not be run, or broke a limit.
+        """
+        if not all(is_valid_argument(argument) for argument in arguments):
+            raise InputError("a name that holds a NUL, or no bytes at all, cannot be looked up")
+        argv = self.command(*arguments)
+        return await _execute(
+            argv, self.permissions, self.cwd, env=self.environment(), stdin=stdin, limits=limits
+        )
+
+    async def run(self, *arguments: str, stdin: bytes = b"", limits: Limits = LIMITS) -> bytes:
+        """Run git and return what it printed.
+
+        Raises:
+            InputError: it failed, with git's own reason on one line.
+            StoreError: the disk is full.
+        """
+        completed = await self.attempt(*arguments, stdin=stdin, limits=limits)
+        if completed.code:
+            raise git_error(f"git {arguments[0]}", completed)
+        return completed.stdout
+
+    async def line(self, *arguments: str) -> str:
+        """Run git and return the one line it printed."""
+        return os.fsdecode((await self.run(*arguments)).removesuffix(b"\n"))
+
+    async def commit(self, ref: str) -> str:
+        """The commit id that a person's name for a commit stands for.
+
+        Raises:
+            InputError: it is unknown, ambiguous, no commit, or looks like an option.
+        """
+        shown = shorten(repr(ref), 80)
+        if not ref or ref.startswith("-"):
+            raise InputError(f"{shown} is no name of a commit; give a branch, tag or commit id")
+        if commit := await self._named(f"{ref}^{{commit}}", shown):
+            return commit
+        oid = await self._named(ref, shown)  # ":/text" takes no suffix
+        if oid is None or (await self.attempt("cat-file", "-e", oid)).code:
+            if oid and not OID.fullmatch(ref):
+                raise InputError(
+                    f"{shown} is {oid[:12]}, which is missing here; git fsck tells why"
+                )
+            raise InputError(await self._unknown(ref, shown))
+        if commit := await self._named(f"{oid}^{{commit}}", shown):
+            return commit
+        raise InputError(f"{shown} is no commit; give a branch, tag or commit id")
+
+    async def _named(self, name: str, shown: str) -> str | None:
+        """The id of what has that name, None where nothing has."""
+        found = await self.attempt("rev-parse", "--verify", name)
+        if b"is ambiguous" in found.stderr:
+            full = "refs/heads/…, refs/tags/… or a commit id"
+            raise InputError(f"{shown} is ambiguous; name it in full: {full}")
+        oid = found.stdout.decode("utf-8", "replace").strip()
+        return oid if not found.code and OID.fullmatch(oid) else None
+
+    async def _unknown(self, ref: str, shown: str) -> str:
+        if ref == "HEAD":
+            return "this repository has no commit yet; commit something, or use --worktree"
+        if ".." in ref:
+            return f"{shown} is no single commit; give the two sides as --base and --head"
+        if await self.is_shallow():
+            return f"{shown} is not in this shallow clone; git fetch it first"
+        return f"{shown} is unknown here; git branch --all and git tag list what there is"
+
+    async def is_shallow(self) -> bool:
+        """Whether the clone's history was cut off."""
+        return await self.line("rev-parse", "--is-shallow-repository") == "true"
+
+    async def tree(self, commit: str) -> str:
+        """The tree id of a commit id.
+
+        Raises:
+            InputError: it is missing, in a repository that is damaged.
+        """
+        tree = await self.attempt("rev-parse", "--verify", f"{commit}^{{tree}}")
+        if tree.code:
+            raise git_error(f"reading {commit[:12]}", tree, "; git fsck tells what is missing")
+        return tree.stdout.decode().strip()
+
+    async def empty_tree(self) -> str:
+        """The id of the tree without files, in this repository's hash."""
+        return await self.line("hash-object", "-t", "tree", "--stdin")
+
+    async def merge_base(self, one: str, other: str) -> str | None:
+        """The best common ancestor of two commit ids, None when they share no history here."""
+        found = await self.attempt("merge-base", one, other)
+        return found.stdout.decode().strip() or None

@@ -1,0 +1,212 @@
+"""Build a :class:`Change` from two commits, or from a commit and the work tree."""
+
+from functools import partial
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from orchestrator.code_review.change.changed_files import changed_files
+from orchestrator.code_review.change.git.blobs import look_up_objects
+from orchestrator.code_review.change.git.commands import OID, Git
+from orchestrator.code_review.change.git.repository import open_repository
+from orchestrator.code_review.change.types import Change, ChangedFile
+from orchestrator.code_review.change.worktree import is_dirty, snapshot_worktree
+from orchestrator.engine.task_group import run_both
+
+_DEFAULTS = (
+    "refs/remotes/origin/HEAD",
+    "refs/heads/main",
+    "refs/heads/master",
+    "refs/remotes/origin/main",
+    "refs/remotes/origin/master",
+)
+_DIRTY = "the work tree has changes that are not committed; they are not reviewed (--worktree)"
+
+
+def _shorten_name(name: str) -> str:
+    return name[:12] if OID.fullmatch(name) else name
+
+
+class Base(Struct, frozen=True):
+    """The side that a change starts from.
+
+    Attributes:
+        commit: None for the empty tree.
+        tree: tree id.
+        notes: why this base was chosen, where that is not obvious.
+        policy: the commit whose policy applies; None for this one. Of a branch it is the tip: the
+            author of a change chooses the merge base, and could choose one with a laxer policy.
+    """
+
+    commit: str | None
+    tree: str
+    notes: tuple[str, ...] = ()
+    policy: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The commit id, or ``empty tree``."""
+        return self.commit or "empty tree"
+
+
+async def _empty_base(git: Git, why: str) -> Base:
+    return Base(None, await git.empty_tree(), (f"{why}; the whole tree is reviewed as one change",))
+
+
+async def _parent_base(git: Git, head: str, why: str) -> Base:
+    """The commit before head, as far as this clone knows one."""
+    found = await git.attempt("rev-parse", "--verify", "--quiet", f"{head}^1")
+    if found.code == 0:
+        parent = found.stdout.decode().strip()
+        return Base(parent, await git.tree(parent), (why,))
+    if await git.is_shallow():
+        return await _empty_base(git, f"this clone holds no parent of {head[:12]}")
+    return await _empty_base(git, f"{head[:12]} is the first commit")
+
+
+async def _default_base(git: Git, head: str) -> Base:
+    parent = f"{head}^1"
+    names = [*_DEFAULTS, parent]
+    seen = await look_up_objects(git, [*names, *map(_tree_name, names)])
+
+    async def newest(why: str) -> Base:
+        if parent in seen and _tree_name(parent) in seen:
+            return Base(seen[parent].oid, seen[_tree_name(parent)].oid, (why,))
+        return await _parent_base(git, head, why)
+
+    ref = next((ref for ref in _DEFAULTS if ref in seen), None)
+    if ref is None:
+        return await newest("there is no default branch; the newest commit is reviewed")
+    name, tip = ref.removeprefix("refs/heads/").removeprefix("refs/remotes/"), seen[ref].oid
+    base = head if tip == head else await git.merge_base(tip, head)
+    if base == head:
+        return await newest(f"{head[:12]} is on {name} already; that one commit is reviewed")
+    if base == tip and _tree_name(ref) in seen:
+        return Base(base, seen[_tree_name(ref)].oid)
+    if base:
+        return Base(base, await git.tree(base), policy=tip)
+    if await git.is_shallow():
+        return await _empty_base(git, f"this clone holds no merge base of {head[:12]} and {name}")
+    return await newest(f"{head[:12]} shares no history with {name}; the newest commit is reviewed")
+
+
+def _tree_name(name: str) -> str:
+    return f"{name}^{{tree}}"
+
+
+async def _named_base(git: Git, base: str, head: str) -> Base:
+    named = await git.commit(base)
+    common = await git.merge_base(named, head)
+    if common:
+        return Base(common, await git.tree(common), policy=named)
+    where = "in this shallow clone" if await git.is_shallow() else "at all"
+    why = f"{named[:12]} and {head[:12]} have no common commit {where}; they are compared directly"
+    return Base(named, await git.tree(named), (why,))
+
+
+async def compare_trees(
+    git: Git,
+    base: Base,
+    head: str,
+    head_tree: str,
+    *,
+    notes: tuple[str, ...] = (),
+    unseen: tuple[ChangedFile, ...] = (),
+) -> Change:
+    """The change from a base to a tree in the object store of ``git``.
+
+    Args:
+        git: its ``object_dir`` is the change's.
+        base: the side to start from.
+        head: the name of the other side.
+        head_tree: tree id.
+        notes: further notes for the verdict.
+        unseen: changed files that do not differ between the trees.
+    """
+    found = await changed_files(git, base.tree, head_tree)
+    files = tuple(sorted((*found, *unseen), key=lambda file: file.path))
+    empty = () if files else (_describe_empty_change(base, head),)
+    return Change(
+        base=base.name,
+        head=head,
+        base_tree=base.tree,
+        head_tree=head_tree,
+        git_dir=str(git.git_dir),
+        object_dir=str(git.object_dir) if git.object_dir else None,
+        policy_commit=base.policy or base.commit,
+        files=files,
+        notes=(*base.notes, *notes, *empty),
+    )
+
+
+def _describe_empty_change(base: Base, head: str) -> str:
+    if base.commit == head and base.policy not in {None, head}:
+        policy = _shorten_name(str(base.policy))
+        return f"{policy} already contains all of {_shorten_name(head)}; there is nothing to review"
+    return f"there are no differences between {_shorten_name(base.name)} and {_shorten_name(head)}"
+
+
+async def from_refs(repo: Path, base: str | None, head: str | None) -> Change:
+    """The change between two commits.
+
+    Args:
+        repo: a directory inside the repository.
+        base: a commit's name; the change starts at its merge base with head, as a pull request's
+            does. None: the default branch, or the commit before head when head is on that already.
+        head: a commit's name, None for HEAD.
+
+    Raises:
+        InputError: no repository, or a name that is unknown, ambiguous or no commit.
+    """
+    known = await open_repository(repo, base, head)
+    git = known.git
+    tip = known.head or await git.commit("HEAD" if head is None else head)
+    if known.common is not None:
+        start = Base(known.common, await known.tree(known.common), policy=known.base)
+    else:
+        start = await (_default_base(git, tip) if base is None else _named_base(git, base, tip))
+    found = partial(compare_trees, git, start, tip, await known.tree(tip))
+    if head is not None:
+        return await found()
+    change, dirty = await run_both(found, partial(is_dirty, git, repo, known.top))
+    return replace(change, notes=(*change.notes, _DIRTY)) if dirty else change
+
+
+async def resolve_base_or_head(git: Git, base: str | None) -> Base:
+    """The base of a change that is no commit yet: the commit named, else HEAD.
+
+    Raises:
+        InputError: the name is unknown, ambiguous or no commit.
+    """
+    if base is not None:
+        commit = await git.commit(base)
+        return Base(commit, await git.tree(commit))
+    found = await git.attempt("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+    if found.code:
+        if (await git.attempt("rev-parse", "--verify", "--quiet", "HEAD")).code == 0:
+            await git.commit("HEAD")  # there is one, and it is lost: says so
+        return await _empty_base(git, "this repository has no commit yet")
+    commit = found.stdout.decode().strip()
+    return Base(commit, await git.tree(commit))
+
+
+async def from_worktree(repo: Path, base: str | None, scratch: Path) -> Change:
+    """The change between a commit and the work tree: staged, unstaged and new files alike.
+
+    Args:
+        repo: a directory inside the work tree.
+        base: a commit's name, taken by its merge base with HEAD; None for HEAD.
+        scratch: a directory of this run's own; new objects and an index are written there. The
+            repository's own index and objects are left alone.
+
+    Raises:
+        InputError: no repository, a bare one, an unusable name, or files that cannot be read.
+        StoreError: the disk is full.
+    """
+    git = await Git.open(repo)
+    start = await resolve_base_or_head(git, None)
+    if base is not None and start.commit:
+        start = await _named_base(git, base, start.commit)
+    store, tree, notes = await snapshot_worktree(git, repo, scratch)
+    return await compare_trees(store, start, "worktree", tree, notes=notes)

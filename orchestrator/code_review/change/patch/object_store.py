@@ -1,0 +1,227 @@
+"""A patch without a repository: its known lines, at their right numbers, in a store of its own."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from orchestrator.code_review.change.changed_files import describe
+from orchestrator.code_review.change.contents import list_tree
+from orchestrator.code_review.change.file_export import make_directory
+from orchestrator.code_review.change.git.commands import Git, shorten
+from orchestrator.code_review.change.git.directories import resolve_path
+from orchestrator.code_review.change.patch.file_names import quote, strip, unquote
+from orchestrator.code_review.change.patch.types import FilePatch, Hunk
+from orchestrator.code_review.change.skipped_files import LINK, SUBMODULE
+from orchestrator.code_review.change.types import Change, ChangedFile, Status
+from orchestrator.errors import InputError
+from orchestrator.sandbox.safe_paths import unsafe_path_reason
+
+NO_CONTENTS = "binary: the patch says that it differs and holds no contents"
+
+_MODES = frozenset({"100644", "100755", LINK, SUBMODULE})
+
+
+class PatchFile(Struct, frozen=True):
+    """A file of a patch, with the names it has in the two trees.
+
+    Attributes:
+        patch: as read.
+        old, new: paths without prefixes, None on the side where it does not exist.
+        old_mode, new_mode: git's, ``100644`` where the patch is silent.
+        status: how it changed.
+    """
+
+    patch: FilePatch
+    old: bytes | None
+    new: bytes | None
+    old_mode: str | None
+    new_mode: str | None
+    status: Status
+
+    @property
+    def path(self) -> bytes:
+        """Its name in head, in base when it was deleted."""
+        return self.new or self.old or b""
+
+
+def resolve_names(file: FilePatch, level: int, name: str) -> PatchFile:
+    """Work out names, modes and status of a file of a patch.
+
+    Args:
+        file: as read.
+        level: leading components of its names that are prefixes.
+        name: of the patch, for messages.
+
+    Raises:
+        InputError: a name leads out of the tree, or a mode is none of git's.
+    """
+    says = file.header
+    old, new = (strip(part, level) for part in file.names)
+    moved = next((what for what in ("rename", "copy") if f"{what} from" in says), None)
+    if moved:
+        old, new = unquote(says[f"{moved} from"]), unquote(says[f"{moved} to"])
+    elif not (file.created or file.deleted):
+        old = new = new or old  # plain diffs may compare x.orig with x: one file all the same
+    old, new = None if file.created else old, None if file.deleted else new
+    for path in (old, new):
+        why = unsafe_path_reason(os.fsdecode(path)) if path is not None else None
+        if why:
+            raise InputError(f"{name}:{file.line}: {shorten(repr(path)[1:], 80)}: {why}")
+    index = says.get("index", b"").split(b" ")
+    common = index[1] if len(index) == 2 else b"100644"
+    before = says.get("old mode", says.get("deleted file mode", common)).decode("ascii", "replace")
+    after = says.get("new mode", says.get("new file mode", common)).decode("ascii", "replace")
+    if not {before, after} <= _MODES:
+        raise InputError(f"{name}:{file.line}: a file mode that git does not know")
+    status: Status = "modified"
+    if file.created or file.deleted:
+        status = "added" if file.created else "deleted"
+    elif moved:
+        status = "renamed" if moved == "rename" else "copied"
+    elif before != after and not file.hunks and not file.binary:
+        status = "mode"
+    old_mode, new_mode = before if old is not None else None, after if new is not None else None
+    return PatchFile(file, old, new, old_mode, new_mode, status)
+
+
+async def build_change(files: list[PatchFile], name: str, crlf: bool, scratch: Path) -> Change:
+    """The change of a patch of which nothing is known but its hunks.
+
+    Args:
+        files: of the patch.
+        name: of the patch.
+        crlf: its line ends were all CR LF and are read as LF.
+        scratch: a directory of this run's own; the store is made in it.
+
+    Raises:
+        InputError: two parts of the patch speak of one file.
+        StoreError: the disk is full.
+    """
+    files = _join_parts(files, name)
+    git = Git(resolve_path(scratch) / "store", ours=True)
+    make_directory(git.git_dir)
+    await git.run("init", "--quiet", "--bare", "--template=", str(git.git_dir))
+    stream = b"".join([*_fast_import_commit(files, "base"), *_fast_import_commit(files, "head")])
+    await git.run("fast-import", "--quiet", "--force", stdin=stream)
+    trees = [await git.tree(f"refs/heads/{side}") for side in ("base", "head")]
+    sides = [await list_tree(git, tree) for tree in trees]
+    changed = [_changed_file(file, sides[0], sides[1], name) for file in files]
+    changed.sort(key=lambda file: file.path)
+    known = [file for file in changed if file.skip is None]
+    described = {f.path: f for f in (await describe(git, trees[0], known))[0]}
+    notes = ["there is no repository; only the lines in the patch are known"]
+    if crlf:
+        notes.append("the patch's line ends are all CR LF; they are read as LF")
+    return Change(
+        base=f"before {name}",
+        head=name,
+        base_tree=trees[0],
+        head_tree=trees[1],
+        git_dir=str(git.git_dir),
+        has_tree=False,
+        files=tuple(described.get(file.path, file) for file in changed),
+        notes=tuple(notes) if files else ("the patch is empty",),
+    )
+
+
+def _join_parts(files: list[PatchFile], name: str) -> list[PatchFile]:
+    """One entry a file; git writes a change of type as a deletion and an addition."""
+    known: dict[bytes, PatchFile] = {}
+    for file in files:
+        before = known.get(file.path)
+        if before is not None and (before.status, file.status) == ("deleted", "added"):
+            file = replace(file, old=before.old, old_mode=before.old_mode, status="type")  # noqa: PLW2901
+            file.patch.hunks[:0] = before.patch.hunks
+        elif before is not None:
+            shown = shorten(repr(file.path)[1:], 80)
+            raise InputError(
+                f"{name}:{file.patch.line}: {shown} stands in it twice; make one diff of the whole"
+            )
+        known[file.path] = file
+    return list(known.values())
+
+
+def _fast_import_commit(files: list[PatchFile], side: str) -> Iterable[bytes]:
+    yield b"commit refs/heads/%s\ncommitter diffcourt <> 0 +0000\ndata 0\n" % side.encode()
+    for file in files:
+        path, mode = (file.old, file.old_mode) if side == "base" else (file.new, file.new_mode)
+        if path is None or mode in {None, SUBMODULE} or file.patch.binary:
+            continue
+        data = render_side(file.patch.hunks, side == "head")
+        yield b"M %s inline %s\ndata %d\n" % (str(mode).encode(), quote(path), len(data))
+        yield data + b"\n"
+
+
+def render_side(hunks: Iterable[Hunk], head: bool) -> bytes:
+    """One side of a file: the known lines at their numbers, empty lines between."""
+    parts: list[bytes] = []
+    line, other = 1, b"-" if head else b"+"
+    for hunk in hunks:
+        start, count = (
+            (hunk.new_start, hunk.new_count) if head else (hunk.old_start, hunk.old_count)
+        )
+        if not count:
+            continue
+        parts.append(b"\n" * (start - line))
+        parts.extend(text for marker, text in hunk.lines if marker != other)
+        line = start + count
+    return b"".join(parts)
+
+
+def _line_numbers(hunks: Iterable[Hunk], head: bool) -> tuple[int, ...]:
+    found: list[int] = []
+    wanted, other = (b"+", b"-") if head else (b"-", b"+")
+    for hunk in hunks:
+        line = hunk.new_start if head else hunk.old_start
+        for marker, _ in hunk.lines:
+            if marker == wanted:
+                found.append(line)
+            line += marker != other
+    return tuple(found)
+
+
+def _submodule_commit(hunks: Iterable[Hunk], marker: bytes) -> str | None:
+    for hunk in hunks:
+        for sign, text in hunk.lines:
+            if sign == marker and text.startswith(b"Subproject commit "):
+                return text.split()[-1].decode("ascii", "replace")
+    return None
+
+
+def _changed_file(
+    file: PatchFile,
+    base: dict[str, tuple[str, str]],
+    head: dict[str, tuple[str, str]],
+    name: str,
+) -> ChangedFile:
+    patch = file.patch
+    old, new = (os.fsdecode(path) if path is not None else None for path in (file.old, file.new))
+    changed = ChangedFile(
+        path=new or old or "",
+        status=file.status,
+        old_path=old,
+        old_mode=file.old_mode,
+        new_mode=file.new_mode,
+        added=() if file.new_mode in {LINK, SUBMODULE} else _line_numbers(patch.hunks, True),
+        removed=() if file.old_mode in {LINK, SUBMODULE} else _line_numbers(patch.hunks, False),
+        whole=file.status in {"added", "deleted", "type"} and not patch.binary,
+    )
+    if patch.binary:
+        skip = "binary" if patch.has_data else NO_CONTENTS
+        return replace(changed, kind="binary", whole=False, skip=skip)
+    blobs: list[str | None] = []
+    for path, mode, side, sign in (
+        (old, file.old_mode, base, b"-"),
+        (new, file.new_mode, head, b"+"),
+    ):
+        if mode == SUBMODULE:
+            blobs.append(_submodule_commit(patch.hunks, sign))
+        elif path is not None and path not in side:
+            shown = shorten(path, 80)
+            raise InputError(f"{name}:{patch.line}: {shown} is a file and a directory at once")
+        else:
+            blobs.append(side[path][1] if path is not None else None)
+    return replace(changed, old_blob=blobs[0], new_blob=blobs[1])

@@ -1,0 +1,268 @@
+"""A strict reader of unified diffs, plain or git's: what it does not understand is an error.
+
+Half a patch must never be reviewed as if it were the whole. Every hunk holds exactly the lines that
+its header promises, its numbers follow from the hunks before, and nothing but known lines stands
+between files.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NoReturn
+
+from orchestrator.code_review.change.git.commands import shorten
+from orchestrator.code_review.change.patch.file_names import (
+    Names,
+    parse_header_name,
+    parse_opening_names,
+)
+from orchestrator.code_review.change.patch.types import FilePatch, Hunk
+from orchestrator.errors import InputError
+
+MAX_LINE = 1_000_000  # larger line numbers are nobody's source code
+
+_HUNK = re.compile(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(?: .*)?")
+_OPENING = re.compile(
+    rb"From |commit |tag |[A-Z][A-Za-z-]*: |# |diff |=== |====|--- |\*\*\* |Only in |Binary |@@"
+)
+_PREAMBLE = re.compile(rb"(?:From|commit) [0-9a-f]{7,}(?: .*)?|-- ")
+_BETWEEN = re.compile(rb"(?:diff (?:-|[a-z])|Index: |=== ).*|={20,}|")
+_EXTENDED = re.compile(
+    rb"(old mode|new mode|deleted file mode|new file mode|copy from|copy to|rename from|rename to"
+    rb"|similarity index|dissimilarity index|index) (.+)"
+)
+_NEVER = re.compile(rb"\t(?:1970-01-01|1969-12-31) ")
+_BINARY = re.compile(rb"Binary files (.+) and (.+) differ")
+_BASE85 = re.compile(rb"[A-Za-z][0-9A-Za-z!#$%&()*+;<=>?@^_`{|}~-]+")
+_REFUSED = (
+    ((b"diff --cc ", b"diff --combined ", b"@@@"), "a combined diff; make one against one parent"),
+    ((b"@@ -",), "a hunk without a file header; the patch was cut short at its beginning"),
+    ((b"* Unmerged path ",), "an unmerged path; resolve the conflict first"),
+    ((b"Only in ",), "a file whose contents are not in the patch; make it with diff -ruN"),
+    ((b"Files ",), "files whose contents are not in the patch; make it with diff -ruN"),
+    ((b"***************",), "a context diff; make a unified one with diff -u"),
+    ((b"Submodule ",), "a submodule's log; make the diff with --submodule=short"),
+)
+_TOGETHER = (("rename from", "rename to"), ("copy from", "copy to"), ("old mode", "new mode"))
+_CUT = "the patch was cut short"
+_EMPTY = (
+    b"e69de29bb2d1d6434b8b29ae775ad8c2e48c5391",
+    b"473a0f4c3be8a93681a267e3b1e9a7dcda1185436fe141f7749120a303721813",
+)
+
+
+class Reader:
+    """Walks over the lines of one patch.
+
+    Attributes:
+        lines: its lines without line ends.
+        crlf: every line ended in CR LF, of which the carriage returns are left out.
+    """
+
+    def __init__(self, patch: bytes, name: str) -> None:
+        self._name = name
+        self.lines = patch.split(b"\n")
+        self._whole = self.lines[-1] == b""
+        if self._whole:
+            self.lines.pop()
+        self.crlf = bool(self.lines) and all(line.endswith(b"\r") for line in self.lines)
+        if self.crlf:
+            self.lines = [line[:-1] for line in self.lines]
+        self._at = 0
+
+    def files(self) -> Iterator[FilePatch]:
+        """Every file of the patch.
+
+        Raises:
+            InputError: the patch is malformed or cut short; names the line.
+        """
+        first = next((n for n, line in enumerate(self.lines) if line.strip()), None)
+        if first is None:
+            return
+        if not _OPENING.match(self.lines[first]):
+            self._fail("this is no unified diff; make one with git diff or diff -ruN", first)
+        preamble, found = True, False  # a commit message, the head of a mail: anything but a diff
+        while self._at < len(self.lines):
+            file = self._file()
+            if file:
+                file.end = self._at + 1
+                preamble, found = False, True
+                yield file
+                continue
+            line = self._header()
+            preamble = preamble or _PREAMBLE.fullmatch(line) is not None
+            if not preamble and not _BETWEEN.fullmatch(line):
+                self._fail(f"a line that belongs to no hunk: {shorten(repr(line)[1:], 60)}")
+            self._at += 1
+        if not (self._whole or preamble):
+            self._fail(f"the last line has no end; {_CUT}", len(self.lines) - 1)
+        if not found:
+            self._fail("no diff in here; make one with git diff or diff -ruN", first)
+
+    def _fail(self, why: str, at: int | None = None) -> NoReturn:
+        raise InputError(f"{self._name}:{(self._at if at is None else at) + 1}: {why}")
+
+    def _header(self, ahead: int = 0) -> bytes:
+        """A line that is no contents: a carriage return at its end means nothing."""
+        place = self._at + ahead
+        return self.lines[place].removesuffix(b"\r") if place < len(self.lines) else b""
+
+    def _file(self) -> FilePatch | None:
+        line = self._header()
+        for starts, why in _REFUSED:
+            if line.startswith(starts):
+                self._fail(why)
+        if line.startswith(b"diff --git "):
+            return self._git_file()
+        if line.startswith(b"--- ") and self._header(1).startswith(b"+++ "):
+            return self._plain_file()
+        if told := _BINARY.fullmatch(line):
+            self._at += 1
+            names = parse_header_name(told[1]), parse_header_name(told[2])
+            return FilePatch(self._at, names=names, binary=True, has_data=False)
+        return None
+
+    def _plain_file(self) -> FilePatch:
+        file = FilePatch(self._at + 1)
+        # With -N a file that is not there has its would-be name and the time zero.
+        never = [_NEVER.search(self._header(ahead)) is not None for ahead in (0, 1)]
+        self._named_hunks(file)
+        file.created = file.names[0] is None or never[0]
+        file.deleted = file.names[1] is None or never[1]
+        self._check_sides(file)
+        return file
+
+    def _check_sides(self, file: FilePatch) -> None:
+        olds = file.created and any(hunk.old_count for hunk in file.hunks)
+        if olds or (file.deleted and any(hunk.new_count for hunk in file.hunks)):
+            self._fail("a hunk with lines on the side that does not exist", file.line - 1)
+
+    def _named_hunks(self, file: FilePatch) -> None:
+        if not self._header(1).startswith(b"+++ "):
+            self._fail(_CUT)
+        file.names = parse_header_name(self._header()[4:]), parse_header_name(self._header(1)[4:])
+        if file.names == (None, None):
+            self._fail("neither side is a file")
+        self._at += 2
+        self._hunks(file)
+        if not file.hunks:
+            self._fail(f"a file header without a hunk; {_CUT}")
+
+    def _git_file(self) -> FilePatch:
+        file = FilePatch(self._at + 1)
+        opening = parse_opening_names(self._header()[len(b"diff --git ") :])
+        self._at += 1
+        while told := _EXTENDED.fullmatch(self._header()):
+            file.header[told[1].decode()] = told[2]
+            self._at += 1
+        if self._header().startswith(b"--- "):
+            self._named_hunks(file)
+        elif self._header() == b"GIT binary patch":
+            self._binary(file)
+        elif self._header().startswith(b"Binary files "):
+            file.binary, file.has_data = True, False
+            self._at += 1
+        elif not file.header:
+            self._fail(f"a file header with nothing after it; {_CUT}")
+        file.created = "new file mode" in file.header
+        file.deleted = "deleted file mode" in file.header
+        self._check(file, opening)
+        self._check_sides(file)
+        file.names = opening or file.names
+        return file
+
+    def _check(self, file: FilePatch, opening: Names | None) -> None:
+        """Hold git's own header lines against each other and against the rest."""
+        says, at = file.header, file.line - 1
+        for one, other in _TOGETHER:
+            if (one in says) != (other in says):
+                self._fail(f"{one!r} or {other!r} is missing; {_CUT}", at)
+        if file.hunks and (file.names[0] is None, file.names[1] is None) != (
+            file.created,
+            file.deleted,
+        ):
+            self._fail("its header and its names do not agree on which side exists", at)
+        if opening is None and not file.hunks and "rename to" not in says and "copy to" not in says:
+            self._fail("its names cannot be told apart", at)
+        if not (file.hunks or file.binary):
+            self._check_hollow(file)
+
+    def _check_hollow(self, file: FilePatch) -> None:
+        """A file without hunks must be one whose contents did not change, or are empty."""
+        says = file.header
+        if not (file.created or file.deleted or {"old mode", "rename to", "copy to"} & says.keys()):
+            self._fail(f"a file header that says nothing; {_CUT}")
+        if says.get("similarity index", b"100%") != b"100%" or (
+            (file.created or file.deleted) and "index" not in says and self._at >= len(self.lines)
+        ):
+            self._fail(f"a file header without a hunk; {_CUT}")
+        blobs = says.get("index", b"").split(b" ")[0].split(b"..")
+        filled = [blob for blob in blobs if blob.strip(b"0")]
+        nothing = all(any(empty.startswith(blob) for empty in _EMPTY) for blob in filled)
+        if blobs[0] != blobs[-1] and not (nothing and (file.created or file.deleted)):
+            self._fail(f"its contents changed but it has no hunk; {_CUT}")
+
+    def _hunks(self, file: FilePatch) -> None:
+        next_old, shift, sealed = 1, 0, set[bytes]()
+        while self._header().startswith(b"@@ "):
+            told = _HUNK.fullmatch(self._header())
+            if told is None:
+                self._fail("a hunk header that cannot be read")
+            old, olds, new, news = (1 if n is None else int(n) for n in told.groups())
+            if max(old + olds, new + news) > MAX_LINE:
+                self._fail(f"a line number above {MAX_LINE}")
+            if (olds and not old) or (news and not new) or not (olds or news):
+                self._fail("a hunk header that cannot be right")
+            # A side without lines names the line before: its first line would be the next one.
+            first_old, first_new = old + (not olds), new + (not news)
+            if first_old < next_old or first_new != first_old + shift:
+                self._fail("its line numbers do not follow from the hunk before; one is missing")
+            hunk = Hunk(self._at + 1, old, olds, new, news)
+            self._at += 1
+            self._body(hunk, sealed)
+            hunk.end = self._at + 1
+            file.hunks.append(hunk)
+            next_old, shift = first_old + olds, shift + news - olds
+
+    def _body(self, hunk: Hunk, sealed: set[bytes]) -> None:
+        """Read as many lines as the header says; ``sealed``: sides whose last line was seen."""
+        left = {b"-": hunk.old_count, b"+": hunk.new_count}
+        while any(left.values()):
+            last = len(self.lines) - 1
+            if self._at > last or (self._at == last and not self._whole):
+                missing = f"{left[b'-']} old and {left[b'+']} new lines"
+                self._fail(f"{_CUT}: the hunk of line {hunk.line} lacks {missing}", last)
+            line = self.lines[self._at]
+            # Some mailers take the one space from an empty context line.
+            marker, text = (line[:1], line[1:]) if line.rstrip(b"\r") else (b" ", line)
+            if marker not in {b" ", b"-", b"+"}:
+                self._fail(f"the hunk of line {hunk.line} is shorter than its header says")
+            sides = {b"-", b"+"} if marker == b" " else {marker}
+            if sides & sealed or any(not left[side] for side in sides):
+                self._fail(f"the hunk of line {hunk.line} does not fit its header")
+            self._at += 1
+            for side in sides:
+                left[side] -= 1
+            if self._header().startswith(b"\\ "):
+                sealed |= sides
+                self._at += 1
+            else:
+                text += b"\n"
+            hunk.lines.append((marker, text))
+
+    def _binary(self, file: FilePatch) -> None:
+        file.binary = True
+        self._at += 1
+        parts = 0
+        while re.fullmatch(rb"(?:literal|delta) \d+", self._header()):
+            self._at += 1
+            while _BASE85.fullmatch(line := self._header()):
+                count = line[0] - (64 if line[0] < 91 else 70)  # A to Z: 1 to 26, a to z: 27 to 52
+                if len(line) - 1 != -(-count // 4) * 5:
+                    self._fail("a line of a binary patch that was cut short")
+                self._at += 1
+            if self._at >= len(self.lines) or self._header():
+                self._fail("a binary patch that was cut short")
+            self._at += 1
+            parts += 1
+        if not parts:
+            self._fail("a binary patch without contents")

@@ -1,0 +1,175 @@
+"""Which changed files no analyzer looks at, and the one sentence that says why.
+
+Policy comes from base: a change cannot excuse itself. A header that says "generated" counts when
+the file carried it in base, ``.gitattributes`` is the one of base, and a vendored directory is one
+that stood there before.
+"""
+
+import codecs
+import re
+from collections.abc import Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from orchestrator.checks.path_kinds import path_kinds, vendored_directory
+from orchestrator.code_review.change.git.commands import shorten
+from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
+from orchestrator.code_review.change.types import ChangedFile
+
+LINK, SUBMODULE = "120000", "160000"
+
+_HEADER_LINES = 10
+_GENERATED = re.compile(rb"@generated\b|\bDO NOT EDIT\b")
+# What is run or built is source, whatever bytes stand in it: shells and browsers read past a NUL.
+_SOURCE = re.compile(
+    r"\.(?:py[iwx]?|[cm]?[jt]sx?|vue|svelte|astro|go|java|kts?|scala|groovy|gradle|rb|rake|erb|php|pl|pm"
+    r"|lua|rs|swift|cs|fs|vb|vbs|c|cc|cpp|h|hpp|m|mm|sh|bash|zsh|fish|ps1|psm1|bat|cmd|sql|html?|xml"
+    r"|json|ya?ml|toml|ini|cfg|tf)\Z|(?:^|/)(?:Dockerfile|Containerfile|Makefile|Jenkinsfile)[^/]*\Z",
+    re.IGNORECASE,
+)
+_MINIFIED = re.compile(r"\.min\.(?:js|mjs|cjs|css)\Z")
+_NEWLY_MINIFIED = "generated: minified, as it was not in base"
+_WIDE = "binary: UTF-16 text, which the analyzers cannot read"
+_LONG_LINE = re.compile(rb"[^\n]{500}")
+_CONTROL = bytes(set(range(32)) - set(b"\t\n\f\r\b\x1b"))
+_SNIFFED = 8000  # as many bytes as git looks at
+
+
+class ContentInfo(Struct, frozen=True):
+    """What one blob is like.
+
+    Attributes:
+        size: bytes.
+        lines: how many lines it has; 0 when it is binary or was not read.
+        binary: why it is no text, else None.
+        generated: its first lines say so.
+        long_lines: it has a line of 500 bytes or more, as minified code does.
+        target: the first bytes, for a link's target.
+    """
+
+    size: int
+    lines: int = 0
+    binary: str | None = None
+    generated: bool = False
+    long_lines: bool = False
+    target: bytes = b""
+
+
+def _binary_reason(data: bytes) -> str | None:
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return _WIDE
+    start = data[:_SNIFFED]
+    if b"\0" in start:
+        return "binary"
+    if len(start.translate(None, _CONTROL)) >= 0.7 * len(start):
+        return None
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return "binary"
+    return None  # control characters, yet valid text: hiding behind them must not help
+
+
+def inspect_content(data: bytes) -> ContentInfo:
+    """Look at the bytes of one blob."""
+    binary = _binary_reason(data)
+    if binary:
+        return ContentInfo(len(data), binary=binary, target=data[:200])
+    head = b"\n".join(data[:4096].split(b"\n")[:_HEADER_LINES])
+    return ContentInfo(
+        len(data),
+        lines=data.count(b"\n") + (not data.endswith(b"\n") and bool(data)),
+        generated=_GENERATED.search(head) is not None,
+        long_lines=_LONG_LINE.search(data) is not None,
+        target=data[:200],
+    )
+
+
+class AttributePolicy(Struct, frozen=True):
+    """What base says about the changed paths.
+
+    Attributes:
+        generated: path → whether ``.gitattributes`` of base marks it ``linguist-generated``; a path
+            it says nothing about is not in here.
+        directories: those of the changed files' directories that stand in base.
+    """
+
+    generated: Mapping[str, bool]
+    directories: frozenset[str]
+
+
+def _link_or_submodule(file: ChangedFile, now: ContentInfo | None) -> ChangedFile:
+    if SUBMODULE in {file.new_mode, file.old_mode} and file.new_mode != LINK:
+        old = (file.old_blob or "")[:12] if file.old_mode == SUBMODULE else ""
+        new = (file.new_blob or "")[:12] if file.new_mode == SUBMODULE else ""
+        return replace(file, kind="submodule", size=0, skip=f"submodule {old}..{new}")
+    target = shorten((now.target if now else b"").decode("utf-8", "backslashreplace"), 120)
+    return replace(file, kind="symlink", skip=f"symbolic link to {target}")
+
+
+def _generated(
+    file: ChangedFile, was: ContentInfo | None, now: ContentInfo, policy: AttributePolicy
+) -> str | None:
+    marked = policy.generated.get(file.path)
+    if marked is None and file.old_path:
+        marked = policy.generated.get(file.old_path)
+    if marked is not None:
+        return "generated: so marked in .gitattributes of base" if marked else None
+    if _MINIFIED.search(file.path) and now.long_lines:
+        return "generated: minified" if was and was.long_lines else _NEWLY_MINIFIED
+    if was and was.generated and now.generated:
+        return "generated: its header says so, in base as well"
+    return None
+
+
+def _by_policy(
+    file: ChangedFile, was: ContentInfo | None, now: ContentInfo, policy: AttributePolicy
+) -> str | None:
+    if "lock_files" in path_kinds(file.path):
+        return "lock file"
+    directory = vendored_directory(file.path)
+    if directory in policy.directories:
+        return f"vendored: {shorten(directory or '', 80)}/ stood in base as well"
+    return _generated(file, was, now, policy)
+
+
+def describe_size_limit(size: int, most: int) -> str:
+    """The sentence about a file of which nothing is read, sizes in bytes."""
+    return f"too large: {size / 1e6:.1f} MB, and files above {most / 1e6:.1f} MB are not read"
+
+
+def _as_binary(file: ChangedFile, was: ContentInfo | None, now: ContentInfo) -> ChangedFile:
+    """A binary file, which is a gap where it ought to be text: then it could hide what it does."""
+    skip, gap = now.binary or "", now.binary == _WIDE
+    if file.new_blob and was and not was.binary and was.size <= BIG_FILE_BYTES:
+        skip, gap = f"{skip}, although it was text in base", True
+    elif _SOURCE.search(file.path) or now.target.startswith(b"#!"):
+        skip, gap = f"{skip}, although its name or first line says that it is source", True
+    return replace(file, kind="binary", size=now.size, skip=skip, gap=gap and bool(file.new_blob))
+
+
+def classify(
+    file: ChangedFile, looks: Mapping[str, ContentInfo], policy: AttributePolicy
+) -> ChangedFile:
+    """The file with its kind, size and reason to be skipped.
+
+    Args:
+        file: with modes and blobs set.
+        looks: blob → what it is like, for both sides of the file.
+        policy: what base says.
+    """
+    was, now = looks.get(file.old_blob or ""), looks.get(file.new_blob or file.old_blob or "")
+    mode = file.new_mode or file.old_mode
+    if mode in {LINK, SUBMODULE} or now is None:
+        return _link_or_submodule(replace(file, size=now.size if now else 0), now)
+    if now.binary:
+        return _as_binary(file, was, now)
+    by_policy = _by_policy(file, was, now, policy)
+    if by_policy == _NEWLY_MINIFIED and file.new_blob:
+        return replace(file, size=now.size, skip=by_policy, gap=True)
+    if by_policy is None and now.size > BIG_FILE_BYTES:
+        return replace(
+            file, size=now.size, skip=describe_size_limit(now.size, BIG_FILE_BYTES), gap=True
+        )
+    return replace(file, kind="text", size=now.size, skip=by_policy)

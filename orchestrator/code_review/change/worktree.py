@@ -1,0 +1,182 @@
+"""A tree object of the work tree, made without touching the repository's index or objects."""
+
+import os
+import shutil
+import stat
+from pathlib import Path
+
+from anyio import to_thread
+from msgspec.structs import replace
+
+from orchestrator.code_review.change.file_export import make_directory
+from orchestrator.code_review.change.git.commands import Git, discover, git_error, shorten
+from orchestrator.code_review.change.git.directories import STATE, resolve_path
+from orchestrator.errors import InputError, StoreError
+
+_SUBMODULE = b"160000"
+_NULL = "0" * 40  # of any length: an entry of mode 0 is removed, whatever its id
+
+
+async def open_extra_store(git: Git, scratch: Path) -> Git:
+    """The same repository, with new objects and an index written below ``scratch``.
+
+    Raises:
+        StoreError: ``scratch`` cannot be written.
+    """
+    own = Path(await git.line("rev-parse", "--path-format=absolute", "--git-path", "objects"))
+    objects = resolve_path(scratch) / "objects"
+    quoted = str(own).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    await to_thread.run_sync(_write_alternates, objects, os.fsencode(f'"{quoted}"\n'))
+    return replace(git, object_dir=objects, index=objects.parent / "index")
+
+
+def _write_alternates(objects: Path, line: bytes) -> None:
+    make_directory(objects / "info")
+    try:
+        (objects / "info" / "alternates").write_bytes(line)
+    except OSError as refused:
+        raise StoreError(f"{objects} cannot be written: {refused.strerror}") from None
+
+
+def _copy_index(source: Path, target: Path) -> None:
+    """Copy with its time: git compares that with the files' times to tell what may have changed."""
+    target.unlink(missing_ok=True)
+    try:
+        shutil.copy2(source, target)
+    except FileNotFoundError:
+        return  # nothing was ever added
+    except OSError as refused:
+        raise StoreError(f"{target} cannot be written: {refused.strerror}") from None
+
+
+async def _find_top(repo: Path) -> Path:
+    """The work tree that a directory lies in.
+
+    Raises:
+        InputError: it lies in none.
+    """
+    found = await discover(repo, "--show-toplevel")
+    if found.code:
+        raise InputError(f"{shorten(str(repo))} is not in a work tree; name two commits instead")
+    top = Path(os.fsdecode(found.stdout.removesuffix(b"\n")))
+    if not _holds_its_repository(top, resolve_path(repo)):
+        raise InputError(
+            f"core.worktree of {shorten(str(repo))} is {shorten(str(top))}; "
+            "unset core.worktree there, or name two commits"
+        )
+    return top
+
+
+def _holds_its_repository(top: Path, place: Path) -> bool:
+    """Whether a work tree is the directory in which its repository was found from a place."""
+    found = next((up for up in (place, *place.parents) if os.path.lexists(up / ".git")), top)
+    return top.resolve() == found.resolve()
+
+
+async def _checkout(git: Git, top: Path) -> Git:
+    """The same repository with its work tree, and with every filter driver emptied."""
+    listed = await git.attempt("config", "--null", "--name-only", "--get-regexp", r"^filter\.")
+    names = {os.fsdecode(key).rpartition(".")[0] for key in listed.stdout.split(b"\0") if key}
+    ends = ("clean", "smudge", "process", "required")
+    drivers = tuple(f"{name}.{end}" for name in sorted(names) for end in ends)
+    return replace(git, work_tree=top, drivers=drivers)
+
+
+async def is_dirty(git: Git, repo: Path, top: Path | None) -> bool:
+    """Whether tracked files differ from HEAD; False as well when there is no work tree.
+
+    Args:
+        repo: a directory inside the work tree.
+        top: the work tree, None when it is not known yet.
+    """
+    try:
+        work = await _checkout(git, top or await _find_top(repo))
+    except InputError:
+        return False
+    # Without optional locks it writes nothing, and its permissions would not let it.
+    told = await replace(work, index=git.git_dir / "index").attempt(
+        "status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty",
+        "--no-renames",
+    )  # fmt: skip
+    return told.code != 0 or bool(told.stdout)
+
+
+async def _changed_paths(git: Git) -> dict[bytes, bytes]:
+    """Tracked files that look different on disk: path → the mode on disk, ``000000`` when gone."""
+    told = await git.run(
+        "diff-files", "-z", "--raw", "--no-ext-diff", "--no-textconv", "--no-renames",
+        "--ignore-submodules=dirty",
+    )  # fmt: skip
+    fields = told.split(b"\0")
+    touched: dict[bytes, bytes] = {}
+    for about, path in zip(fields[0::2], fields[1::2], strict=False):
+        mode, letter = about.split(b" ")[1], about[-1:]
+        touched[path] = b"000000" if letter == b"D" else mode
+    return touched
+
+
+async def snapshot_worktree(
+    git: Git, repo: Path, scratch: Path
+) -> tuple[Git, str, tuple[str, ...]]:
+    """Write the work tree as a tree object below ``scratch``.
+
+    Args:
+        git: the repository.
+        repo: a directory inside its work tree.
+        scratch: a directory of this run's own.
+
+    Returns:
+        The git that reads the tree, its id, and sentences on what is not in it.
+
+    Raises:
+        InputError: no work tree, or one that changed meanwhile or cannot be read.
+        StoreError: the disk is full.
+    """
+    store = await open_extra_store(git, scratch)
+    work = await _checkout(store, await _find_top(repo))
+    assert work.index is not None
+    await to_thread.run_sync(_copy_index, git.git_dir / "index", work.index)
+    touched = await _changed_paths(work)
+    listed = await work.run("ls-files", "--others", "--exclude-standard", "-z")
+    new = [path for path in listed.split(b"\0") if path and not path.startswith(STATE.encode())]
+    gone, fresh, notes = await to_thread.run_sync(_sort_paths, work.cwd, touched, new)
+    if gone:
+        removed = b"".join(b"0 %s\t%s\0" % (_NULL.encode(), path) for path in gone)
+        await work.run("update-index", "-z", "--index-info", stdin=removed)
+    if fresh:
+        paths = b"".join(path + b"\0" for path in fresh)
+        await _add(work, paths)
+    tree = (await work.run("write-tree", "--missing-ok")).decode().strip()
+    return replace(store, index=None), tree, tuple(notes)
+
+
+async def _add(work: Git, paths: bytes) -> None:
+    done = await work.attempt("update-index", "--add", "--replace", "-z", "--stdin", stdin=paths)
+    if done.code:
+        hint = "; make it readable, or run again when nothing writes there"
+        raise git_error("reading the work tree", done, hint)
+
+
+def _sort_paths(
+    root: Path, touched: dict[bytes, bytes], new: list[bytes]
+) -> tuple[list[bytes], list[bytes], list[str]]:
+    """Part the paths into those to drop and those to add; what is neither is told of."""
+    gone, fresh, notes = [], [], []
+    for path in [*touched, *new]:
+        shown = shorten(os.fsdecode(path))
+        if path.endswith(b"/"):
+            notes.append(f"{shown} is a repository of its own and not part of this change")
+            continue
+        try:
+            mode = os.lstat(os.path.join(os.fsencode(root), path)).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            gone.append(path)
+            continue
+        if touched.get(path) == b"000000":
+            gone.append(path)
+        elif stat.S_ISREG(mode) or stat.S_ISLNK(mode) or touched.get(path) == _SUBMODULE:
+            fresh.append(path)
+        else:
+            gone.append(path)
+            notes.append(f"{shown} is neither a file nor a link; it counts as deleted")
+    return gone, fresh, notes

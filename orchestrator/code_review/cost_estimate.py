@@ -1,0 +1,196 @@
+"""What a review is expected to cost and can cost at the most, worked out before anything is asked.
+
+The worst case is what the bounds allow, which the accounts enforce call by call. The expected case
+is a guess with its grounds: each agent opens and follows its playbooks, looks around a few times,
+reads its files once, and reports, in one iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from orchestrator.catalog.fields import OFFLINE
+from orchestrator.catalog.prices import Price, price_of
+from orchestrator.code_review.agents import judging, planning, summary
+from orchestrator.code_review.agents.participants import has_model_lead
+from orchestrator.code_review.review_state import ReviewState, Round
+from orchestrator.engine.agent import AgentResult, first_request
+from orchestrator.engine.escalation import Task
+from orchestrator.engine.model_routing import candidate_models
+from orchestrator.engine.types import Bounds, Usage
+from orchestrator.providers import pricing
+from orchestrator.providers.token_counting import estimate_input_tokens
+
+LOOKS = 2
+"""Turns in which an agent looks around by itself, beside its playbooks."""
+
+ANSWER = 700
+"""Tokens of an answer, thinking included."""
+
+RESULTS = 1_400
+"""Tokens that a playbook's tools answer: 5,400 characters on average, measured on this project."""
+
+READ_AT_MOST = 20_000
+BYTES_PER_TOKEN = 4
+
+BASIS = (
+    f"""Expected: one iteration, in which an agent takes a turn to open each of its playbooks, one
+    to follow it, {LOOKS} to look around and one to report; the lead one more, to sum up. An answer
+    has {ANSWER} tokens, a playbook's results {RESULTS:,}, each file is read once, and what was sent
+    before is read from a cache.""",
+    """At most: what the bounds of the agents and of the run allow, at the dearest rates that can
+    apply. No call begins whose worst case does not fit what is left.""",
+    "A try whose reply was lost may have been billed, and counts at its worst case.",
+)
+"""How the figures are reckoned, for whoever reads them."""
+
+
+class Bill(Struct, frozen=True):
+    """Tokens, input and output, and US dollars; models without a price add nothing to these."""
+
+    tokens: int = 0
+    usd: float = 0.0
+
+    def __add__(self, other: Bill) -> Bill:
+        return Bill(self.tokens + other.tokens, self.usd + other.usd)
+
+    def times(self, count: float) -> Bill:
+        """So many of it."""
+        return Bill(int(self.tokens * count), self.usd * count)
+
+    def within(self, other: Bill) -> Bill:
+        """The lesser of both, each part for itself."""
+        return Bill(min(self.tokens, other.tokens), min(self.usd, other.usd))
+
+
+class Share(Struct, frozen=True):
+    """One agent's part of one iteration.
+
+    Attributes:
+        turns: that it is expected to take.
+        prices: of its model, and of those that it can escalate to; None where one is not known.
+    """
+
+    agent: str
+    model: str
+    turns: int
+    expected: Bill
+    worst: Bill
+    prices: Mapping[str, Price | None]
+
+    @property
+    def price(self) -> Price | None:
+        """Of its own model."""
+        return self.prices[self.model]
+
+    def __add__(self, other: Share) -> Share:
+        """This and another task of the same agent."""
+        return replace(
+            self,
+            turns=self.turns + other.turns,
+            expected=self.expected + other.expected,
+            worst=self.worst + other.worst,
+            prices={**other.prices, **self.prices},
+        )
+
+
+class Estimate(Struct, frozen=True):
+    """What a review will cost.
+
+    Attributes:
+        shares: of one iteration, in the order in which the agents begin.
+        iterations: that the bounds allow; one is expected.
+        limit: the most that the whole run may use.
+        notes: what a person should know of the models.
+    """
+
+    provider: str
+    shares: tuple[Share, ...]
+    iterations: int
+    limit: Bill
+    notes: tuple[str, ...] = ()
+
+    @property
+    def iteration(self) -> tuple[Bill, Bill]:
+        """One iteration, expected and worst."""
+        expected = sum((share.expected for share in self.shares), Bill())
+        worst = sum((share.worst for share in self.shares), Bill()).within(self.limit)
+        return expected.within(worst), worst
+
+    @property
+    def total(self) -> tuple[Bill, Bill]:
+        """The whole run, expected and worst."""
+        expected, worst = self.iteration
+        return expected, worst.times(self.iterations).within(self.limit)
+
+
+def estimate(state: ReviewState) -> Estimate:
+    """Estimate what a review that has not begun will cost. No model is called.
+
+    Raises:
+        ConfigError: an agent's stage has no model.
+    """
+    bounds, provider = state.settings.run_bounds, state.settings.provider
+    limit = Bill(int(bounds.tokens), bounds.usd)
+    # The offline provider is code, and uses nothing.
+    tasks = _one_iteration(state) if provider != OFFLINE else ()
+    shares: dict[str, Share] = {}
+    for task in tasks:
+        own, name = _estimate_share(state, task, limit), task.spec.name
+        shares[name] = shares[name] + own if name in shares else own
+    every = tuple(shares.values())
+    return Estimate(provider, every, int(bounds.iterations), limit, state.notes)
+
+
+def _one_iteration(state: ReviewState) -> Iterator[Task]:
+    """The tasks of one iteration in which every specialist gets every file."""
+    if not state.session.change.files:
+        return
+    state.rounds.append(Round(1))
+    if state.settings.pattern == "single":
+        state.round.plan = planning.plan_for_one_agent(state, state.settings.single)
+    else:
+        lead = state.catalog.agents[state.settings.lead]
+        state.round.plan = planning.read_plan(state, AgentResult(lead.name, "failed"))
+        yield Task(lead, planning.lead_brief(state), state.round.key("plan"))
+    yield from planning.build_tasks(state)
+    if judging.needs_judge(state.settings, state.rubric):
+        yield judging.build_judge_task(
+            state, judging.judged_criteria(state.rubric), state.round.key("judge")
+        )
+    if has_model_lead(state.settings):
+        yield summary.build_summary_task(state)
+
+
+def _estimate_share(state: ReviewState, task: Task, limit: Bill) -> Share:
+    spec = task.spec
+    models = [choice.model for choice in candidate_models(spec, state.runtime.choose_model)]
+    prices = {model: price_of(state.catalog.prices, model) for model in models}
+    steps = len(spec.skills) * (2 if state.runtime.choose_model(spec).progressive else 1)
+    turns = int(min(steps + LOOKS + 1, spec.bounds.turns))
+    used = _expected_usage(state, task, turns, prices[models[0]])
+    worst = _worst_case(spec.bounds, prices.values(), limit)
+    expected = Bill(used.tokens, used.usd).within(worst)
+    return Share(spec.name, models[0], turns, expected, worst, prices)
+
+
+def _expected_usage(state: ReviewState, task: Task, turns: int, price: Price | None) -> Usage:
+    spec = task.spec
+    sizes = [state.session.files[path].size for path in planning.reviewable_paths(state)]
+    read = sum(min(size, READ_AT_MOST) for size in sizes) // BYTES_PER_TOKEN
+    return pricing.estimate_conversation(
+        price,
+        prompt=estimate_input_tokens(first_request(spec, task.brief, state.runtime)),
+        per_turn=(len(spec.skills) * RESULTS + read) // max(turns - 1, 1),
+        output=ANSWER,
+        turns=turns,
+    )
+
+
+def _worst_case(bounds: Bounds, prices: Iterable[Price | None], limit: Bill) -> Bill:
+    tokens = int(min(bounds.tokens, limit.tokens))
+    dearest = max(pricing.max_total_cost(price, tokens) if price else 0.0 for price in prices)
+    return Bill(tokens, min(bounds.usd, limit.usd, dearest))

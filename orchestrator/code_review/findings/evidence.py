@@ -1,0 +1,190 @@
+"""From an analyzer's report to evidence: located, compared with base, quoted and redacted."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from orchestrator.checks.check_protocol import RawFinding
+from orchestrator.checks.path_kinds import path_kinds
+from orchestrator.code_review.analysis import AnalyzerReport, Side
+from orchestrator.code_review.analyzers.side_checks import call_check_in_batches
+from orchestrator.code_review.findings.baseline import (
+    ComparableFinding,
+    assign_fingerprints,
+    find_new,
+    remove_white_space,
+)
+from orchestrator.code_review.findings.types import LocatedFinding, RejectedFinding
+from orchestrator.code_review.rule_table import Rule
+from orchestrator.code_review.session import Session
+from orchestrator.sandbox.worker_pool import WorkerPool
+
+WITHHELD = "[withheld]"
+UNSEARCHED = "Not shown, since it could hold a secret: this file could not be searched for any"
+SECONDS = 10.0
+"""For each call of a check about files; a usual one takes milliseconds."""
+
+
+class IntroducedFindings(Struct, frozen=True):
+    """The findings that a change introduces, those without a text to quote apart."""
+
+    findings: tuple[LocatedFinding, ...] = ()
+    rejected: tuple[RejectedFinding, ...] = ()
+
+
+class _SideReader:
+    """The files of one side, each read once, and checks over them."""
+
+    def __init__(self, session: Session, side: Side, pool: WorkerPool) -> None:
+        self._session, self._side, self._pool = session, side, pool
+        self._lines: dict[str, Sequence[str]] = {}
+
+    def lines(self, path: str) -> Sequence[str]:
+        """The lines of a file; none where it cannot be read."""
+        if path not in self._lines:
+            self._lines[path] = self._session.read(self._side, path)
+        return self._lines[path]
+
+    async def scopes(self, raws: Iterable[RawFinding]) -> Mapping[tuple[str, int], str]:
+        """Path and line → enclosing scope; found in a worker, which may have to parse the file."""
+        numbers: dict[str, set[int]] = {}
+        for raw in raws:
+            numbers.setdefault(raw.path, set()).add(raw.line)
+        lines = {path: sorted(wanted) for path, wanted in numbers.items()}
+        replies, _ = await self._call("enclosing_scopes:run", {"lines": lines}, lines)
+        return {
+            (path, line): scope
+            for path, scopes in replies.items()
+            for line, scope in zip(lines[path], scopes, strict=True)
+        }
+
+    async def quotes(
+        self, findings: Mapping[str, ComparableFinding]
+    ) -> tuple[Mapping[str, Sequence[str]], Mapping[str, str]]:
+        """What can be shown of findings; a worker searches the files for secrets first.
+
+        Returns:
+            Fingerprint → quote, message and detail; and path → error where a search failed.
+        """
+        cited: dict[str, dict[str, Any]] = {}
+        for fingerprint, finding in findings.items():
+            raw = finding.raw
+            cited.setdefault(raw.path, {})[fingerprint] = {
+                "line": raw.line,
+                "end_line": raw.end_line,
+                "redact": raw.redact,
+                "texts": [raw.message, raw.detail],
+            }
+        return await self._call("redacted_quotes:run", {"cited": cited}, cited)
+
+    async def _call(
+        self, function: str, job: Mapping[str, Any], paths: Iterable[str]
+    ) -> tuple[Mapping[str, list[str]], Mapping[str, str]]:
+        """The replies of a check as one, and path → error."""
+        whole = {"root": str(self._side.root), **job}
+        replies, errors = await call_check_in_batches(
+            self._pool, function, whole, sorted(paths), SECONDS, dict[str, list[str]]
+        )
+        return ChainMap(*replies), errors
+
+
+async def introduced_findings(
+    session: Session,
+    pool: WorkerPool,
+    base: AnalyzerReport,
+    head: AnalyzerReport,
+    sides: tuple[Side, Side],
+    *,
+    base_unknown: frozenset[str] = frozenset(),
+) -> IntroducedFindings:
+    """The findings of head's report that base's does not have.
+
+    Args:
+        sides: base and head.
+        base_unknown: files whose base could not be read; only their added lines count.
+    """
+    before, after = (_SideReader(session, side, pool) for side in sides)
+    old = await _classify(session, base, before)
+    new = [
+        finding
+        for finding in find_new(old, await _classify(session, head, after), session.added)
+        if finding.raw.path not in base_unknown
+        or finding.raw.line in session.added(finding.raw.path)
+    ]
+    return await _quote(session, assign_fingerprints(new, old), after)
+
+
+async def all_findings(
+    session: Session, pool: WorkerPool, report: AnalyzerReport, head: Side
+) -> IntroducedFindings:
+    """The findings of a report that compares both sides itself: all are introduced."""
+    reader = _SideReader(session, head, pool)
+    findings = await _classify(session, report, reader)
+    return await _quote(session, assign_fingerprints(findings), reader)
+
+
+async def _classify(
+    session: Session, report: AnalyzerReport, files: _SideReader
+) -> list[ComparableFinding]:
+    """The findings of a report that a rule is on for, each with what it is compared by."""
+    rules = [(raw, session.rules.find(report.tool, raw.code)) for raw in report.findings]
+    kept = [
+        (raw, rule.id)
+        for raw, rule in rules
+        if rule and path_kinds(raw.path).isdisjoint(rule.not_in)
+    ]
+    scopes = await files.scopes(raw for raw, _ in kept if raw.key is None and raw.scope is None)
+    return [_comparable(raw, rule, files, scopes) for raw, rule in kept]
+
+
+def _comparable(
+    raw: RawFinding, rule: str, files: _SideReader, scopes: Mapping[tuple[str, int], str]
+) -> ComparableFinding:
+    if raw.key is not None:
+        return ComparableFinding(raw, rule, raw.key, "")
+    text = remove_white_space(files.lines(raw.path)[raw.line - 1 : raw.end_line])
+    scope = scopes.get((raw.path, raw.line), "") if raw.scope is None else raw.scope
+    return ComparableFinding(raw, rule, text, scope)
+
+
+async def _quote(
+    session: Session, findings: Mapping[str, ComparableFinding], files: _SideReader
+) -> IntroducedFindings:
+    quoted: list[LocatedFinding] = []
+    rejected: list[RejectedFinding] = []
+    quotes, errors = await files.quotes(findings)
+    for fingerprint, finding in findings.items():
+        raw = finding.raw
+        why = errors.get(raw.path, "it could not be read")
+        shown = quotes.get(fingerprint, (WITHHELD, f"{UNSEARCHED} ({why})", ""))
+        located = _locate(session.rules.rules[finding.rule], raw, fingerprint, *shown)
+        if 1 <= raw.line <= len(files.lines(raw.path)) and located.quote.strip():
+            quoted.append(located)
+        else:
+            reason = f"nothing stands at {raw.path}:{raw.line} in head that it could quote"
+            rejected.append(RejectedFinding(located, reason))
+    return IntroducedFindings(tuple(quoted), tuple(rejected))
+
+
+def _locate(
+    rule: Rule, raw: RawFinding, fingerprint: str, quote: str, message: str, detail: str
+) -> LocatedFinding:
+    return LocatedFinding(
+        fingerprint=fingerprint,
+        rule=rule.id,
+        severity=rule.severity,
+        category=rule.category,
+        cwe=rule.cwe,
+        confidence=raw.confidence,
+        title=rule.title,
+        detail="\n".join(filter(None, (message, detail))),
+        fix_suggestion=rule.fix,
+        path=raw.path,
+        start_line=raw.line,
+        end_line=raw.end_line,
+        quote=quote,
+    )

@@ -1,0 +1,84 @@
+"""Which files were examined, and which were not and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from orchestrator.code_review.findings.journal_queries import Call, Work, gaps
+from orchestrator.code_review.session import Session
+from orchestrator.code_review.verdict.model import Checked, Skipped
+
+WHOLE_CHANGE = "*"
+"""The path of a gap that concerns the whole change and no file of it."""
+
+UNEXAMINED = "no tool looked at it"
+"""Why a file is skipped that nobody left out on purpose."""
+
+
+def list_checked(calls: Iterable[Call]) -> tuple[Checked, ...]:
+    """The files that tools examined, and in which calls."""
+    by: dict[str, dict[str, None]] = {}
+    refs: dict[str, dict[str, None]] = {}
+    for call in calls:
+        for path in call.result.examined:
+            by.setdefault(path, {})[call.tool] = None
+            refs.setdefault(path, {})[call.ref] = None
+    return tuple(
+        Checked(path=path, by=tuple(sorted(by[path])), tool_calls=tuple(sorted(refs[path])))
+        for path in sorted(by)
+    )
+
+
+def list_skipped(
+    session: Session,
+    calls: Sequence[Call],
+    team: Iterable[Work],
+    withheld: Mapping[str, tuple[str, bool]],
+    left_out: Mapping[str, str],
+) -> tuple[Skipped, ...]:
+    """The files, and the parts of the review, that were left out or could not be examined.
+
+    Args:
+        withheld: analyzer → why no agent was given it, and whether that is a gap.
+        left_out: path → why the lead assigned it to no agent; required checks examine it anyway.
+    """
+    skipped: list[Skipped] = []
+    examined = {path for call in calls for path in call.result.examined}
+    for file in session.change.files:
+        if why := session.left_out(file):
+            skipped.append(Skipped(path=file.path, why=why, gap=session.unread(file)))
+        elif file.path not in examined:
+            skipped.append(Skipped(path=file.path, why=UNEXAMINED, gap=True))
+    skipped += _list_gaps(calls)
+    skipped += [
+        Skipped(path=path, why=f"the lead left it out: {why}", gap=True)
+        for path, why in left_out.items()
+    ]
+    last = {call.tool: call for call in calls}
+    skipped += [
+        Skipped(path=WHOLE_CHANGE, why=call.why, tool=call.tool, gap=True)
+        for call in last.values()
+        if call.why
+    ]
+    skipped += [
+        Skipped(path=WHOLE_CHANGE, why=why, tool=tool, gap=gap)
+        for tool, (why, gap) in withheld.items()
+        if tool not in last
+    ]
+    ended = {entry.result.agent: entry.result for entry in team}
+    skipped += [
+        Skipped(path=WHOLE_CHANGE, why=f"{r.status}: {r.detail}", tool=r.agent, gap=True)
+        for r in ended.values()
+        if r.status != "ok"
+    ]
+    return tuple(sorted(skipped, key=lambda skip: (skip.path, skip.tool)))
+
+
+def _list_gaps(calls: Sequence[Call]) -> list[Skipped]:
+    """Files that analyzers could not examine; two tools of one analyzer count once."""
+    analyzer = {call.tool: call.result.tool or call.tool for call in calls}
+    unique: dict[tuple[str, str, str], Skipped] = {}
+    for (tool, path), why in sorted(gaps(calls).items()):
+        skip = Skipped(path=path, why=why, tool=tool, gap=True)
+        unique.setdefault((analyzer[tool], path, why), skip)
+    return list(unique.values())

@@ -1,0 +1,133 @@
+"""What the agents' calls showed, read back from the journal: the evidence of a review.
+
+The journal is the only source. An agent's report is a claim about these calls, never a substitute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from msgspec import Struct
+
+from orchestrator.code_review.findings.types import AnalysisResult
+from orchestrator.code_review.verdict.decision import ToolHealth
+from orchestrator.engine.agent import AgentResult
+from orchestrator.engine.journal import Journal
+from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.tool_call_records import ToolCallRecord, calls_under
+from orchestrator.engine.untrusted_text import unframe
+
+
+class Call(Struct, frozen=True):
+    """One analyzer's call by a specialist.
+
+    Attributes:
+        ref: its key in the journal.
+        why: empty when it went well, else why it did not.
+        result: what the analyzer gave; empty for a refusal or a time-out.
+    """
+
+    ref: str
+    iteration: int
+    agent: str
+    tool: str
+    why: str
+    result: AnalysisResult
+
+
+class Work(Struct, frozen=True):
+    """One agent's work in one iteration."""
+
+    iteration: int
+    result: AgentResult
+
+
+class Failure(Struct, frozen=True):
+    """What a further iteration might mend: an agent that failed, or one of its tools.
+
+    Attributes:
+        tool: empty where the agent itself failed.
+    """
+
+    agent: str
+    tool: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.agent}/{self.tool}: {self.why}" if self.tool else f"{self.agent}: {self.why}"
+
+
+def analyzer_calls(
+    journal: Journal, iteration: int, tasks: Iterable[Key], analyzers: Collection[str]
+) -> Iterator[Call]:
+    """The calls of analyzers in one iteration, by agent, attempt, turn and place.
+
+    Looking around is no evidence and its failures are no gaps, so other tools are left out.
+
+    Args:
+        tasks: of the specialists.
+    """
+    for task in sorted(tasks, key=str):
+        for call in calls_under(journal, task):
+            if call.tool in analyzers and (call.completed or call.refusal):
+                result = AnalysisResult.from_json(call.data)
+                why = _failure(call, result)
+                yield Call(call.key, iteration, call.agent, call.tool, why, result)
+
+
+def _failure(call: ToolCallRecord, result: AnalysisResult) -> str:
+    if call.refusal:
+        return f"{call.code}: {call.refusal}"
+    return "" if call.ok else result.error or call.code
+
+
+def answers(journal: Journal, nonce: str, tasks: Collection[Key], tool: str) -> Iterator[str]:
+    """What a tool answered, as text.
+
+    Args:
+        tasks: whose calls count.
+    """
+    for task in tasks:
+        for call in calls_under(journal, task):
+            if call.tool == tool and call.ok:
+                yield unframe(call.content, nonce)
+
+
+def latest(entries: Iterable[Work]) -> dict[str, Work]:
+    """Each agent's last work."""
+    return {entry.result.agent: entry for entry in entries}
+
+
+def gaps(entries: Sequence[Call]) -> dict[tuple[str, str], str]:
+    """(tool, path) → why; a path that a later call did look at is no gap any more."""
+    open_gaps: dict[tuple[str, str], str] = {}
+    for call in entries:
+        for path in call.result.examined:
+            open_gaps.pop((call.tool, path), None)
+        for path, why in call.result.gaps.items():
+            open_gaps[call.tool, path] = why
+    return open_gaps
+
+
+def health(entries: Sequence[Call]) -> dict[str, ToolHealth]:
+    """How each analyzer fared, by the tool's name."""
+    open_gaps = gaps(entries)
+    last = {call.tool: call for call in entries}
+    return {
+        tool: ToolHealth(
+            call.why,
+            frozenset(path for name, path in open_gaps if name == tool),
+            frozenset(p for one in entries if one.tool == tool for p in one.result.given),
+        )
+        for tool, call in last.items()
+    }
+
+
+def failures(entries: Sequence[Call], team: Iterable[Work]) -> list[Failure]:
+    """What a further iteration might mend, in the order of agents and tools."""
+    last = {(call.agent, call.tool): call.why for call in entries}
+    for name, entry in latest(team).items():
+        if entry.result.status != "ok":
+            last[name, ""] = f"{entry.result.status}: {entry.result.detail}"
+    failed = (Failure(agent, tool, why) for (agent, tool), why in last.items() if why)
+    return sorted(failed, key=str)

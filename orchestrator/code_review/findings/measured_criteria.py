@@ -1,0 +1,71 @@
+"""The measured criteria of a rubric: each is a share, computed from the synthesis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from orchestrator.code_review.findings.examined import UNEXAMINED
+from orchestrator.code_review.findings.journal_queries import Call, Work
+from orchestrator.code_review.findings.synthesis import Synthesis
+from orchestrator.code_review.verdict.model import RequiredCheck
+from orchestrator.engine.judge import Mark
+
+MEASURES = (
+    "files-accounted",
+    "required-checks-run",
+    "analyzers-healthy",
+    "gaps-explained",
+    "evidence-verified",
+    "contracts-kept",
+)
+"""The criteria that can be measured."""
+
+
+def score_measured(
+    synthesis: Synthesis,
+    files: Sequence[str],
+    checks: Sequence[RequiredCheck],
+    calls: Sequence[Call],
+    team: Sequence[Work],
+) -> Mapping[str, Mark]:
+    """Marks by criterion id, for all of ``MEASURES``; the rubric picks those it has.
+
+    Args:
+        files: paths of all changed files.
+    """
+    accounted = {c.path for c in synthesis.checked}
+    accounted |= {s.path for s in synthesis.skipped if s.why and s.why != UNEXAMINED}
+    applicable = [check for check in checks if check.status != "not_applicable"]
+    passed = [check for check in applicable if check.status == "passed"]
+    unverified = [r for r in synthesis.rejected if r.cause == "unverified"]
+    reported = len(synthesis.findings) + len(unverified)
+    gaps = [skip for skip in synthesis.skipped if skip.gap]
+    return {
+        "files-accounted": _share(
+            sum(path in accounted for path in files), len(files), "changed files accounted for"
+        ),
+        "evidence-verified": _share(
+            len(synthesis.findings), reported, "findings whose quote stands where they say"
+        ),
+        "contracts-kept": _share(
+            sum(entry.result.status == "ok" for entry in team), len(team), "agents' reports valid"
+        ),
+        "required-checks-run": _share(
+            len(passed),
+            len(applicable),
+            "required checks run to their end",
+            tuple(check.name for check in applicable if check.status != "passed"),
+        ),
+        "analyzers-healthy": _share(
+            sum(not call.why for call in calls), len(calls), "tool runs without a fault"
+        ),
+        "gaps-explained": _share(
+            sum(bool(gap.why) for gap in gaps), len(gaps), "gaps that say why"
+        ),
+    }
+
+
+def _share(part: int, whole: int, what: str, missing: tuple[str, ...] = ()) -> Mark:
+    if whole == 0:
+        return Mark(None, f"no {what} to count", not_applicable=True)
+    return Mark(part / whole, f"{part} of {whole} {what}", missing)

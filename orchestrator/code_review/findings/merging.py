@@ -1,0 +1,286 @@
+"""Merging of reports: one defect is one finding, whoever reports it and however often.
+
+Analyzers that report the same weakness at the same line mean the same defect. An agent means a
+defect whose lines overlap with its own and that it names by fingerprint, or whose rule, weakness or
+title is the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import Struct, field
+
+from orchestrator.catalog.fields import SEVERITIES
+from orchestrator.catalog.verdict_policy import VerdictPolicy
+from orchestrator.code_review.findings.types import LocatedFinding
+from orchestrator.code_review.findings.waivers import matching_waivers
+from orchestrator.code_review.verdict.decision import weight
+from orchestrator.code_review.verdict.model import Evidence, Finding, Objection, Reported
+
+SIMILAR_SHARE = 0.75
+"""Share of the shorter title's words that two titles of the same defect have in common."""
+
+_WORD = re.compile(r"\w+")
+_STOP_WORDS = frozenset(
+    {"a", "an", "and", "at", "be", "by", "for", "from", "in", "is", "of", "on", "or", "the", "to"}
+)
+
+
+class FindingReport(Struct, frozen=True):
+    """A finding as one reporter has it.
+
+    Attributes:
+        reporter: an analyzer's name, or an agent's.
+        from_analyzer: an analyzer reports it; False: an agent does.
+        call_refs: journal keys of the tool calls that showed it.
+        called_by: the agents that made these calls.
+        refers_to: fingerprint of the finding that an agent takes up; empty: it reports its own.
+    """
+
+    reporter: str
+    finding: LocatedFinding
+    from_analyzer: bool
+    call_refs: tuple[str, ...] = ()
+    called_by: frozenset[str] = frozenset()
+    refers_to: str = ""
+
+
+class _FileReports(Struct):
+    """All reports on one file, by kind of reporter."""
+
+    analyzers: list[FindingReport] = field(default_factory=list)
+    agents: list[FindingReport] = field(default_factory=list)
+
+
+class MergedFinding(Struct):
+    """The reports of one defect.
+
+    Attributes:
+        reports: the first says what the finding is: an analyzer's where there is one.
+        file: all reports on its file.
+        confirmed_by: agents that report it exactly as an analyzer does, in order.
+    """
+
+    reports: list[FindingReport]
+    file: _FileReports = field(default_factory=_FileReports)
+    confirmed_by: dict[str, None] = field(default_factory=dict)
+
+    @property
+    def finding(self) -> LocatedFinding:
+        """The finding as its first reporter has it."""
+        return self.reports[0].finding
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the first report."""
+        return self.finding.fingerprint
+
+    @property
+    def supporters(self) -> frozenset[str]:
+        """The agents that report it."""
+        agents = {report.reporter for report in self.reports if not report.from_analyzer}
+        return frozenset(agents | self.confirmed_by.keys())
+
+    def confidence(self, report: FindingReport) -> float:
+        """The confidence of one of its reports: each agreeing reporter halves the doubt.
+
+        Agreement is between two reports, wherever each of them is merged in the end: a report that
+        changes what is merged takes none away.
+        """
+        if report.from_analyzer:
+            agreeing = [one for one in self.reports if one.from_analyzer]
+            others = self.file.agents
+        else:
+            agreeing, others = [report], [*self.file.analyzers, *self.file.agents]
+        agreeing += [one for one in others if _reports_same_defect(one, report)]
+        halvings = max(len(_independent_reporters(agreeing, report)) - 1, 0)
+        doubt: float = (1 - report.finding.confidence) / 2**halvings
+        return round(1 - doubt, 4)
+
+
+def _independent_reporters(agreeing: Iterable[FindingReport], report: FindingReport) -> set[str]:
+    """The reporters that agree independently and find the defect at least as severe.
+
+    Independent are analyzers, and agents that report a finding of their own and made none of the
+    calls that showed it.
+    """
+    agreeing = list(agreeing)
+    callers = frozenset[str]().union(*(one.called_by for one in agreeing))
+    order = SEVERITIES.index(report.finding.severity)
+    as_severe = [one for one in agreeing if SEVERITIES.index(one.finding.severity) <= order]
+    return {
+        one.reporter
+        for one in as_severe
+        if one.from_analyzer or not (one.refers_to or one.reporter in callers)
+    }
+
+
+class _Index(Struct):
+    """The defects that an agent can mean, by the fingerprints of their reports and by file."""
+
+    by_fingerprint: dict[str, MergedFinding] = field(default_factory=dict)
+    by_path: dict[str, list[MergedFinding]] = field(default_factory=dict)
+
+    def add(self, report: FindingReport, merged: MergedFinding) -> None:
+        """Add a report that was just merged."""
+        self.by_fingerprint.setdefault(report.finding.fingerprint, merged)
+        if len(merged.reports) == 1:
+            self.by_path.setdefault(report.finding.path, []).append(merged)
+
+    def find(self, report: FindingReport) -> MergedFinding | None:
+        """The known defect that an agent reports, None when it is a new one."""
+        finding = report.finding
+        referred = self.by_fingerprint.get(report.refers_to)
+        if referred is not None and overlaps(referred.finding, finding):
+            return referred
+        candidates = self.by_path.get(finding.path, ())
+        equal = self.by_fingerprint.get(finding.fingerprint)
+        return equal or next((one for one in candidates if _alike(one.finding, finding)), None)
+
+
+def merge(reports: Iterable[FindingReport], policy: VerdictPolicy) -> list[MergedFinding]:
+    """Merge the reports that mean the same defect.
+
+    Analyzers' reports come first and give the finding its name. Agents' reports that a person has
+    waived are not merged with others: under the fingerprint of a waived report, the report of
+    another agent would be waived with it.
+    """
+
+    def rank(report: FindingReport) -> tuple[Any, ...]:
+        finding = report.finding
+        weighs = weight(finding.severity, finding.confidence, policy)
+        order = report_order(finding)
+        return not report.from_analyzer, -weighs, *order, report.reporter, finding.fingerprint
+
+    merged_findings: list[MergedFinding] = []
+    counted, waived = _Index(), _Index()
+    by_weakness: dict[tuple[Any, ...], MergedFinding] = {}
+    files: dict[str, _FileReports] = {}
+    for report in sorted(reports, key=rank):
+        finding = report.finding
+        file = files.setdefault(finding.path, _FileReports())
+        if report.from_analyzer:
+            file.analyzers.append(report)
+            indexes = [counted, waived]
+            merged = by_weakness.setdefault(_weakness(finding), MergedFinding([], file))
+        else:
+            file.agents.append(report)
+            waivers = matching_waivers(policy, finding.rule, finding.fingerprint, finding.path)
+            indexes = [waived if waivers else counted]
+            merged = indexes[0].find(report) or MergedFinding([], file)
+        if not merged.reports:
+            merged_findings.append(merged)
+        merged.reports.append(report)
+        for index in indexes:
+            index.add(report, merged)
+    return merged_findings
+
+
+def _reports_same_defect(one: FindingReport, other: FindingReport) -> bool:
+    """Whether two reports, at least one of them an agent's, mean the same defect."""
+    first, second = one.finding, other.finding
+    if first.fingerprint == second.fingerprint:
+        return True
+    refers = first.fingerprint == other.refers_to or second.fingerprint == one.refers_to
+    return overlaps(first, second) and (refers or _alike(first, second))
+
+
+def report_order(finding: LocatedFinding | Finding) -> tuple[int, str, int, float, str]:
+    """The sort key of findings in a report, the most severe first."""
+    order = SEVERITIES.index(finding.severity)
+    return order, finding.path, finding.start_line, -finding.confidence, finding.rule
+
+
+def _weakness(finding: LocatedFinding) -> tuple[Any, ...]:
+    """Equal for the findings of two analyzers that mean the same defect."""
+    return finding.path, finding.start_line, finding.category, finding.cwe[:1] or finding.rule
+
+
+def _alike(known: LocatedFinding, claim: LocatedFinding) -> bool:
+    """Whether an agent's finding means a known one: by rule, weakness or title."""
+    return overlaps(known, claim) and (
+        known.rule == claim.rule != default_rule(claim.category)
+        or bool(set(known.cwe) & set(claim.cwe))
+        or _titles_similar(known.title, claim.title)
+    )
+
+
+def overlaps(one: LocatedFinding, other: LocatedFinding) -> bool:
+    """Whether two findings share a line."""
+    return (
+        one.path == other.path
+        and one.start_line <= other.end_line
+        and other.start_line <= one.end_line
+    )
+
+
+def default_rule(category: str) -> str:
+    """The rule of an agent's finding for which the agent names none."""
+    return f"{category}.reported"
+
+
+def _titles_similar(one: str, other: str) -> bool:
+    first, second = ({*_WORD.findall(text.casefold())} - _STOP_WORDS for text in (one, other))
+    shared = len(first & second)
+    equal = bool(shared) and first == second
+    return equal or (shared > 1 and shared >= SIMILAR_SHARE * min(len(first), len(second)))
+
+
+# --- the finding of a verdict --------------------------------------------------------------------
+
+
+def build_finding(
+    merged: MergedFinding, policy: VerdictPolicy, objections: Iterable[Objection] = ()
+) -> Finding:
+    """The verdict's finding, still without an id.
+
+    It is as severe and as certain as the report that, with all who agree, weighs most under the
+    policy: no report of an agent makes the most severe finding count for less.
+    """
+    first = merged.finding
+    rated = [(report.finding.severity, merged.confidence(report)) for report in merged.reports]
+    severity, confidence = max(
+        rated, key=lambda one: (weight(one[0], one[1], policy), -SEVERITIES.index(one[0]), one[1])
+    )
+    refs = {ref for report in merged.reports for ref in report.call_refs}
+    reporters = {name for one in merged.reports for name in (one.reporter, *one.called_by)}
+    return Finding(
+        id="",
+        fingerprint=first.fingerprint,
+        severity=severity,
+        confidence=confidence,
+        title=first.title,
+        detail=first.detail,
+        category=first.category,
+        rule=first.rule,
+        cwe=first.cwe,
+        path=first.path,
+        start_line=first.start_line,
+        end_line=first.end_line,
+        evidence=Evidence(quote=first.quote, tool_calls=tuple(sorted(refs))),
+        fix_suggestion=first.fix_suggestion,
+        reported_by=tuple(sorted(reporters | merged.confirmed_by.keys())),
+        because_of=first.because_of,
+        reports=_several(merged.reports),
+        objections=tuple(objections),
+    )
+
+
+def _several(reports: list[FindingReport]) -> tuple[Reported, ...]:
+    """Each reporter's own words, where there are several."""
+    if len(reports) == 1:
+        return ()
+    return tuple(
+        Reported(
+            by=report.reporter,
+            proved=report.from_analyzer,
+            severity=report.finding.severity,
+            confidence=report.finding.confidence,
+            title=report.finding.title,
+            detail=report.finding.detail,
+        )
+        for report in reports
+    )

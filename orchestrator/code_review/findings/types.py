@@ -1,0 +1,82 @@
+"""Located findings: what agents and the journal are given, and what merging works on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct, convert, field, to_builtins
+
+from orchestrator.catalog.fields import Severity
+from orchestrator.code_review.verdict.model import Cause
+from orchestrator.engine.field_types import UnitFloat
+from orchestrator.engine.types import Json
+
+
+class LocatedFinding(Struct, frozen=True, kw_only=True):
+    """A finding of an analyzer or an agent at lines of head, in the terms of the rule table.
+
+    It holds no secret, so the journal may keep it.
+
+    Attributes:
+        fingerprint: equal for the same finding across runs and line moves.
+        rule: the rule's id; ``CATEGORY.reported`` for an agent's finding without one.
+        start_line, end_line: of head, 1-based and inclusive.
+        quote: the cited text; an analyzer's is shortened and has its secrets redacted.
+        because_of: the changed line that causes a finding outside the lines that the change adds.
+    """
+
+    fingerprint: str
+    rule: str
+    severity: Severity
+    category: str
+    cwe: tuple[int, ...] = ()
+    confidence: UnitFloat
+    title: str
+    detail: str = ""
+    fix_suggestion: str = ""
+    path: str
+    start_line: int
+    end_line: int
+    quote: str
+    because_of: Cause | None = None
+
+
+class RejectedFinding(Struct, frozen=True):
+    """A finding that does not count, with the reason."""
+
+    finding: LocatedFinding
+    reason: str
+
+
+class AnalysisResult(Struct, frozen=True):
+    """What one call of an analyzer's tool gave; the journal keeps it as JSON.
+
+    Attributes:
+        tool: the analyzer's name, which several tools may share; empty where it did not run.
+        findings: introduced by the change.
+        rejected: findings whose lines have no text to quote.
+        examined: paths of the files that were looked at.
+        given: paths of the files that the analyzer was given.
+        gaps: path → why the file could not be looked at.
+        error: why the analyzer failed; empty when it did not.
+        facts: what it learned that is no finding.
+    """
+
+    tool: str = ""
+    version: str = ""
+    findings: tuple[LocatedFinding, ...] = ()
+    rejected: tuple[RejectedFinding, ...] = ()
+    examined: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
+    gaps: dict[str, str] = field(default_factory=dict)
+    error: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> Json:
+        """The form in which the journal keeps it."""
+        return to_builtins(self)
+
+    @classmethod
+    def from_json(cls, data: Json) -> AnalysisResult:
+        """Read it back from the journal; None, of a call that never ran, gives an empty result."""
+        return cls() if data is None else convert(data, cls)

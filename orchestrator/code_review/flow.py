@@ -1,0 +1,245 @@
+"""The review as a state machine: the main loop of the product, run by ``engine.state_machine``.
+
+    Intake → Plan → Triage → Act → Synthesize → Evaluate → Iterate (→ Plan) or an end
+
+Each handler does one thing and says where to go. What a handler learns from outside goes through
+the journal, so that running the flow again over a journal takes the same way. Where only a person
+can go on, it stops in StopHuman; with the answer recorded, the next run goes on from there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from functools import wraps
+
+from msgspec.structs import replace
+
+from orchestrator.code_review.agents import escalation, judging, planning
+from orchestrator.code_review.findings import examined, waivers
+from orchestrator.code_review.findings.journal_queries import Failure, Work, failures, health
+from orchestrator.code_review.findings.measured_criteria import score_measured
+from orchestrator.code_review.findings.synthesis import Synthesis, build_findings
+from orchestrator.code_review.review_state import ReviewState, Round
+from orchestrator.code_review.stop_rules import Iteration, Stop, decide
+from orchestrator.code_review.verdict.decision import check
+from orchestrator.engine.agent import AgentResult
+from orchestrator.engine.escalation import Task
+from orchestrator.engine.human_questions import ask_person, recorded_questions
+from orchestrator.engine.journal_keys import iteration_root
+from orchestrator.engine.judge import Mark, Scorecard, judge
+from orchestrator.engine.state_machine import Flow, State
+from orchestrator.engine.team import run_task, run_team
+from orchestrator.engine.tool_call_records import calls_under
+from orchestrator.errors import AnswerPending, ApprovalRequired, BudgetExhausted, NotPermitted
+
+ENDS = {
+    "done": "Done",
+    "budget": "StopBudget",
+    "stagnation": "StopStagnation",
+    "human": "StopHuman",
+}
+
+
+Handler = Callable[[ReviewState], Awaitable[str]]
+
+
+def may_ask(handler: Handler) -> Handler:
+    """Have a handler stop the run where it finds that a person must answer first."""
+
+    @wraps(handler)
+    async def handled(state: ReviewState) -> str:
+        try:
+            return await handler(state)
+        except AnswerPending as pending:
+            return await _wait(state, pending)
+
+    return handled
+
+
+async def intake(state: ReviewState) -> str:
+    """Look at what the change is. An empty one needs no review."""
+    if state.session.change.files:
+        return "Plan"
+    state.stop = Stop("done", "the change is empty; there is nothing to review")
+    return "Done"
+
+
+@may_ask
+async def plan(state: ReviewState) -> str:
+    """Have the lead plan, and hold its plan against the change: no file may be left out unsaid."""
+    state.focus.number += 1
+    state.rounds.append(Round(state.focus.number))
+    if state.settings.pattern == "single":
+        state.round.plan = planning.plan_for_one_agent(state, state.settings.single)
+        return "Triage"
+    lead = state.catalog.agents[state.settings.lead]
+    task = Task(lead, planning.lead_brief(state), state.round.key("plan"))
+    state.round.planned = await run_task(task, state.runtime, state.budget)
+    state.round.plan = planning.read_plan(state, state.round.planned)
+    return "Triage"
+
+
+async def triage(state: ReviewState) -> str:
+    """Bound the work: at most one task per specialist, over files that can be looked at."""
+    state.round.tasks = planning.build_tasks(state)
+    return "Act"
+
+
+@may_ask
+async def act(state: ReviewState) -> str:
+    """Send the specialists out, side by side."""
+    await run_team(
+        state.round.tasks,
+        state.runtime,
+        state.budget,
+        concurrency=state.settings.concurrency,
+        on_result=state.round.results.append,
+    )
+    return "Synthesize"
+
+
+async def synthesize(state: ReviewState) -> str:
+    """Bring together what all iterations so far have shown."""
+    calls, team, policy = state.calls(), state.team(), state.catalog.verdict_policy
+    found = await build_findings(state.session, calls, team, state.answers(), policy)
+    day = await waivers.run_day(policy, state.journal)
+    state.synthesis = replace(
+        found,
+        findings=waivers.apply_waivers(found.findings, policy, day),
+        checked=examined.list_checked(calls),
+        skipped=examined.list_skipped(
+            state.session, calls, team, state.withheld(), planning.skipped_by_lead(state)
+        ),
+    )
+    return "Evaluate"
+
+
+@may_ask
+async def evaluate(state: ReviewState) -> str:
+    """Score the review, and decide whether another round would gain anything."""
+    state.round.answers = await ask_person(state.journal, escalation.blocking(state))
+    marks = _measured(state)
+    if judging.needs_judge(state.settings, state.rubric):
+        marks |= await judging.run_judge(state)
+    scored = judge(state.rubric, marks)
+    state.scorecard = scored
+    state.round.stage_changes = escalation.below_min_score(state, scored)
+    failed = failures(state.calls(), state.team())
+    state.history.append(_iteration(state, scored, failed))
+    stop = decide(state.history, state.settings.stagnation, state.budget.bounds.iterations)
+    state.round.decision = f"{stop.reason}: {stop.detail}" if stop else "iterate"
+    state.journal.note(state.round.key("evaluate"), {"decision": state.round.decision})
+    if stop is not None:
+        state.stop = stop
+        return ENDS[stop.reason]
+    state.focus.retry = planning.paths_to_retry(
+        state, (*(failure.agent for failure in failed), *state.round.stage_changes)
+    )
+    state.focus.wanted = scored.missing_of("judged")
+    state.focus.stage_changes = state.round.stage_changes
+    state.focus.answers = escalation.answered(state)
+    return "Iterate"
+
+
+async def iterate(state: ReviewState) -> str:
+    """Go round again, for what is missing only; ``focus`` says what that is."""
+    return "Plan"
+
+
+FLOW: Flow[ReviewState] = Flow.of(
+    "Intake",
+    [
+        State("Intake", intake, ("Plan", "Done")),
+        State("Plan", plan, ("Triage", "StopHuman")),
+        State("Triage", triage, ("Act",)),
+        State("Act", act, ("Synthesize", "StopHuman")),
+        State("Synthesize", synthesize, ("Evaluate",)),
+        State("Evaluate", evaluate, ("Iterate", *ENDS.values())),
+        State("Iterate", iterate, ("Plan",)),
+        *(State(end, pauses=end == "StopHuman") for end in ENDS.values()),
+    ],
+)
+
+
+async def _wait(state: ReviewState, pending: AnswerPending) -> str:
+    """Say what there is so far, without those who wait for a person."""
+    state.waiting = [
+        Work(state.round.number, AgentResult(question.agent, "waiting", detail=question.question))
+        for question in recorded_questions(state.journal)
+        if question.name in pending.questions
+    ]
+    await synthesize(state)
+    scored = judge(state.rubric, _measured(state))
+    state.scorecard = scored
+    state.history.append(_iteration(state, scored, failures(state.calls(), state.team())))
+    state.stop = Stop("human", " ".join(pending.questions.values()))
+    state.round.decision = f"human: {state.stop.detail}"
+    return ENDS["human"]
+
+
+def _measured(state: ReviewState) -> dict[str, Mark]:
+    """The marks of the measured criteria, and the required checks, by what there is so far."""
+    calls, rules = state.calls(), state.catalog.verdict_policy.required_checks
+    tools = health(calls)
+    state.checks = [check(rule, planning.due_paths(state, rule), tools) for rule in rules]
+    everything = [file.path for file in state.session.change.files]
+    return dict(score_measured(state.synthesis, everything, state.checks, calls, state.team()))
+
+
+def _iteration(state: ReviewState, scored: Scorecard, failed: Sequence[Failure]) -> Iteration:
+    """This round as the facts that the stop rules speak of."""
+    synthesis = state.synthesis
+    signatures = tuple(map(str, failed))
+    results = sorted(state.round.results, key=lambda result: result.agent)
+    reports = [result.report for result in results if isinstance(result.report, dict)]
+    summaries = [str(report.get("summary", "")) for report in reports]
+    unheard = tuple(
+        f"nobody has looked into this answer: {a}" for a in state.round.answers.values()
+    )
+    escalated = tuple(f"{agent}: {step.why}" for agent, step in state.round.stage_changes.items())
+    return Iteration(
+        score=scored.total,
+        accepted=scored.accepted,
+        gates=(*signatures, *unheard),
+        missing=(*signatures, *unheard, *scored.missing_of("judged"), *escalated),
+        failures=frozenset(signatures),
+        evidence=frozenset(finding.fingerprint for finding in synthesis.findings),
+        touched=frozenset(f"{by}:{c.path}" for c in synthesis.checked for by in c.by),
+        uncertain=(*_uncertain(synthesis), *planning.open_questions(state)),
+        gaps=sum(skip.gap for skip in synthesis.skipped),
+        output="\n".join(summaries),
+        budget=_budget_met(state),
+        human=_human_needed(state),
+    )
+
+
+def _uncertain(synthesis: Synthesis) -> tuple[str, ...]:
+    """What was not looked at, a line per tool and reason."""
+    found = Counter((skip.tool, skip.why) for skip in synthesis.skipped if skip.gap)
+    return tuple(
+        f"{tool or 'no tool'} did not look at {count} {'part' if count == 1 else 'parts'}: {why}"
+        for (tool, why), count in found.items()
+    )
+
+
+def _budget_met(state: ReviewState) -> str:
+    """The limit that this round ran into, or empty."""
+    for result in sorted(state.round.results, key=lambda result: result.agent):
+        if result.status == "budget":
+            return result.detail
+    for refusal in state.journal.refusals(iteration_root(state.round.number)).values():
+        if refusal.code == BudgetExhausted.code:
+            return refusal.reason
+    return ""
+
+
+def _human_needed(state: ReviewState) -> str:
+    """What only a person can settle, and no answer alone, or empty."""
+    needed = {tool for rule in state.catalog.verdict_policy.required_checks for tool in rule.tools}
+    for done in state.rounds:
+        for call in calls_under(state.journal, iteration_root(done.number)):
+            required = call.code == NotPermitted.code and call.tool in needed
+            if call.refusal and (required or call.code == ApprovalRequired.code):
+                return call.refusal.reason
+    return ""

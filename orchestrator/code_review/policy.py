@@ -1,0 +1,92 @@
+"""The policy of a review: which agents, rules, checks and bounds apply, read from data files.
+
+The files come in layers, lowest first: what is shipped, and the repository's own ``.diffcourt/`` as
+it is in the base commit. The change under review has no say in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from orchestrator.catalog.catalog import Catalog, load_catalog
+from orchestrator.catalog.fields import Environment
+from orchestrator.catalog.layers import Layer, locate_text
+from orchestrator.catalog.settings import Settings
+from orchestrator.code_review.analyzers import check_data
+from orchestrator.code_review.findings import waivers
+from orchestrator.code_review.findings.measured_criteria import MEASURES
+from orchestrator.code_review.report_contracts import contracts
+from orchestrator.code_review.rule_table import RuleTable, load_rules
+from orchestrator.code_review.tools.registry import TOOLS
+from orchestrator.engine.types import Rubric
+from orchestrator.errors import ConfigError
+
+
+class Policy(Struct, frozen=True):
+    """Everything that decides how a change is reviewed, validated.
+
+    Attributes:
+        layers: the data files it was read from, lowest layer first.
+        settings: the catalog's settings with the command line's options applied.
+        environment: ``ci`` or ``local``: which column of the tool policy and of the guards applies.
+        author_tier: the trust tier of the change's author in ``config/guards.yaml``; empty: the
+            tier that the file names as its default.
+    """
+
+    layers: Sequence[Layer]
+    catalog: Catalog
+    rules: RuleTable
+    settings: Settings
+    environment: Environment = "local"
+    author_tier: str = ""
+
+    @property
+    def digests(self) -> Mapping[str, str]:
+        """SHA-256 digests of the files, by name: a resumed run must find the same ones."""
+        data = check_data.digests(self.layers)
+        return {**self.catalog.digests, "config/rules": self.rules.digest, **data}
+
+
+def read_policy(
+    layers: Sequence[Layer], *, environment: Environment = "local", author_tier: str = ""
+) -> Policy:
+    """Read and validate the policy that the layers hold.
+
+    Raises:
+        ConfigError: the first error in a file.
+    """
+    catalog, rules = read_catalog(layers), load_rules(layers)
+    check_references(catalog, rules, layers)
+    return Policy(layers, catalog, rules, catalog.settings, environment, author_tier)
+
+
+def read_catalog(layers: Sequence[Layer]) -> Catalog:
+    """Read the catalog, checked against the tools and report contracts of a review.
+
+    Raises:
+        ConfigError: the first error in a file.
+    """
+    return load_catalog(layers, tools=TOOLS.keys(), contracts=contracts())
+
+
+def check_references(catalog: Catalog, rules: RuleTable, layers: Sequence[Layer]) -> None:
+    """Check that waivers, rubrics and data of checks name only what exists.
+
+    Raises:
+        ConfigError: the first name that does not exist, or entry that has no effect.
+    """
+    waivers.check_waivers(catalog.verdict_policy, rules, layers)
+    _check_rubrics(catalog.rubrics.values(), layers)
+    check_data.validate(layers, rules)
+
+
+def _check_rubrics(rubrics: Iterable[Rubric], layers: Sequence[Layer]) -> None:
+    for rubric in rubrics:
+        for criterion in rubric.criteria:
+            if criterion.kind == "measured" and criterion.id not in MEASURES:
+                raise ConfigError(
+                    f"nothing measures {criterion.id!r}; allowed: {', '.join(MEASURES)}",
+                    *locate_text(layers, f"rubrics/{rubric.name}.yaml", criterion.id),
+                )

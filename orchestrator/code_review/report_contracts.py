@@ -1,0 +1,161 @@
+"""The forms of the agents' final reports; an agent file names one as its ``contract``.
+
+What a report says is a claim. Code holds it against the change before it counts.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar
+
+from msgspec import Meta, convert, field
+
+from orchestrator.catalog.fields import Severity
+from orchestrator.code_review.verdict.json_schemas import inlined
+from orchestrator.code_review.verdict.model import Cause
+from orchestrator.engine.field_types import Strict, UnitFloat
+from orchestrator.engine.types import Json
+
+F = TypeVar("F", bound=Strict)
+
+Line = Annotated[int, Meta(ge=1, le=1_000_000_000_000_000)]
+
+
+class PlannedTask(Strict, frozen=True):
+    """A scope for one specialist."""
+
+    agent: str
+    paths: list[str]
+    why: str = ""
+
+
+class PlannedSkip(Strict, frozen=True):
+    """A changed file that no specialist is given, and why."""
+
+    path: str
+    why: str
+
+
+class Question(Strict, frozen=True):
+    """What the change leaves open. A blocking one stops the review until a person answers."""
+
+    question: str
+    blocking: bool = False
+
+
+class Plan(Strict, frozen=True, kw_only=True):
+    """The lead's report."""
+
+    summary: str = ""
+    tasks: list[PlannedTask]
+    skips: list[PlannedSkip] = field(default_factory=list)
+    required_checks: list[str] = field(default_factory=list)
+    open_questions: list[Question] = field(default_factory=list)
+
+
+class Citation(Strict, frozen=True):
+    """Where it can be seen. Code looks the quotation up; what does not stand there counts not."""
+
+    source: Annotated[
+        Literal["file", "diff", "finding", "tool"],
+        Meta(
+            description="a file of head; the lines that the change adds or removes in a file; a "
+            "finding of this review; what a tool answered in this run"
+        ),
+    ]
+    name: Annotated[str, Meta(description="the file's path, the finding's id, or the tool's name")]
+    quote: Annotated[str, Meta(description="text that stands there, letter for letter")]
+
+
+class ReportedFinding(Strict, frozen=True):
+    """One defect as a specialist reports it. ``fingerprint`` names one that a tool proved."""
+
+    path: str
+    start_line: Line
+    end_line: Line
+    quote: Annotated[
+        str, Meta(description="text that stands at these lines of head, letter for letter")
+    ]
+    title: str
+    severity: Severity
+    detail: str = ""
+    category: str = ""
+    confidence: UnitFloat = 0.5
+    rule: str = ""
+    cwe: Annotated[list[int], Meta(description="weakness numbers, such as 78")] = field(
+        default_factory=list
+    )
+    fingerprint: Annotated[str, Meta(description="of the tool's finding, where it is one")] = ""
+    fix_suggestion: str = ""
+    because_of: Annotated[
+        Cause | None,
+        Meta(
+            description="needed where the change adds none of these lines: the changed line that "
+            "makes them a defect"
+        ),
+    ] = None
+
+
+class ReportedObjection(Strict, frozen=True):
+    """An argument that a finding is no defect. It is kept beside the finding; code decides whether
+    it sets the finding aside."""
+
+    fingerprint: Annotated[str, Meta(description="of the finding")]
+    reason: str
+    evidence: Annotated[list[Citation], Meta(min_length=1)]
+
+
+class ReportedGap(Strict, frozen=True):
+    """What could not be looked at."""
+
+    why: str
+    path: str = ""
+    tool: str = ""
+
+
+class SpecialistReport(Strict, frozen=True):
+    """A specialist's report."""
+
+    summary: str = ""
+    findings: list[ReportedFinding] = field(default_factory=list)
+    objections: list[ReportedObjection] = field(default_factory=list)
+    checked: list[str] = field(default_factory=list)
+    gaps: list[ReportedGap] = field(default_factory=list)
+
+
+class JudgedCriterion(Strict, frozen=True, kw_only=True):
+    """A judge's score for one criterion; null abstains, and so does one without evidence."""
+
+    id: str
+    why: str
+    evidence: Annotated[
+        list[Citation], Meta(description="at least one for a score; none is needed to abstain")
+    ] = field(default_factory=list)
+    score: UnitFloat | None
+    missing: Annotated[
+        list[str], Meta(description="evidence that a further iteration must get")
+    ] = field(default_factory=list)
+
+
+class JudgeReport(Strict, frozen=True):
+    """The judge's report."""
+
+    criteria: Annotated[
+        list[JudgedCriterion], Meta(description="each once, in the order of the rubric")
+    ]
+
+
+FORMS: Mapping[str, type[Strict]] = {
+    "plan": Plan,
+    "report": SpecialistReport,
+    "score": JudgeReport,
+}
+
+
+def as_form(form: type[F], report: Json) -> F:
+    """A report that kept its contract, in its form."""
+    # Not strict: JSON Schema takes 5.0 for a whole number, and models write it.
+    return convert(report, form, strict=False)
+
+
+def contracts() -> dict[str, dict[str, Any]]:
+    """The contracts by name, as JSON Schemas."""
+    return {name: inlined(form) for name, form in FORMS.items()}

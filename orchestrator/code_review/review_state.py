@@ -1,0 +1,145 @@
+"""One review in progress: what the handlers of the flow share and fill in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from orchestrator.catalog.catalog import Catalog
+from orchestrator.catalog.settings import Settings
+from orchestrator.code_review.findings.journal_queries import Call, Work, analyzer_calls, answers
+from orchestrator.code_review.findings.synthesis import Synthesis
+from orchestrator.code_review.focus import Focus
+from orchestrator.code_review.report_contracts import Plan
+from orchestrator.code_review.session import Session
+from orchestrator.code_review.stop_rules import Iteration, Stop
+from orchestrator.code_review.tools.registry import ANALYZERS
+from orchestrator.code_review.verdict.model import RequiredCheck
+from orchestrator.engine.agent import AgentResult, AgentRuntime
+from orchestrator.engine.budget import Account
+from orchestrator.engine.context import add_skill_tool
+from orchestrator.engine.escalation import StageChange, Task
+from orchestrator.engine.journal import Journal
+from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.judge import Scorecard
+from orchestrator.engine.tool_registry import MAX_SHOWN_TOOLS
+from orchestrator.engine.types import Rubric
+
+
+@dataclass
+class Round:
+    """One iteration.
+
+    Attributes:
+        results: of the tasks, as they came.
+        planned, judged: the results of the lead and of the judge; None where there is none.
+        answers: what a person said to the plan's questions: the question's key → the answer.
+        stage_changes: agents whose work the judge scored too low for their stage → the next one.
+    """
+
+    number: int
+    plan: Plan = field(default_factory=lambda: Plan(tasks=[]))
+    tasks: list[Task] = field(default_factory=list)
+    decision: str = ""
+    results: list[AgentResult] = field(default_factory=list)
+    planned: AgentResult | None = None
+    judged: AgentResult | None = None
+    answers: Mapping[Key, str] = field(default_factory=dict)
+    stage_changes: Mapping[str, StageChange] = field(default_factory=dict)
+
+    def key(self, part: str, agent: str = "") -> Key:
+        """Where in the journal a part of this iteration stands, or an agent's task in it."""
+        return Key(part, self.number, agent)
+
+
+@dataclass
+class ReviewState:
+    """Everything of one review.
+
+    Attributes:
+        budget: the whole run's account.
+        focus: what the present iteration looks at; shared with the lead's tools.
+        notes: what a person should know of the models and the sandbox.
+        waiting: agents that wait for a person, whose work has no end yet.
+        closing: what the lead says at the end, empty where it says nothing.
+    """
+
+    session: Session
+    catalog: Catalog
+    settings: Settings
+    runtime: AgentRuntime
+    budget: Account
+    focus: Focus
+    notes: tuple[str, ...] = ()
+    rounds: list[Round] = field(default_factory=list)
+    history: list[Iteration] = field(default_factory=list)
+    checks: list[RequiredCheck] = field(default_factory=list)
+    synthesis: Synthesis = field(default_factory=Synthesis)
+    scorecard: Scorecard | None = None
+    stop: Stop | None = None
+    waiting: list[Work] = field(default_factory=list)
+    closing: str = ""
+
+    @property
+    def journal(self) -> Journal:
+        """The run's journal."""
+        return self.runtime.journal
+
+    @property
+    def round(self) -> Round:
+        """The present iteration."""
+        return self.rounds[-1]
+
+    @property
+    def rubric(self) -> Rubric:
+        """What the judge scores by."""
+        return self.catalog.rubrics[self.settings.rubric]
+
+    def calls(self) -> list[Call]:
+        """What the analyzers showed, over all iterations so far."""
+        return [
+            call
+            for done in self.rounds
+            for call in analyzer_calls(
+                self.journal, done.number, [task.key for task in done.tasks], ANALYZERS.keys()
+            )
+        ]
+
+    def answers(self, *, judge: bool = False) -> Callable[[str], Iterable[str]]:
+        """What a tool answered the specialists so far, by its name.
+
+        Args:
+            judge: what it answered the judge, too.
+        """
+        tasks = [task.key for done in self.rounds for task in done.tasks]
+        if judge:
+            tasks += [done.key("judge") for done in self.rounds]
+        return partial(answers, self.journal, self.runtime.executor.nonce, tasks)
+
+    def withheld(self) -> Mapping[str, tuple[str, bool]]:
+        """Analyzer → why an agent that had work for it was not given it, and whether that is a gap.
+
+        What the tool policy denies is its will, and no gap. One tool too many to be shown is.
+        """
+        runtime, executor = self.runtime, self.runtime.executor
+        registry, policy = executor.registry, executor.policy
+        found: dict[str, tuple[str, bool]] = {}
+        for spec in (task.spec for done in self.rounds for task in done.tasks):
+            able = add_skill_tool(spec, runtime.choose_model(spec), executor)
+            shown = {tool.name for tool in registry.shown_to(able, policy)}
+            for name in spec.tools:
+                if name in ANALYZERS and name not in shown:
+                    reason = policy.refusal(spec, registry.specs()[name])
+                    most = f"{spec.name} can be shown {MAX_SHOWN_TOOLS} tools at the most"
+                    found[name] = (reason, False) if reason else (most, True)
+        return found
+
+    def team(self) -> list[Work]:
+        """What the specialists came to, over all iterations so far, by iteration and name."""
+        ended = [
+            Work(done.number, result)
+            for done in self.rounds
+            for result in sorted(done.results, key=lambda result: result.agent)
+        ]
+        return [*ended, *self.waiting]

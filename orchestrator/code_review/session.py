@@ -1,0 +1,136 @@
+"""What the tools of one review look at: the change, its files on disk, and the rule table.
+
+Everything here can be made again from the change alone, so nothing of it is journaled.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from orchestrator.code_review.analysis import Side
+from orchestrator.code_review.change.contents import SIDES, Contents, SideName, decode
+from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
+from orchestrator.code_review.change.skipped_files import describe_size_limit
+from orchestrator.code_review.change.types import Change, ChangedFile
+from orchestrator.code_review.rule_table import RuleTable
+from orchestrator.sandbox import scratch_directory
+from orchestrator.sandbox.safe_paths import read_safely
+
+
+@dataclass
+class Session:
+    """What the tools of a review share.
+
+    Attributes:
+        root: a directory outside any repository, gone when the review ends.
+        excluded: path → why, for files that the policy leaves out.
+        max_bytes: a larger file is not looked at, which is a gap.
+        slots: how many programs may run at once.
+    """
+
+    change: Change
+    rules: RuleTable
+    contents: Contents
+    root: Path
+    excluded: Mapping[str, str]
+    max_bytes: int
+    slots: anyio.CapacityLimiter
+
+    def __post_init__(self) -> None:
+        self._locks = {name: anyio.Lock() for name in SIDES}
+        self._written: dict[SideName, dict[str, str | None]] = {name: {} for name in SIDES}
+
+    @cached_property
+    def files(self) -> Mapping[str, ChangedFile]:
+        """The changed files by path."""
+        return {file.path: file for file in self.change.files}
+
+    @cached_property
+    def added(self) -> Callable[[str], frozenset[int]]:
+        """Path in head → the lines that the change adds."""
+        lines = {file.path: frozenset(file.added) for file in self.change.files}
+        return lambda path: lines.get(path, frozenset())
+
+    def left_out(self, file: ChangedFile) -> str | None:
+        """Why no tool looks into a file, None when they do."""
+        why = file.skip or self.excluded.get(file.path)
+        if why is None and file.size > self.max_bytes:
+            why = describe_size_limit(file.size, self.max_bytes)
+        return why
+
+    def unread(self, file: ChangedFile) -> bool:
+        """Whether a file is left out though nobody decided that it need not be looked at."""
+        if file.path in self.excluded:
+            return False
+        return file.gap or (file.skip is None and file.size > self.max_bytes)
+
+    async def side(self, name: SideName, paths: Sequence[str]) -> tuple[Side, dict[str, str]]:
+        """A side with the given paths of it on disk.
+
+        Returns:
+            The side, and path → why for what could not be written.
+        """
+        async with self._locks[name]:
+            written = self._written[name]
+            wanted = [path for path in paths if path not in written]
+            if wanted:
+                blobs = await self._blobs(name, wanted)
+                failed = await self.contents.export(name, blobs, self.root / name)
+                written.update({path: failed.get(path) for path in wanted})
+            return Side(name, self.root / name), {p: why for p in paths if (why := written[p])}
+
+    async def _blobs(self, name: SideName, paths: Sequence[str]) -> dict[str, str]:
+        files = self.change.files
+        if name == "base":
+            changed = ((file.old_path or file.path, file.old_blob) for file in files)
+        else:
+            changed = ((file.path, file.new_blob) for file in files)
+        known = {path: blob for path, blob in changed if blob}
+        if all(path in known for path in paths):
+            return {path: known[path] for path in paths}
+        tree = await self.contents.paths(name)
+        return {path: tree[path][1] for path in paths if path in tree}
+
+    def read(self, side: Side, path: str) -> list[str]:
+        """The lines of an exported file; empty when it does not stand there."""
+        try:
+            data = read_safely(side.root, path)
+        except OSError:
+            return []
+        return decode(data).split("\n")
+
+
+@asynccontextmanager
+async def open_session(
+    change: Change,
+    rules: RuleTable,
+    excluded: Mapping[str, str],
+    *,
+    cores: int,
+    max_bytes: int = BIG_FILE_BYTES,
+) -> AsyncIterator[Session]:
+    """Open a change to the tools of a review; what is written is removed at the end."""
+    with tempfile.TemporaryDirectory(
+        dir=scratch_directory.work_directory(), ignore_cleanup_errors=True
+    ) as folder:
+        root = Path(folder)
+        for name in SIDES:
+            (root / name).mkdir()
+        async with Contents(change) as contents:
+            yield Session(
+                change=change,
+                rules=rules,
+                contents=contents,
+                root=root,
+                excluded=excluded,
+                max_bytes=max_bytes,
+                slots=anyio.CapacityLimiter(cores),
+            )

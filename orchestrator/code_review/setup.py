@@ -1,0 +1,163 @@
+"""Set up a review: from a policy, a change and a journal to the state that the flow runs on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from msgspec import Struct
+
+from orchestrator.catalog.settings import Settings
+from orchestrator.code_review.agents.guards import Guards
+from orchestrator.code_review.agents.planning import RULES
+from orchestrator.code_review.analyzers import check_data
+from orchestrator.code_review.analyzers.result_cache import ResultCache
+from orchestrator.code_review.analyzers.uncovered_lines import CoverageReport
+from orchestrator.code_review.change.types import Change
+from orchestrator.code_review.focus import Focus
+from orchestrator.code_review.policy import Policy
+from orchestrator.code_review.review_state import ReviewState
+from orchestrator.code_review.session import Session, open_session
+from orchestrator.code_review.tools.registry import build
+from orchestrator.code_review.tools.tool_inputs import ToolInputs
+from orchestrator.code_review.verdict.decision import excluded, required
+from orchestrator.engine.agent import AgentRuntime
+from orchestrator.engine.budget import Account
+from orchestrator.engine.events import Event, Observer, ignore_event
+from orchestrator.engine.executor import Executor
+from orchestrator.engine.journal import Journal
+from orchestrator.engine.model_call_log import note_once
+from orchestrator.engine.model_routing import ModelChoice, choose_named_model
+from orchestrator.engine.ports import Approver, Model, Rollback, Tool
+from orchestrator.engine.skills import UseSkill
+from orchestrator.engine.tool_registry import Registry
+from orchestrator.engine.types import AgentSpec
+from orchestrator.engine.untrusted_text import run_nonce
+from orchestrator.sandbox.process_sandbox import SANDBOX
+from orchestrator.sandbox.worker_pool import WorkerPool
+
+SANDBOX_OFF = (
+    "the sandbox is off: programs that read the change are not confined; set sandbox: auto in "
+    "config/defaults.yaml"
+)
+
+
+class OpenModel(Struct, frozen=True):
+    """A model that is ready to be called.
+
+    Attributes:
+        choose_model: the model and effort that an agent gets.
+        notes: what a person should know of the models, such as a missing price.
+    """
+
+    model: Model
+    choose_model: Callable[[AgentSpec], ModelChoice] = choose_named_model
+    notes: tuple[str, ...] = ()
+
+
+@asynccontextmanager
+async def open_review(  # noqa: PLR0913 - every input of a review, as a plain value
+    policy: Policy,
+    change: Change,
+    journal: Journal,
+    *,
+    model: OpenModel,
+    pool: WorkerPool,
+    tools: Sequence[Tool] = (),
+    approver: Approver | None = None,
+    rollback: Rollback | None = None,
+    coverage: Sequence[CoverageReport] = (),
+    cache: ResultCache | None = None,
+    observer: Observer = ignore_event,
+) -> AsyncIterator[ReviewState]:
+    """Set up a review; its temporary files are removed at the end.
+
+    Args:
+        pool: open worker processes for checks; the caller closes them.
+        tools: those of MCP servers, beside the review's own.
+        approver: asked before an irreversible call; None: such a call is refused.
+        rollback: restores files that a failed tool changed; None: no tool may write.
+        cache: analyzer results of earlier reviews; None: every file is analyzed.
+
+    Raises:
+        ReplayMismatch: the run began with another policy.
+        SandboxError: the sandbox that the settings require is not available.
+    """
+    journal.note("intake/catalog", dict(policy.digests))
+    settings, catalog = policy.settings, policy.catalog
+    SANDBOX.use(settings.sandbox)
+    notes = _announce(model, settings, journal, observer)
+    left_out, cores = excluded(change, catalog.verdict_policy), len(os.sched_getaffinity(0))
+    async with open_session(
+        change, policy.rules, left_out, cores=cores, max_bytes=settings.limits.max_file_bytes
+    ) as session:
+        focus = Focus()
+        inputs = _tool_inputs(policy, session, focus, pool, coverage, cache)
+        guards = Guards(catalog.guards, policy.environment, policy.author_tier, journal)
+        executor = Executor(
+            Registry([UseSkill(), *build(inputs, catalog.tool_policy), *tools]),
+            catalog.tool_policy.for_environment(policy.environment),
+            journal,
+            guards=guards.calls(catalog.tool_policy),
+            approver=approver,
+            rollback=rollback,
+            nonce=await run_nonce(journal),
+            observer=observer,
+        )
+        runtime = AgentRuntime(
+            model=guards.model(model.model),
+            executor=executor,
+            journal=journal,
+            observer=observer,
+            rules=RULES,
+            choose_model=model.choose_model,
+            loops=settings.loops,
+            outgoing=guards.outgoing(model.model),
+        )
+        budget = _budget(settings, journal)
+        yield ReviewState(session, catalog, settings, runtime, budget, focus, notes)
+
+
+def _announce(
+    model: OpenModel, settings: Settings, journal: Journal, observer: Observer
+) -> tuple[str, ...]:
+    """Record and show the notes of a run, and return them; a resumed run shows them again."""
+    notes = (*model.notes, *([SANDBOX_OFF] if settings.sandbox == "off" else []))
+    for note in notes:
+        note_once(journal, note)
+        observer(Event("note", journal.elapsed(), detail=note))
+    return notes
+
+
+def _budget(settings: Settings, journal: Journal) -> Account:
+    """The run's budget, less what earlier sessions of the run used."""
+    return Account("the run", settings.run_bounds, used=journal.spent(), elapsed=journal.elapsed)
+
+
+def _tool_inputs(
+    policy: Policy,
+    session: Session,
+    focus: Focus,
+    pool: WorkerPool,
+    coverage: Sequence[CoverageReport],
+    cache: ResultCache | None,
+) -> ToolInputs:
+    """What the review's own tools are built from; writes the data files that checks read."""
+    settings = policy.settings
+    paths = [file.path for file in session.change.files if not session.left_out(file)]
+    checks = required(policy.catalog.verdict_policy.required_checks, paths)
+    return ToolInputs(
+        session=session,
+        pool=pool,
+        specialists=settings.specialists,
+        focus=focus,
+        required_checks=[rule.name for rule in checks],
+        taint_models=check_data.write(check_data.TAINT, policy.layers, session.root / "taint"),
+        pattern_files=check_data.write(
+            check_data.PATTERNS, policy.layers, session.root / "patterns"
+        ),
+        coverage=coverage,
+        cache=cache,
+        tests=settings.tests,
+    )

@@ -1,0 +1,214 @@
+"""An analyzer as a tool: run it, keep what is new, say what was not looked at."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Generic, TypeVar
+
+import anyio
+from msgspec import Struct, field
+
+from orchestrator.code_review.analysis import AnalyzerReport, ChangeAnalyzer, Side, SideAnalyzer
+from orchestrator.code_review.change.types import ChangedFile
+from orchestrator.code_review.findings.evidence import (
+    IntroducedFindings,
+    all_findings,
+    introduced_findings,
+)
+from orchestrator.code_review.findings.types import AnalysisResult
+from orchestrator.code_review.session import Session
+from orchestrator.engine.ports import CallContext
+from orchestrator.engine.types import Json, Observation, ToolSpec
+from orchestrator.errors import SandboxError
+from orchestrator.sandbox.worker_pool import WorkerPool
+
+A = TypeVar("A", bound=SideAnalyzer | ChangeAnalyzer)
+
+SHOWN_FINDINGS = 60
+SHOWN_FIELDS = (
+    "path", "start_line", "end_line", "quote", "title", "severity", "detail", "category",
+    "confidence", "rule", "fingerprint", "fix_suggestion",
+)  # fmt: skip
+PATHS_SCHEMA: Mapping[str, Json] = {
+    "type": "object",
+    "properties": {
+        "paths": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "changed files to look at; left out: all of them",
+        }
+    },
+    "additionalProperties": False,
+}
+
+
+class _Scope(Struct, frozen=True):
+    """What an analyzer is given, and what it cannot be given."""
+
+    files: list[ChangedFile] = field(default_factory=list)
+    gaps: dict[str, str] = field(default_factory=dict)
+
+
+def select(
+    session: Session, wanted: Sequence[str] | None, by: SideAnalyzer | ChangeAnalyzer
+) -> _Scope:
+    """The files that an analyzer can look at, of those that were asked for."""
+    scope = _Scope()
+    for path in session.files if wanted is None else dict.fromkeys(wanted):
+        file = session.files.get(path)
+        if file is None:
+            scope.gaps[path] = "not a changed file"
+        elif session.left_out(file) or not (by.wants(path) or by.wants(file.old_path or path)):
+            continue
+        elif by.needs == "tree" and not session.change.has_tree:
+            scope.gaps[path] = "needs the whole tree, and only a patch is known"
+        elif by.needs == "file" and not file.whole:
+            scope.gaps[path] = "needs the whole file, and only the patch's hunks are known"
+        else:
+            scope.files.append(file)
+    return scope
+
+
+def as_observation(
+    report: AnalyzerReport,
+    found: IntroducedFindings,
+    gaps: Mapping[str, str],
+    given: Iterable[ChangedFile],
+) -> Observation:
+    """A report for a model (bounded, short) and for code (all of it).
+
+    Args:
+        given: the files that the analyzer was given.
+    """
+    shown = [
+        {name: getattr(finding, name) for name in SHOWN_FIELDS}
+        for finding in found.findings[:SHOWN_FINDINGS]
+    ]
+    left = len(found.findings) - len(shown)
+    summary = f"{report.tool}: {len(found.findings)} new in {len(report.examined)} files"
+    content: dict[str, Json] = {
+        "summary": summary + (f", {left} of them not shown here" if left else ""),
+        "findings": shown,
+        "checked": sorted(report.examined),
+        "gaps": [{"path": p, "tool": report.tool, "why": why} for p, why in sorted(gaps.items())],
+    }
+    if report.error:
+        content = {"error": report.error}
+    if report.facts:
+        content["facts"] = dict(report.facts)
+    result = AnalysisResult(
+        tool=report.tool,
+        version=report.version,
+        findings=found.findings,
+        rejected=found.rejected,
+        examined=tuple(sorted(report.examined)),
+        given=tuple(sorted(file.path for file in given)),
+        gaps=dict(gaps),
+        error=report.error or "",
+        facts=dict(report.facts),
+    )
+    return Observation(json.dumps(content), result.to_json(), ok=report.error is None)
+
+
+class Analysis(ABC, Generic[A]):
+    """What both kinds share: the same question is asked of an analyzer once.
+
+    Two agents may look at the same files with the same tool; both get the one observation. A
+    failure is not kept, so that a further iteration does try again.
+    """
+
+    def __init__(
+        self, name: str, description: str, analyzer: A, session: Session, pool: WorkerPool
+    ) -> None:
+        self.spec = ToolSpec(name, description, PATHS_SCHEMA, timeout=120)
+        self._analyzer, self._session, self._pool = analyzer, session, pool
+        self._lock = anyio.Lock()
+        self._known: dict[tuple[str, ...] | None, Observation] = {}
+
+    def concerns(self, path: str) -> bool:
+        """Whether it looks into files of this name."""
+        return self._analyzer.wants(path)
+
+    async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
+        """Analyze the asked-for files; see ``as_observation``."""
+        paths = arguments.get("paths")
+        key = None if paths is None else tuple(sorted(paths))
+        async with self._lock:
+            if key not in self._known:
+                seen = await self._look(paths)
+                if not seen.ok:
+                    return seen
+                self._known[key] = seen
+            return self._known[key]
+
+    @abstractmethod
+    async def _look(self, paths: Sequence[str] | None) -> Observation:
+        """The analyzer's word on these files; None: on all."""
+
+
+class SideTool(Analysis[SideAnalyzer]):
+    """A tool over an analyzer of one side: what it finds in head and not in base is new.
+
+    Most changes leave most analyzers nothing to say: base is looked at when head has something.
+    """
+
+    async def _look(self, paths: Sequence[str] | None) -> Observation:
+        analyzer, session = self._analyzer, self._session
+        scope = select(session, paths, analyzer)
+        head_paths = [file.path for file in scope.files if file.in_head]
+        base_paths = [file.old_path or file.path for file in scope.files if file.in_base]
+        head_side, unwritten = await session.side("head", head_paths)
+        head = await self._report(head_side, [p for p in head_paths if p not in unwritten])
+        base, found = AnalyzerReport(head.tool, head.version), IntroducedFindings()
+        if head.findings:  # else none of them is new, whatever base holds
+            base_side, _ = await session.side("base", base_paths)
+            base = await self._report(base_side, base_paths)
+            # Where base could not be read there is nothing to compare with: only added lines count.
+            unread = frozenset(f.path for f in scope.files if (f.old_path or f.path) in base.gaps)
+            sides = base_side, head_side
+            found = await introduced_findings(
+                session, self._pool, base, head, sides, base_unknown=unread
+            )
+        gaps = {**scope.gaps, **unwritten, **head.gaps}
+        deleted = frozenset(file.path for file in scope.files if file.status == "deleted")
+        whole = AnalyzerReport(
+            head.tool,
+            head.version,
+            examined=frozenset() if head.error or base.error else head.examined | deleted,
+            error=head.error or base.error,
+            facts=head.facts,
+        )
+        return as_observation(whole, found, gaps, scope.files)
+
+    async def _report(self, side: Side, paths: Sequence[str]) -> AnalyzerReport:
+        analyzer = self._analyzer
+        async with self._session.slots:
+            try:
+                return await analyzer.run(side, [path for path in paths if analyzer.wants(path)])
+            except SandboxError as error:
+                return AnalyzerReport(analyzer.name, "", error=str(error))
+
+
+class ChangeTool(Analysis[ChangeAnalyzer]):
+    """A tool over an analyzer that looks at both sides itself."""
+
+    async def _look(self, paths: Sequence[str] | None) -> Observation:
+        analyzer, session = self._analyzer, self._session
+        scope = select(session, paths, analyzer)
+        old = [file.old_path or file.path for file in scope.files if file.in_base]
+        base, _ = await session.side("base", old)
+        head, unwritten = await session.side("head", [f.path for f in scope.files if f.in_head])
+        files = [file for file in scope.files if file.path not in unwritten]
+        try:
+            async with session.slots:
+                report = await analyzer.run(session.change, base, head, files)
+        except SandboxError as error:
+            report = AnalyzerReport(analyzer.name, "", error=str(error))
+        cited = {raw.path for raw in report.findings}
+        tree = await session.contents.paths("head")
+        head, _ = await session.side("head", sorted(cited & tree.keys()))
+        found = await all_findings(session, self._pool, report, head)
+        gaps = {**scope.gaps, **unwritten, **report.gaps}
+        return as_observation(report, found, gaps, scope.files)

@@ -1,0 +1,142 @@
+"""The lead's tools: facts about the change, and a plan proposed from its file names.
+
+The proposed plan is computed by code. A lead that is a model may plan otherwise; files that its
+plan does not mention are added when the plan is read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from orchestrator.checks.path_kinds import path_kinds
+from orchestrator.code_review.change.types import ChangedFile
+from orchestrator.code_review.focus import Focus
+from orchestrator.code_review.session import Session
+from orchestrator.engine.ports import CallContext
+from orchestrator.engine.types import Json, Observation, ToolSpec
+
+NOTHING: Mapping[str, Json] = {"type": "object", "properties": {}, "additionalProperties": False}
+LISTED_AT_MOST = 200
+
+SENSITIVE = (
+    "auth",
+    "login",
+    "crypt",
+    "secret",
+    "token",
+    "session",
+    "password",
+    "permission",
+    "sql",
+)
+
+
+def kind_of(path: str) -> str:
+    """``test``, ``code``, ``docs``, ``ci`` or ``other``: what a plan says of a file."""
+    kinds = path_kinds(path)
+    if "ci" in kinds:
+        return "ci"
+    if "documents" in kinds and not kinds >= {"tests", "code"}:
+        return "docs"
+    if "tests" in kinds:
+        return "test"
+    return "code" if "code" in kinds else "other"
+
+
+class ChangeSummary:
+    """Facts about the change."""
+
+    spec = ToolSpec(
+        "change_summary",
+        "The changed files with status, kind, size and what makes them risky.",
+        NOTHING,
+    )
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
+        """List the files, riskiest first."""
+        session = self._session
+        files = sorted(session.change.files, key=lambda file: (-risk(file), file.path))
+        kinds = Counter(kind_of(file.path) for file in files)
+        content = {
+            "files": [
+                {
+                    "path": file.path,
+                    "status": file.status,
+                    "kind": kind_of(file.path),
+                    "added": len(file.added),
+                    "removed": len(file.removed),
+                    "left_out": session.left_out(file),
+                }
+                for file in files[:LISTED_AT_MOST]
+            ],
+            "more_files": max(0, len(files) - LISTED_AT_MOST),
+            "kinds": dict(sorted(kinds.items())),
+            "notes": list(session.change.notes),
+        }
+        return Observation(json.dumps(content))
+
+
+def risk(file: ChangedFile) -> int:
+    """How much a file deserves to be looked at first: size, kind, and telling names."""
+    size = min(len(file.added) + len(file.removed), 200)
+    telling = 100 * any(word in file.path.lower() for word in SENSITIVE)
+    return size + telling + {"ci": 150, "code": 100, "other": 50}.get(kind_of(file.path), 0)
+
+
+class ProposePlan:
+    """Scopes per specialist, worked out from the files.
+
+    Args:
+        specialists: agents to give work to, in order.
+        focus: which iteration this is and what to look at again, at the time of a call.
+        required: names of the checks that the policy requires of this change.
+    """
+
+    spec = ToolSpec(
+        "propose_plan",
+        "Scopes per specialist, files to leave out with reasons, required checks, open questions.",
+        NOTHING,
+    )
+
+    def __init__(
+        self,
+        session: Session,
+        specialists: Sequence[str],
+        focus: Focus,
+        required: Sequence[str],
+    ) -> None:
+        self._session, self._specialists = session, specialists
+        self._focus, self._required = focus, required
+
+    async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
+        """Propose; the same files give the same plan."""
+        session, focus = self._session, self._focus
+        open_files = [file for file in session.change.files if not session.left_out(file)]
+        ordered = [f.path for f in sorted(open_files, key=lambda file: (-risk(file), file.path))]
+        if focus.retry is None:
+            tasks = [
+                {"agent": agent, "paths": ordered, "why": "every changed file, riskiest first"}
+                for agent in self._specialists
+            ]
+        else:
+            tasks = [
+                {"agent": agent, "paths": list(paths), "why": "what the last iteration missed"}
+                for agent, paths in focus.retry.items()
+            ]
+        plan = {
+            "summary": f"{len(ordered)} files for {len(tasks)} specialists",
+            "tasks": tasks,
+            "skips": [
+                {"path": file.path, "why": why}
+                for file in session.change.files
+                if (why := session.left_out(file))
+            ],
+            "required_checks": list(self._required),
+            "open_questions": [],
+        }
+        return Observation(json.dumps(plan))

@@ -1,0 +1,319 @@
+"""Which tools a review has: one table from a tool's name to what stands behind it.
+
+A new analyzer is a module in ``analyzers/`` or ``checks/``, a line here, its rules in
+``config/rules/``, and its name in the agents and playbooks that use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from orchestrator.catalog.settings import ToolsConfig
+from orchestrator.code_review.analysis import ChangeAnalyzer, Needs, SideAnalyzer
+from orchestrator.code_review.analyzers.check_data import added_file_patterns, contents_digest
+from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck
+from orchestrator.code_review.analyzers.executables import Program
+from orchestrator.code_review.analyzers.file_patterns import (
+    ANY,
+    CHANGELOG_FILES,
+    MANIFESTS,
+    MARKDOWN,
+    PARSED_DATA,
+    PATTERN_LANGUAGES,
+    PYTHON,
+    PYTHON_MODULES,
+    REFERENCING_FILES,
+    SOURCE_CODE,
+    TESTABLE_CODE,
+)
+from orchestrator.code_review.analyzers.hadolint import Hadolint
+from orchestrator.code_review.analyzers.import_contracts import Layering
+from orchestrator.code_review.analyzers.oxlint import Oxlint
+from orchestrator.code_review.analyzers.result_cache import with_cache
+from orchestrator.code_review.analyzers.ruff import Ruff
+from orchestrator.code_review.analyzers.run_tests import RunTests
+from orchestrator.code_review.analyzers.shellcheck import ShellCheck
+from orchestrator.code_review.analyzers.side_checks import SideCheck
+from orchestrator.code_review.analyzers.typos import Typos
+from orchestrator.code_review.analyzers.uncovered_lines import UncoveredLines
+from orchestrator.code_review.analyzers.zizmor import Zizmor
+from orchestrator.code_review.tools.analyzer_tools import ChangeTool, SideTool
+from orchestrator.code_review.tools.navigation import SPECS as NAVIGATION
+from orchestrator.code_review.tools.navigation import Navigation
+from orchestrator.code_review.tools.plan_tools import ChangeSummary, ProposePlan
+from orchestrator.code_review.tools.tool_inputs import ToolInputs
+from orchestrator.engine.ports import Tool
+
+RUFF = Program("ruff", Ruff.package)  # one for both of its tools: its version is asked for once
+
+
+class OfSide(Struct, frozen=True):
+    """An analyzer that looks at each side on its own; the difference is what is new."""
+
+    description: str
+    make: Callable[[ToolInputs], SideAnalyzer]
+
+
+class OfChange(Struct, frozen=True):
+    """An analyzer that looks at both sides at once; ``seconds`` where it may take long."""
+
+    description: str
+    make: Callable[[ToolInputs], ChangeAnalyzer]
+    seconds: Callable[[ToolInputs], float] | None = None
+
+
+def _check(
+    name: str,
+    module: str,
+    patterns: Sequence[str],
+    needs: Needs,
+    about: str,
+    *,
+    tree: Literal["nothing", "names", "files"] = "nothing",
+) -> OfSide:
+    return OfSide(
+        about,
+        lambda inputs: SideCheck(
+            name, module, patterns, needs, pool=inputs.pool, session=inputs.session, tree=tree
+        ),
+    )
+
+
+def _taint(inputs: ToolInputs) -> SideAnalyzer:
+    return SideCheck(
+        "taint",
+        "taint",
+        PYTHON,
+        "tree",
+        pool=inputs.pool,
+        session=inputs.session,
+        tree="files",
+        extra={"knowledge": inputs.taint_models},
+    )
+
+
+def _patterns(category: str, about: str) -> OfSide:
+    def make(inputs: ToolInputs) -> SideAnalyzer:
+        codes = sorted(inputs.codes("patterns", category))
+        return SideCheck(
+            "patterns",
+            "patterns",
+            (*PATTERN_LANGUAGES, *added_file_patterns(inputs.pattern_files)),
+            "file",
+            pool=inputs.pool,
+            session=inputs.session,
+            extra={"languages": list(inputs.pattern_files), "codes": codes},
+            depends=f"{codes} {contents_digest(inputs.pattern_files)}",
+        )
+
+    return OfSide(about, make)
+
+
+def _compare(
+    name: str, module: str, patterns: Sequence[str], about: str, *, whole_tree: bool = False
+) -> OfChange:
+    return OfChange(
+        about,
+        lambda inputs: ComparisonCheck(
+            name, module, patterns, pool=inputs.pool, session=inputs.session, whole_tree=whole_tree
+        ),
+    )
+
+
+ANALYZERS: Mapping[str, OfSide | OfChange] = {
+    # security
+    "secrets": _check(
+        "secrets",
+        "secrets.secret_scan",
+        ANY,
+        "lines",
+        "Secrets in the open, by kind and by file format.",
+    ),
+    "invisible_characters": _check(
+        "invisible_characters",
+        "invisible_characters",
+        ANY,
+        "lines",
+        "Invisible and bidirectional characters, and text that addresses a reviewing model.",
+    ),
+    "ruff_security": OfSide(
+        "Security rules over Python files.",
+        lambda inputs: Ruff(inputs.codes("ruff", "security"), RUFF),
+    ),
+    "taint": OfSide("Values followed from where they enter to where they do harm.", _taint),
+    "patterns": _patterns(
+        "security", "Dangerous calls in JavaScript, TypeScript, Go, Java and Ruby."
+    ),
+    "zizmor": OfSide(
+        "Hazards in GitHub workflows and actions.",
+        lambda inputs: Zizmor(inputs.codes("zizmor")),
+    ),
+    "shellcheck": OfSide(
+        "Defects and hazards in shell scripts.",
+        lambda inputs: ShellCheck(inputs.codes("shellcheck")),
+    ),
+    "hadolint": OfSide(
+        "Hazards in Dockerfiles.", lambda inputs: Hadolint(inputs.codes("hadolint"))
+    ),
+    "dependencies": _compare(
+        "dependencies",
+        "dependencies",
+        MANIFESTS,
+        "Dependencies added, loosened, or taken from elsewhere.",
+    ),
+    "protections": _compare(
+        "protections",
+        "removed_protections",
+        SOURCE_CODE,
+        "Escaping, constant time and secure randomness taken away.",
+    ),
+    # qa
+    "parse_check": _check(
+        "parse_check",
+        "parse_errors",
+        PARSED_DATA,
+        "file",
+        "Python, JSON, YAML and TOML that does not parse, and Python that is never reached.",
+    ),
+    "conflict_markers": _check(
+        "conflict_markers", "conflict_markers", ANY, "lines", "Merge conflicts that were committed."
+    ),
+    "ruff_bugs": OfSide(
+        "Rules about bugs over Python files.", lambda inputs: Ruff(inputs.codes("ruff", "qa"), RUFF)
+    ),
+    "oxlint": OfSide(
+        "Likely bugs in JavaScript and TypeScript.", lambda inputs: Oxlint(inputs.codes("oxlint"))
+    ),
+    "pattern_bugs": _patterns("qa", "Likely bugs in Go, Java and Ruby."),
+    "complexity": _compare(
+        "complexity", "python.complexity", PYTHON_MODULES, "Functions that became hard to follow."
+    ),
+    "tests_touched": _compare(
+        "tests_touched",
+        "test_quality.weakened_tests",
+        ANY,
+        "Tests removed or weakened, and source changed with no test.",
+    ),
+    "uncovered_lines": OfChange(
+        "Changed lines that no test runs, where a coverage report was given.",
+        lambda inputs: UncoveredLines(
+            TESTABLE_CODE, inputs.coverage, pool=inputs.pool, session=inputs.session
+        ),
+    ),
+    "run_tests": OfChange(
+        "The change's tests, run in namespaces of their own, where base configures a command.",
+        lambda inputs: RunTests(ANY, inputs.tests, pool=inputs.pool, session=inputs.session),
+        lambda inputs: inputs.tests_seconds,
+    ),
+    # docs
+    "docstrings": _compare(
+        "docstrings",
+        "doc_quality.docstrings",
+        PYTHON_MODULES,
+        "Missing docstrings, and ones that name parameters that are gone.",
+    ),
+    "links": _check(
+        "links",
+        "doc_quality.markdown_links",
+        MARKDOWN,
+        "tree",
+        "Relative links and anchors of Markdown that lead nowhere.",
+        tree="names",
+    ),
+    "typos": OfSide(
+        "Known misspellings in prose and comments.", lambda inputs: Typos(inputs.codes("typos"))
+    ),
+    "stale_references": _compare(
+        "stale_references",
+        "doc_quality.stale_references",
+        REFERENCING_FILES,
+        "Documentation that speaks of a public name which is gone.",
+        whole_tree=True,
+    ),
+    "changelog": _compare(
+        "changelog",
+        "doc_quality.changelog",
+        CHANGELOG_FILES,
+        "Source that changed with no word in the changelog.",
+        whole_tree=True,
+    ),
+    # architecture
+    "duplicated_blocks": _compare(
+        "duplicated_blocks",
+        "python.duplicated_blocks",
+        PYTHON_MODULES,
+        "Blocks written that stand elsewhere.",
+        whole_tree=True,
+    ),
+    "api_breakage": _compare(
+        "api_breakage",
+        "api.api_breakage",
+        PYTHON,
+        "Public Python API that the change breaks.",
+        whole_tree=True,
+    ),
+    "import_graph": _compare(
+        "import_graph",
+        "imports.import_graph",
+        PYTHON_MODULES,
+        "Import cycles brought in, coupling, and what the change reaches.",
+        whole_tree=True,
+    ),
+    "layering": OfChange(
+        "Imports that a contract of the repository does not allow (import-linter).",
+        lambda inputs: Layering(
+            "layering",
+            "imports.layering",
+            PYTHON_MODULES,
+            pool=inputs.pool,
+            session=inputs.session,
+            whole_tree=True,
+        ),
+    ),
+}
+
+OTHERS: Mapping[str, str] = {
+    tool.name: tool.description for tool in (ChangeSummary.spec, ProposePlan.spec, *NAVIGATION)
+}
+
+TOOLS: Mapping[str, str] = {
+    **{name: entry.description for name, entry in ANALYZERS.items()},
+    **OTHERS,
+}
+"""Every tool: name → description."""
+
+
+def build(inputs: ToolInputs, policy: ToolsConfig) -> list[Tool]:
+    """All tools over one session, with the limits that the tool policy gives them."""
+    session = inputs.session
+    tools: list[Tool] = [_analyzer(name, entry, inputs) for name, entry in ANALYZERS.items()]
+    tools += Navigation(session).tools()
+    tools += [
+        ChangeSummary(session),
+        ProposePlan(session, inputs.specialists, inputs.focus, inputs.required_checks),
+    ]
+    for tool in tools:
+        own = policy.tools.get(tool.spec.name)
+        if own is not None:
+            spec = tool.spec
+            tool.spec = replace(
+                spec,
+                timeout=own.timeout or spec.timeout,
+                max_output=own.max_output or spec.max_output,
+            )
+    return tools
+
+
+def _analyzer(name: str, entry: OfSide | OfChange, inputs: ToolInputs) -> Tool:
+    if isinstance(entry, OfSide):
+        analyzer = with_cache(entry.make(inputs), inputs.cache)
+        return SideTool(name, entry.description, analyzer, inputs.session, inputs.pool)
+    made = entry.make(inputs)
+    tool = ChangeTool(name, entry.description, made, inputs.session, inputs.pool)
+    if entry.seconds is not None:
+        tool.spec = replace(tool.spec, timeout=entry.seconds(inputs))
+    return tool

@@ -1,0 +1,133 @@
+"""The verdict is computed here: findings, gaps and checks in, an outcome and its reasons out.
+
+No model's words reach this module; what it takes is what code has verified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+
+from msgspec import Struct
+from pathspec.patterns.gitignore.basic import GitIgnoreBasicPattern
+
+from orchestrator.catalog.fields import SEVERITIES, Outcome, Severity
+from orchestrator.catalog.verdict_policy import CheckRule, VerdictPolicy
+from orchestrator.code_review.change.types import Change
+from orchestrator.code_review.verdict.model import Finding, RequiredCheck
+
+
+def excluded(change: Change, policy: VerdictPolicy) -> dict[str, str]:
+    """The changed files that the policy leaves out: path → why."""
+    return {
+        file.path: exclusion.why
+        for file in change.files
+        for exclusion in reversed(policy.exclude)
+        if any(matches(file.path, pattern) for pattern in exclusion.paths)
+    }
+
+
+@lru_cache(maxsize=512)
+def _glob(pattern: str) -> GitIgnoreBasicPattern:
+    return GitIgnoreBasicPattern(pattern)
+
+
+def matches(path: str, pattern: str) -> bool:
+    """Whether a glob of the policy speaks of a path, as ``.gitignore`` would read it."""
+    glob = _glob(pattern)
+    return bool(glob.include) and glob.match_file(path) is not None
+
+
+def concerned(rule: CheckRule, paths: Iterable[str]) -> list[str]:
+    """The files of these that a check is required of."""
+    return [path for path in paths if any(matches(path, pattern) for pattern in rule.when)]
+
+
+def required(rules: Iterable[CheckRule], paths: Sequence[str]) -> list[CheckRule]:
+    """The checks that the policy requires of these files."""
+    return [rule for rule in rules if concerned(rule, paths)]
+
+
+class ToolHealth(Struct, frozen=True):
+    """How a tool fared, over all its calls.
+
+    Attributes:
+        error: its last error, empty when the last call was well.
+        gaps: paths it could not look at.
+        given: paths it was made to look at.
+    """
+
+    error: str
+    gaps: frozenset[str]
+    given: frozenset[str] = frozenset()
+
+
+def check(
+    rule: CheckRule,
+    due: Mapping[str, frozenset[str]] | None,
+    tools: Mapping[str, ToolHealth],
+) -> RequiredCheck:
+    """Whether a required check has run.
+
+    Args:
+        due: tool → the paths that it must have looked at; None: the check does not apply.
+    """
+    if due is None:
+        return RequiredCheck(name=rule.name, status="not_applicable")
+    silent = [name for name in rule.tools if name not in tools]
+    if silent:
+        return RequiredCheck(
+            name=rule.name, status="not_run", detail=f"{', '.join(silent)} did not run"
+        )
+    broken = [f"{name}: {tools[name].error}" for name in rule.tools if tools[name].error]
+    missed = sorted(
+        frozenset[str]().union(
+            *(
+                tools[name].gaps | (due.get(name, frozenset()) - tools[name].given)
+                for name in rule.tools
+            )
+        )
+    )
+    if broken or missed:
+        seen = "; ".join([*broken, *(f"did not look at {path}" for path in missed[:3])])
+        more = f" and {len(missed) - 3} more" if len(missed) > 3 else ""
+        return RequiredCheck(name=rule.name, status="failed", detail=seen + more)
+    return RequiredCheck(name=rule.name, status="passed", detail=", ".join(rule.tools))
+
+
+def decide(
+    findings: Sequence[Finding], policy: VerdictPolicy, *, complete: bool
+) -> tuple[Outcome, tuple[str, ...]]:
+    """The outcome, and the rules of the policy that decided."""
+    open_ones = [finding for finding in findings if finding.state == "open"]
+    blocking = [f for f in open_ones if weight(f.severity, f.confidence, policy) == 2]
+    asking = [f for f in open_ones if weight(f.severity, f.confidence, policy) == 1]
+    if blocking:
+        return "block", (f"{_count(blocking)} at or above {policy.block_at}",)
+    reasons: list[str] = []
+    if asking:
+        reasons.append(f"{_count(asking)} at or above {policy.needs_changes_at}")
+    if not complete:
+        reasons.append("the review is incomplete, and incomplete is never merge")
+    if reasons:
+        return "needs_changes", tuple(reasons)
+    return "merge", (f"no open finding at or above {policy.needs_changes_at}",)
+
+
+def weight(severity: Severity, confidence: float, policy: VerdictPolicy) -> int:
+    """What an open finding like this does: 2 it blocks, 1 it needs changes, 0 it is shown."""
+    if _reaches(severity, policy.block_at) and confidence >= policy.block_confidence:
+        return 2
+    grave = _reaches(severity, policy.needs_changes_at)
+    return int(grave and confidence >= policy.needs_changes_confidence)
+
+
+def _reaches(severity: Severity, limit: Severity) -> bool:
+    return SEVERITIES.index(severity) <= SEVERITIES.index(limit)
+
+
+def _count(findings: Sequence[Finding]) -> str:
+    ids = ", ".join(finding.id for finding in findings[:5])
+    more = f" and {len(findings) - 5} more" if len(findings) > 5 else ""
+    noun = "finding" if len(findings) == 1 else "findings"
+    return f"{len(findings)} {noun} ({ids}{more})"

@@ -1,0 +1,285 @@
+"""The verdict: the document a CI job gates on and a person argues with.
+
+These models are the published JSON Schema (``diffcourt schema verdict``).
+"""
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from orchestrator.catalog.fields import SEVERITIES, Outcome, Severity
+from orchestrator.code_review.verdict.json_schemas import schema_of
+from orchestrator.code_review.verdict.usage import Escalation, GuardRuling, HumanQuestion, Usage
+from orchestrator.engine.field_types import Strict, UnitFloat
+
+SCHEMA_VERSION: Literal["1.0"] = "1.0"
+
+StopReason = Literal["done", "budget", "stagnation", "human"]
+
+
+class ChangeRef(Strict, frozen=True):
+    """What was reviewed."""
+
+    base: str
+    head: str
+    files: Annotated[int, Meta(ge=0, description="number of changed files")]
+    added_lines: Annotated[int, Meta(ge=0)]
+    removed_lines: Annotated[int, Meta(ge=0)]
+    notes: tuple[str, ...] = ()
+
+
+class Evidence(Strict, frozen=True):
+    """Why a finding is believed."""
+
+    quote: Annotated[str, Meta(description="the text at the cited lines of head, secrets redacted")]
+    tool_calls: Annotated[tuple[str, ...], Meta(description="ids of the calls that showed it")]
+
+
+class Reported(Strict, frozen=True):
+    """One reporter's word on a defect that several reported."""
+
+    by: str
+    proved: Annotated[bool, Meta(description="it is an analyzer's")]
+    severity: Severity
+    confidence: UnitFloat
+    title: str
+    detail: str = ""
+
+
+class Objection(Strict, frozen=True):
+    """An agent's argument that a finding is no defect."""
+
+    by: str
+    reason: str
+    evidence: Annotated[tuple[str, ...], Meta(description="what it quotes, and from where")]
+    why_not: Annotated[
+        str, Meta(description="why it does not set the finding aside; empty: it does")
+    ]
+
+
+class Cause(Strict, frozen=True):
+    """The line of the change that makes something a defect elsewhere."""
+
+    path: str
+    line: Annotated[int, Meta(ge=1)]
+    removed: Annotated[bool, Meta(description="the line is one of base that is taken away")] = False
+
+
+class Finding(Strict, frozen=True, kw_only=True):
+    """One defect that the change brings in."""
+
+    id: Annotated[str, Meta(description="F1, F2, ... in the order of the report")]
+    fingerprint: Annotated[str, Meta(description="stable across runs and line moves")]
+    severity: Severity
+    confidence: UnitFloat
+    title: str
+    detail: str
+    category: Annotated[str, Meta(description="security, qa, docs or architecture")]
+    rule: str
+    cwe: tuple[int, ...] = ()
+    path: str
+    start_line: Annotated[int, Meta(ge=1)]
+    end_line: Annotated[int, Meta(ge=1)]
+    evidence: Evidence
+    fix_suggestion: str = ""
+    reported_by: Annotated[tuple[str, ...], Meta(description="tools and agents that reported it")]
+    state: Literal["open", "waived", "rejected"] = "open"
+    waiver: Annotated[str, Meta(description="why a person accepted it, or that this has ended")] = (
+        ""
+    )
+    because_of: Annotated[
+        Cause | None, Meta(description="for a finding outside the lines that the change adds")
+    ] = None
+    reports: Annotated[
+        tuple[Reported, ...], Meta(description="what each reporter said, where there are several")
+    ] = ()
+    objections: tuple[Objection, ...] = ()
+
+    @property
+    def contested(self) -> bool:
+        """Whether an agent contradicts another reporter: on its severity, or on its being one.
+
+        What two analyzers' rules say of the same line is no dispute.
+        """
+        reasoned = any(not said.proved for said in self.reports)
+        severities = {said.severity for said in self.reports}
+        return bool(self.objections) or (reasoned and len(severities) > 1)
+
+
+class Rejected(Strict, frozen=True):
+    """A finding that does not count, and why: marked, not dropped."""
+
+    finding: Finding
+    reason: str
+    cause: Annotated[
+        Literal["", "unverified", "outside", "constant", "argued"],
+        Meta(
+            description="unverified: its quote or place does not hold; outside: the change has no "
+            "part in it; constant: nothing but constants gets there; argued: agents showed that it "
+            "is none"
+        ),
+    ] = ""
+    argued_by: tuple[str, ...] = ()
+
+
+class Checked(Strict, frozen=True):
+    """A changed file and what looked at it."""
+
+    path: str
+    by: tuple[str, ...]
+    tool_calls: tuple[str, ...]
+
+
+class Skipped(Strict, frozen=True, kw_only=True):
+    """A changed file, or a part of its review, that did not happen."""
+
+    path: str
+    why: str
+    tool: Annotated[str, Meta(description="the tool that could not look; empty: none did")] = ""
+    gap: Annotated[
+        bool, Meta(description="true: this makes the review incomplete; false: left out by policy")
+    ]
+
+
+class RequiredCheck(Strict, frozen=True):
+    """A check that must have run for the verdict to be complete."""
+
+    name: str
+    status: Literal["passed", "failed", "not_run", "not_applicable"]
+    detail: str = ""
+
+
+class CriterionScore(Strict, frozen=True):
+    """One line of the rubric."""
+
+    id: str
+    kind: Literal["measured", "judged"]
+    weight: float
+    score: Annotated[UnitFloat | None, Meta(description="null: not scored")]
+    why: str
+    missing: Annotated[
+        tuple[str, ...], Meta(description="evidence a further iteration must get")
+    ] = ()
+    evidence: Annotated[
+        tuple[str, ...], Meta(description="what a judge's score rests on, each looked up")
+    ] = ()
+
+
+class Score(Strict, frozen=True):
+    """The judge's score of the review (not of the change)."""
+
+    total: UnitFloat | None
+    threshold: UnitFloat
+    criteria: tuple[CriterionScore, ...]
+
+
+class Stop(Strict, frozen=True, kw_only=True):
+    """Why the run ended."""
+
+    reason: StopReason
+    detail: str
+    uncertain: tuple[str, ...] = ()
+    next_human_action: str
+
+
+class AgentReport(Strict, frozen=True):
+    """One agent's own report in the same terms."""
+
+    agent: str
+    iteration: Annotated[int, Meta(ge=1)]
+    status: Literal["ok", "failed", "timeout", "budget", "skipped", "waiting"]
+    summary: str = ""
+    findings: Annotated[tuple[str, ...], Meta(description="ids of the findings it reported")] = ()
+    checked: Annotated[int, Meta(ge=0, description="files it looked at")] = 0
+    gaps: tuple[str, ...] = ()
+    turns: Annotated[int, Meta(ge=0)] = 0
+    tool_calls: Annotated[int, Meta(ge=0)] = 0
+
+
+class Iteration(Strict, frozen=True):
+    """One round of Plan to Evaluate."""
+
+    number: Annotated[int, Meta(ge=1)]
+    score: UnitFloat | None
+    new_findings: int
+    new_evidence: int
+    gaps: int
+    decision: str
+
+
+class Artifact(Strict, frozen=True):
+    """A file the run left behind."""
+
+    name: str
+    path: str
+
+
+class Provenance(Strict, frozen=True, kw_only=True):
+    """What decided: with these equal, the verdict is equal."""
+
+    version: str
+    provider: str
+    models: tuple[str, ...] = ()
+    policy_commit: str | None = None
+    digests: Annotated[dict[str, str], Meta(description="agents, skills, rubric, config, by name")]
+    analyzers: Annotated[dict[str, str], Meta(description="tool → version")]
+    journal_head: str = ""
+    journal_length: int = 0
+
+
+class Verdict(Strict, frozen=True, kw_only=True):
+    """The verdict document, schema version 1."""
+
+    schema_version: Literal["1.0"] = SCHEMA_VERSION
+    run_id: str
+    change: ChangeRef
+    verdict: Outcome
+    status: Literal["complete", "incomplete"]
+    fail_on: Annotated[
+        Literal["needs_changes", "block"],
+        Meta(description="the outcome at which the base wants a gate to fail"),
+    ] = "needs_changes"
+    confidence: UnitFloat
+    reasons: Annotated[
+        tuple[str, ...], Meta(description="the rules of the verdict policy that decided")
+    ]
+    stop: Stop
+    score: Score
+    findings: tuple[Finding, ...]
+    rejected: tuple[Rejected, ...]
+    checked: tuple[Checked, ...]
+    skipped: tuple[Skipped, ...]
+    required_checks: tuple[RequiredCheck, ...]
+    next_actions: tuple[str, ...]
+    agents: tuple[AgentReport, ...]
+    escalations: tuple[Escalation, ...] = ()
+    questions: tuple[HumanQuestion, ...] = ()
+    iterations: tuple[Iteration, ...]
+    guards: Annotated[
+        tuple[GuardRuling, ...],
+        Meta(description="what the guards ruled; none of it decides the outcome"),
+    ] = ()
+    usage: Usage
+    artifacts: tuple[Artifact, ...] = ()
+    provenance: Provenance
+    summary: Annotated[str, Meta(description="counted: files, findings, gaps")] = ""
+    lead_summary: Annotated[
+        str, Meta(description="what the lead says the review came to; it decides nothing")
+    ] = ""
+    digest: Annotated[
+        str, Meta(description="SHA-256 of the canonical document, volatile fields left out")
+    ] = ""
+
+
+def severity_counts(findings: Iterable[Finding]) -> dict[Severity, int]:
+    """Open findings by severity, gravest first."""
+    counts = dict.fromkeys(SEVERITIES, 0)
+    for one in findings:
+        counts[one.severity] += one.state == "open"
+    return counts
+
+
+def json_schema() -> dict[str, Any]:
+    """The published JSON Schema of the verdict (draft 2020-12)."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema_of(Verdict)}
