@@ -1,6 +1,8 @@
 """A review with a result cache gives the same verdict as one without, and analyzes nothing twice."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -172,3 +174,20 @@ def test_a_secret_is_not_cached() -> None:
     raw = RawFinding("token", "a.py", 1, "a token", redact=("abc",))
     report = AnalyzerReport("secrets", "1", (raw,), frozenset({"a.py", "b.py"}))
     assert set(cacheable_entries(report, ["a.py", "b.py"])) == {"b.py"}
+
+
+def test_a_cache_is_ready_for_threads_once_its_module_is_imported() -> None:
+    """msgspec describes a class at its first conversion; two threads doing so crash the process."""
+    code = """
+import msgspec._utils
+from orchestrator.code_review.analyzers import result_cache
+
+def describe(*given):
+    raise AssertionError("a class is described after the import")
+
+msgspec._utils._eval_type = describe
+entry = result_cache._FileResult("1", True, ()).to_bytes()
+print(result_cache._read_entry(entry, "a.py") is not None)
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert done.stdout == "True\n", done.stderr

@@ -17,6 +17,7 @@ from typing import Protocol
 
 import anyio.to_thread
 from msgspec import Struct, convert, to_builtins
+from msgspec.json import Decoder
 
 from orchestrator import __version__
 from orchestrator.checks.check_protocol import RawFinding
@@ -58,6 +59,11 @@ class _FileResult(Struct, frozen=True):
 
     def to_bytes(self) -> bytes:
         return json.dumps(to_builtins(self)).encode("ascii")  # keeps paths that are not UTF-8
+
+
+# msgspec describes a class to itself when it first converts to it. Two threads that do so at once
+# crash the process, so it is done here, where there is one.
+_DESCRIBED = Decoder(_FileResult)
 
 
 def _read_entry(data: bytes, path: str) -> _FileResult | None:
