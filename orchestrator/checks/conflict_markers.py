@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from orchestrator.checks.check_protocol import CheckReply, RawFinding, Source, check_files
+from orchestrator.checks.check_io import CheckReply, RawFinding, Source, check_files
 
 START, BASE, MIDDLE, END = "<<<<<<<", "|||||||", "=======", ">>>>>>>"
 
@@ -42,5 +42,5 @@ def find_conflicts(source: Source) -> Iterator[RawFinding]:
 
 
 def run(job: dict[str, Any]) -> CheckReply:
-    """Check the files of a job (see ``check_protocol``)."""
+    """Check the files of a job (see ``check_io``)."""
     return check_files(job, find_conflicts)

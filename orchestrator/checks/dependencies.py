@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from orchestrator.checks.check_protocol import CheckReply, Gap, RawFinding, Source, read
+from orchestrator.checks.check_io import CheckReply, Gap, RawFinding, Source, read
 from orchestrator.checks.python.source import Job
 
 NAMES_SHOWN = 5

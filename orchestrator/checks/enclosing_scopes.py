@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from orchestrator.checks.check_protocol import Gap, Source, read
+from orchestrator.checks.check_io import Gap, Source, read
 from orchestrator.checks.python.source import find_scopes
 
 _DEFINES = re.compile(

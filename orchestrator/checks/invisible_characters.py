@@ -1,4 +1,4 @@
-"""Characters that a reader does not see, and text that talks to a reviewing model."""
+"""Reports invisible and look-alike characters in code, and text that instructs an AI reviewer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
-from orchestrator.checks.check_protocol import CheckReply, RawFinding, Source, check_files
+from orchestrator.checks.check_io import CheckReply, RawFinding, Source, check_files
 from orchestrator.checks.python.source_encoding import HiddenTextError, decode_python
 
 # Embeddings, overrides and isolates: they reorder what is shown (CVE-2021-42574).
@@ -103,5 +103,5 @@ def _mixed(word: str) -> str:
 
 
 def run(job: dict[str, Any]) -> CheckReply:
-    """Check the files of a job (see ``check_protocol``)."""
+    """Check the files of a job (see ``check_io``)."""
     return check_files(job, looks)

@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml
 
-from orchestrator.checks.check_protocol import CheckReply, Gap, RawFinding, Source, check_files
-from orchestrator.checks.python import newer_syntax
+from orchestrator.checks.check_io import CheckReply, Gap, RawFinding, Source, check_files
+from orchestrator.checks.python import syntax_downgrade
 from orchestrator.checks.python.source_encoding import HiddenTextError
 from orchestrator.checks.python.syntax_trees import parse
 from orchestrator.checks.python.unreachable_code import find_unreachable
@@ -27,7 +27,7 @@ _TEMPLATES = re.compile(r"(?:^|/)(?:templates?|charts?|skeletons?|[^/]*cookiecut
 _STRING = r"(?P<string>\"(?:[^\"\\\n]|\\.)*\")"
 _COMMENT = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _LAST_COMMA = re.compile(rf"{_STRING}|,(?=\s*[}}\]])")
-# Where what even `newer_python` does not know may be what a newer Python reads.
+# Where what even `syntax_downgrade` does not know may be what a newer Python reads.
 _NEWER = re.compile(
     r"^\s*type\s+\w+|\b(?:def|class)\s+\w+\s*\[|\b[rR]?[tT]['\"]|\b[rR]?[fF]['\"]"
     r"|^\s*except\s+[\w.]+\s*,|^\s*except\s*\*"
@@ -54,7 +54,7 @@ def _python(source: Source) -> Iterator[RawFinding]:
         raise Gap(str(error)) from None
     except SyntaxError as error:
         line = min(error.lineno or 1, len(source.lines))
-        if not newer_syntax.COMPLETE and _NEWER.search(source.lines[line - 1]):
+        if not syntax_downgrade.COMPLETE and _NEWER.search(source.lines[line - 1]):
             raise Gap(f"line {line} may need a newer Python than this one") from None
         yield RawFinding("python", source.path, line, f"Python cannot parse this: {error.msg}")
     except ValueError as error:
@@ -172,7 +172,7 @@ def _toml(source: Source) -> Iterator[RawFinding]:
 
 
 def run(job: dict[str, Any]) -> CheckReply:
-    """Check the files of a job (see ``check_protocol``)."""
+    """Check the files of a job (see ``check_io``)."""
     return check_files(job, looks)
 
 

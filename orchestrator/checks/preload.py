@@ -18,7 +18,7 @@ from orchestrator.checks import (
     taint,
 )
 from orchestrator.checks.api import api_breakage
-from orchestrator.checks.check_protocol import Source
+from orchestrator.checks.check_io import Source
 from orchestrator.checks.doc_quality import changelog, docstrings, markdown_links, stale_references
 from orchestrator.checks.imports import import_graph, layering
 from orchestrator.checks.python import complexity, duplicated_blocks

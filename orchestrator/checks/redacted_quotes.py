@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from orchestrator.checks.check_protocol import Gap, Source, read
+from orchestrator.checks.check_io import Gap, Source, read
 from orchestrator.checks.secrets.secret_scan import find_secrets_by_line
 
 QUOTE_LINES = 3

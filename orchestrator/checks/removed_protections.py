@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from orchestrator.checks.check_protocol import CheckReply, Gap, RawFinding, Source, read
+from orchestrator.checks.check_io import CheckReply, Gap, RawFinding, Source, read
 
 
 def run(job: dict[str, Any]) -> CheckReply:

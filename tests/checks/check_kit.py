@@ -4,7 +4,7 @@ import json
 
 from msgspec import convert, to_builtins
 
-from orchestrator.checks.check_protocol import CheckReply
+from orchestrator.checks.check_io import CheckReply
 
 
 def as_received(reply: CheckReply) -> CheckReply:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.checks.check_protocol import CheckReply
+from orchestrator.checks.check_io import CheckReply
 
 Check = Callable[[dict[str, Any]], CheckReply]
 

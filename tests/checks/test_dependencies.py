@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.checks import dependencies
-from orchestrator.checks.check_protocol import CheckReply
+from orchestrator.checks.check_io import CheckReply
 
 PROJECT = '[project]\nname = "p"\ndependencies = [{}]\n'
 PACKAGE = '{{\n  "name": "p",\n  "scripts": {{{}}},\n  "dependencies": {{{}}}\n}}\n'

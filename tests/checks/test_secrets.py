@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.checks.check_protocol import RawFinding
+from orchestrator.checks.check_io import RawFinding
 from orchestrator.checks.secrets import secret_scan
 from orchestrator.checks.secrets.credential_files import RULES
 from orchestrator.checks.secrets.token_formats import TOKEN_FORMATS

@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator.checks import conflict_markers, invisible_characters, parse_errors
 from orchestrator.checks.api import api_breakage
-from orchestrator.checks.check_protocol import CheckReply
+from orchestrator.checks.check_io import CheckReply
 from orchestrator.checks.doc_quality import markdown_links
 
 BIDI, ZERO_WIDTH = "\u202e", "\u200b"

@@ -10,7 +10,7 @@ import pytest
 from orchestrator.app.run_review import run_review
 from orchestrator.catalog.layers import read_shipped_layer
 from orchestrator.checks import PREFIX
-from orchestrator.checks.check_protocol import RawFinding
+from orchestrator.checks.check_io import RawFinding
 from orchestrator.code_review.analysis import AnalyzerReport, Side
 from orchestrator.code_review.analyzers.executables import Program
 from orchestrator.code_review.analyzers.result_cache import (

@@ -16,7 +16,7 @@ from typing import Any
 import griffe
 
 from orchestrator.checks.path_kinds import is_public_module
-from orchestrator.checks.python import newer_syntax
+from orchestrator.checks.python import syntax_downgrade
 from orchestrator.checks.python.import_resolution import ModuleIndex
 from orchestrator.checks.python.source import (
     Definition,
@@ -206,7 +206,7 @@ def _visit(name: str, source: Source) -> griffe.Module:
         try:
             module = visit(source.text)
         except SyntaxError:  # it parses by itself
-            module = visit(newer_syntax.rewrite_newer_syntax(source.text)[0])
+            module = visit(syntax_downgrade.rewrite_newer_syntax(source.text)[0])
     collection[name] = module
     return module
 

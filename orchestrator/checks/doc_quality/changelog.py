@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from orchestrator.checks.check_protocol import CheckReply, Gap, RawFinding, Source, read
+from orchestrator.checks.check_io import CheckReply, Gap, RawFinding, Source, read
 from orchestrator.checks.path_kinds import is_product
 from orchestrator.checks.python.source import Job
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from orchestrator.checks.check_protocol import (
+from orchestrator.checks.check_io import (
     CheckReply,
     Gap,
     RawFinding,
@@ -122,7 +122,7 @@ def _anchor(page: str, line: int, root: str, place: str, fragment: str) -> Itera
 
 
 def run(job: dict[str, Any]) -> CheckReply:
-    """Check the files of a job (see ``check_protocol``); ``tree`` names every file of the side."""
+    """Check the files of a job (see ``check_io``); ``tree`` names every file of the side."""
     files = frozenset(job["tree"])
     directories = frozenset(up for path in files for up in _above(path))
     return check_files(job, partial(_judge, root=job["root"], files=files, directories=directories))

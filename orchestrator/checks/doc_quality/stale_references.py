@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from orchestrator.checks.check_protocol import CheckReply, Gap, RawFinding, Source
-from orchestrator.checks.check_protocol import read as read_bytes
+from orchestrator.checks.check_io import CheckReply, Gap, RawFinding, Source
+from orchestrator.checks.check_io import read as read_bytes
 from orchestrator.checks.path_kinds import is_product
 from orchestrator.checks.python.source import Job, find_definitions, gap_on_error, read
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from orchestrator.checks.check_protocol import CheckReply, RawFinding
+from orchestrator.checks.check_io import CheckReply, RawFinding
 from orchestrator.checks.imports.broken_imports import BrokenCalls, BrokenImports, Side
 from orchestrator.checks.path_kinds import is_test
 from orchestrator.checks.python.import_resolution import (

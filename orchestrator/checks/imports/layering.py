@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from orchestrator.checks.check_protocol import CheckReply, RawFinding
+from orchestrator.checks.check_io import CheckReply, RawFinding
 from orchestrator.checks.imports.layering_contracts import (
     ContractConfig,
     NotCheckedError,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from orchestrator.checks.check_protocol import (
+from orchestrator.checks.check_io import (
     CheckReply,
     Gap,
     NotApplicable,
@@ -37,7 +37,7 @@ _BROKEN = {"any": [{"kind": "ERROR"}, {"regex": "^$"}]}
 
 
 def run(job: dict[str, Any]) -> CheckReply:
-    """Look for patterns (see ``check_protocol`` for the shape of jobs and replies).
+    """Look for patterns (see ``check_io`` for the shape of jobs and replies).
 
     Args:
         job: also ``languages``: paths of data files, and ``codes``: the wanted ones.

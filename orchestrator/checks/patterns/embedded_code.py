@@ -1,4 +1,4 @@
-"""The scripts inside a component's file: Vue, Svelte and Astro.
+"""Extracts the JavaScript and TypeScript of Vue, Svelte and Astro files for the pattern checks.
 
 Only they are read: neither the template around them nor what its attributes say. What cannot be
 told apart reliably is a gap.
@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 
 from msgspec import Struct
 
-from orchestrator.checks.check_protocol import Gap
+from orchestrator.checks.check_io import Gap
 
 _SUFFIXES = frozenset({".vue", ".svelte", ".astro"})
 _MARK = re.compile(r"<!--|<script(?=[\s/>])", re.IGNORECASE)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from orchestrator.checks.check_protocol import Gap, Source
+from orchestrator.checks.check_io import Gap, Source
 from orchestrator.checks.patterns import find_matches
 from orchestrator.checks.patterns.pattern_definitions import (
     EXTENDS,

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from orchestrator.checks.check_protocol import CheckReply, RawFinding
+from orchestrator.checks.check_io import CheckReply, RawFinding
 from orchestrator.checks.path_kinds import is_test
 from orchestrator.checks.python.source import (
     FunctionNode,

@@ -6,7 +6,7 @@ import ast
 from collections import OrderedDict
 from collections.abc import Iterator
 
-from orchestrator.checks.python import newer_syntax
+from orchestrator.checks.python import syntax_downgrade
 from orchestrator.checks.python.source_encoding import HiddenTextError, decode_python
 
 ROOM = 256 * 1024
@@ -45,7 +45,7 @@ class _Trees:
     def of(self, text: str, name: str) -> ast.Module:
         tree = self._kept.get(text)
         if tree is None:
-            tree = self._kept[text] = newer_syntax.parse(text, name)
+            tree = self._kept[text] = syntax_downgrade.parse(text, name)
             self._room -= len(text)
         self._kept.move_to_end(text)
         while self._room < 0:
@@ -64,7 +64,7 @@ def parse(source: str | bytes, name: str = "<text>") -> ast.Module:
         source: bytes are decoded by their own encoding comment.
 
     Raises:
-        SyntaxError, ValueError, RecursionError, MemoryError: as ``newer_python.parse``.
+        SyntaxError, ValueError, RecursionError, MemoryError: as ``syntax_downgrade.parse``.
     """
     if isinstance(source, bytes):
         try:
@@ -72,7 +72,7 @@ def parse(source: str | bytes, name: str = "<text>") -> ast.Module:
         except HiddenTextError:
             raise
         except (SyntaxError, ValueError):
-            return newer_syntax.parse(source, name)  # which says it in the parser's words
+            return syntax_downgrade.parse(source, name)  # which says it in the parser's words
     return _TREES.of(source, name)
 
 

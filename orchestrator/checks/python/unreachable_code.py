@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-from orchestrator.checks.check_protocol import RawFinding
+from orchestrator.checks.check_io import RawFinding
 from orchestrator.checks.python.syntax_trees import all_blocks
 
 _EXITS = (ast.Return, ast.Raise, ast.Continue, ast.Break)

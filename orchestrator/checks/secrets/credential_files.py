@@ -1,4 +1,4 @@
-"""Secrets that are known by the file that contains them."""
+"""Finds secrets by the formats of credential files: netrc, htpasswd, dumps, Kubernetes Secrets."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from orchestrator.checks.check_protocol import CheckReply, RawFinding, Source, check_files
+from orchestrator.checks.check_io import CheckReply, RawFinding, Source, check_files
 from orchestrator.checks.path_kinds import path_kinds
 from orchestrator.checks.secrets.assignments import find_assignments
 from orchestrator.checks.secrets.credential_files import find_in_credential_file
@@ -120,5 +120,5 @@ def find_secrets_by_line(source: Source) -> Iterator[tuple[int, str]]:
 
 
 def run(job: dict[str, Any]) -> CheckReply:
-    """Check the files of a job (see ``check_protocol``)."""
+    """Check the files of a job (see ``check_io``)."""
     return check_files(job, find_secrets)

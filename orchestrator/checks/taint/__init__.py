@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from orchestrator.checks.check_protocol import CheckReply, RawFinding
+from orchestrator.checks.check_io import CheckReply, RawFinding
 from orchestrator.checks.taint.abstract_values import Step
-from orchestrator.checks.taint.analysis import TaintAnalysis
+from orchestrator.checks.taint.analysis_driver import TaintAnalysis
 from orchestrator.checks.taint.call_frames import TaintFinding
 from orchestrator.checks.taint.library_models import load
 from orchestrator.checks.taint.source_modules import Project
@@ -29,7 +29,7 @@ def run(job: dict[str, Any]) -> CheckReply:
 
     Args:
         job: ``root``: a directory; ``paths``: files to report on; ``tree``: Python files below it
-            that may be read; ``knowledge``: paths of data files.
+            that may be read; ``library_models``: paths of data files.
 
     Returns:
         ``facts["constant"]`` lists the sinks that only constants reach: path, line and class.
@@ -54,7 +54,7 @@ def run(job: dict[str, Any]) -> CheckReply:
 def _trace(job: dict[str, Any], paths: list[str]) -> CheckReply:
     tree = {path for path in (*job.get("tree", ()), *paths) if path.endswith(".py")}
     project = Project(Path(job["root"]), tree)
-    analysis = TaintAnalysis(project, load(job["knowledge"]))
+    analysis = TaintAnalysis(project, load(job["library_models"]))
     analysis.trace(paths)
     wanted = frozenset(paths)
     gaps = {**project.gaps, **analysis.gaps}

@@ -24,9 +24,9 @@ _AT = "at "
 
 def external_value(frame: Frame, ref: str, node: ast.AST) -> Value:
     """A value known by its dotted name only: a source, or nothing yet."""
-    knowledge = frame.run.knowledge
-    ref = knowledge.canonical(ref) if len(ref) <= _MAX_REF else ""
-    for source in knowledge.sources.find(ref):
+    models = frame.run.models
+    ref = models.canonical(ref) if len(ref) <= _MAX_REF else ""
+    for source in models.sources.find(ref):
         line = getattr(node, "lineno", 0)
         trace = Step(frame.module.path, line, f"{ref.removeprefix('?.')} is read")
         marks = frozenset({"mapping"} if source.mapping else ())
@@ -84,7 +84,7 @@ def _inherited(frame: Frame, cls: Class, name: str, node: ast.AST) -> Value:
     outers = [f"{outer}.{name}" for outer in cls.outer_bases()]
     for outer in outers:
         value = external_value(frame, outer, node)
-        if value.taints or value.ref != outer or frame.run.knowledge.sinks.exact(outer):
+        if value.taints or value.ref != outer or frame.run.models.sinks.exact(outer):
             return value
     return external_value(frame, outers[0] if outers else f"?.{name}", node)
 

@@ -114,7 +114,7 @@ def _compare_two(frame: Frame, kind: type[ast.cmpop], left: Value, right: Value)
 
 def _known_to_be(frame: Frame, value: Value) -> Facts:
     """What it says of a value, or of the whole that it is a part of, to be one of a few."""
-    parts = frame.run.knowledge.parts.find(value.ref) if value.ref else []
+    parts = frame.run.models.parts.find(value.ref) if value.ref else []
     facts = facts_about(value.taints, LISTED)
     for part in parts:
         wholes = {taint.origin.rpartition(PART)[0] or taint.origin for taint in value.taints}
@@ -148,7 +148,7 @@ def evaluate_check(frame: Frame, call: Call) -> Implication | None:
     """What the truth of a call says of its arguments; None when no data file names the test."""
     true: Facts = {}
     false: Facts = {}
-    for test in frame.run.knowledge.tests.find(call.ref):
+    for test in frame.run.models.tests.find(call.ref):
         value = call.select_argument(test.of)
         if value is None or not value.taints or (test.mark and test.mark not in value.marks):
             continue

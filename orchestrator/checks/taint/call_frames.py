@@ -100,7 +100,7 @@ class Run(Struct, eq=False):
     """
 
     project: Project
-    knowledge: LibraryModels
+    models: LibraryModels
     evaluate: "Callable[[Frame, ast.expr], Value]"
     execute: "Callable[[Frame, list[ast.stmt]], None]"
     invoke: "Callable[[Frame, Call], Value]"

@@ -137,7 +137,7 @@ def _dispatch(frame: Frame, record: Call, name: str) -> Value:
             return inner
     if record.ref in _CONTAINERS:
         return _container(frame, record, _CONTAINERS[record.ref])
-    if frame.run.knowledge.listed("containers", record.ref):
+    if frame.run.models.listed("containers", record.ref):
         return _container(frame, record, "dict" if "ict" in record.ref else "list")
     if record.ref.startswith("builtins."):
         folded = _folded(frame, record)

@@ -78,7 +78,7 @@ def _value(found: Module | Namespace) -> Value:
 
 
 def _outer(frame: Frame, ref: str) -> Value:
-    return Value(ref=frame.run.knowledge.canonical(ref))
+    return Value(ref=frame.run.models.canonical(ref))
 
 
 def execute_import_from(frame: Frame, node: ast.ImportFrom) -> None:

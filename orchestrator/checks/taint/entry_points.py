@@ -101,27 +101,27 @@ class Hints:
     own program counts only in modules that call one of the few sinks where it matters.
     """
 
-    def __init__(self, knowledge: LibraryModels) -> None:
+    def __init__(self, models: LibraryModels) -> None:
         self._remote = _Words()
         self._local = _Words()
         tops: dict[str, set[str]] = {}
-        for name, canonical in knowledge.types.items():
+        for name, canonical in models.types.items():
             tops.setdefault(canonical.partition(".")[0], set()).add(name.partition(".")[0])
-        for source in knowledge.sources.rules():
+        for source in models.sources.rules():
             words = self._remote if source.kind in REMOTE else self._local
             for name in source.match:
                 words.add_name(name, tops)
-        for check in knowledge.checks.rules():
+        for check in models.checks.rules():
             for name in check.match:
                 self._remote.add_name(name, tops)
-        for route in knowledge.routes.rules():
+        for route in models.routes.rules():
             for name in route.match:
                 self._remote.add(route.imports, name.rpartition(".")[2])
-        for parameter in knowledge.parameters:
+        for parameter in models.parameters:
             self._remote.add(parameter.imports, parameter.name)
         local = {
             _WORD.findall(name)[-1]
-            for sink in knowledge.sinks.rules()
+            for sink in models.sinks.rules()
             if not REMOTE.issuperset(sink.kinds)
             for name in sink.match
         }
@@ -196,15 +196,15 @@ class Entry(Struct):
 def describe_entry_point(run: Run, function: Function) -> Entry:
     """What the decorators and the class of a function make of it."""
     entry = Entry()
-    knowledge = run.knowledge
+    models = run.models
     for node, value in function.decorators:
-        for route in knowledge.routes.find(value.ref) if value.ref else ():
+        for route in models.routes.find(value.ref) if value.ref else ():
             if not value.ref.startswith("?") or route.imports in function.module.packages:
                 _add_route(entry, route, node)
     if function.cls is not None:
         name = function.name.rpartition(".")[2]
         for base in function.cls.outer_bases():
-            for handler in knowledge.handlers.find(base):
+            for handler in models.handlers.find(base):
                 if name in handler.methods:
                     _add_handler(entry, handler)
     return entry
@@ -262,7 +262,7 @@ def _parameter(frame: Frame, entry: Entry, parameter: ast.arg, index: int) -> Va
     if typed is not None and typed.ref and _is_known_type(frame, typed):
         entry.handler = entry.handler or bool(typed.ref.endswith("request"))
         return typed
-    for rule in frame.run.knowledge.parameters:
+    for rule in frame.run.models.parameters:
         if rule.name == name and rule.position == index and _imports(frame, rule.imports):
             entry.handler = True
             return attribute_access.external_value(frame, rule.type, parameter)
@@ -279,7 +279,7 @@ def _imports(frame: Frame, package: str) -> bool:
 
 
 def _is_known_type(frame: Frame, value: Value) -> bool:
-    return bool(value.taints) or value.ref in frame.run.knowledge.types.values()
+    return bool(value.taints) or value.ref in frame.run.models.types.values()
 
 
 def _from_request(frame: Frame, parameter: ast.arg, typed: Value | None) -> Value:

@@ -1,4 +1,4 @@
-"""What an expression may be."""
+"""Evaluates Python expressions to the abstract values of the taint analysis."""
 
 import ast
 from collections.abc import Callable

@@ -26,11 +26,11 @@ _MAX_SEARCH: Final = 4
 
 def result(frame: Frame, call: Call) -> Value:
     """The value of a call to something outside the tree; its sinks are checked on the way."""
-    knowledge = frame.run.knowledge
+    models = frame.run.models
     sinks.check_call(frame, call, call.ref)
-    if knowledge.listed("noreturn", call.ref):
+    if models.listed("noreturn", call.ref):
         return NORETURN
-    if knowledge.listed("runs", call.ref):
+    if models.listed("runs", call.ref):
         _run_callbacks(frame, call)
     stored = _cells(frame, call)
     if stored is not None:
@@ -42,7 +42,7 @@ def result(frame: Frame, call: Call) -> Value:
     if named.ref == "?()":
         named = Value()
     locs = value.locs
-    if knowledge.listed("objects", call.ref):
+    if models.listed("objects", call.ref):
         locs = frame.new(call.node, _remembered(call)).locs
     taints = named.taints or value.taints
     if not (taints or named.ref or locs or value.implies or value.known):
@@ -83,7 +83,7 @@ def _cells(frame: Frame, call: Call) -> Value | None:
     """Keep a value in, or take it from, an object that remembers what it is given."""
     if call.receiver is None or not call.receiver.locs:
         return None
-    for rule in frame.run.knowledge.stores.exact(call.ref):
+    for rule in frame.run.models.stores.exact(call.ref):
         keys = [call.select_argument(selector) for selector in rule.key]
         names = [key.const if key.known else key.ref for key in keys if key is not None]
         path = (*attribute_access.access_path(call.receiver), *names)
@@ -102,18 +102,18 @@ def _cells(frame: Frame, call: Call) -> Value | None:
 
 def _flow(frame: Frame, call: Call) -> Value:
     """What of the arguments is in the result."""
-    knowledge = frame.run.knowledge
+    models = frame.run.models
     taints = taints_of(_inputs(call), frame.state)
     implies = branch_conditions.evaluate_check(frame, call)
     if not taints:
         return Value(implies=implies)
-    for sanitizer in knowledge.sanitizers.find(call.ref):
+    for sanitizer in models.sanitizers.find(call.ref):
         value = _sanitized(frame, call, sanitizer)
         if value is not None:
             return value
-    if knowledge.listed("stops", call.ref):
+    if models.listed("stops", call.ref):
         return Value(implies=implies)
-    for propagator in knowledge.propagators.find(call.ref):
+    for propagator in models.propagators.find(call.ref):
         value = _propagated(frame, call, propagator)
         value.implies = implies
         return value
@@ -187,7 +187,7 @@ def _by_default(frame: Frame, call: Call) -> Value:
     of_object = not ref or ref.startswith("?") or "()" in ref or "[]" in ref
     if receiver is not None and of_object:
         return UNKNOWN
-    if not ref or frame.run.knowledge.listed("lookups", ref):
+    if not ref or frame.run.models.listed("lookups", ref):
         return UNKNOWN
     taints = taints_of(call.values(), frame.state)
     return Value(taints=_less_sure(taints))

@@ -1,4 +1,4 @@
-"""The shapes of the knowledge: what a file under ``config/taint`` may say.
+"""The schema of the library models: what a file under ``config/taint`` may say.
 
 Names are dotted paths as imported, ``flask.request.args``; a call appends ``()``, an item ``[]``, a
 store into an item or attribute ends in ``=``; ``?.name`` is an attribute of anything not known.
@@ -406,7 +406,7 @@ def _load(files: tuple[tuple[str, bytes], ...]) -> LibraryModels:
         except yaml.YAMLError as error:
             raise ConfigError(f"not valid YAML: {error}".replace("\n", " "), file) from None
         if not isinstance(content, dict):
-            raise ConfigError("a knowledge file must be a mapping of sections", file)
+            raise ConfigError("a library model must be a mapping of sections", file)
         documents.append((file, content))
     return build(documents)
 
@@ -420,5 +420,5 @@ def load(files: Iterable[str]) -> LibraryModels:
     try:
         found = tuple((Path(file).name, Path(file).read_bytes()) for file in files)
     except OSError as error:
-        raise ConfigError("the knowledge file cannot be read", error.filename or "") from None
+        raise ConfigError("the library model cannot be read", error.filename or "") from None
     return _load(found)

@@ -37,15 +37,15 @@ def check_call(frame: Frame, call: Call, ref: str) -> None:
     """Report what dangerous arguments of a call may come from outside."""
     if frame.quiet or not ref:
         return
-    knowledge = frame.run.knowledge
-    for sink in knowledge.sinks.find(ref):
+    models = frame.run.models
+    for sink in models.sinks.find(ref):
         if _applies(frame, call, sink.when, sink.unless):
             for selector in sink.args:
                 value = _argument(frame, call, selector, sink)
                 _note(frame, call, sink, value)
                 if value is not None and not fixed(sink, value):
                     check_value(frame, call.node, value, sink, ref)
-    for check in knowledge.checks.find(ref):
+    for check in models.checks.find(ref):
         if _applies(frame, call, check.when, check.unless) and branch_conditions.matches_context(
             frame, call, check
         ):
@@ -173,10 +173,10 @@ def report(frame: Frame, node: ast.AST, taint: Taint, sink: tuple[str, str, floa
         sink: class of defect, dotted name, and confidence of the sink.
     """
     klass, ref, confidence = sink
-    cleared = frame.run.knowledge.cleared_classes(frame.state.facts_of(taint))
+    cleared = frame.run.models.cleared_classes(frame.state.facts_of(taint))
     if klass in cleared or "all" in cleared or frame.quiet:
         return
-    words = frame.run.knowledge.classes[klass].sink
+    words = frame.run.models.classes[klass].sink
     line = getattr(node, "lineno", 1)
     name = ref.removeprefix("?.").removesuffix("=")
     last = taint.trace

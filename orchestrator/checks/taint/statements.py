@@ -306,7 +306,7 @@ def assign(frame: Frame, target: ast.expr, value: Value) -> None:
 
 
 def _store_sink(frame: Frame, target: ast.expr, ref: str, args: list[Value]) -> None:
-    ref = frame.run.knowledge.canonical(ref)
+    ref = frame.run.models.canonical(ref)
     sinks.check_call(frame, Call(target, Value(ref=ref), None, args, {}), ref)
 
 

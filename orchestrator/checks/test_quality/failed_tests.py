@@ -13,7 +13,7 @@ from xml.parsers import expat
 
 from msgspec import Struct
 
-from orchestrator.checks.check_protocol import CheckReply, Gap, RawFinding, Source, read
+from orchestrator.checks.check_io import CheckReply, Gap, RawFinding, Source, read
 from orchestrator.checks.path_kinds import is_product
 from orchestrator.checks.python.source import Job
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from orchestrator import __version__
-from orchestrator.checks.check_protocol import CheckReply
+from orchestrator.checks.check_io import CheckReply
 from orchestrator.code_review.analysis import AnalyzerReport, Needs, Side
 from orchestrator.code_review.analyzers.file_patterns import matches
 from orchestrator.code_review.analyzers.side_checks import call_check

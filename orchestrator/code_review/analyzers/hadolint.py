@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
-from orchestrator.checks.check_protocol import RawFinding
+from orchestrator.checks.check_io import RawFinding
 from orchestrator.code_review.analyzers.executables import (
     MAX_FILES_IF_SLOW,
     NO_MEMORY_LIMIT,

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
-from orchestrator.checks.check_protocol import Gap, RawFinding
+from orchestrator.checks.check_io import Gap, RawFinding
 from orchestrator.checks.path_kinds import is_test
 from orchestrator.code_review.analyzers.executables import one_line
 from orchestrator.code_review.analyzers.external_programs import (

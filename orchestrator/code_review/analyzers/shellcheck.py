@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from orchestrator.checks.check_protocol import RawFinding
+from orchestrator.checks.check_io import RawFinding
 from orchestrator.code_review.analyzers.executables import (
     MAX_FILES_IF_SLOW,
     NO_MEMORY_LIMIT,

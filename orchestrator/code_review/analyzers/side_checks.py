@@ -9,7 +9,7 @@ from msgspec import ValidationError, convert
 
 from orchestrator import __version__
 from orchestrator.checks import PREFIX
-from orchestrator.checks.check_protocol import CheckReply, RawFinding
+from orchestrator.checks.check_io import CheckReply, RawFinding
 from orchestrator.code_review.analysis import AnalyzerReport, Needs, Side
 from orchestrator.code_review.analyzers.file_patterns import matches
 from orchestrator.code_review.session import Session

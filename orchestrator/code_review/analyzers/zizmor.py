@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
-from orchestrator.checks.check_protocol import RawFinding
+from orchestrator.checks.check_io import RawFinding
 from orchestrator.code_review.analyzers.executables import ProgramFailed, one_line
 from orchestrator.code_review.analyzers.external_programs import (
     FileCopies,

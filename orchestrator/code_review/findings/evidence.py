@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from orchestrator.checks.check_protocol import RawFinding
+from orchestrator.checks.check_io import RawFinding
 from orchestrator.checks.path_kinds import path_kinds
 from orchestrator.code_review.analysis import AnalyzerReport, Side
 from orchestrator.code_review.analyzers.side_checks import call_check_in_batches

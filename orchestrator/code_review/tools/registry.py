@@ -92,7 +92,7 @@ def _taint(inputs: ToolInputs) -> SideAnalyzer:
         pool=inputs.pool,
         session=inputs.session,
         tree="files",
-        extra={"knowledge": inputs.taint_models},
+        extra={"library_models": inputs.taint_models},
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.catalog.layers import read_shipped_layer
 from orchestrator.checks import patterns
-from orchestrator.checks.check_protocol import CheckReply
+from orchestrator.checks.check_io import CheckReply
 from orchestrator.checks.patterns.pattern_definitions import load
 from orchestrator.code_review.rule_table import load_rules
 from orchestrator.resources import data_root

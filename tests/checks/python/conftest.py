@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.checks.check_protocol import CheckReply
+from orchestrator.checks.check_io import CheckReply
 from tests.checks.check_kit import as_received
 
 Files = Mapping[str, str | bytes]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from orchestrator.checks.api import api_breakage as check
-from orchestrator.checks.check_protocol import CheckReply
+from orchestrator.checks.check_io import CheckReply
 
 Compare = Callable[..., CheckReply]
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from orchestrator.checks.check_protocol import CheckReply, RawFinding
+from orchestrator.checks.check_io import CheckReply, RawFinding
 from orchestrator.checks.imports import import_graph
 
 Compare = Callable[..., CheckReply]

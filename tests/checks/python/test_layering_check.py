@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from orchestrator.checks.check_protocol import CheckReply
+from orchestrator.checks.check_io import CheckReply
 from orchestrator.checks.imports import layering
 
 Compare = Callable[..., CheckReply]

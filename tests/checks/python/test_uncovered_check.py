@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.checks.check_protocol import CheckReply
+from orchestrator.checks.check_io import CheckReply
 from orchestrator.checks.test_quality import uncovered_lines
 from orchestrator.checks.test_quality.coverage_reports import NotAReportError, locate_files, parse
 from tests.checks.check_kit import as_received

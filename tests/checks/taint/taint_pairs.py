@@ -9,7 +9,7 @@ from typing import Any
 from orchestrator.checks.taint import run
 
 CASES = Path(__file__).parent / "cases"
-KNOWLEDGE = sorted(map(str, (Path(__file__).parents[3] / "config" / "taint").glob("*.yaml")))
+LIBRARY_MODELS = sorted(map(str, (Path(__file__).parents[3] / "config" / "taint").glob("*.yaml")))
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,13 @@ def trace(root: Path, files: Mapping[str, str], *, paths: Sequence[str] = (), **
     write(root, files)
     tree = list(files)
     return run(
-        {"root": str(root), "paths": paths or tree, "tree": tree, "knowledge": KNOWLEDGE, **job}
+        {
+            "root": str(root),
+            "paths": paths or tree,
+            "tree": tree,
+            "library_models": LIBRARY_MODELS,
+            **job,
+        }
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator.checks.taint import run
 from orchestrator.errors import ConfigError
-from tests.checks.taint.taint_pairs import KNOWLEDGE, trace, write
+from tests.checks.taint.taint_pairs import LIBRARY_MODELS, trace, write
 
 APP = """from flask import Flask, request
 from helpers import launch
@@ -148,7 +148,12 @@ def test_what_cannot_be_read_is_a_named_gap(text: str, why: str, tmp_path: Path)
 
 
 def test_a_missing_file_is_a_named_gap(tmp_path: Path) -> None:
-    job = {"root": str(tmp_path), "paths": ["gone.py"], "tree": [], "knowledge": KNOWLEDGE}
+    job = {
+        "root": str(tmp_path),
+        "paths": ["gone.py"],
+        "tree": [],
+        "library_models": LIBRARY_MODELS,
+    }
     assert "cannot be read" in run(job).gaps["gone.py"]
 
 
@@ -201,7 +206,9 @@ def test_a_user_extends_what_is_known_by_a_file(tmp_path: Path) -> None:
         "sanitizers: [{match: shop.known, clears: [sql]}]\n"
     )
     assert trace(tmp_path / "a", program).findings == []
-    (finding,) = trace(tmp_path / "b", program, knowledge=[*KNOWLEDGE, str(extra)]).findings
+    (finding,) = trace(
+        tmp_path / "b", program, library_models=[*LIBRARY_MODELS, str(extra)]
+    ).findings
     assert (finding.path, finding.code) == ("app.py", "sql")
 
 
@@ -216,7 +223,7 @@ def test_a_user_extends_what_is_known_by_a_file(tmp_path: Path) -> None:
             "sinks: an entry has a wrong",
         ),
         ("sources: [a.b]\n", "sources: an entry must be a mapping"),
-        ("- a\n", "a knowledge file must be a mapping"),
+        ("- a\n", "a library model must be a mapping"),
         ("a: [\n", "not valid YAML"),
     ],
 )
@@ -226,7 +233,7 @@ def test_a_fault_in_a_knowledge_file_names_what_is_allowed(
     extra = tmp_path / "extra.yaml"
     extra.write_text(text)
     with pytest.raises(ConfigError, match=why) as caught:
-        trace(tmp_path, {"a.py": ""}, knowledge=[*KNOWLEDGE, str(extra)])
+        trace(tmp_path, {"a.py": ""}, library_models=[*LIBRARY_MODELS, str(extra)])
     assert caught.value.file == extra.name
 
 

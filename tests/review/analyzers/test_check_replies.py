@@ -6,7 +6,7 @@ import pytest
 from msgspec import ValidationError, convert
 
 from orchestrator.checks import PREFIX
-from orchestrator.checks.check_protocol import CheckReply
+from orchestrator.checks.check_io import CheckReply
 from orchestrator.code_review.analyzers.side_checks import call_check_in_batches
 from orchestrator.sandbox.worker_pool import WorkerPool
 

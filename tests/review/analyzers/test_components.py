@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.checks import patterns
-from orchestrator.checks.check_protocol import CheckReply
+from orchestrator.checks.check_io import CheckReply
 from orchestrator.code_review.analysis import Side
 from orchestrator.code_review.analyzers.oxlint import Oxlint
 from orchestrator.resources import data_root

@@ -37,14 +37,14 @@ class TaintAnalysis:
 
     Args:
         project: the tree.
-        knowledge: what is a source, a sink, and what lies between.
+        models: what is a source, a sink, and what lies between.
     """
 
-    def __init__(self, project: Project, knowledge: LibraryModels) -> None:
+    def __init__(self, project: Project, models: LibraryModels) -> None:
         self.project = project
         self.run = Run(
             project,
-            knowledge,
+            models,
             evaluate=expressions.evaluate,
             execute=statements.execute,
             invoke=calls.invoke,
@@ -52,7 +52,7 @@ class TaintAnalysis:
             globals_of=self.globals_of,
         )
         self.gaps: dict[str, str] = {}
-        self._hints = Hints(knowledge)
+        self._hints = Hints(models)
         self._done: set[object] = set()
         self._spent = 0
         self._used: dict[str, list[int]] = {}

@@ -1,4 +1,4 @@
-"""Python that is newer than the interpreter: read all the same, by rewriting what is new in it.
+"""Parses Python newer than the interpreter, by rewriting the new syntax to older equivalents.
 
 A check must not call a file unreadable because of the interpreter that it happens to run on.
 Strings with replacement fields (PEP 701, PEP 750) are taken out, parsed piece by piece and put back

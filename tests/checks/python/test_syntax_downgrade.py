@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.checks.python import newer_syntax
+from orchestrator.checks.python import syntax_downgrade
 
-ENGINE = Path(newer_syntax.__file__).parents[2] / "engine"
+ENGINE = Path(syntax_downgrade.__file__).parents[2] / "engine"
 
 
 class _Joined(ast.NodeTransformer):
@@ -54,9 +54,9 @@ def shape(tree: ast.AST) -> str:
     ],
 )
 def test_newer_syntax_has_the_tree_of_the_older(newer: str, older: str) -> None:
-    old, taken = newer_syntax.rewrite_newer_syntax(newer)
+    old, taken = syntax_downgrade.rewrite_newer_syntax(newer)
     tree = ast.parse(old)
-    newer_syntax._Restore(taken, 0).visit(tree)
+    syntax_downgrade._Restore(taken, 0).visit(tree)
     assert shape(tree) == shape(ast.parse(older))
 
 
@@ -64,7 +64,7 @@ def test_newer_syntax_has_the_tree_of_the_older(newer: str, older: str) -> None:
 def test_rewriting_what_needs_none_changes_nothing(file: Path) -> None:
     text = file.read_text("utf-8")
     was = ast.parse(text)
-    got = newer_syntax._rewritten(text, "<text>", 0)
+    got = syntax_downgrade._rewritten(text, "<text>", 0)
     lines = [
         [
             (type(node).__name__, node.lineno, node.end_lineno)
@@ -93,16 +93,16 @@ def test_rewriting_what_needs_none_changes_nothing(file: Path) -> None:
 )
 def test_what_no_version_reads_stays_an_error(wrong: str) -> None:
     with pytest.raises((SyntaxError, ValueError, RecursionError, MemoryError)):
-        newer_syntax.parse(wrong)
+        syntax_downgrade.parse(wrong)
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="this Python reads it by itself")
 def test_a_file_is_read_by_its_own_encoding() -> None:
     text = "# -*- coding: latin-1 -*-\nx = f'{d['\xe9']}'\n"
-    assert "\xe9" in ast.dump(newer_syntax.parse(text.encode("latin-1")))
+    assert "\xe9" in ast.dump(syntax_downgrade.parse(text.encode("latin-1")))
 
 
 def test_equal_strings_get_equal_names() -> None:
-    one, _ = newer_syntax.rewrite_newer_syntax("a = f'{d['k']}'\n")
-    other, _ = newer_syntax.rewrite_newer_syntax("zzz = 1\na = f'{d['k']}'\n")
+    one, _ = syntax_downgrade.rewrite_newer_syntax("a = f'{d['k']}'\n")
+    other, _ = syntax_downgrade.rewrite_newer_syntax("zzz = 1\na = f'{d['k']}'\n")
     assert other.endswith(one)
