@@ -89,10 +89,10 @@ def restrict_paths(rules: Iterable[tuple[str, int]]) -> None:
     extra = sum(1 << bit for bit, since in ((13, 2), (14, 3), (15, 5)) if version >= since)
     handled = _OLDEST_RIGHTS | extra
     tcp = _ALL_TCP if version >= 4 else 0
-    asked = _Ruleset(handled, tcp, _ALL_SCOPES if version >= 6 else 0)
+    attributes = _Ruleset(handled, tcp, _ALL_SCOPES if version >= 6 else 0)
     size = 24 if version >= 6 else 16 if version >= 4 else 8
-    made = _libc.syscall(_CREATE_RULESET, ctypes.byref(asked), ctypes.c_size_t(size), 0)
-    ruleset = _checked(made, "Landlock")
+    created = _libc.syscall(_CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(size), 0)
+    ruleset = _checked(created, "Landlock")
     for path, rights in rules:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
         if not stat.S_ISDIR(os.fstat(descriptor).st_mode):

@@ -22,7 +22,7 @@ PREVENTS: dict[Level, tuple[str, ...]] = {
     "landlock": _BOTH,
     "none": (_BOTH[-1], "our environment", "processes in the program's process group"),
 }
-_DISK = "filling the disk with many files, in a folder that may be written"
+_DISK = "filling the disk with many files, in a writable directory"
 _KERNEL = "bugs in the kernel"
 DOES_NOT_PREVENT: dict[Level, tuple[str, ...]] = {
     "bubblewrap": (_DISK, _KERNEL),

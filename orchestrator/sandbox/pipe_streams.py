@@ -36,7 +36,7 @@ class PipeReader(ByteReceiveStream):
         raise anyio.ClosedResourceError
 
     async def aclose(self) -> None:
-        """Close it; whoever waits on it is told."""
+        """Close it; a task that waits on it gets ``ClosedResourceError``."""
         number, self._number = self._number, -1
         if number >= 0:
             anyio.notify_closing(number)
@@ -69,7 +69,7 @@ class PipeWriter(ByteSendStream):
                 raise anyio.BrokenResourceError from None
 
     async def aclose(self) -> None:
-        """Close it; whoever waits on it is told."""
+        """Close it; a task that waits on it gets ``ClosedResourceError``."""
         number, self._number = self._number, -1
         if number >= 0:
             anyio.notify_closing(number)

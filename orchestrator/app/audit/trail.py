@@ -15,7 +15,7 @@ from orchestrator.engine.journal_log import SESSION
 from orchestrator.engine.ports import Row
 
 HARNESS = "diffcourt"
-SAYS = ("said", "state", "decision", "verdict")
+SUBJECT_FIELDS = ("said", "state", "decision", "verdict")
 
 
 class Act(Struct, frozen=True):
@@ -29,7 +29,7 @@ class Act(Struct, frozen=True):
         what: the tool with its arguments, the model, or what was decided.
         level: what it could do to the world, ``READ`` and up; empty where it does nothing to it.
         authority: what allowed it, or refused it.
-        outcome: how it ended; empty for what is only said.
+        outcome: how it ended; empty for notes.
         refused: it was not done.
     """
 
@@ -67,7 +67,7 @@ def _acts(rows: Sequence[Row]) -> Iterator[Act]:
             key = Key.parse(row.key)
             if key.part == APPROVAL:
                 said_by[key.subject] = str(body.get("who"))
-            yield _said(row, body)
+            yield _note_act(row, body)
             continue
         body["who"] = said_by.get(row.key, "")
         start, request = begun.pop(row.key, (row, body))
@@ -81,18 +81,18 @@ def _acts(rows: Sequence[Row]) -> Iterator[Act]:
         yield _effect(start, request, "not ended")
 
 
-def _said(row: Row, body: Mapping[str, Any]) -> Act:
+def _note_act(row: Row, body: Mapping[str, Any]) -> Act:
     """A note or a signed head, which the program itself writes."""
     if row.kind == SIGNED_HEAD:
         what, authority = f"signed rows 1 to {row.seq - 1}", f"key {body.get('key')}"
     else:
-        said = note_subject(body)
+        subject = note_subject(body)
         if "to_stage" in body:
-            said = f"{body['agent']} escalates to {body['to_stage']}: {body['why']}"
+            subject = f"{body['agent']} escalates to {body['to_stage']}: {body['why']}"
         key = Key.parse(row.key)
         if key.part == APPROVAL:
-            said = f"{'yes' if body.get('approved') else 'no'} by {body.get('who')}"
-        what, authority = f"{row.key}: {said}" if said else row.key, ""
+            subject = f"{'yes' if body.get('approved') else 'no'} by {body.get('who')}"
+        what, authority = f"{row.key}: {subject}" if subject else row.key, ""
         if key.part == SESSION:
             what = f"session {key.number} began"
     return Act(
@@ -110,25 +110,25 @@ def _said(row: Row, body: Mapping[str, Any]) -> Act:
 
 def note_subject(note: Mapping[str, Any]) -> str:
     """The part of a note that says what it is about; empty where none does."""
-    return str(next((note[name] for name in SAYS if note.get(name)), ""))
+    return str(next((note[name] for name in SUBJECT_FIELDS if note.get(name)), ""))
 
 
 def _effect(
     start: Row, request: Mapping[str, Any], outcome: str, refusal: Mapping[str, Any] | None = None
 ) -> Act:
-    asked = request.get("asked")
-    asked = asked if isinstance(asked, dict) else {}
+    parameters = request.get("asked")
+    parameters = parameters if isinstance(parameters, dict) else {}
     level = str(request.get("level", ""))
     if refusal is None:
-        authority = _authority(asked, level, request.get("who") or "nobody known")
+        authority = _authority(parameters, level, request.get("who") or "nobody known")
     else:
         authority = str(refusal.get("code", ""))
     return Act(
         row=start.seq,
         at=start.at,
         key=start.key,
-        who=str(asked.get("agent", HARNESS)),
-        what=_what(start.key, asked),
+        who=str(parameters.get("agent", HARNESS)),
+        what=_what(start.key, parameters),
         level=level,
         authority=authority,
         outcome=outcome,
@@ -136,22 +136,22 @@ def _effect(
     )
 
 
-def _what(key: str, asked: Mapping[str, Any]) -> str:
-    if "tool" in asked:
-        return f"{asked['tool']} {json.dumps(asked.get('arguments'))}"
-    if "model" in asked:
-        return f"asks model {asked['model']}"
-    if "brief" in asked:
+def _what(key: str, parameters: Mapping[str, Any]) -> str:
+    if "tool" in parameters:
+        return f"{parameters['tool']} {json.dumps(parameters.get('arguments'))}"
+    if "model" in parameters:
+        return f"asks model {parameters['model']}"
+    if "brief" in parameters:
         return f"works on {key}"
-    if "question" in asked:
+    if "question" in parameters:
         return "asks a person"  # what is in the run's report; the audit says who answered
-    return f"{key} {json.dumps(asked)}"
+    return f"{key} {json.dumps(parameters)}"
 
 
-def _authority(asked: Mapping[str, Any], level: str, who: str) -> str:
-    if "tool" in asked:
+def _authority(parameters: Mapping[str, Any], level: str, who: str) -> str:
+    if "tool" in parameters:
         return f"approved by {who}" if level in {"ADMIN", "IRREVERSIBLE"} else "tool policy"
-    if "model" in asked:
+    if "model" in parameters:
         return "budget"
     return "flow"
 

@@ -43,14 +43,14 @@ class InspectedTool(Struct, frozen=True):
     """A tool as the server describes it now.
 
     Attributes:
-        said: description and parameters, lines of untrusted text.
+        declared: description and parameters, lines of untrusted text.
         why: why it is unusable.
     """
 
     name: str
     level: str
     state: State
-    said: str = ""
+    declared: str = ""
     why: str = ""
 
 
@@ -142,8 +142,8 @@ def _inspect_tool(server: McpServer, grant: Grant, listed: Mapping[str, Any]) ->
     state: State = "new" if not grant.pin else "changed"
     if tool_pin(tool) == grant.pin:
         state = "accepted"
-    said = f"{tool.description or ''}\nparameters: {json.dumps(schema['properties'])}"
-    return InspectedTool(grant.name, level, state, said)
+    declared = f"{tool.description or ''}\nparameters: {json.dumps(schema['properties'])}"
+    return InspectedTool(grant.name, level, state, declared)
 
 
 def _document(

@@ -58,8 +58,8 @@ async def _launch(
     env = {name: _value(name, environment) for name in entry.env}
     with tempfile.TemporaryDirectory(
         dir=scratch_directory.server_directory(), ignore_cleanup_errors=True
-    ) as folder:
-        process = await start_unconfined(argv, cwd=Path(folder), env=env)
+    ) as directory:
+        process = await start_unconfined(argv, cwd=Path(directory), env=env)
         try:
             yield process
         finally:

@@ -87,13 +87,13 @@ async def _offered(links: Sequence[Connection], journal: Journal) -> list[Tool]:
 
     async def ask(link: Connection) -> None:
         server = link.server
-        asked = {"server": server.name, "pins": {g.name: g.pin for g in server.grants}}
+        request = {"server": server.name, "pins": {g.name: g.pin for g in server.grants}}
 
         async def perform() -> EffectResult:
             return EffectResult(await list_offers(link))
 
         offers[server.name] = await journal.effect(
-            Key("intake", subject=f"mcp/{server.name}"), asked, perform
+            Key("intake", subject=f"mcp/{server.name}"), request, perform
         )
 
     async with task_group() as group:

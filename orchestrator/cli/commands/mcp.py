@@ -83,8 +83,8 @@ def _text(seen: ServerInspection) -> str:
     for tool in seen.tools:
         why = f": {escape_unprintable(tool.why)}" if tool.why else ""
         lines.append(f"# {tool.name} ({tool.level}) is {tool.state}{why}")
-        if tool.said and tool.state != "accepted":
-            lines += [f"#     {line}" for line in escape_code_lines(tool.said)]
+        if tool.declared and tool.state != "accepted":
+            lines += [f"#     {line}" for line in escape_code_lines(tool.declared)]
     if seen.besides:
         besides = ", ".join(map(escape_unprintable, seen.besides))
         lines.append(f"# offered, but not in the configuration: {besides}")
