@@ -24,9 +24,9 @@ from orchestrator.engine.types import Criterion, Rubric
 from orchestrator.tuning import calibration, cross_validation, decision_rule
 from orchestrator.tuning.calibration import fit_calibration
 from orchestrator.tuning.confidence_intervals import PairedComparison, compare_decisions
+from orchestrator.tuning.item_files import Item
 from orchestrator.tuning.labels import extract_labels, infer_scale
 from orchestrator.tuning.rule_fitting import Sample, fit_rules, plan_fit
-from orchestrator.tuning.scored_items import Item
 from orchestrator.tuning.training_data import build_training_data
 from orchestrator.tuning.tune import decide_rows, tune_rubric
 

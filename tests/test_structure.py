@@ -28,7 +28,7 @@ MAY_OPEN_PATHS = {
     "checks/test_quality/failed_tests.py": "a report under our own name",
     "checks/test_quality/uncovered_lines.py": "copies under our own names",
     "cli/commands/review.py": "the patch that a person names",
-    "cli/commands/rubric/arguments.py": "rubrics and labels that a person names",
+    "cli/commands/rubric/shared_inputs.py": "rubrics and labels that a person names",
     "cli/output.py": "where a person wants the verdict",
     "library/runtime.py": "the directory of the journal that a program names",
     "code_review/analyzers/check_data.py": "a directory of our own, with plain names",

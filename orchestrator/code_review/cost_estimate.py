@@ -22,7 +22,7 @@ from orchestrator.engine.escalation import Task
 from orchestrator.engine.model_routing import candidate_models
 from orchestrator.engine.types import Bounds, Usage
 from orchestrator.providers import pricing
-from orchestrator.providers.token_counting import estimate_input_tokens
+from orchestrator.providers.token_bounds import estimate_input_tokens
 
 LOOKS = 2
 """Turns in which an agent looks around by itself, beside its playbooks."""

@@ -34,7 +34,7 @@ from orchestrator.engine.types import (
     ToolCall,
     ToolResult,
 )
-from orchestrator.providers.base import ApiModel, incomplete_stream
+from orchestrator.providers.api_model import ApiModel, incomplete_stream
 from orchestrator.providers.conversation import (
     MergedMessage,
     merge_messages,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from orchestrator.engine.model_call_log import CallListener
     from orchestrator.providers.anthropic import AnthropicModel
-    from orchestrator.providers.base import ApiModel
+    from orchestrator.providers.api_model import ApiModel
     from orchestrator.providers.openai import OpenAIModel
     from orchestrator.providers.openai_compatible import CompatibleModel
     from orchestrator.providers.retry import Retrier
@@ -106,7 +106,7 @@ async def _open_model(
     on_event: CallListener | None,
 ) -> AsyncIterator[ApiModel]:
     # These and the SDKs take up to two seconds to import, which no other provider should wait for.
-    from orchestrator.providers.base import ignore  # noqa: PLC0415
+    from orchestrator.providers.api_model import ignore  # noqa: PLC0415
     from orchestrator.providers.retry import system_retrier  # noqa: PLC0415
 
     settings: dict[str, Any] = {

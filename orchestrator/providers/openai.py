@@ -27,7 +27,7 @@ from orchestrator.engine.types import (
     ToolCall,
     ToolResult,
 )
-from orchestrator.providers.base import ApiModel, incomplete_stream
+from orchestrator.providers.api_model import ApiModel, incomplete_stream
 from orchestrator.providers.conversation import (
     merge_messages,
     render_system_parts,

@@ -28,7 +28,7 @@ from orchestrator.engine.types import (
     ToolResult,
 )
 from orchestrator.providers import text_tool_calls
-from orchestrator.providers.base import ApiModel, incomplete_stream
+from orchestrator.providers.api_model import ApiModel, incomplete_stream
 from orchestrator.providers.conversation import (
     MergedMessage,
     accepts_schema,

@@ -5,8 +5,8 @@ import numpy as np
 from orchestrator.engine.types import Rubric
 from orchestrator.tuning import decision_rule
 from orchestrator.tuning.cross_validation import refit_bootstrap
+from orchestrator.tuning.item_files import Item
 from orchestrator.tuning.rule_fitting import plan_fit
-from orchestrator.tuning.scored_items import Item
 from orchestrator.tuning.training_data import (
     TrainingData,
     find_free_nodes,

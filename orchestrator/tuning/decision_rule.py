@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from orchestrator.engine.rubric_scoring import Given, blocked_by, total
 from orchestrator.engine.types import Rubric
+from orchestrator.tuning.item_files import Item
 from orchestrator.tuning.ordinal_regression import Bools, Floats
-from orchestrator.tuning.scored_items import Item
 
 BLOCKED = -1.0
 """The total of an item that fails a blocker: below every threshold."""

@@ -17,6 +17,7 @@ from orchestrator.tuning.confidence_intervals import (
     leave_one_group_out,
 )
 from orchestrator.tuning.criterion_analysis import CriterionAnalysis, analyze_criteria
+from orchestrator.tuning.item_files import Item
 from orchestrator.tuning.judge_reliability import (
     RepeatedScoring,
     measure_length_bias,
@@ -27,7 +28,6 @@ from orchestrator.tuning.labels import VERDICT_RANKS
 from orchestrator.tuning.ordinal_regression import Bools, Floats
 from orchestrator.tuning.provenance import count_seen_groups
 from orchestrator.tuning.rubric_file import find_stale_inputs
-from orchestrator.tuning.scored_items import Item
 from orchestrator.tuning.training_data import TrainingData
 
 

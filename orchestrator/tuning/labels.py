@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from orchestrator.catalog.fields import OUTCOMES
 from orchestrator.errors import InputError
-from orchestrator.tuning.scored_items import Item
+from orchestrator.tuning.item_files import Item
 from orchestrator.tuning.text_files import read_text, write_text_atomically
 
 Value = float | str

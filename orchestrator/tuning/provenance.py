@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.types import Json, Rubric
 from orchestrator.tuning.confidence_intervals import Interval
+from orchestrator.tuning.item_files import Item
 from orchestrator.tuning.labels import Label
 from orchestrator.tuning.rubric_file import digest_criteria, digest_judge, digest_rule
-from orchestrator.tuning.scored_items import Item
 from orchestrator.tuning.training_data import TrainingData
 from orchestrator.tuning.tune import TuningResult
 

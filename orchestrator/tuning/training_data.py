@@ -6,10 +6,10 @@ from msgspec import Struct
 from orchestrator.engine.rubric_scoring import blocked_by, node_scores
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import InputError
+from orchestrator.tuning.item_files import Item
 from orchestrator.tuning.labels import Label, Scale
 from orchestrator.tuning.ordinal_regression import Floats, Ints
 from orchestrator.tuning.rule_fitting import Sample
-from orchestrator.tuning.scored_items import Item
 
 MIN_LABELS = 30
 """Labeled items below which not even a threshold is fitted."""

@@ -13,7 +13,7 @@ from msgspec import convert
 
 from orchestrator.cli.main import main
 from orchestrator.cli.output import JsonTarget
-from orchestrator.cli.review_result import add_result_options, deliver, exit_code
+from orchestrator.cli.review_output import add_result_options, deliver, exit_code
 from orchestrator.code_review.verdict.model import (
     ChangeRef,
     Outcome,

@@ -27,7 +27,7 @@ from orchestrator.engine.types import (
     ToolResult,
     Usage,
 )
-from orchestrator.providers.token_counting import max_input_tokens
+from orchestrator.providers.token_bounds import max_input_tokens
 from orchestrator.testing.scripted_model import ScriptedModel, calls, says
 from tests.engine.engine_kit import (
     REPORT,

@@ -33,7 +33,7 @@ from orchestrator.engine.types import (
     ToolResult,
     ToolSpec,
 )
-from orchestrator.providers.base import ApiModel
+from orchestrator.providers.api_model import ApiModel
 from orchestrator.providers.factory import make_model
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.testing.model_server import KEY, ModelServer, start_server

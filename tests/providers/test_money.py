@@ -16,7 +16,7 @@ from orchestrator.providers.factory import make_model, missing_variable
 from orchestrator.providers.pricing import compute_cost, compute_savings, max_call_cost
 from orchestrator.providers.reply_parsing import Counts
 from orchestrator.providers.strict_schemas import to_strict_schema
-from orchestrator.providers.token_counting import max_input_tokens, max_text_tokens
+from orchestrator.providers.token_bounds import max_input_tokens, max_text_tokens
 from orchestrator.testing.api_rules import check_strict_schema
 from tests.providers.provider_kit import REPORT, request, shipped_models
 

@@ -15,7 +15,7 @@ from orchestrator.catalog.models import ContextWindows, load_models
 from orchestrator.catalog.prices import Price
 from orchestrator.code_review.policy import read_catalog
 from orchestrator.engine.budget import max_output_that_fits
-from orchestrator.providers.base import ApiModel
+from orchestrator.providers.api_model import ApiModel
 from orchestrator.providers.openai import OpenAIModel
 from orchestrator.providers.pricing import estimate_conversation, max_call_cost
 from orchestrator.providers.retry import system_retrier

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from orchestrator.app.cost_estimate import estimate_cost
 from orchestrator.app.run_listing import show_run
-from orchestrator.cli.review_result import exit_code
+from orchestrator.cli.review_output import exit_code
 from orchestrator.code_review.cost_estimate import Estimate
 from orchestrator.engine.events import Event
 from orchestrator.engine.types import Json, Response, Text, Usage

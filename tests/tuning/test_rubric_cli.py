@@ -16,9 +16,9 @@ from orchestrator.cli.commands import label
 from orchestrator.cli.commands.label import LabelingSession
 from orchestrator.cli.commands.rubric import command
 from orchestrator.errors import DiffcourtError, InputError
+from orchestrator.tuning.item_files import read_items
 from orchestrator.tuning.labels import read_labels
 from orchestrator.tuning.rubric_file import read_rubric, write_rubric
-from orchestrator.tuning.scored_items import read_items
 from tests.tuning.labelsets import rows, rubric_of
 
 Save = Callable[..., Path]
@@ -223,7 +223,7 @@ def test_eval_names_the_ceiling_and_what_is_stale(
 
 def _renamed(tmp_path: Path, house: Path, items: Path):  # type: ignore[no-untyped-def]
     """A tuned rubric, whether or not this sample happens to prove it."""
-    from orchestrator.cli.commands.rubric.arguments import load_inputs
+    from orchestrator.cli.commands.rubric.shared_inputs import load_inputs
     from orchestrator.tuning.decision_rule import Objective
     from orchestrator.tuning.provenance import add_provenance
     from orchestrator.tuning.tune import tune_rubric

@@ -9,8 +9,8 @@ import pytest
 from orchestrator.cli.arguments import Parser
 from orchestrator.cli.commands import label
 from orchestrator.cli.commands.rubric import command as rubric
+from orchestrator.tuning.item_files import read_items
 from orchestrator.tuning.labels import Label, read_labels, write_labels
-from orchestrator.tuning.scored_items import read_items
 from tests.tuning.labelsets import rows
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tuning.md").read_text(encoding="utf-8")

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, TextIO
 from msgspec import Struct, field, to_builtins
 
 from orchestrator.cli.arguments import add_repo, count, name_of
-from orchestrator.cli.commands.rubric.arguments import add_items, find_rubric
+from orchestrator.cli.commands.rubric.shared_inputs import add_items, find_rubric
 from orchestrator.cli.output import emit, width_of
 from orchestrator.errors import EXIT_OK, InputError
 
 if TYPE_CHECKING:
     from orchestrator.engine.types import Rubric
+    from orchestrator.tuning.item_files import Item
     from orchestrator.tuning.labels import Label, Value
-    from orchestrator.tuning.scored_items import Item
 
 ANSWERS: dict[str, dict[str, Value]] = {
     "accept": {"a": "accept", "r": "reject"},
@@ -61,8 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ask for labels, saving each one immediately."""
+    from orchestrator.tuning.item_files import read_items
     from orchestrator.tuning.labels import read_labels
-    from orchestrator.tuning.scored_items import read_items
 
     if (args.next or args.criteria or args.show_score) and not args.rubric:
         raise InputError("--next, --criteria and --show-score require --rubric RUBRIC")
@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
 def _read_runs(repo: Path | None) -> list[Item]:
     """Finished runs of the repository as items."""
     from orchestrator.app.run_listing import list_runs, show_run
-    from orchestrator.tuning.scored_items import item_from_verdict
+    from orchestrator.tuning.item_files import item_from_verdict
 
     shown = (show_run(repo, info.run_id) for info in list_runs(repo) if info.verdict)
     return [item_from_verdict(to_builtins(s.verdict)) for s in shown if s.verdict]
@@ -99,7 +99,7 @@ def _order_items(args: argparse.Namespace, items: list[Item], labels: list[Label
     names = list(dict.fromkeys(i.id for i in items if not i.repeat))
     if not args.next:
         return names
-    from orchestrator.cli.commands.rubric.arguments import require_numpy
+    from orchestrator.cli.commands.rubric.shared_inputs import require_numpy
 
     require_numpy()
     from orchestrator.tuning.active_learning import select_items_to_label

@@ -6,7 +6,7 @@ import argparse
 
 from orchestrator.cli.arguments import EXIT_CODES, add_backend, add_repo, add_run, name_of
 from orchestrator.cli.output import JsonTarget
-from orchestrator.cli.review_result import add_result_options, deliver
+from orchestrator.cli.review_output import add_result_options, deliver
 from orchestrator.errors import InputError
 
 

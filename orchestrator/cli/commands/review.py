@@ -18,7 +18,7 @@ from orchestrator.cli.arguments import (
     ref,
 )
 from orchestrator.cli.output import JsonTarget, emit, width_of
-from orchestrator.cli.review_result import add_result_options, deliver
+from orchestrator.cli.review_output import add_result_options, deliver
 from orchestrator.errors import EXIT_OK, InputError
 from orchestrator.report.terminal_escaping import quote_path
 

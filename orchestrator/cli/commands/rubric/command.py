@@ -11,7 +11,7 @@ from pathlib import Path
 from orchestrator.catalog.fields import OFFLINE
 from orchestrator.cli.arguments import add_part, add_repo, amount, count, name_of
 from orchestrator.cli.commands.rubric import files, scoring, tuning
-from orchestrator.cli.commands.rubric.arguments import add_items, add_labels
+from orchestrator.cli.commands.rubric.shared_inputs import add_items, add_labels
 
 FORMATS = ("paperbench", "healthbench", "autorubric", "promptfoo", "deepeval")
 EXIT_CODES = """\

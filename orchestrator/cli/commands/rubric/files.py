@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from orchestrator.cli.commands.rubric.arguments import find_rubric, write_text
+from orchestrator.cli.commands.rubric.shared_inputs import find_rubric, write_text
 from orchestrator.cli.output import as_json, emit
 from orchestrator.errors import EXIT_GATED, EXIT_OK, EXIT_USAGE, InputError
 
@@ -104,9 +104,9 @@ def diff(args: argparse.Namespace, out: TextIO) -> int:
 def new(args: argparse.Namespace, out: TextIO) -> int:
     """Write a rubric with equal weights."""
     from orchestrator.engine.types import Criterion, Rubric
+    from orchestrator.tuning.item_files import read_items
     from orchestrator.tuning.rubric_conversion import MET_LEVELS
     from orchestrator.tuning.rubric_file import write_rubric
-    from orchestrator.tuning.scored_items import read_items
 
     items = read_items(args.items, args.scale)
     names = list(dict.fromkeys(name for item in items for name in item.scores))

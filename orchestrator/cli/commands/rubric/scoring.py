@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
 from orchestrator.catalog.fields import OFFLINE
-from orchestrator.cli.commands.rubric.arguments import find_rubric, require_numpy, to_json_data
+from orchestrator.cli.commands.rubric.shared_inputs import find_rubric, require_numpy, to_json_data
 from orchestrator.cli.output import emit, width_of
 from orchestrator.errors import EXIT_INCOMPLETE, EXIT_OK, InputError
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from orchestrator.app.judge_probes import Scores
     from orchestrator.app.rescore import Rescored
     from orchestrator.engine.types import Rubric
-    from orchestrator.tuning.scored_items import Item
+    from orchestrator.tuning.item_files import Item
 
 MIN_REPEATS_FOR_PROBES = 2
 
@@ -37,8 +37,8 @@ def score(args: argparse.Namespace, out: TextIO) -> int:
 
 def _score_items(args: argparse.Namespace, out: TextIO) -> int:
     require_numpy()
+    from orchestrator.tuning.item_files import read_items
     from orchestrator.tuning.rubric_file import read_rubric
-    from orchestrator.tuning.scored_items import read_items
     from orchestrator.tuning.training_data import require_scores
 
     rubric = read_rubric(find_rubric(args.rubric))
@@ -126,7 +126,7 @@ def _describe_item(item: Item) -> dict[str, Any]:
 
 
 def _build_item(run: Rescored, marks: Scores, repeat: int) -> Item:
-    from orchestrator.tuning.scored_items import Item
+    from orchestrator.tuning.item_files import Item
 
     verdict, scores = run.verdict, {name: mark.given for name, mark in marks.items()}
     return Item(

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from orchestrator.cli.commands.rubric.arguments import (
+from orchestrator.cli.commands.rubric.shared_inputs import (
     find_rubric,
     load_inputs,
     to_json_data,

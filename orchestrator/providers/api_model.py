@@ -29,7 +29,7 @@ from orchestrator.providers.reply_parsing import (
     loads,
 )
 from orchestrator.providers.retry import Retrier
-from orchestrator.providers.token_counting import max_input_tokens
+from orchestrator.providers.token_bounds import max_input_tokens
 
 MAX_BYTES = 8_000_000
 """Size limit of a reply that is not streamed."""
