@@ -39,7 +39,7 @@ docs: $(VENV)/.installed ## write the pages that are made from tables
 
 models: $(VENV)/.installed-dev ## write the pydantic models of the verdict from its structs
 	@$(BIN)/python tools/verdict_model.py
-	@$(BIN)/ruff format --quiet orchestrator/library/verdict.py
+	@$(BIN)/ruff format --quiet orchestrator/library/verdict_models.py
 
 bench: $(VENV)/.installed-dev ## the benchmarks, as ratios from one run
 	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python $$file; done

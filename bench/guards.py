@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from orchestrator.engine.redaction import Redactor  # noqa: E402
+from orchestrator.engine.secret_redaction import Redactor  # noqa: E402
 from tests.guards.measure import (  # noqa: E402
     SUGGESTED,
     Measured,

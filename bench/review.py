@@ -91,7 +91,7 @@ from orchestrator.code_review.change.intake import from_refs
 from orchestrator.code_review.analyzers import check_data
 from orchestrator.code_review.rule_table import load_rules
 from orchestrator.code_review.session import open_session
-from orchestrator.code_review.tools.tool_inputs import ToolInputs
+from orchestrator.code_review.tools.tool_dependencies import ToolInputs
 from orchestrator.code_review.tools.registry import ANALYZERS, _analyzer
 from orchestrator.code_review.focus import Focus
 from orchestrator.sandbox.worker_pool import WorkerPool

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from orchestrator.library.reviews import review as review
     from orchestrator.library.tools import Tool as Tool
     from orchestrator.library.tools import tool as tool
-    from orchestrator.library.verdict import Verdict as Verdict
+    from orchestrator.library.verdict_models import Verdict as Verdict
 
 _PUBLIC = {
     "engine.call_guards": ("RateGuard", "RepetitionGuard", "SensitiveGuard"),
@@ -116,7 +116,7 @@ _PUBLIC = {
     "library.harness": ("Harness",),
     "library.reviews": ("review",),
     "library.tools": ("Tool", "tool"),
-    "library.verdict": ("Verdict",),
+    "library.verdict_models": ("Verdict",),
 }
 _HOME = {name: module for module, names in _PUBLIC.items() for name in names}
 

@@ -18,7 +18,7 @@ ENGINE_MAY_IMPORT = {"anyio", "jsonschema_rs", "msgspec", "networkx", "orchestra
 MAY_OPEN_PATHS = {
     "app/audit/signing_keys.py": "the key that a person names",
     "app/audit/verification.py": "the verdict that a person names",
-    "app/coverage_reports.py": "coverage reports that a person names; copies under our own names",
+    "app/coverage_report_copies.py": "coverage reports that a person names; copies under our own names",
     "app/policy_sources.py": "lists `.diffcourt/`",
     "app/run_archive.py": "the directory that a person exports to",
     "app/state_directory.py": "the parent of the state directory; lists the state directory",

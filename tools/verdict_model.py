@@ -1,4 +1,4 @@
-"""Writes ``orchestrator/library/verdict.py``: the verdict's structs as pydantic models.
+"""Writes ``orchestrator/library/verdict_models.py``: the verdict's structs as pydantic models.
 
     make models
 
@@ -19,7 +19,7 @@ from msgspec.structs import fields
 
 from orchestrator.code_review.verdict.model import Verdict
 
-TARGET = Path(__file__).parents[1] / "orchestrator/library/verdict.py"
+TARGET = Path(__file__).parents[1] / "orchestrator/library/verdict_models.py"
 LONGEST_TEXT = 72
 HEAD = '''"""The verdict as pydantic models, for programs that read ``diffcourt review --json``.
 

@@ -1,4 +1,4 @@
-"""The user who runs this command."""
+"""The name of the user and the machine, as approvals and the audit trail record it."""
 
 from __future__ import annotations
 

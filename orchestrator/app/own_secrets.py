@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from orchestrator.app.audit.signing_keys import read_key_text
-from orchestrator.engine.redaction import Redactor
+from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.errors import InputError
 
 NAMES = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL")

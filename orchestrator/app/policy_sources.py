@@ -18,7 +18,7 @@ from orchestrator.code_review.change.contents import list_tree
 from orchestrator.code_review.change.git.blobs import Blobs
 from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.change.types import Change
-from orchestrator.code_review.policy import Policy, read_policy
+from orchestrator.code_review.policy_loading import Policy, read_policy
 from orchestrator.resources import DATA_DIRECTORIES, OVERLAY
 from orchestrator.sandbox.safe_paths import SafeDirectory
 

@@ -17,8 +17,9 @@ import anyio
 from msgspec import Struct, convert, field
 
 from orchestrator.app import state_directory
-from orchestrator.app.coverage_reports import copy_reports
-from orchestrator.app.judge_probes import (
+from orchestrator.app.coverage_report_copies import copy_reports
+from orchestrator.app.early_workers import new_pool
+from orchestrator.app.judge_reliability import (
     NO_JUDGE,
     PROBES,
     JudgeOptions,
@@ -29,7 +30,6 @@ from orchestrator.app.judge_probes import (
 from orchestrator.app.partial_verdict import VERDICT
 from orchestrator.app.policy_sources import load_policy, read_layers
 from orchestrator.app.types import ReviewOptions, review_options
-from orchestrator.app.worker_pool import new_pool
 from orchestrator.code_review.agents import judging
 from orchestrator.code_review.change import serialization
 from orchestrator.code_review.findings.measured_criteria import score_measured

@@ -21,7 +21,8 @@ from msgspec.structs import replace
 
 from orchestrator.app import partial_verdict, state_directory
 from orchestrator.app.approvals import current_head
-from orchestrator.app.coverage_reports import copy_reports
+from orchestrator.app.coverage_report_copies import copy_reports
+from orchestrator.app.early_workers import new_pool
 from orchestrator.app.mcp.tools import open_tools
 from orchestrator.app.own_secrets import make_redactor
 from orchestrator.app.partial_verdict import VERDICT
@@ -29,7 +30,6 @@ from orchestrator.app.policy_sources import load_policy, read_layers
 from orchestrator.app.provider_selection import open_model
 from orchestrator.app.rollback import make_rollback
 from orchestrator.app.types import Answer, ReviewOptions, review_options
-from orchestrator.app.worker_pool import new_pool
 from orchestrator.catalog.layers import Layer
 from orchestrator.code_review.assemble_verdict import conclude_review
 from orchestrator.code_review.change import serialization
@@ -45,7 +45,7 @@ from orchestrator.engine.budget import Account
 from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.ports import SystemClock
-from orchestrator.engine.redaction import Redactor
+from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.errors import ConfigError, InputError, Interrupted, ProviderRefused
 from orchestrator.resources import user_directory
 from orchestrator.sandbox.worker_pool import WorkerPool

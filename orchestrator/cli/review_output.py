@@ -49,7 +49,7 @@ def deliver(
     Raises:
         DiffcourtError: the work failed, or its result could not be written.
     """
-    from orchestrator.app.worker_pool import start_workers
+    from orchestrator.app.early_workers import start_workers
 
     with start_workers(args.repo) as pool:
         from orchestrator.app import run_review  # noqa: F401 - imports, while workers start

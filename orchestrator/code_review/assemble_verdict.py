@@ -9,7 +9,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from orchestrator import __version__
-from orchestrator.code_review.agents import escalation
+from orchestrator.code_review.agents import escalation_stages
 from orchestrator.code_review.agents.guards import rulings, without_secrets
 from orchestrator.code_review.agents.participants import has_model_lead
 from orchestrator.code_review.findings.agent_reports import claim_fingerprint
@@ -100,8 +100,8 @@ def assemble_verdict(state: ReviewState) -> Verdict:
         required_checks=tuple(state.checks),
         next_actions=next_actions(synthesis.findings),
         agents=_agents(state),
-        escalations=escalation.escalations(state.journal),
-        questions=escalation.questions(state.journal),
+        escalations=escalation_stages.escalations(state.journal),
+        questions=escalation_stages.questions(state.journal),
         iterations=_iterations(state),
         guards=rulings(state.journal),
         usage=_usage(state),

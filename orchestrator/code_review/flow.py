@@ -15,9 +15,9 @@ from functools import wraps
 
 from msgspec.structs import replace
 
-from orchestrator.code_review.agents import escalation, judging, planning
+from orchestrator.code_review.agents import escalation_stages, judging, planning
 from orchestrator.code_review.findings import examined, waivers
-from orchestrator.code_review.findings.journal_queries import Failure, Work, failures, health
+from orchestrator.code_review.findings.call_evidence import Failure, Work, failures, health
 from orchestrator.code_review.findings.measured_criteria import score_measured
 from orchestrator.code_review.findings.synthesis import Synthesis, build_findings
 from orchestrator.code_review.review_state import ReviewState, Round
@@ -118,13 +118,13 @@ async def synthesize(state: ReviewState) -> str:
 @may_ask
 async def evaluate(state: ReviewState) -> str:
     """Score the review, and decide whether another round would gain anything."""
-    state.round.answers = await ask_person(state.journal, escalation.blocking(state))
+    state.round.answers = await ask_person(state.journal, escalation_stages.blocking(state))
     marks = _measured(state)
     if judging.needs_judge(state.settings, state.rubric):
         marks |= await judging.run_judge(state)
     scored = judge(state.rubric, marks)
     state.scorecard = scored
-    state.round.stage_changes = escalation.below_min_score(state, scored)
+    state.round.stage_changes = escalation_stages.below_min_score(state, scored)
     failed = failures(state.calls(), state.team())
     state.history.append(_iteration(state, scored, failed))
     stop = decide(state.history, state.settings.stagnation, state.budget.bounds.iterations)
@@ -138,7 +138,7 @@ async def evaluate(state: ReviewState) -> str:
     )
     state.focus.wanted = scored.missing_of("judged")
     state.focus.stage_changes = state.round.stage_changes
-    state.focus.answers = escalation.answered(state)
+    state.focus.answers = escalation_stages.answered(state)
     return "Iterate"
 
 

@@ -1,9 +1,9 @@
-"""What a person does once a review has ended."""
+"""The next action that a finished review proposes to the user, and the fixes of its findings."""
 
 from __future__ import annotations
 
 from orchestrator.catalog.fields import Outcome
-from orchestrator.code_review.agents import escalation
+from orchestrator.code_review.agents import escalation_stages
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.stop_rules import Stop
 from orchestrator.code_review.verdict.model import Finding
@@ -14,7 +14,7 @@ LISTED_ACTIONS = 10
 
 def next_human_action(state: ReviewState, stop: Stop, outcome: Outcome, *, complete: bool) -> str:
     """The one thing to do next."""
-    waiting = [asked for asked in escalation.questions(state.journal) if not asked.answer]
+    waiting = [asked for asked in escalation_stages.questions(state.journal) if not asked.answer]
     if waiting:
         name = waiting[0].name if len(waiting) > 1 else ""
         command = answer_command(state.journal.run_id, name)

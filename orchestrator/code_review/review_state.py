@@ -8,7 +8,7 @@ from functools import partial
 
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.settings import Settings
-from orchestrator.code_review.findings.journal_queries import Call, Work, analyzer_calls, answers
+from orchestrator.code_review.findings.call_evidence import Call, Work, analyzer_calls, answers
 from orchestrator.code_review.findings.synthesis import Synthesis
 from orchestrator.code_review.focus import Focus
 from orchestrator.code_review.report_contracts import Plan

@@ -27,7 +27,7 @@ from orchestrator.engine.journal_chain import SigningKey
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.journal_log import LEASE_SECONDS, JournalLog
 from orchestrator.engine.ports import Clock, JournalStore
-from orchestrator.engine.redaction import Redactor
+from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.task_group import task_group
 from orchestrator.engine.types import Json, Level, Refusal
 from orchestrator.errors import (

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.ports import MayRetry, Model, always_retry
-from orchestrator.engine.redaction import Redactor
+from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.types import (
     Aside,
     Block,

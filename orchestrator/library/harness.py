@@ -31,7 +31,7 @@ from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.journal_verification import VerificationResult, verify_journal
 from orchestrator.engine.ports import CallContext, Clock, Guard, Model, SystemClock, Tool
-from orchestrator.engine.redaction import Redactor
+from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.state_machine import Flow
 from orchestrator.engine.task_group import task_group
 from orchestrator.engine.tool_registry import Registry, ToolPolicy

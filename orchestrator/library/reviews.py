@@ -9,7 +9,7 @@ from msgspec import to_builtins
 from orchestrator.app.run_review import open_new_run, review_new
 from orchestrator.app.types import ReviewOptions
 from orchestrator.engine.events import Observer, ignore_event
-from orchestrator.library.verdict import Verdict
+from orchestrator.library.verdict_models import Verdict
 
 
 async def review(  # noqa: PLR0913 - options, all by keyword

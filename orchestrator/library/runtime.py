@@ -19,7 +19,7 @@ from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Clock
-from orchestrator.engine.redaction import Redactor
+from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.team import run_task
 from orchestrator.engine.types import Json
 from orchestrator.library.agents import Agent, AgentResult

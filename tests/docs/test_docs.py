@@ -38,7 +38,10 @@ def test_relative_links_lead_somewhere(page: Path) -> None:
 
 def test_every_file_that_the_house_names_is_there() -> None:
     text = (ROOT / "docs/architecture.md").read_text()
-    for name in re.findall(r"`((?:review|engine|providers)/[\w./]+)`", text):
+    for name in re.findall(
+        r"`((?:app|catalog|checks|code_review|engine|library|providers|sandbox|stores)/[\w./]+)`",
+        text,
+    ):
         assert (ROOT / "orchestrator" / name).exists(), name
 
 

@@ -20,7 +20,7 @@ from orchestrator.engine.ports import (
     SystemClock,
     always_retry,
 )
-from orchestrator.engine.redaction import Redactor
+from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import (
     AgentSpec,

@@ -10,7 +10,7 @@ from orchestrator.engine.agent import AgentRuntime, run_agent
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.model_routing import ModelChoice
 from orchestrator.engine.ports import MayRetry, always_retry
-from orchestrator.engine.redaction import Redactor
+from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.skills import UseSkill
 from orchestrator.engine.text_guards import Detection, GuardedModel, TextGuards
 from orchestrator.engine.tool_registry import ToolAccess, ToolPolicy

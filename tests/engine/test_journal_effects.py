@@ -8,7 +8,7 @@ import pytest
 from orchestrator.engine.budget import Cost, Reservation
 from orchestrator.engine.journal import EffectResult, Journal, open_journal
 from orchestrator.engine.ports import SystemClock
-from orchestrator.engine.redaction import Redactor
+from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.types import Refusal
 from orchestrator.errors import (
     BudgetExhausted,

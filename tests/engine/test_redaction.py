@@ -5,7 +5,7 @@ import time
 import pytest
 
 from orchestrator.engine.canonical_json import is_json
-from orchestrator.engine.redaction import REDACTED, Redactor
+from orchestrator.engine.secret_redaction import REDACTED, Redactor
 from tests.torture.own_secrets import ENCODINGS, leaks
 
 SECRET = "sk-live-Zk9_xQ7pL2mN8vR4tW6yB1cD3e"

@@ -13,7 +13,7 @@ from orchestrator.app.provider_selection import route_agents
 from orchestrator.catalog.layers import make_overlay, read_shipped_layer
 from orchestrator.catalog.models import ContextWindows, load_models
 from orchestrator.catalog.prices import Price
-from orchestrator.code_review.policy import read_catalog
+from orchestrator.code_review.policy_loading import read_catalog
 from orchestrator.engine.budget import max_output_that_fits
 from orchestrator.providers.api_model import ApiModel
 from orchestrator.providers.openai import OpenAIModel

@@ -10,14 +10,14 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
+from orchestrator.app.early_workers import new_pool
 from orchestrator.app.policy_sources import read_layers
 from orchestrator.app.types import ReviewOptions
-from orchestrator.app.worker_pool import new_pool
 from orchestrator.catalog.settings import Settings
 from orchestrator.code_review.assemble_verdict import conclude_review
 from orchestrator.code_review.change.intake import from_refs
 from orchestrator.code_review.flow import FLOW
-from orchestrator.code_review.policy import read_policy
+from orchestrator.code_review.policy_loading import read_policy
 from orchestrator.code_review.rule_table import load_rules
 from orchestrator.code_review.session import Session, open_session
 from orchestrator.code_review.setup import OpenModel, open_review
@@ -27,7 +27,7 @@ from orchestrator.engine.events import Event, ignore_event
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.model_routing import ModelChoice, choose_named_model
 from orchestrator.engine.ports import JournalStore, Model, SystemClock
-from orchestrator.engine.redaction import Redactor
+from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.types import AgentSpec
 from orchestrator.providers.offline import OfflineModel
 from orchestrator.sandbox import bubblewrap

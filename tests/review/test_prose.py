@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.code_review.findings.journal_queries import Call, Work
+from orchestrator.code_review.findings.call_evidence import Call, Work
 from orchestrator.code_review.findings.synthesis import Synthesis, build_findings
 from orchestrator.code_review.findings.types import AnalysisResult
 from orchestrator.code_review.verdict.decision import decide

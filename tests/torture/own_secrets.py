@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from orchestrator.catalog.settings import Settings
 from orchestrator.engine.events import Event
 from orchestrator.engine.ports import Model, SystemClock
-from orchestrator.engine.redaction import REDACTED, Redactor
+from orchestrator.engine.secret_redaction import REDACTED, Redactor
 from orchestrator.engine.types import Json
 from orchestrator.errors import ScriptError
 from orchestrator.stores.memory import MemoryStore

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.app.judge_probes import JudgeOptions
+from orchestrator.app.judge_reliability import JudgeOptions
 from orchestrator.app.rescore import NotRescored, Rescored, rescore
 from orchestrator.app.state_directory import open_store, state_dir
 from orchestrator.cli.main import main

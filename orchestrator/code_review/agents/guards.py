@@ -25,7 +25,7 @@ from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Guard, Model
-from orchestrator.engine.redaction import Redactor
+from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.text_guards import Action, GuardDecision, GuardedModel, TextGuards
 from orchestrator.engine.tool_call_records import ended_calls
 from orchestrator.engine.types import Json

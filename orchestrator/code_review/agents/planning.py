@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from orchestrator.catalog.verdict_policy import CheckRule
-from orchestrator.code_review.agents import escalation
+from orchestrator.code_review.agents import escalation_stages
 from orchestrator.code_review.report_contracts import Plan, PlannedSkip, PlannedTask, as_form
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.analyzer_tools import Analysis
@@ -138,7 +138,9 @@ def open_questions(state: ReviewState) -> tuple[str, ...]:
     known = {rule.name for rule in state.catalog.verdict_policy.required_checks}
     open_ones = [q.question for plan in plans for q in plan.open_questions]
     asked = [
-        f"open question: {text}" for text in open_ones if text not in escalation.answered(state)
+        f"open question: {text}"
+        for text in open_ones
+        if text not in escalation_stages.answered(state)
     ]
     unknown = [
         f"the lead asks for the check {name}, which the policy does not know"
@@ -187,7 +189,7 @@ def build_tasks(state: ReviewState) -> list[Task]:
         for agent, paths in scopes.items()
         if paths
         for spec, stage_change in [
-            escalation.at_current_stage(state, _without_idle_tools(state, agent, paths))
+            escalation_stages.at_current_stage(state, _without_idle_tools(state, agent, paths))
         ]
     ]
 

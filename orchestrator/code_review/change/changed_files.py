@@ -18,8 +18,8 @@ from orchestrator.code_review.change.git.blobs import (
     missing_blob_error,
 )
 from orchestrator.code_review.change.git.commands import LIMITS, PLAIN_DIFF, Git, shorten
-from orchestrator.code_review.change.git.directories import STATE
 from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
+from orchestrator.code_review.change.git.readable_directories import STATE
 from orchestrator.code_review.change.skipped_files import (
     LINK,
     SUBMODULE,

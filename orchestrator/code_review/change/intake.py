@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from orchestrator.code_review.change.changed_files import changed_files
 from orchestrator.code_review.change.git.blobs import look_up_objects
 from orchestrator.code_review.change.git.commands import OID, Git
-from orchestrator.code_review.change.git.repository import open_repository
+from orchestrator.code_review.change.git.commit_resolution import open_repository
 from orchestrator.code_review.change.types import Change, ChangedFile
 from orchestrator.code_review.change.worktree import is_dirty, snapshot_worktree
 from orchestrator.engine.task_group import run_both

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 
 from orchestrator.code_review.findings.baseline import remove_white_space
+from orchestrator.code_review.findings.call_evidence import Work
 from orchestrator.code_review.findings.citations import Sources, format_citation
-from orchestrator.code_review.findings.journal_queries import Work
 from orchestrator.code_review.findings.merging import MergedFinding, default_rule
 from orchestrator.code_review.findings.types import LocatedFinding
 from orchestrator.code_review.report_contracts import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from orchestrator.code_review.findings.journal_queries import Call, Work, gaps
+from orchestrator.code_review.findings.call_evidence import Call, Work, gaps
 from orchestrator.code_review.session import Session
 from orchestrator.code_review.verdict.model import Checked, Skipped
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from orchestrator.code_review.findings.call_evidence import Call, Work
 from orchestrator.code_review.findings.examined import UNEXAMINED
-from orchestrator.code_review.findings.journal_queries import Call, Work
 from orchestrator.code_review.findings.synthesis import Synthesis
 from orchestrator.code_review.verdict.model import RequiredCheck
 from orchestrator.engine.judge import Mark

@@ -17,8 +17,8 @@ from orchestrator.code_review.findings.agent_reports import (
     locate_claim,
     read_reports,
 )
+from orchestrator.code_review.findings.call_evidence import Call, Work
 from orchestrator.code_review.findings.citations import Rejection, Sources, check_claim
-from orchestrator.code_review.findings.journal_queries import Call, Work
 from orchestrator.code_review.findings.merging import (
     FindingReport,
     MergedFinding,

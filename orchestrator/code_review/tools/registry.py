@@ -45,7 +45,7 @@ from orchestrator.code_review.tools.analyzer_tools import ChangeTool, SideTool
 from orchestrator.code_review.tools.navigation import SPECS as NAVIGATION
 from orchestrator.code_review.tools.navigation import Navigation
 from orchestrator.code_review.tools.plan_tools import ChangeSummary, ProposePlan
-from orchestrator.code_review.tools.tool_inputs import ToolInputs
+from orchestrator.code_review.tools.tool_dependencies import ToolInputs
 from orchestrator.engine.ports import Tool
 
 RUFF = Program("ruff", Ruff.package)  # one for both of its tools: its version is asked for once

@@ -14,7 +14,7 @@ from orchestrator.cli.output import emit, width_of
 from orchestrator.errors import EXIT_INCOMPLETE, EXIT_OK, InputError
 
 if TYPE_CHECKING:
-    from orchestrator.app.judge_probes import Scores
+    from orchestrator.app.judge_reliability import Scores
     from orchestrator.app.rescore import Rescored
     from orchestrator.engine.types import Rubric
     from orchestrator.tuning.item_files import Item
@@ -72,7 +72,7 @@ def _score_runs(args: argparse.Namespace, out: TextIO) -> int:
     if (args.repeat or args.probes) and args.provider == OFFLINE:
         raise InputError("--repeat and --probes require a judge model; set --provider NAME")
     require_numpy()
-    from orchestrator.app.judge_probes import JudgeOptions
+    from orchestrator.app.judge_reliability import JudgeOptions
     from orchestrator.app.rescore import Rescored, rescore
     from orchestrator.report.terminal_escaping import escape_line
     from orchestrator.tuning.rubric_file import read_rubric

@@ -13,18 +13,18 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from orchestrator.code_review.change.git.directories import (
-    git_directories,
-    is_directory,
-    repository_directories,
-    resolve_path,
-)
 from orchestrator.code_review.change.git.hardening import (
     ENVIRONMENT,
     MINIMUM,
     NO_INDEX,
     find_git,
     hardened_options,
+)
+from orchestrator.code_review.change.git.readable_directories import (
+    git_directories,
+    is_directory,
+    repository_directories,
+    resolve_path,
 )
 from orchestrator.code_review.change.types import Change
 from orchestrator.engine.task_group import run_both

@@ -24,7 +24,7 @@ from orchestrator.app.provider_selection import open_model
 from orchestrator.catalog.fields import OFFLINE
 from orchestrator.code_review.agents import judging
 from orchestrator.code_review.agents.guards import Guards
-from orchestrator.code_review.findings.journal_queries import answers
+from orchestrator.code_review.findings.call_evidence import answers
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.setup import OpenModel
 from orchestrator.engine.agent import AgentRuntime

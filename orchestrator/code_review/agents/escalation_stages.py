@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
-from orchestrator.code_review.findings.journal_queries import latest
+from orchestrator.code_review.findings.call_evidence import latest
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.usage import Escalation, HumanQuestion
 from orchestrator.engine.escalation import StageChange
