@@ -1,7 +1,5 @@
 """Report errors as one line on stderr and an exit code, without a traceback."""
 
-from __future__ import annotations
-
 import errno
 import os
 import sys
@@ -10,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TextIO
 
-from orchestrator.cli.output import discard, flush
+from orchestrator.cli.output import discard, emit
 from orchestrator.errors import (
     EXIT_INCOMPLETE,
     EXIT_INTERRUPTED,
@@ -61,10 +59,10 @@ def _run(command: Callable[[], int]) -> int:
         code = command()
     except SystemExit as stop:  # argparse: its message is already out
         code = stop.code if isinstance(stop.code, int) else EXIT_USAGE
-    flush(sys.stdout)
+    emit("", sys.stdout)  # flushes it
     # Output that a closed pipe did not take would make the interpreter change our exit code.
     with suppress(OutputError):
-        flush(sys.stderr)
+        emit("", sys.stderr)
     return code
 
 

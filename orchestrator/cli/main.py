@@ -1,7 +1,8 @@
 """The ``diffcourt`` command.
 
-A subcommand is an entry in ``COMMANDS`` and a module with ``add_arguments(parser)`` and
-``run(args) -> exit code``. Only the chosen subcommand's module is imported, for a fast start.
+A subcommand is an entry in ``COMMANDS``, its module's name below ``cli/commands`` and its summary.
+The module has ``add_arguments(parser)`` and ``run(args) -> exit code``. Only the chosen one is
+imported, for a fast start.
 """
 
 from __future__ import annotations
@@ -18,44 +19,20 @@ if TYPE_CHECKING:
     from orchestrator.cli.arguments import Parser
 
 COMMANDS = {
-    "review": (
-        "orchestrator.cli.commands.review",
-        "review a change; the verdict is merge, needs_changes or block",
-    ),
-    "resume": (
-        "orchestrator.cli.commands.resume",
-        "resume an interrupted review or answer its question",
-    ),
-    "approve": (
-        "orchestrator.cli.commands.approve",
-        "approve a pending irreversible call",
-    ),
-    "deny": ("orchestrator.cli.commands.approve", "deny a pending irreversible call"),
-    "rollback": (
-        "orchestrator.cli.commands.rollback",
-        "restore the files that a run's tools changed",
-    ),
-    "runs": ("orchestrator.cli.commands.runs", "list, prune, export or import runs"),
-    "show": ("orchestrator.cli.commands.show", "print a run's report and timeline"),
-    "audit": (
-        "orchestrator.cli.commands.audit",
-        "verify a run's journal, or list who did what in it",
-    ),
-    "catalog": (
-        "orchestrator.cli.commands.catalog",
-        "list and validate agents, skills, tools and rubrics",
-    ),
-    "label": ("orchestrator.cli.commands.label", "label runs or items by hand, for rubric tuning"),
-    "rubric": (
-        "orchestrator.cli.commands.rubric.command",
-        "validate, score, evaluate and tune a rubric",
-    ),
-    "schema": ("orchestrator.cli.commands.schema", "print a published JSON Schema"),
-    "mcp": ("orchestrator.cli.commands.mcp", "list MCP servers, or accept their tools"),
-    "doctor": (
-        "orchestrator.cli.commands.doctor",
-        "show the sandbox and the configured model providers",
-    ),
+    "review": ("review", "review a change; the verdict is merge, needs_changes or block"),
+    "resume": ("resume", "resume an interrupted review or answer its question"),
+    "approve": ("approve", "approve a pending irreversible call"),
+    "deny": ("approve", "deny a pending irreversible call"),
+    "rollback": ("rollback", "restore the files that a run's tools changed"),
+    "runs": ("runs", "list, prune, export or import runs"),
+    "show": ("show", "print a run's report and timeline"),
+    "audit": ("audit", "verify a run's journal, or list who did what in it"),
+    "catalog": ("catalog", "list and validate agents, skills, tools and rubrics"),
+    "label": ("label", "label runs or items by hand, for rubric tuning"),
+    "rubric": ("rubric.command", "validate, score, evaluate and tune a rubric"),
+    "schema": ("schema", "print a published JSON Schema"),
+    "mcp": ("mcp", "list MCP servers, or accept their tools"),
+    "doctor": ("doctor", "show the sandbox and the configured model providers"),
 }
 
 
@@ -94,7 +71,7 @@ def _dispatch(args: list[str]) -> int:
         name: add_part(subparsers, name, summary) for name, (_, summary) in COMMANDS.items()
     }
     if chosen in COMMANDS:
-        module = import_module(COMMANDS[chosen][0])
+        module = import_module(f"orchestrator.cli.commands.{COMMANDS[chosen][0]}")
         module.add_arguments(commands[chosen])
         commands[chosen].set_defaults(run=module.run)
     if not args:

@@ -1,7 +1,5 @@
 """Write results to standard output, standard error, or atomically to a file."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -35,19 +33,6 @@ def emit(text: str, stream: TextIO | None) -> None:
         return
     try:
         stream.write(neutralize_ci_commands(text))
-    except BrokenPipeError:
-        discard(stream)
-    except OSError as error:
-        discard(stream)
-        raise OutputError(f"cannot write the output: {error.strerror}") from None
-    flush(stream)
-
-
-def flush(stream: TextIO | None) -> None:
-    """Flush a stream, with the errors of ``emit``."""
-    if stream is None:
-        return
-    try:
         stream.flush()
     except BrokenPipeError:
         discard(stream)

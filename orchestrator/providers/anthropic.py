@@ -1,7 +1,5 @@
 """Claude through the Messages API."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, ClassVar, cast
 
@@ -86,6 +84,7 @@ class AnthropicModel(ApiModel):
     """
 
     sdk: ClassVar[Any] = anthropic
+    reply_type: ClassVar[Any] = Message
 
     def build_body(self, request: Request) -> dict[str, Json]:
         """Build the request's JSON body for the API."""
@@ -135,12 +134,8 @@ class AnthropicModel(ApiModel):
     def _open_response(self, body: dict[str, Any]) -> Any:
         has_aside = any(message["role"] == "system" for message in body["messages"])
         return self.client.messages.with_streaming_response.create(
-            **body,
-            extra_headers={"anthropic-beta": _ASIDES_BETA} if has_aside else None,
+            **body, extra_headers={"anthropic-beta": _ASIDES_BETA} if has_aside else None
         )
-
-    def _construct(self, document: dict[str, Json]) -> Message:
-        return Message.construct(**document)
 
     def _accumulate(self, response: httpx2.Response) -> Message:
         events = _CheckedStream(

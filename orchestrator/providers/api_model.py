@@ -1,7 +1,5 @@
 """What all API providers share: one model call from request to response."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -65,6 +63,9 @@ class ApiModel(ABC):
     sdk: ClassVar[Any]
     """The vendor's module, for its exceptions."""
 
+    reply_type: ClassVar[Any]
+    """The SDK's type of a reply."""
+
     def __init__(
         self,
         provider: Provider,
@@ -92,10 +93,6 @@ class ApiModel(ABC):
     @abstractmethod
     def _open_response(self, body: dict[str, Any]) -> Any:
         """Send it: an async context manager with ``iter_bytes()``, raising the SDK's errors."""
-
-    @abstractmethod
-    def _construct(self, document: dict[str, Json]) -> Any:
-        """Construct the SDK's reply object from a reply that is not streamed."""
 
     @abstractmethod
     def _accumulate(self, response: httpx2.Response) -> Any:
@@ -224,7 +221,7 @@ class ApiModel(ABC):
             if _EVENT_STREAM in response.headers.get("content-type", ""):
                 reply = self._accumulate(response)
             else:
-                reply = self._construct(expect_object(loads(response.content), "it"))
+                reply = self.reply_type.construct(**expect_object(loads(response.content), "it"))
             return self._convert(reply, request)
         except (TransientError, InvalidReplyError):
             raise

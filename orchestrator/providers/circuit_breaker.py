@@ -9,8 +9,6 @@
 Half-open admits one call at a time, as a probe.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Literal
 

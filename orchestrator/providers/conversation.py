@@ -3,8 +3,6 @@
 Roles alternate, no message is empty, and tool results come first in a user message.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from typing import Literal
@@ -21,7 +19,6 @@ from orchestrator.engine.types import (
     Opaque,
     Request,
     Role,
-    Section,
     Text,
     ToolCall,
     ToolResult,
@@ -120,7 +117,10 @@ def _normalize_block(block: Block, provider: str) -> Block | None:
 
 def render_system_parts(request: Request, can: Capabilities) -> list[str]:
     """Render the system prompt in parts, the stable ones first; the first line names the agent."""
-    texts = [_render_section(section) for section in request.system]
+    texts = [
+        f"# Skill: {section.name}\n\n{section.text}" if section.kind == "skill" else section.text
+        for section in request.system
+    ]
     first, *others = texts or [""]
     parts = [f"Agent: {request.agent}\n\n{first}".strip(), *others]
     if request.output_schema is not None and strict_output_schema(request, can) is None:
@@ -147,7 +147,3 @@ def strict_output_schema(request: Request, can: Capabilities) -> dict[str, Json]
     if request.output_schema is None or can.schemas != "strict" or not accepts_schema(request, can):
         return None
     return to_strict_schema(request.output_schema)
-
-
-def _render_section(section: Section) -> str:
-    return f"# Skill: {section.name}\n\n{section.text}" if section.kind == "skill" else section.text

@@ -134,22 +134,28 @@ def _ssl_context() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
+def _client_settings(connection: _Connection, sdk: Any) -> dict[str, Any]:
+    """The arguments that the clients of both SDKs take."""
+    return {
+        "api_key": connection.key or PLACEHOLDER_KEY,
+        "base_url": connection.url,
+        "max_retries": 0,
+        # A redirect would send the code under review to another server.
+        "http_client": sdk.DefaultAsyncHttpxClient(
+            follow_redirects=False,
+            timeout=sdk.Timeout(connection.timeout, connect=CONNECT_SECONDS),
+            verify=_ssl_context(),
+        ),
+    }
+
+
 def _anthropic_model(connection: _Connection, settings: dict[str, Any]) -> AnthropicModel:
     import anthropic  # noqa: PLC0415
 
     from orchestrator.providers.anthropic import AnthropicModel  # noqa: PLC0415
 
     client = anthropic.AsyncAnthropic(
-        api_key=connection.key or PLACEHOLDER_KEY,
-        base_url=connection.url,
-        max_retries=0,
-        open_telemetry=False,
-        # A redirect would send the code under review to another server.
-        http_client=anthropic.DefaultAsyncHttpxClient(
-            follow_redirects=False,
-            timeout=anthropic.Timeout(connection.timeout, connect=CONNECT_SECONDS),
-            verify=_ssl_context(),
-        ),
+        open_telemetry=False, **_client_settings(connection, anthropic)
     )
     return AnthropicModel(connection.provider, client, **settings)
 
@@ -163,16 +169,7 @@ def _openai_model(
     from orchestrator.providers.openai_compatible import CompatibleModel  # noqa: PLC0415
 
     official = connection.provider.api == "responses"
-    client = openai.AsyncOpenAI(
-        api_key=connection.key or PLACEHOLDER_KEY,
-        base_url=connection.url,
-        max_retries=0,
-        http_client=openai.DefaultAsyncHttpxClient(
-            follow_redirects=False,
-            timeout=openai.Timeout(connection.timeout, connect=CONNECT_SECONDS),
-            verify=_ssl_context(),
-        ),
-    )
+    client = openai.AsyncOpenAI(**_client_settings(connection, openai))
     # The SDK reads these from the environment, where they belong to the official service.
     client.organization = connection.env.get("OPENAI_ORG_ID") if official else None
     client.project = connection.env.get("OPENAI_PROJECT_ID") if official else None

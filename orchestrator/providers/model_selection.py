@@ -1,7 +1,5 @@
 """The model of an agent and of its escalation stages, by the configuration of a provider."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from msgspec.structs import replace

@@ -7,8 +7,6 @@ of its output schema. It knows nothing of reviews, sees nothing that a model wou
 calls pass the same executor.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 

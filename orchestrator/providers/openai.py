@@ -1,7 +1,5 @@
 """OpenAI through the Responses API."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, ClassVar
 
@@ -14,7 +12,6 @@ from openai.types.responses import (
     ResponseOutputMessage,
     ResponseOutputRefusal,
     ResponseOutputText,
-    ResponseUsage,
 )
 
 from orchestrator.engine.types import (
@@ -36,7 +33,6 @@ from orchestrator.providers.conversation import (
 )
 from orchestrator.providers.provider_errors import TransientError, error_kind
 from orchestrator.providers.reply_parsing import (
-    Counts,
     InvalidReplyError,
     Reply,
     ToolCallParser,
@@ -45,16 +41,13 @@ from orchestrator.providers.reply_parsing import (
     expect_text,
     object_or_empty,
     printable_name,
-    read_count,
+    read_openai_counts,
 )
 
 MIN_OUTPUT_TOKENS = 16
 """The API rejects a smaller limit."""
 
-_INCOMPLETE: dict[str, StopKind] = {
-    "max_output_tokens": "max_tokens",
-    "content_filter": "filtered",
-}
+_INCOMPLETE: dict[str, StopKind] = {"max_output_tokens": "max_tokens", "content_filter": "filtered"}
 _CARRIED = frozenset({"reasoning", "compaction"})
 _FINAL_EVENTS = frozenset({"response.completed", "response.incomplete", "response.failed"})
 _RETRYABLE_CODES = ("server_error", "rate_limit_exceeded")
@@ -65,6 +58,7 @@ class OpenAIModel(ApiModel):
     """A model behind the Responses API, used without storage: reasoning is exchanged encrypted."""
 
     sdk: ClassVar[Any] = openai
+    reply_type: ClassVar[Any] = OpenAIResponse
 
     def output_limit(self, request: Request) -> int:
         """The output token limit as it is sent; the API has a minimum."""
@@ -114,9 +108,6 @@ class OpenAIModel(ApiModel):
         # conversation takes longer than everything else.
         return self.client.responses.with_streaming_response.create(extra_body=body)
 
-    def _construct(self, document: dict[str, Json]) -> OpenAIResponse:
-        return OpenAIResponse.construct(**document)
-
     def _accumulate(self, response: httpx2.Response) -> OpenAIResponse:
         # The last event repeats the whole response. Events are not constructed as SDK types, which
         # takes 8 times as long as parsing them.
@@ -128,7 +119,7 @@ class OpenAIModel(ApiModel):
                     error = object_or_empty(document.get("error"))
                     if error.get("code") in _RETRYABLE_CODES:
                         raise _server_error(error)
-                    return self._construct(document)
+                    return OpenAIResponse.construct(**document)
         raise incomplete_stream()
 
     def _convert(self, reply: OpenAIResponse, request: Request) -> Reply:
@@ -144,7 +135,7 @@ class OpenAIModel(ApiModel):
                 case _:
                     blocks.append(self._carry(item))
         stop = "refused" if refused else _read_stop(reply)
-        counts = _read_counts(reply.usage)
+        counts = read_openai_counts(reply.usage, "input", "output")
         return Reply(tuple(blocks), stop, counts, printable_name(reply.model))
 
     def _carry(self, item: object) -> Opaque:
@@ -209,13 +200,3 @@ def _read_stop(reply: OpenAIResponse) -> StopKind:
     code = getattr(reply.error, "code", None)
     detail = f", error {code!r:.60}" if code else ""
     raise InvalidReplyError(f"its status is {reply.status!r:.40}{detail}")
-
-
-def _read_counts(usage: ResponseUsage | None) -> Counts:
-    return Counts(
-        input=read_count(usage, "input_tokens"),
-        output=read_count(usage, "output_tokens"),
-        cached=read_count(usage, "input_tokens_details", "cached_tokens") or 0,
-        cache_write=read_count(usage, "input_tokens_details", "cache_write_tokens") or 0,
-        reasoning=read_count(usage, "output_tokens_details", "reasoning_tokens") or 0,
-    )

@@ -3,17 +3,13 @@
 Capability flags say what a server lacks; nothing is guessed from its name.
 """
 
-from __future__ import annotations
-
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import httpx2
 import openai
 from openai import BaseModel, Stream
-from openai.types import CompletionUsage
 from openai.types.chat import ChatCompletion, ChatCompletionMessage
 from openai.types.chat.chat_completion import Choice
 
@@ -39,7 +35,6 @@ from orchestrator.providers.conversation import (
 )
 from orchestrator.providers.reply_parsing import (
     MAX_BLOCKS,
-    Counts,
     InvalidReplyError,
     Reply,
     ToolCallParser,
@@ -49,13 +44,10 @@ from orchestrator.providers.reply_parsing import (
     expect_text,
     object_or_empty,
     printable_name,
-    read_count,
+    read_openai_counts,
 )
 
-_STOPS: dict[str, StopKind] = {
-    "length": "max_tokens",
-    "content_filter": "filtered",
-}
+_STOPS: dict[str, StopKind] = {"length": "max_tokens", "content_filter": "filtered"}
 _REASONING_KEYS = ("reasoning_content", "reasoning")
 _TEXT_KEYS = ("content", "refusal", *_REASONING_KEYS)
 _THINK_START, _THINK_END = "<think>", "</think>"
@@ -65,6 +57,7 @@ class CompatibleModel(ApiModel):
     """A model behind Chat Completions, within the server's capabilities."""
 
     sdk: ClassVar[Any] = openai
+    reply_type: ClassVar[Any] = ChatCompletion
 
     def build_body(self, request: Request) -> dict[str, Json]:
         """Build the request's JSON body for the API."""
@@ -74,9 +67,12 @@ class CompatibleModel(ApiModel):
         if as_text and request.tools:
             parts.append(text_tool_calls.render_tools(request))
         messages: list[Json] = [{"role": "system", "content": "\n\n".join(parts)}]
-        for message, following in _pair_with_next(merge_messages(request, self.name)):
+        merged = merge_messages(request, self.name)
+        for message, following in zip(merged, [*merged[1:], None], strict=True):
             if as_text:
-                messages += _render_as_text(message, request)
+                texts = (text_tool_calls.render_block(block, request) for block in message.blocks)
+                text = "\n\n".join(filter(None, texts))
+                messages.append({"role": message.role, "content": text})
             else:
                 messages += self._render_message(message, following)
         body: dict[str, Json] = {
@@ -164,9 +160,6 @@ class CompatibleModel(ApiModel):
             model=body["model"], messages=[], extra_body=body
         )
 
-    def _construct(self, document: dict[str, Json]) -> ChatCompletion:
-        return ChatCompletion.construct(**document)
-
     def _accumulate(self, response: httpx2.Response) -> ChatCompletion:
         chunks = _ChunkAccumulator()
         for chunk in Stream(cast_to=object, response=response, client=self.client):
@@ -174,7 +167,7 @@ class CompatibleModel(ApiModel):
         # The SDK ends at this marker without telling.
         if not (chunks.finish_reason or response.content.rstrip().endswith(b"[DONE]")):
             raise incomplete_stream()
-        return self._construct(chunks.build_document())
+        return ChatCompletion.construct(**chunks.build_document())
 
     def _convert(self, reply: ChatCompletion, request: Request) -> Reply:
         match expect_list(reply.choices, "its choices"):
@@ -196,7 +189,7 @@ class CompatibleModel(ApiModel):
         stop: StopKind = _STOPS.get(str(choice.finish_reason), "end")
         if isinstance(message.refusal, str) and message.refusal:
             blocks, stop = [Text(expect_text(message.refusal, "a refusal"))], "refused"
-        counts = _read_counts(reply.usage)
+        counts = read_openai_counts(reply.usage, "prompt", "completion")
         return Reply(tuple(blocks), stop, counts, printable_name(reply.model))
 
     def _reasoning(self, **fields: Json) -> Block:
@@ -280,17 +273,6 @@ class _ChunkAccumulator:
         return {**self.document, "choices": [choice]}
 
 
-def _pair_with_next(
-    messages: list[MergedMessage],
-) -> Iterator[tuple[MergedMessage, MergedMessage | None]]:
-    return zip(messages, [*messages[1:], None], strict=True)
-
-
-def _render_as_text(message: MergedMessage, request: Request) -> list[Json]:
-    texts = (text_tool_calls.render_block(block, request) for block in message.blocks)
-    return [{"role": message.role, "content": "\n\n".join(filter(None, texts))}]
-
-
 def _render_call(call: ToolCall) -> Json:
     arguments = json.dumps(dict(call.arguments), ensure_ascii=False)
     return {
@@ -302,13 +284,3 @@ def _render_call(call: ToolCall) -> Json:
 
 def _render_result(result: ToolResult) -> Json:
     return {"role": "tool", "tool_call_id": result.call_id, "content": result.content}
-
-
-def _read_counts(usage: CompletionUsage | None) -> Counts:
-    return Counts(
-        input=read_count(usage, "prompt_tokens"),
-        output=read_count(usage, "completion_tokens"),
-        cached=read_count(usage, "prompt_tokens_details", "cached_tokens") or 0,
-        cache_write=read_count(usage, "prompt_tokens_details", "cache_write_tokens") or 0,
-        reasoning=read_count(usage, "completion_tokens_details", "reasoning_tokens") or 0,
-    )

@@ -1,7 +1,5 @@
 """Costs of model calls, in US dollars."""
 
-from __future__ import annotations
-
 from orchestrator.catalog.prices import Price
 from orchestrator.engine.types import Usage
 from orchestrator.providers.reply_parsing import Counts

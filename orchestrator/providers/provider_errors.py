@@ -1,7 +1,5 @@
 """Errors of model calls: one line that names the setting to change and never holds an API key."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime

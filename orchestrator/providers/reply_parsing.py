@@ -5,8 +5,6 @@ a server sends, what leaves here is finite JSON with valid Unicode, calls with u
 names, and plausible token counts; otherwise ``InvalidReplyError`` says what is wrong.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -16,15 +14,7 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from orchestrator.engine.types import (
-    Block,
-    Json,
-    Opaque,
-    Request,
-    StopKind,
-    Text,
-    ToolCall,
-)
+from orchestrator.engine.types import Block, Json, Opaque, Request, StopKind, Text, ToolCall
 
 MAX_DEPTH = 64
 MAX_BLOCKS = 1_000
@@ -192,6 +182,17 @@ def read_count(usage: object, *path: str) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if 0 <= value <= MAX_COUNT else None
+
+
+def read_openai_counts(usage: object, sent: str, received: str) -> Counts:
+    """Read the counts of one of OpenAI's APIs, which name the two sides differently."""
+    return Counts(
+        input=read_count(usage, f"{sent}_tokens"),
+        output=read_count(usage, f"{received}_tokens"),
+        cached=read_count(usage, f"{sent}_tokens_details", "cached_tokens") or 0,
+        cache_write=read_count(usage, f"{sent}_tokens_details", "cache_write_tokens") or 0,
+        reasoning=read_count(usage, f"{received}_tokens_details", "reasoning_tokens") or 0,
+    )
 
 
 # --- tool calls -----------------------------------------------------------------------------------

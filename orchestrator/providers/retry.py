@@ -1,7 +1,5 @@
 """Retries of model calls: exponential backoff with jitter, a deadline, and the circuit breaker."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ description, so that a model still reads them; the engine validates the answer a
 schema in any case.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

@@ -4,8 +4,6 @@ The delimiters carry the run's nonce, which no diff can contain, so a call that 
 quotes is never executed.
 """
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -22,11 +20,7 @@ def render_tools(request: Request) -> str:
     """Render the tools and how to call them, for the system prompt."""
     tools = "\n".join(
         json.dumps(
-            {
-                "name": tool.name,
-                "description": tool.description,
-                "parameters": dict(tool.schema),
-            },
+            {"name": tool.name, "description": tool.description, "parameters": dict(tool.schema)},
             ensure_ascii=False,
         )
         for tool in request.tools

@@ -10,8 +10,6 @@ Tokenizers differ, change, and are not public for every model, so the bound is c
 For English prose and code the bound is 1.5 to 2.5 times what is billed.
 """
 
-from __future__ import annotations
-
 import json
 from string import ascii_letters
 

@@ -1,7 +1,5 @@
 """A cost estimate as text and as JSON."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import to_builtins
@@ -13,6 +11,7 @@ from orchestrator.report.text_layout import MIN_WIDTH, Page, count_noun, pad
 
 NAME_WIDTH = 16
 FIGURE = "{:>10,} {:>9}"
+_METHOD = tuple(" ".join(text.split()) for text in BASIS)
 
 
 def to_document(estimate: Estimate) -> dict[str, Any]:
@@ -27,7 +26,7 @@ def to_document(estimate: Estimate) -> dict[str, Any]:
         "iterations": {"expected": 1, "worst": estimate.iterations},
         "limit": to_builtins(estimate.limit),
         "notes": list(estimate.notes),
-        "basis": [" ".join(text.split()) for text in BASIS],
+        "basis": list(_METHOD),
     }
 
 
@@ -41,7 +40,7 @@ def render_cost_estimate(estimate: Estimate, width: int = 80) -> str:
         _render_total(page, estimate),
         _render_table(estimate),
         _render_prices(page, estimate),
-        _render_method(page),
+        ["How the estimate is computed", *page.bullet_list(_METHOD)],
     ]
     return "\n\n".join("\n".join(section) for section in sections if section) + "\n"
 
@@ -65,12 +64,8 @@ def _render_total(page: Page, estimate: Estimate) -> list[str]:
 
 
 def _format_bill(bill: Bill, estimate: Estimate) -> str:
-    return (f"USD {bill.usd:.4f}, " if _has_price(estimate) else "") + f"{bill.tokens:,} tokens"
-
-
-def _has_price(estimate: Estimate) -> bool:
-    """Whether any model has a configured price."""
-    return any(price for share in estimate.shares for price in share.prices.values())
+    has_price = any(price for share in estimate.shares for price in share.prices.values())
+    return (f"USD {bill.usd:.4f}, " if has_price else "") + f"{bill.tokens:,} tokens"
 
 
 def _render_table(estimate: Estimate) -> list[str]:
@@ -112,8 +107,3 @@ def _describe_rates(price: Price | None) -> str:
     )
     more = f"; higher above {price.long.above:,} input tokens" if price.long else ""
     return f"{rates}{more} ({price.source}, {price.date})"
-
-
-def _render_method(page: Page) -> list[str]:
-    texts = tuple(" ".join(text.split()) for text in BASIS)
-    return ["How the estimate is computed", *page.bullet_list(texts)]

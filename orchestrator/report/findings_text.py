@@ -1,7 +1,5 @@
 """Findings as text: open ones by severity with evidence, then waived and rejected ones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from textwrap import dedent
 

@@ -1,7 +1,5 @@
 """Live progress on a terminal: a small display, redrawn in place and cleared at the end."""
 
-from __future__ import annotations
-
 from threading import Lock
 from time import monotonic
 from types import TracebackType

@@ -1,7 +1,5 @@
 """The rule table as a Markdown page: what is found, why it matters, and how to waive it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 

@@ -1,7 +1,5 @@
 """Progress of a run: its state from events, plain lines for logs, and the choice of a display."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext

@@ -1,7 +1,5 @@
 """Escape external text: printed, it can neither move the cursor nor forge a line of a report."""
 
-from __future__ import annotations
-
 import re
 
 _COMMAND_ANYWHERE = re.compile(r"##(?=(?:vso|teamcity)?\[)", re.IGNORECASE)

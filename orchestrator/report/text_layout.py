@@ -1,7 +1,5 @@
 """Plain-text layout: widths in terminal cells, wrapping with a hanging indent, color."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct

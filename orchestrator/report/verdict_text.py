@@ -1,7 +1,5 @@
 """The verdict as plain text: the decision first, then its reasons, findings, gaps and usage."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Callable, Iterable
@@ -11,7 +9,7 @@ from pathlib import Path
 from rich.cells import cell_len
 
 from orchestrator.catalog.fields import Outcome
-from orchestrator.code_review.verdict.model import AgentReport, Skipped, Verdict
+from orchestrator.code_review.verdict.model import Skipped, Verdict
 from orchestrator.code_review.verdict.usage import Usage
 from orchestrator.errors import answer_command
 from orchestrator.report import findings_text
@@ -75,7 +73,7 @@ def render_verdict(
 def _render_header(page: Page, verdict: Verdict) -> list[str]:
     counted = findings_text.sort_open_findings(verdict)
     outcome = verdict.verdict.replace("_", " ").upper()
-    gaps = len(_find_gaps(verdict))
+    gaps = sum(entry.gap for entry in verdict.skipped)
     status = "review complete"
     if verdict.status == "incomplete":
         status = "REVIEW INCOMPLETE" + (f" ({count_noun(gaps, 'gap')})" if gaps else "")
@@ -172,17 +170,12 @@ def _render_escalations(page: Page, verdict: Verdict) -> list[str]:
     return lines + render_omitted(len(verdict.escalations), MAX_ROWS)
 
 
-def _find_gaps(verdict: Verdict) -> list[Skipped]:
-    """Skipped files that make the review incomplete."""
-    return [entry for entry in verdict.skipped if entry.gap]
-
-
 def _render_skipped(page: Page, verdict: Verdict) -> list[str]:
     """Files that were not reviewed: gaps first, then files that policy excludes."""
-    by_policy = [entry for entry in verdict.skipped if not entry.gap]
-    gaps = _find_gaps(verdict)
-    if not gaps and not by_policy:
+    if not verdict.skipped:
         return []
+    by_policy = [entry for entry in verdict.skipped if not entry.gap]
+    gaps = [entry for entry in verdict.skipped if entry.gap]
     lines = [page.heading("Not reviewed")]
     if gaps:
         lines.append(page.paint("  Gaps (these make the review incomplete)", "yellow"))
@@ -276,7 +269,10 @@ def _render_agents(page: Page, verdict: Verdict) -> list[str]:
     if not verdict.agents:
         return []
     several = len({agent.iteration for agent in verdict.agents}) > 1
-    names = [_format_agent_name(agent, several) for agent in verdict.agents]
+    names = [
+        escape_line(agent.agent + (f" (iteration {agent.iteration})" if several else ""))
+        for agent in verdict.agents
+    ]
     width = min(max(map(cell_len, [*names, "agent"])), NAME_WIDTH)
     head = f"  {pad('agent', width)}  status   files  findings  turns  tool calls"
     lines = [page.heading("Agents"), page.paint(head, "dim")]
@@ -293,10 +289,6 @@ def _render_agents(page: Page, verdict: Verdict) -> list[str]:
             reason = escape_line(reason or "no reason given")
             lines += page.wrap(reason, first="      why: ", rest=DEEP_INDENT, limit=3)
     return lines + render_omitted(len(verdict.agents), MAX_ROWS)
-
-
-def _format_agent_name(agent: AgentReport, several: bool) -> str:
-    return escape_line(f"{agent.agent} (iteration {agent.iteration})" if several else agent.agent)
 
 
 def _render_iterations(page: Page, verdict: Verdict) -> list[str]:

@@ -1,6 +1,4 @@
-"""Request validation that the three APIs share: JSON shapes, API keys, tool and output schemas."""
-
-from __future__ import annotations
+"""What the three APIs share: validation of requests, and texts split for streams."""
 
 import json
 import re
@@ -175,3 +173,9 @@ def parse_agent_name(system: str) -> str:
     if not found:
         raise RequestRejectedError("the system prompt does not begin with a line 'Agent: NAME'")
     return found[1]
+
+
+def split_in_half(text: str) -> tuple[str, str]:
+    """Split a text in two."""
+    at = len(text) // 2
+    return text[:at], text[at:]

@@ -3,19 +3,18 @@
 Features can be switched off, since servers of this API differ.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping
 
 from orchestrator.engine.types import Json, Opaque, Response, Text, ToolCall, Usage
-from orchestrator.testing import api_rules, stream_chunks
+from orchestrator.testing import api_rules
 from orchestrator.testing.api_rules import (
     RequestRejectedError,
     check_schema,
     compile_object_schema,
     object_schema,
+    split_in_half,
 )
 
 PATH = "/v1/chat/completions"
@@ -34,10 +33,7 @@ _CALL = object_schema(
 )
 _LIMIT = {"type": "integer", "minimum": 1}
 _BODY = compile_object_schema(
-    {
-        "model": {"type": "string", "minLength": 1},
-        "messages": {"type": "array", "minItems": 1},
-    },
+    {"model": {"type": "string", "minLength": 1}, "messages": {"type": "array", "minItems": 1}},
     {
         "max_tokens": _LIMIT,
         "max_completion_tokens": _LIMIT,
@@ -230,7 +226,7 @@ class ChatApi:
         choice = document["choices"][0]
         head = {key: document[key] for key in ("id", "created", "model")}
         head["object"] = "chat.completion.chunk"
-        parts = [(delta, None) for delta in stream_chunks.split_message(choice["message"])]
+        parts = [(delta, None) for delta in _split_message(choice["message"])]
         for part, stop in (*parts, ({}, choice["finish_reason"])):
             yield "", {**head, "choices": [{"index": 0, "delta": part, "finish_reason": stop}]}
         if body.get("stream_options", {}).get("include_usage"):
@@ -249,3 +245,16 @@ def _render_call(call: ToolCall) -> Json:
         "type": "function",
         "function": {"name": call.name, "arguments": written},
     }
+
+
+def _split_message(message: Mapping[str, Json]) -> Iterator[dict[str, Json]]:
+    """Split a message into deltas."""
+    yield {"role": "assistant"}
+    for key in ("reasoning_content", "content", "refusal"):
+        for piece in split_in_half(message.get(key) or ""):
+            yield {key: piece}
+    for at, call in enumerate(message.get("tool_calls") or ()):
+        first, second = split_in_half(call["function"]["arguments"])
+        begun = {**call["function"], "arguments": first}
+        yield {"tool_calls": [{"index": at, **call, "function": begun}]}
+        yield {"tool_calls": [{"index": at, "function": {"arguments": second}}]}

@@ -1,7 +1,5 @@
 """A minimal HTTP/1.1 server on loopback for tests of clients, on asyncio and trio."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial

@@ -1,20 +1,19 @@
 """Anthropic's Messages API: strict request validation, replies and streams."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
 from orchestrator.engine.types import Block, Json, Opaque, Response, Text, ToolCall, Usage
-from orchestrator.testing import api_rules, stream_chunks
+from orchestrator.testing import api_rules
 from orchestrator.testing.api_rules import (
     RequestRejectedError,
     check_schema,
     check_typed_object,
     compile_object_schema,
     object_schema,
+    split_in_half,
 )
 from orchestrator.testing.server_script import Signer
 
@@ -229,7 +228,7 @@ class MessagesApi:
         yield "message_start", {"type": "message_start", "message": start}
         yield "ping", {"type": "ping"}
         for at, block in enumerate(document["content"]):
-            empty, deltas = stream_chunks.split_block(block)
+            empty, deltas = _split_block(block)
             place = {"index": at}
             yield (
                 "content_block_start",
@@ -314,3 +313,23 @@ def _without_cache_control(value: Any) -> Any:
             if key != "cache_control"
         }
     return [_without_cache_control(below) for below in value] if isinstance(value, list) else value
+
+
+def _split_block(block: Mapping[str, Json]) -> tuple[Json, list[Json]]:
+    """Split a block into its empty start and its deltas."""
+    match block["type"]:
+        case "text":
+            added = [
+                {"type": "text_delta", "text": piece} for piece in split_in_half(block["text"])
+            ]
+            return {**block, "text": ""}, added
+        case "tool_use":
+            written = ("", *split_in_half(json.dumps(block["input"])))
+            added = [{"type": "input_json_delta", "partial_json": piece} for piece in written]
+            return {**block, "input": {}}, added
+        case "thinking":
+            said = split_in_half(block["thinking"])
+            added = [{"type": "thinking_delta", "thinking": piece} for piece in said]
+            signed = {"type": "signature_delta", "signature": block["signature"]}
+            return {**block, "thinking": "", "signature": ""}, [*added, signed]
+    return block, []

@@ -9,8 +9,6 @@ An agent is identified by the first line of its system prompt. A request for whi
 line left, and lines that are unused at the end, are errors.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import signal
@@ -18,7 +16,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 from msgspec import Struct
@@ -48,33 +46,7 @@ KEY = "test-key"
 BYTES_PER_TOKEN = 4
 
 
-class Api(Protocol):
-    """The validation and formats of one vendor's API."""
-
-    def check(self, headers: Mapping[str, str], body: dict[str, Json]) -> None:
-        """Validate a request as the service does."""
-
-    def agent(self, body: dict[str, Json]) -> str:
-        """Parse the agent's name."""
-
-    def schema(self, body: dict[str, Json]) -> Mapping[str, Json] | None:
-        """Return the output schema of a request, None without one."""
-
-    def prompt(self, body: dict[str, Json]) -> tuple[str, bool]:
-        """Return the prompt in reading order, and whether it is cached."""
-
-    def document(
-        self, line: Response, usage: Usage, number: int, body: dict[str, Json]
-    ) -> dict[str, Json]:
-        """Build the reply that is not streamed."""
-
-    def events(
-        self, document: dict[str, Json], body: dict[str, Json]
-    ) -> Iterator[tuple[str, Json]]:
-        """Build the reply as stream events: (event name, data)."""
-
-    def error(self, status: int, message: str) -> dict[str, Json]:
-        """Build the body of an error."""
+Api = MessagesApi | ResponsesApi | ChatApi
 
 
 class RecordedRequest(Struct, frozen=True):
@@ -164,7 +136,9 @@ class ModelServer:
                 return HttpReply(200, {"content-type": kind}, (data,))
             case Trickle(size, seconds, inner):
                 reply = await self._reply(api, agent, inner, body)
-                return replace(reply, parts=_split(b"".join(reply.parts), size), pause=seconds)
+                data = b"".join(reply.parts)
+                parts = tuple(data[at : at + size] for at in range(0, len(data), size))
+                return replace(reply, parts=parts, pause=seconds)
             case Cut(after, inner):
                 reply = await self._reply(api, agent, inner, body)
                 return replace(reply, cut=after)
@@ -175,15 +149,13 @@ class ModelServer:
                 response = line
             case _:
                 response = line(body)
-        usage = (
-            response.usage if response.usage != Usage() else self._count(api, agent, response, body)
-        )
+        usage = response.usage
+        if usage == Usage():
+            usage = self._count(api, agent, response, body)
         document = api.document(response, usage, len(self.requests) + 1, body)
-        return (
-            _stream_reply(api.events(document, body))
-            if body.get("stream")
-            else _json_reply(200, document)
-        )
+        if body.get("stream"):
+            return _stream_reply(api.events(document, body))
+        return _json_reply(200, document)
 
     def _count(self, api: Api, agent: str, response: Response, body: dict[str, Json]) -> Usage:
         """Count tokens by length; a common prefix with the last prompt counts as cached."""
@@ -231,10 +203,6 @@ def _common_prefix_length(one: str, other: str) -> int:
         else:
             high = middle - 1
     return low
-
-
-def _split(data: bytes, size: int) -> tuple[bytes, ...]:
-    return tuple(data[at : at + size] for at in range(0, len(data), size))
 
 
 def _garble(data: bytes, every: int) -> bytes:

@@ -1,13 +1,11 @@
 """OpenAI's Responses API without storage: strict request validation, replies and streams."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from orchestrator.engine.types import Block, Json, Opaque, Response, Text, ToolCall, Usage
-from orchestrator.testing import api_rules, stream_chunks
+from orchestrator.testing import api_rules
 from orchestrator.testing.api_rules import (
     RequestRejectedError,
     check_schema,
@@ -39,10 +37,7 @@ _FORMAT = object_schema(
     }
 )
 _BODY = compile_object_schema(
-    {
-        "model": {"type": "string", "minLength": 1},
-        "input": {"type": "array", "minItems": 1},
-    },
+    {"model": {"type": "string", "minLength": 1}, "input": {"type": "array", "minItems": 1}},
     {
         "instructions": _STRING,
         "max_output_tokens": {"type": "integer", "minimum": 16},
@@ -246,7 +241,7 @@ class ResponsesApi:
                 for place, part in enumerate(item["content"]):
                     where = {"output_index": at, "content_index": place, "item_id": item["id"]}
                     yield event("response.content_part.added", part={**part, "text": ""}, **where)
-                    for piece in stream_chunks.split_in_half(part.get("text", "")):
+                    for piece in api_rules.split_in_half(part.get("text", "")):
                         told = {"delta": piece, "logprobs": [], **where}
                         yield event("response.output_text.delta", **told)
                     yield event("response.content_part.done", part=part, **where)

@@ -3,8 +3,6 @@
 A request for which the script has no line left, and lines that are unused at the end, are errors.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 
@@ -43,11 +41,7 @@ class ScriptedModel:
     name = "scripted"
 
     def __init__(
-        self,
-        script: Mapping[str, Sequence[Line]],
-        *,
-        latency: float = 0.0,
-        worst: Usage = Usage(),
+        self, script: Mapping[str, Sequence[Line]], *, latency: float = 0.0, worst: Usage = Usage()
     ) -> None:
         self._script = {agent: list(lines) for agent, lines in script.items()}
         self._latency, self._worst = latency, worst

@@ -1,6 +1,6 @@
 """Probability calibration of totals: Platt scaling, isotonic regression, reliability diagrams."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from msgspec import Struct
@@ -30,10 +30,6 @@ class Calibration(Struct, frozen=True):
             out = np.interp(total, self.x, self.p)
         unblocked: Floats = np.where(total < 0, 0.0, out)
         return unblocked
-
-    def to_document(self) -> dict[str, Any]:
-        """The calibration as JSON data."""
-        return {"method": self.method, "x": list(self.x), "p": list(self.p)}
 
 
 def fit_calibration(total: Floats, y: Bools, weight: Floats, use_isotonic: bool) -> Calibration:

@@ -1,7 +1,6 @@
 """Scored items, read from JSON Lines, CSV, or verdict documents of past runs."""
 
 import csv
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -12,7 +11,7 @@ from msgspec import Struct, field
 from orchestrator.engine.rubric_scoring import Given
 from orchestrator.errors import InputError
 from orchestrator.tuning.rubric_conversion import is_id, make_id
-from orchestrator.tuning.text_files import read_text
+from orchestrator.tuning.text_files import parse_object, read_text
 
 _TEXT_KEYS = ("text", "review", "summary")
 
@@ -105,22 +104,12 @@ def _rows(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
     if path.suffix == ".csv":
         yield from _csv_rows(text, path)
     elif path.suffix == ".json":
-        yield _verdict_row(_json(text, str(path)), str(path)), str(path)
+        yield _verdict_row(parse_object(text, str(path)), str(path)), str(path)
     else:
         for number, line in enumerate(text.splitlines(), 1):
             if line.strip():
                 location = f"{path}:{number}"
-                yield _json(line, location), location
-
-
-def _json(text: str, location: str) -> dict[str, Any]:
-    try:
-        row = json.loads(text)
-    except ValueError as error:
-        raise InputError(f"{location}: invalid JSON: {error}") from None
-    if not isinstance(row, dict):
-        raise InputError(f"{location}: must be a JSON object")
-    return row
+                yield parse_object(line, location), location
 
 
 def _csv_rows(text: str, path: Path) -> Iterator[tuple[dict[str, Any], str]]:

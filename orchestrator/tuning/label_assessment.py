@@ -6,11 +6,7 @@ import numpy as np
 from msgspec import Struct
 
 from orchestrator.tuning import agreement, decision_rule
-from orchestrator.tuning.confidence_intervals import (
-    Interval,
-    format_statistic,
-    jackknife_interval,
-)
+from orchestrator.tuning.confidence_intervals import Interval, format_statistic, jackknife_interval
 from orchestrator.tuning.ordinal_regression import Bools, Floats
 from orchestrator.tuning.rule_fitting import MIN_ITEMS, MIN_MINORITY, Sample
 from orchestrator.tuning.training_data import TrainingData

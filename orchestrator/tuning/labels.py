@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from orchestrator.catalog.fields import OUTCOMES
 from orchestrator.errors import InputError
 from orchestrator.tuning.item_files import Item
-from orchestrator.tuning.text_files import read_text, write_text_atomically
+from orchestrator.tuning.text_files import parse_object, read_text, write_text_atomically
 
 Value = float | str
 LABEL_WORDS: dict[str, int] = {
@@ -63,11 +63,8 @@ def read_labels(paths: Iterable[Path]) -> list[Label]:
 
 
 def _label(line: str, location: str) -> Label:
-    try:
-        row = json.loads(line)
-    except ValueError as error:
-        raise InputError(f"{location}: invalid JSON: {error}") from None
-    if not isinstance(row, dict) or not {"item", "rater", "label"} <= set(row):
+    row = parse_object(line, location)
+    if not {"item", "rater", "label"} <= set(row):
         raise InputError(f"{location}: a label requires 'item', 'rater' and 'label'")
     unknown = sorted(set(row) - LABEL_KEYS)
     if unknown:

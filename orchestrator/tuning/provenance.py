@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from orchestrator.engine.canonical_json import digest
@@ -84,15 +85,15 @@ def add_provenance(
             "raters": len(data.raters),
         },
         "scale": {"values": list(data.scale.values), "accept_from": data.scale.cut},
-        "held_out": {k: _interval(v) for k, v in held_out.items()},
+        "held_out": {k: _round_interval(v) for k, v in held_out.items()},
         "calibration_error": round(result.calibration_error, 6),
-        "calibration": fitted.to_document(),
+        "calibration": to_builtins(fitted),
         "groups": hash_groups(data.items),
     }
     kept = {k: v for k, v in old.provenance.items() if k != "tuned"}
     return replace(new, name=name, version=old.version + 1, provenance={**kept, "tuned": tuned})
 
 
-def _interval(x: Interval) -> list[Json]:
+def _round_interval(x: Interval) -> list[Json]:
     """Value, low and high; null for NaN, which JSON lacks."""
     return [None if math.isnan(v) else round(v, 6) for v in (x.value, x.low, x.high)]

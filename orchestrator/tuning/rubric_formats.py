@@ -33,10 +33,8 @@ def from_healthbench(doc: Any, name: str, threshold: float) -> Imported:
     criteria = []
     for at, row in enumerate(require_key(doc, "rubrics", "a HealthBench example"), 1):
         where = f"rubrics[{at - 1}]"
-        text, points = (
-            str(require_key(row, "criterion", where)),
-            float(require_key(row, "points", where)),
-        )
+        text = str(require_key(row, "criterion", where))
+        points = float(require_key(row, "points", where))
         tags = tuple(str(t) for t in row.get("tags", []))
         criteria.append(Criterion(f"c{at}", "judged", text, points, MET_LEVELS, tags=tags))
     unmapped = [f"{key}: not part of a rubric" for key in doc if key != "rubrics"]

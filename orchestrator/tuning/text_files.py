@@ -1,6 +1,8 @@
-"""Read and atomically write text files that a person named, with one-line errors."""
+"""Read and atomically write files that a person named, with one-line errors."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 from orchestrator.errors import InputError
 
@@ -17,6 +19,21 @@ def read_text(path: Path) -> str:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise InputError(f"{path}: is not UTF-8; save it as UTF-8") from None
+
+
+def parse_object(text: str, location: str) -> dict[str, Any]:
+    """Parse a JSON object.
+
+    Raises:
+        InputError: it is not one; the message begins with the location.
+    """
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"{location}: invalid JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise InputError(f"{location}: must be a JSON object")
+    return found
 
 
 def write_text_atomically(path: Path, text: str) -> None:

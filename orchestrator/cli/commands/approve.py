@@ -1,7 +1,5 @@
 """``diffcourt approve`` and ``diffcourt deny``: decide a pending irreversible call."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys
@@ -9,6 +7,7 @@ import sys
 from orchestrator.cli.arguments import add_repo, add_run, amount
 from orchestrator.cli.output import emit
 from orchestrator.errors import EXIT_OK
+from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
 
 HOURS = 24.0
 
@@ -34,7 +33,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Record the decision, or list the pending calls."""
     from orchestrator.app.approvals import decide_call, pending_calls
-    from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
 
     if args.call is None:
         pending = pending_calls(args.repo, args.run_id)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from orchestrator.cli.arguments import add_json_flag, add_repo
 from orchestrator.cli.output import as_json, emit, width_of
 from orchestrator.errors import EXIT_OK, EXIT_USAGE
+from orchestrator.report.terminal_escaping import escape_unprintable
 
 if TYPE_CHECKING:
     from orchestrator.app.types import CatalogListing
@@ -32,7 +33,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the catalog on stdout, and every error on stderr."""
     from orchestrator.app.run_listing import list_catalog, list_rules
-    from orchestrator.report.terminal_escaping import escape_unprintable
 
     if args.rules:
         from orchestrator.report.rules_page import render_rules_page

@@ -158,10 +158,7 @@ def _text(statuses: list[ProviderStatus], sandbox: SandboxReport) -> str:
     from orchestrator.report.text_layout import render_name_list
 
     providers = [(OFFLINE, "ready; needs no key")]
-    parts: dict[str, list[tuple[str, str]]] = {
-        "sandbox": _sandbox(sandbox),
-        "providers": providers,
-    }
+    parts: dict[str, list[tuple[str, str]]] = {"sandbox": _sandbox(sandbox), "providers": providers}
     for status in statuses:
         providers.append((status.name, _describe(status)))
         parts[f"models of {status.name}"] = [(line.stage, _cost(line)) for line in status.stages]
@@ -170,11 +167,9 @@ def _text(statuses: list[ProviderStatus], sandbox: SandboxReport) -> str:
 
 def _sandbox(found: SandboxReport) -> list[tuple[str, str]]:
     rows = [("level", f"{found.level or 'none available'}{found.reason and f'; {found.reason}'}")]
-    rows += [("" if number else "prevents", what) for number, what in enumerate(found.prevents)]
-    rows += [
-        ("" if number else "does not prevent", what)
-        for number, what in enumerate(found.does_not_prevent)
-    ]
+    both = {"prevents": found.prevents, "does not prevent": found.does_not_prevent}
+    for name, entries in both.items():
+        rows += [("" if number else name, what) for number, what in enumerate(entries)]
     rows += [("limits", found.limits)] if found.limits else []
     return [*rows, ("better with", found.hint)] if found.hint else rows
 

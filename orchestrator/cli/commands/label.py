@@ -14,9 +14,9 @@ from orchestrator.cli.arguments import add_repo, count, name_of
 from orchestrator.cli.commands.rubric.shared_inputs import add_items, find_rubric
 from orchestrator.cli.output import emit, width_of
 from orchestrator.errors import EXIT_OK, InputError
+from orchestrator.report.terminal_escaping import escape_unprintable
 
 if TYPE_CHECKING:
-    from orchestrator.engine.types import Rubric
     from orchestrator.tuning.item_files import Item
     from orchestrator.tuning.labels import Label, Value
 
@@ -76,8 +76,6 @@ def run(args: argparse.Namespace) -> int:
     first = {i.id: i for i in reversed(items) if not i.repeat}
     todo = [first[name] for name in _order_items(args, items, labels) if name not in done]
     if args.list:
-        from orchestrator.report.terminal_escaping import escape_unprintable
-
         emit("".join(f"{escape_unprintable(i.id)}\n" for i in todo), sys.stdout)
         return EXIT_OK
     session = LabelingSession(args, todo, labels, sys.stdin, sys.stdout)
@@ -191,9 +189,11 @@ class LabelingSession(Struct):
 
     def _ask_criteria(self) -> dict[str, Value]:
         """Labels per criterion; an empty line skips one."""
+        from orchestrator.tuning.rubric_file import read_rubric
+
         answers = ANSWERS[self.args.answers]
         out: dict[str, Value] = {}
-        for criterion in self._read_rubric().criteria:
+        for criterion in read_rubric(find_rubric(self.args.rubric)).criteria:
             answer = self._prompt(f"  {criterion.id} ({criterion.description}): ")
             while answer not in {None, "", *answers}:
                 answer = self._prompt(f"  one of {', '.join(answers)}, or empty: ")
@@ -201,13 +201,7 @@ class LabelingSession(Struct):
                 out[criterion.id] = answers[answer]
         return out
 
-    def _read_rubric(self) -> Rubric:
-        from orchestrator.tuning.rubric_file import read_rubric
-
-        return read_rubric(find_rubric(self.args.rubric))
-
     def _show(self, item: Item, at: int) -> None:
-        from orchestrator.report.terminal_escaping import escape_unprintable
         from orchestrator.report.text_layout import Page
 
         page = Page(width_of(self.out))

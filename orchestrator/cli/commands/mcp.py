@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from orchestrator.cli.arguments import add_part, add_repo, name_of
 from orchestrator.cli.output import emit, width_of
 from orchestrator.errors import EXIT_OK
+from orchestrator.report.terminal_escaping import escape_code_lines, escape_unprintable
 
 if TYPE_CHECKING:
     from orchestrator.app.mcp.acceptance import ServerInspection
@@ -76,8 +77,6 @@ def _accept(args: argparse.Namespace) -> int:
 def _text(seen: ServerInspection) -> str:
     """The tools as comments, to be read before accepting, and the YAML to commit."""
     import yaml
-
-    from orchestrator.report.terminal_escaping import escape_code_lines, escape_unprintable
 
     lines = []
     for tool in seen.tools:

@@ -1,7 +1,5 @@
 """``diffcourt resume``: continue an interrupted or waiting review."""
 
-from __future__ import annotations
-
 import argparse
 
 from orchestrator.cli.arguments import EXIT_CODES, add_backend, add_repo, add_run, name_of

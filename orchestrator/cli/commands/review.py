@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
 
     options = ReviewOptions(
         diff=diff,
-        diff_name="" if args.diff is None else _diff_name(args.diff),
+        diff_name="stdin" if args.diff == "-" else args.diff or "",
         coverage=[os.path.abspath(name) for name in args.coverage],
         **{name: getattr(args, name) for name in GIVEN},
     )
@@ -145,7 +145,3 @@ def _read(name: str) -> bytes:
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise InputError(f"--diff: cannot read {quote_path(name)}: {why}") from None
-
-
-def _diff_name(name: str) -> str:
-    return "stdin" if name == "-" else name

@@ -1,13 +1,12 @@
 """``diffcourt rollback``: restore the files that a run's tools changed."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 
 from orchestrator.cli.arguments import add_repo, add_run
 from orchestrator.cli.output import emit
 from orchestrator.errors import EXIT_OK
+from orchestrator.report.terminal_escaping import escape_unprintable, quote_path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +28,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Restore the files and print their paths."""
     from orchestrator.app.rollback import roll_back
-    from orchestrator.report.terminal_escaping import escape_unprintable, quote_path
 
     for call, paths in roll_back(args.repo, args.run_id, args.call, force=args.force).items():
         emit(f"{escape_unprintable(call)}\n", sys.stdout)

@@ -1,7 +1,5 @@
 """``diffcourt schema``: print a published JSON Schema."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 
@@ -18,6 +16,5 @@ def run(args: argparse.Namespace) -> int:
     """Print the schema."""
     from orchestrator.code_review.verdict.model import json_schema
 
-    schemas = {"verdict": json_schema}
-    emit(as_json(schemas[args.document]()), sys.stdout)
+    emit(as_json(json_schema()), sys.stdout)
     return EXIT_OK

@@ -1,7 +1,5 @@
 """Charts of a tuning as inline SVG, colored by the page's CSS variables for light and dark."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from html import escape
 

@@ -1,7 +1,5 @@
 """The result of a tuning as one self-contained HTML page, for light, dark and narrow screens."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from html import escape

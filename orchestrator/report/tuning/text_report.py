@@ -1,7 +1,5 @@
 """Tuning results, evaluations and judge reliability as plain text, the conclusion first."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """``diffcourt rubric``: check, show, compare, convert, score, evaluate, tune and gate rubrics."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Callable

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from orchestrator.cli.commands.rubric.shared_inputs import find_rubric, write_text
 from orchestrator.cli.output import as_json, emit
 from orchestrator.errors import EXIT_GATED, EXIT_OK, EXIT_USAGE, InputError
+from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
 
 if TYPE_CHECKING:
     from orchestrator.engine.types import Criterion, Group, Rubric
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 def check(args: argparse.Namespace, out: TextIO) -> int:
     """Validate rubric files: errors to stderr, stale inputs of tuned rubrics to stdout."""
-    from orchestrator.report.terminal_escaping import escape_unprintable
     from orchestrator.tuning.rubric_file import find_errors, find_stale_inputs, read_rubric
 
     invalid = False
@@ -38,7 +38,6 @@ def check(args: argparse.Namespace, out: TextIO) -> int:
 
 def show(args: argparse.Namespace, out: TextIO) -> int:
     """Print a rubric's tree."""
-    from orchestrator.report.terminal_escaping import escape_line
     from orchestrator.tuning.rubric_file import find_stale_inputs, read_rubric
 
     rubric = read_rubric(find_rubric(args.rubric))
@@ -74,8 +73,6 @@ def _describe_held_out(tuned: dict[str, Any]) -> str:
 
 
 def _render_tree(rubric: Rubric, parent: str | None, depth: int) -> list[str]:
-    from orchestrator.report.terminal_escaping import escape_line
-
     pad, lines = "  " * depth, []
     children: list[Criterion | Group] = [c for c in rubric.criteria if c.parent == parent]
     for node in children:
@@ -92,7 +89,6 @@ def _render_tree(rubric: Rubric, parent: str | None, depth: int) -> list[str]:
 
 def diff(args: argparse.Namespace, out: TextIO) -> int:
     """Print the differences between two rubrics; exit code 1 if there are any."""
-    from orchestrator.report.terminal_escaping import escape_line
     from orchestrator.tuning.rubric_file import describe_differences, read_rubric
 
     old, new = (read_rubric(find_rubric(name)) for name in (args.old, args.new))
@@ -122,7 +118,6 @@ def new(args: argparse.Namespace, out: TextIO) -> int:
 
 def import_(args: argparse.Namespace, out: TextIO) -> int:
     """Import a rubric, and list what it cannot express."""
-    from orchestrator.report.terminal_escaping import escape_line
     from orchestrator.tuning.rubric_file import write_rubric
     from orchestrator.tuning.rubric_formats import IMPORTERS
 
@@ -141,7 +136,6 @@ def import_(args: argparse.Namespace, out: TextIO) -> int:
 
 def export(args: argparse.Namespace, out: TextIO) -> int:
     """Export a rubric to stdout, and list what the target cannot express."""
-    from orchestrator.report.terminal_escaping import escape_line
     from orchestrator.tuning.paperbench import to_paperbench
     from orchestrator.tuning.rubric_file import read_rubric
     from orchestrator.tuning.rubric_formats import EXPORTERS

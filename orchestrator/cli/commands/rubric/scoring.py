@@ -12,6 +12,7 @@ from orchestrator.catalog.fields import OFFLINE
 from orchestrator.cli.commands.rubric.shared_inputs import find_rubric, require_numpy, to_json_data
 from orchestrator.cli.output import emit, width_of
 from orchestrator.errors import EXIT_INCOMPLETE, EXIT_OK, InputError
+from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
 
 if TYPE_CHECKING:
     from orchestrator.app.judge_reliability import Scores
@@ -57,7 +58,6 @@ def _print_score(
     args: argparse.Namespace,
     out: TextIO,
 ) -> None:
-    from orchestrator.report.terminal_escaping import escape_unprintable
     from orchestrator.tuning.decision_rule import decide_item
 
     ok, total = decide_item(rubric, item.scores)
@@ -74,7 +74,6 @@ def _score_runs(args: argparse.Namespace, out: TextIO) -> int:
     require_numpy()
     from orchestrator.app.judge_reliability import JudgeOptions
     from orchestrator.app.rescore import Rescored, rescore
-    from orchestrator.report.terminal_escaping import escape_line
     from orchestrator.tuning.rubric_file import read_rubric
 
     rubric = read_rubric(find_rubric(args.rubric))
