@@ -39,8 +39,8 @@ class GuardedTools:
     async def _answer(self, call: Mapping[str, Any]) -> ToolMessage:
         try:
             value, ok = await self._run(call), True
-        except (Refused, ActionFailed) as fault:
-            value, ok = f"{type(fault).__name__}: {fault}", False
+        except (Refused, ActionFailed) as error:
+            value, ok = f"{type(error).__name__}: {error}", False
         text = value if isinstance(value, str) else json.dumps(value)
         return ToolMessage(
             text, name=call["name"], tool_call_id=call["id"], status="success" if ok else "error"

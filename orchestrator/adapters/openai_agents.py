@@ -44,10 +44,10 @@ def _tool(harness: Harness, spec: ToolSpec, agent: str) -> FunctionTool:
                 )
             else:
                 value = await harness.execute(spec.name, arguments, **by)
-        except (Refused, ActionFailed, ApprovalPending) as fault:
-            return f"{type(fault).__name__}: {fault}"
-        except ValueError as fault:
-            return f"InvalidArguments: not JSON: {fault}"
+        except (Refused, ActionFailed, ApprovalPending) as error:
+            return f"{type(error).__name__}: {error}"
+        except ValueError as error:
+            return f"InvalidArguments: not JSON: {error}"
         return value if isinstance(value, str) else json.dumps(value)
 
     return FunctionTool(

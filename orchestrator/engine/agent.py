@@ -122,7 +122,7 @@ async def run_agent(
         ReplayMismatch, StoreError: the run itself cannot go on.
     """
     spec, context = _context(spec, brief, runtime)
-    faults_of = validator(spec.contract) if spec.contract else None
+    errors_of = validator(spec.contract) if spec.contract else None
     malformed = calls = turn = 0
     wrong = ""
     watch = LoopDetector(runtime.loops, runtime.journal, key)
@@ -137,8 +137,8 @@ async def run_agent(
             response = await _ask(context, runtime, key.in_turn(turn), account)
         except BudgetExhausted as spent:
             return ended("budget", str(spent))
-        except (ModelError, GuardRefused) as fault:
-            return ended("failed", str(fault))
+        except (ModelError, GuardRefused) as error:
+            return ended("failed", str(error))
         if response.stop in {"refused", "filtered"}:
             return ended("failed", f"the model's answer was {response.stop}")
         context.add("assistant", *response.blocks)
@@ -153,13 +153,13 @@ async def run_agent(
             watch.observe(response.blocks)
             continue
         context.close_skill()
-        report, faults = _read_report(response, faults_of)
-        if not faults:
+        report, errors = _read_report(response, errors_of)
+        if not errors:
             return _let_out(ended("ok", report=report), runtime)
-        malformed, wrong = malformed + 1, f", the last one: {faults[0]}"
+        malformed, wrong = malformed + 1, f", the last one: {errors[0]}"
         if malformed > MAX_REPORT_CORRECTIONS:
-            return ended("failed", f"its report broke the contract: {faults[0]}")
-        context.add("user", Text(_send_back(faults, runtime.executor.nonce)))
+            return ended("failed", f"its report broke the contract: {errors[0]}")
+        context.add("user", Text(_send_back(errors, runtime.executor.nonce)))
     turns = "1 turn" if spec.bounds.turns == 1 else f"{spec.bounds.turns:g} turns"
     out = f"no report within {turns}{wrong}"
     return ended("failed", watch.reason) if watch.reason else ended("budget", out)
@@ -249,7 +249,7 @@ def _reject_constant(name: str) -> None:
 
 
 def _read_report(
-    response: Response, faults_of: Callable[[Json], list[str]] | None
+    response: Response, errors_of: Callable[[Json], list[str]] | None
 ) -> tuple[Json, list[str]]:
     """The final report, or what is wrong with it."""
     text = "".join(block.text for block in response.blocks if isinstance(block, Text)).strip()
@@ -257,20 +257,20 @@ def _read_report(
         return None, ["the answer was cut off at its token limit; report more briefly"]
     if not text:
         return None, ["the answer was empty"]
-    if faults_of is None:
+    if errors_of is None:
         return text, []
     if text.startswith("```"):
         text = text.strip("`").removeprefix("json")
     try:
         report = json.loads(text, parse_constant=_reject_constant)
-    except (ValueError, RecursionError) as fault:
-        return None, [f"not valid JSON: {fault}"]
-    return report, faults_of(report)
+    except (ValueError, RecursionError) as error:
+        return None, [f"not valid JSON: {error}"]
+    return report, errors_of(report)
 
 
-def _send_back(faults: list[str], nonce: str) -> str:
-    # A fault repeats the report's words, and those may repeat the text that was looked at.
-    listed = frame("\n".join(f"- {fault}" for fault in faults[:10]), nonce)
+def _send_back(errors: list[str], nonce: str) -> str:
+    # An error repeats the report's words, and those may repeat the text that was looked at.
+    listed = frame("\n".join(f"- {error}" for error in errors[:10]), nonce)
     return f"That report does not fit its contract. Report again, as JSON only:\n{listed}"
 
 

@@ -61,10 +61,10 @@ async def _run(admitted: _Admitted, context: CallContext) -> tuple[Observation, 
             if not is_json(seen.data):
                 return Observation("the tool failed: its data is not JSON", ok=False), "failed"
             return seen, "" if seen.ok else "failed"
-    except InputError as fault:  # the tool is well: what was asked for cannot be had
-        return Observation(str(fault), ok=False), "declined"
-    except Exception as fault:
-        what = f"{type(fault).__name__}: {fault}"
+    except InputError as error:  # the tool is well: what was asked for cannot be had
+        return Observation(str(error), ok=False), "declined"
+    except Exception as error:
+        what = f"{type(error).__name__}: {error}"
         return Observation(f"the tool failed: {what}", ok=False), "failed"
     return timeout
 

@@ -201,8 +201,8 @@ class JournalLog:
             await self._store.append(self.run_id, self._fence, batch, LEASE_SECONDS)
             self._last = batch[-1] if batch else self._last
             del self._pending[: len(batch)]
-        except StoreError as fault:
-            self._broken = fault
+        except StoreError as error:
+            self._broken = error
             raise
         except BaseException:
             # Written or not, nobody knows: a row after these might leave a hole.

@@ -55,14 +55,14 @@ class VerificationResult(Struct, frozen=True):
 
     Attributes:
         head: hash of the last row; with ``rows`` it is an anchor for later.
-        faults: what is not as it was written; empty means intact, as far as ``gaps`` allow.
+        errors: what is not as it was written; empty means intact, as far as ``gaps`` allow.
         signed_to: number of the last row that a checked signature covers, 0 for none.
         gaps: what could not be told with what was given.
     """
 
     rows: int
     head: str
-    faults: tuple[VerificationError, ...]
+    errors: tuple[VerificationError, ...]
     signed_heads: tuple[SignedHead, ...]
     signed_to: int
     gaps: tuple[str, ...]
@@ -78,9 +78,9 @@ def verify_journal(
         anchor: the head that they must have had.
         keys: keys that signed it, by their ids. With any given, every row must be signed.
     """
-    faults = [VerificationError(*found) for found in find_chain_errors(rows)]
+    errors = [VerificationError(*found) for found in find_chain_errors(rows)]
     if anchor:
-        faults += _unlike(anchor, rows)
+        errors += _unlike(anchor, rows)
     signed_heads = tuple(
         SignedHead(row.seq, key_id, key_id in keys)
         for row in rows
@@ -88,15 +88,15 @@ def verify_journal(
     )
     signed_to = max((head.row for head in signed_heads if head.checked), default=0)
     # Signatures are of the chain: where that is broken they say nothing more.
-    if keys and not faults:
-        faults += [VerificationError(*found) for found in find_signature_errors(run_id, rows, keys)]
-        faults += _unsigned(rows, signed_heads, signed_to, keys)
+    if keys and not errors:
+        errors += [VerificationError(*found) for found in find_signature_errors(run_id, rows, keys)]
+        errors += _unsigned(rows, signed_heads, signed_to, keys)
     return VerificationResult(
         rows=len(rows),
         head=rows[-1].hash if rows else GENESIS,
-        faults=tuple(faults),
+        errors=tuple(errors),
         signed_heads=signed_heads,
-        signed_to=0 if faults else signed_to,
+        signed_to=0 if errors else signed_to,
         gaps=(*_gaps(len(rows), anchor, signed_heads, keys), *(_signed_late(rows) if keys else ())),
     )
 

@@ -13,10 +13,10 @@ One = TypeVar("One")
 Other = TypeVar("Other")
 
 
-def _leaves(fault: BaseException) -> list[BaseException]:
-    if isinstance(fault, BaseExceptionGroup):
-        return [leaf for part in fault.exceptions for leaf in _leaves(part)]
-    return [fault]
+def _leaves(error: BaseException) -> list[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for part in error.exceptions for leaf in _leaves(part)]
+    return [error]
 
 
 @asynccontextmanager
@@ -30,10 +30,10 @@ async def task_group() -> AsyncIterator[TaskGroup]:
     try:
         async with anyio.create_task_group() as group:
             yield group
-    except BaseExceptionGroup as faults:
+    except BaseExceptionGroup as errors:
         cancelled = anyio.get_cancelled_exc_class()
-        leaves = _leaves(faults)
-        failed = [fault for fault in leaves if not isinstance(fault, cancelled)] or leaves[:1]
+        leaves = _leaves(errors)
+        failed = [error for error in leaves if not isinstance(error, cancelled)] or leaves[:1]
         first = next((f for f in failed if not isinstance(f, Exception)), failed[0])
         for other in failed:
             if other is not first:

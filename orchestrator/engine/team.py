@@ -85,8 +85,8 @@ async def run_task(task: Task, runtime: AgentRuntime, budget: Account) -> AgentR
             result = AgentResult(spec.name, "timeout", detail="it ran out of time")
         except (AnswerPending, ApprovalPending, ProviderRefused, ReplayMismatch, StoreError):
             raise
-        except Exception as fault:  # one agent's fault is a gap in the result, not the run's end
-            result = AgentResult(spec.name, "failed", detail=f"{type(fault).__name__}: {fault}")
+        except Exception as error:  # one agent's error is a gap in the result, not the run's end
+            result = AgentResult(spec.name, "failed", detail=f"{type(error).__name__}: {error}")
         return EffectResult(to_builtins(result))
 
     started = Event(

@@ -69,7 +69,7 @@ def validator(schema: Mapping[str, Json]) -> Callable[[Json], list[str]]:
     """Compile a JSON Schema (draft 2020-12) into a function that lists what is wrong, in words."""
     compiled: Any = jsonschema_rs.validator_for(dict(schema), offline=True)
 
-    def faults(value: Json) -> list[str]:
+    def errors(value: Json) -> list[str]:
         try:
             if compiled.is_valid(value):
                 return []
@@ -77,11 +77,11 @@ def validator(schema: Mapping[str, Json]) -> Callable[[Json], list[str]]:
                 f"{'/'.join(map(str, error.instance_path)) or 'the whole'}: {error.message:.300}"
                 for error in compiled.iter_errors(value)
             ]
-        except (ValueError, OverflowError, RecursionError) as fault:
+        except (ValueError, OverflowError, RecursionError) as error:
             # Python's JSON has more than the standard's: half characters, numbers without end.
-            return [f"the whole: it is not the JSON that schemas speak of: {fault!s:.300}"]
+            return [f"the whole: it is not the JSON that schemas speak of: {error!s:.300}"]
 
-    return faults
+    return errors
 
 
 class Registry:
@@ -137,11 +137,11 @@ class Registry:
         """Validate arguments against the tool's schema.
 
         Raises:
-            InvalidArguments: lists what is wrong, at most five faults.
+            InvalidArguments: lists what is wrong, at most five errors.
         """
-        faults = self._validators[name](arguments)
-        if faults:
-            raise InvalidArguments(f"{name}: " + "; ".join(faults[:5]))
+        errors = self._validators[name](arguments)
+        if errors:
+            raise InvalidArguments(f"{name}: " + "; ".join(errors[:5]))
 
     def shown_to(self, agent: AgentSpec, policy: ToolPolicy) -> tuple[ToolSpec, ...]:
         """The tools that an agent's model is shown: its own tools, in order, that it may call here.

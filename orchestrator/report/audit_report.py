@@ -22,9 +22,9 @@ MAX_ERRORS = 20
 def render_verification(done: VerifiedRun, width: int = 80) -> str:
     """The outcome, the evidence, and what could not be verified; ends in a newline."""
     page, found = Page(max(width, MIN_WIDTH)), done.found
-    outcome = "TAMPERED" if found.faults else "INTACT"
+    outcome = "TAMPERED" if found.errors else "INTACT"
     lines = [f"{outcome}   run {escape_unprintable(done.run_id)}, {count_noun(found.rows, 'row')}"]
-    lines += page.bullet_list([f.what for f in found.faults], limit=MAX_ERRORS, rest="more errors")
+    lines += page.bullet_list([f.what for f in found.errors], limit=MAX_ERRORS, rest="more errors")
     lines += [f"Length   {found.rows}", f"Head     {found.head}"]
     if found.signed_to:
         lines.append(f"Signed   rows 1 to {found.signed_to}, checked")

@@ -120,7 +120,7 @@ def test_an_edit_is_named_with_its_row(folder: Path, capsys: pytest.CaptureFixtu
     assert "row 40 (\\xff\\x1b[31m) was altered" in out
     assert max(len(line) for line in out.splitlines()) <= 80
     code, out, _ = verify(capsys, "--json")
-    assert (code, [fault["row"] for fault in json.loads(out)["faults"]]) == (1, [9, 40])
+    assert (code, [fault["row"] for fault in json.loads(out)["errors"]]) == (1, [9, 40])
 
 
 def test_a_cut_end_is_told_by_the_verdict_the_head_and_the_key(
@@ -249,7 +249,7 @@ def test_the_wrong_key_in_the_environment_is_one_fault(
     monkeypatch.setenv("DIFFCOURT_AUDIT_KEY", "another secret that is long enough for this")
     code, out, _ = verify(capsys, "--json")
     assert code == 1
-    (fault,) = json.loads(out)["faults"]
+    (fault,) = json.loads(out)["errors"]
     assert "the wrong key, or rewritten" in fault["what"]
     assert "another secret" not in out
     assert verify(capsys, "--key", "public.pem")[0] == 0

@@ -81,7 +81,7 @@ def faults(
     rows: list[Row], *keys: SigningKey, anchor: Anchor | None = None
 ) -> list[tuple[int, str]]:
     return [
-        (fault.row, fault.what) for fault in verify_journal(RUN, rows, anchor, known(*keys)).faults
+        (error.row, error.what) for error in verify_journal(RUN, rows, anchor, known(*keys)).errors
     ]
 
 
@@ -101,7 +101,7 @@ async def test_a_session_ends_with_a_signed_head(key: SigningKey) -> None:
         SIGNED_HEAD,
     ]
     found = verify_journal(RUN, rows, None, known(PUBLIC if key is PAIR else key))
-    assert (found.faults, found.signed_to) == ((), 7)
+    assert (found.errors, found.signed_to) == ((), 7)
     assert [(head.row, head.checked) for head in found.signed_heads] == [(4, True), (7, True)]
     assert (found.head, found.rows) == (rows[-1].hash, 7)
 
@@ -127,7 +127,7 @@ async def test_the_head_is_signed_and_durable_before_what_cannot_be_undone(level
         assert verify_journal(RUN, seen, None, known(SECRET)).signed_to == len(seen)
     else:
         assert SIGNED_HEAD not in [row.kind for row in seen]
-    assert not verify_journal(RUN, await store.rows(RUN), None, known(SECRET)).faults
+    assert not verify_journal(RUN, await store.rows(RUN), None, known(SECRET)).errors
 
 
 @pytest.mark.parametrize("place_", range(1, 9))
@@ -181,7 +181,7 @@ def test_a_seal_in_no_form_at_all_is_no_seal(body: bytes) -> None:
 
 def test_a_seal_of_another_run_or_another_place_is_none() -> None:
     rows = signed(SECRET)
-    assert verify_journal("run2", rows, None, known(SECRET)).faults
+    assert verify_journal("run2", rows, None, known(SECRET)).errors
     moved = [*rows[:3], chained(rows[:3], "note", "4", b"{}")]
     moved.append(chained(moved, SIGNED_HEAD, signed_head_key(5), rows[3].body))
     assert faults(moved, SECRET)
@@ -200,7 +200,7 @@ def test_a_cut_end_is_found_out_by_the_head_and_mostly_by_the_key(length: int) -
 def test_what_came_after_the_head_is_no_fault_and_is_named() -> None:
     rows = signed(None, None)
     found = verify_journal(RUN, rows, Anchor(rows[2].hash, 3), {})
-    assert not found.faults
+    assert not found.errors
     assert found.gaps == (
         "rows 4 to 6 came after the head that was given, and no key was given: "
         "a rewrite of these would not be seen",
@@ -213,7 +213,7 @@ def test_keys_can_change_between_sessions() -> None:
     rows = signed(OTHER, SECRET)
     assert not faults(rows, SECRET, OTHER)
     found = verify_journal(RUN, rows, None, known(SECRET))
-    assert not found.faults
+    assert not found.errors
     assert "1 signature was not checked: made with a key that was not given" in found.gaps
     assert faults(rows, OTHER) == [
         (5, "rows 5 to 8 are not signed: the run was cut off, or they were written without the key")
@@ -222,7 +222,7 @@ def test_keys_can_change_between_sessions() -> None:
 
 def test_what_a_killed_session_left_unsigned_is_named() -> None:
     found = verify_journal(RUN, signed(None, SECRET), None, known(SECRET))
-    assert not found.faults
+    assert not found.errors
     assert any(gap.startswith("rows 1 to 3 were not signed when") for gap in found.gaps)
 
 

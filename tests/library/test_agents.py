@@ -195,7 +195,7 @@ async def test_files_that_a_tool_wrote_are_put_back_on_request(tmp_path: Path) -
 async def test_the_journal_verifies_and_shows_what_was_altered(tmp_path: Path) -> None:
     async with Harness.open(tmp_path / "r.db", "r", tools=[lookup]) as harness:
         await harness.execute("lookup", {"number": 7})
-        assert not (await harness.verify()).faults
+        assert not (await harness.verify()).errors
 
 
 @pytest.mark.parametrize(

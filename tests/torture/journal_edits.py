@@ -229,8 +229,8 @@ class Bench:
             {self.key.key_id: self.key} if case.given == "key" else {},
         ).found
         if case.intact:
-            return not found.faults
-        return bool(found.faults) and case.row in {0, found.faults[0].row}
+            return not found.errors
+        return bool(found.errors) and case.row in {0, found.errors[0].row}
 
 
 def chained(rows: Sequence[Row], kind: str, key: str, body: bytes, at: float) -> Row:

@@ -84,7 +84,7 @@ def check_rows(
     """Verify rows against an anchor, keys, and the verdict ``document`` as it was written."""
     found = verify_journal(run_id, rows, anchor, keys)
     if document is not None:
-        found = replace(found, faults=(*found.faults, *_differs(document, rows)))
+        found = replace(found, errors=(*found.errors, *_differs(document, rows)))
     return VerifiedRun(run_id, _recorded(rows) is not None, found)
 
 

@@ -104,7 +104,7 @@ def _verify(args: argparse.Namespace) -> int:
     done = verification.verify_run(
         args.repo, args.run_id, anchor=_anchor(args), verdict=args.verdict, keys=args.key
     )
-    intact = not done.found.faults
+    intact = not done.found.errors
     if args.json:
         document = {"run": done.run_id, "intact": intact, "finished": done.finished}
         emit(as_json({**document, "writer": done.writer, **to_builtins(done.found)}), sys.stdout)
