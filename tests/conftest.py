@@ -3,6 +3,7 @@
 import os
 import socket
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -32,7 +33,8 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.fixture(params=["asyncio", "trio"])
 def anyio_backend(request: pytest.FixtureRequest) -> str:
-    return request.param
+    backend: str = request.param
+    return backend
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -57,7 +59,7 @@ def _sealed(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFa
 
     real = socket.socket.connect
 
-    def connect(self: socket.socket, address: object) -> None:
+    def connect(self: socket.socket, address: Any) -> None:
         local = self.family == socket.AF_UNIX or (
             isinstance(address, tuple) and address[0] in {"127.0.0.1", "::1", "localhost"}
         )

@@ -31,7 +31,7 @@ class GuardedTools:
     def __init__(self, harness: Harness, agent: str = "langgraph") -> None:
         self._harness, self._agent = harness, agent
 
-    async def __call__(self, state: Mapping[str, Any]) -> dict[str, list[ToolMessage]]:
+    async def __call__(self, state: Any) -> dict[str, list[ToolMessage]]:
         """Run the calls of the last message, one after the other, and answer each."""
         asked = state["messages"][-1].tool_calls
         return {"messages": [await self._answer(call) for call in asked]}

@@ -13,7 +13,7 @@ from typing import Any
 
 from agents.tool_context import ToolContext
 
-from agents import FunctionTool
+from agents import FunctionTool, Tool
 from orchestrator.engine.types import Level, ToolSpec
 from orchestrator.errors import ActionFailed, ApprovalPending, Refused
 from orchestrator.library.harness import Harness
@@ -21,7 +21,7 @@ from orchestrator.library.harness import Harness
 APPROVED_BY = "whoever approved it in the OpenAI Agents run"
 
 
-def guarded_tools(harness: Harness, agent: str = "openai-agents") -> list[FunctionTool]:
+def guarded_tools(harness: Harness, agent: str = "openai-agents") -> list[Tool]:
     """A function tool for each action that is registered now.
 
     Args:

@@ -40,7 +40,7 @@ def anyio_backend() -> str:
 
 
 async def with_langgraph(harness: Harness, wishes: list[Wish], answer: bool | None) -> list[str]:
-    from langchain_core.messages import AIMessage, ToolMessage
+    from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
     from langgraph.checkpoint.memory import InMemorySaver
     from langgraph.graph import END, START, MessagesState, StateGraph
     from langgraph.types import Command
@@ -65,9 +65,9 @@ async def with_langgraph(harness: Harness, wishes: list[Wish], answer: bool | No
     graph.add_edge("tools", "model")
     app = graph.compile(checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "1"}}
-    state = await app.ainvoke({"messages": [("user", "go")]}, config)
+    state = await app.ainvoke({"messages": [HumanMessage("go")]}, config)
     while state.get("__interrupt__") and answer is not None:
-        resume = Command(resume={"approved": answer, "who": "a person"})
+        resume: Command[Any] = Command(resume={"approved": answer, "who": "a person"})
         state = await app.ainvoke(resume, config)
     told = [m.content for m in state["messages"] if isinstance(m, ToolMessage)]
     return [str(text) for text in told]
@@ -214,6 +214,7 @@ async def test_every_step_left_its_event_in_the_journal(
 async def test_the_harness_holds_where_the_sdk_forgets_to_ask(
     harness: Harness, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from agents import FunctionTool
     from orchestrator.adapters import openai_agents
 
     offered = openai_agents.guarded_tools
@@ -221,6 +222,7 @@ async def test_the_harness_holds_where_the_sdk_forgets_to_ask(
     def careless(harness: Harness) -> list[Any]:
         tools = offered(harness)
         for tool in tools:
+            assert isinstance(tool, FunctionTool)
             tool.needs_approval = False
         return tools
 
@@ -259,6 +261,6 @@ async def test_a_node_that_is_interrupted_does_nothing_twice(
     graph.add_edge("tools", END)
     app = graph.compile(checkpointer=InMemorySaver())
     config: Any = {"configurable": {"thread_id": "1"}}
-    await app.ainvoke({"messages": [AIMessage("", tool_calls=calls)]}, config)  # type: ignore[arg-type]
+    await app.ainvoke({"messages": [AIMessage("", tool_calls=calls)]}, config)
     await app.ainvoke(Command(resume={"approved": True, "who": "a person"}), config)
     assert world.seen == ["a", "v1"]

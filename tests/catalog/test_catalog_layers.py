@@ -16,7 +16,7 @@ from orchestrator.engine.types import ToolSpec
 from orchestrator.errors import ConfigError
 
 
-class Rules(Strict):
+class Rules(Strict, frozen=True):
     rules: tuple[str, ...]
 
 

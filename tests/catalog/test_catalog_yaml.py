@@ -5,6 +5,7 @@ import random
 from typing import Annotated, Literal
 
 import pytest
+import yaml
 from msgspec import Meta, field
 
 from orchestrator.catalog import yaml_documents
@@ -187,7 +188,7 @@ def test_aliases_cannot_hide_depth():
 
 
 def test_the_reader_in_pure_python_is_as_strict(monkeypatch):
-    monkeypatch.setattr(yaml_documents, "_LOADER", yaml_documents.yaml.SafeLoader)
+    monkeypatch.setattr(yaml_documents, "_LOADER", yaml.SafeLoader)
     assert "is nested too deeply" in fault("[" * 200_000)
     assert fault("name: 'x\n").startswith("x.yaml:2: is not valid YAML: found unexpected end")
     assert "appears twice" in fault("name: x\nname: y\n")
@@ -238,7 +239,7 @@ def test_whatever_is_written_is_read_or_refused_in_plain_words(path, model):
     refused = 0
     for _ in range(150):
         text = json.dumps(broken(rng.choice(documents), rng))
-        faults = []
+        faults: list[ConfigError] = []
         if convert_node(model, parse_yaml(text.encode(), "x.yaml"), faults) is None:
             refused += 1
             assert faults

@@ -19,6 +19,7 @@ from orchestrator.checks.secrets import secret_scan
 from orchestrator.checks.secrets.credential_files import RULES
 from orchestrator.checks.secrets.token_formats import TOKEN_FORMATS
 from tests.checks.check_kit import as_received
+from tests.checks.conftest import Bench
 from tests.checks.secret_samples import BASE32, BASE58, FILES, HEX, LOWER, UPPER, b64, rand, uuid
 
 JWT_HEAD = "ey" + "J" + rand(20)
@@ -143,14 +144,16 @@ TOKENS = [
 ]
 
 
-def found(bench, path: str, text: str | bytes) -> list[RawFinding]:
+def found(bench: Bench, path: str, text: str | bytes) -> list[RawFinding]:
     reply = bench.run(secret_scan.run, {path: text})
     assert reply.examined == [path]
     return reply.findings
 
 
 @pytest.mark.parametrize(("code", "before", "marker", "rest"), TOKENS)
-def test_a_token_is_known_by_its_shape(bench, code, before, marker, rest) -> None:
+def test_a_token_is_known_by_its_shape(
+    bench: Bench, code: str, before: str, marker: str, rest: str
+) -> None:
     token = marker + rest
     (finding,) = found(bench, "src/app.txt", f"first line\nvalue: {before}{token} and more\n")
     assert finding.code == code
@@ -163,7 +166,9 @@ def test_a_token_is_known_by_its_shape(bench, code, before, marker, rest) -> Non
     ("code", "before", "marker", "rest"),
     [row for row in TOKENS if len(row[2]) > 1 and row[0] != "discord-bot-token"],
 )
-def test_another_marker_is_another_thing(bench, code, before, marker, rest) -> None:
+def test_another_marker_is_another_thing(
+    bench: Bench, code: str, before: str, marker: str, rest: str
+) -> None:
     other = marker.translate(
         str.maketrans("abcdefghijklmnopqrstuvwxyzA", "bcdefghijklmnopqrstuvwxyzaB")
     )
@@ -183,7 +188,7 @@ def test_every_shape_has_its_case() -> None:
 @pytest.mark.parametrize(
     "token", [t[2] + t[3] for t in TOKENS if t[0] in {"github-token", "npm-token"}]
 )
-def test_a_token_made_up_for_show_is_not_one(bench, token) -> None:
+def test_a_token_made_up_for_show_is_not_one(bench: Bench, token: str) -> None:
     head, body = token[:-20], token[-20:]
     assert found(bench, "a.py", head + body)
     assert not found(bench, "a.py", head + "EXAMPLE" + body[7:])
@@ -191,7 +196,7 @@ def test_a_token_made_up_for_show_is_not_one(bench, token) -> None:
     assert not found(bench, "a.py", head + "1234567890" + body[10:])
 
 
-def test_the_documented_examples_of_aws_are_not_secrets(bench) -> None:
+def test_the_documented_examples_of_aws_are_not_secrets(bench: Bench) -> None:
     text = f"id = {'AKIA' + 'IOSFODNN7EXAMPLE'}\naws_secret_access_key = {'wJalrXUtnFEMI/K7MDENG/bPxRfiCY' + 'EXAMPLEKEY'}\n"
     assert not found(bench, "a.ini", text)
 
@@ -207,18 +212,18 @@ def pem(kind: str = "", body: str = BODY) -> str:
 
 
 @pytest.mark.parametrize("kind", ["", "RSA ", "EC ", "DSA "])
-def test_private_key_with_a_body(bench, kind) -> None:
+def test_private_key_with_a_body(bench: Bench, kind: str) -> None:
     (finding,) = found(bench, "deploy/key", "# note\n" + pem(kind))
     assert (finding.code, finding.line, finding.end_line) == ("private-key", 2, 8)
     assert set(BODY.split("\n")) <= set(finding.redact)
 
 
-def test_a_marker_without_a_key_is_only_text(bench) -> None:
+def test_a_marker_without_a_key_is_only_text(bench: Bench) -> None:
     assert not found(bench, "a.py", f'if line == "{BEGIN.format("")}":\n    read(key)\n')
     assert not found(bench, "a.py", pem(body="<your key here>"))
 
 
-def test_private_key_in_one_string(bench) -> None:
+def test_private_key_in_one_string(bench: Bench) -> None:
     text = json.dumps({"private_key": pem()})
     (finding,) = found(bench, "service.json", text)
     assert finding.code == "private-key"
@@ -227,7 +232,7 @@ def test_private_key_in_one_string(bench) -> None:
     assert BODY.split("\n")[3] in finding.redact[0]
 
 
-def test_kinds_of_private_keys(bench) -> None:
+def test_kinds_of_private_keys(bench: Bench) -> None:
     plain = b"openssh-key-v1\0\0\0\0\4none\0\0\0\4none" + rand(90).encode()
     locked = b"openssh-key-v1\0\0\0\0\12aes256-ctr\0\0\0\6bcrypt" + rand(90).encode()
     cases = {
@@ -243,13 +248,13 @@ def test_kinds_of_private_keys(bench) -> None:
         assert [f.code for f in found(bench, "id", text)] == ["encrypted-private-key"]
 
 
-def test_a_key_among_tests_or_in_a_document_is_an_example(bench) -> None:
+def test_a_key_among_tests_or_in_a_document_is_an_example(bench: Bench) -> None:
     for path in ("tests/certs/server.key", "t/unit/keys.py", "README.md", "docs/tls.rst",
                  "examples/a.pem", "certs/localhost.key"):  # fmt: skip
         assert [f.code for f in found(bench, path, pem())] == ["example-private-key"]
 
 
-def test_two_keys_have_two_identities(bench) -> None:
+def test_two_keys_have_two_identities(bench: Bench) -> None:
     other = pem(body="\n".join(rand(64, seed=n + 50) for n in range(6)))
     keys = [f.key for f in found(bench, "keys", pem() + other + pem())]
     assert keys[0] == keys[2] != keys[1]
@@ -258,7 +263,7 @@ def test_two_keys_have_two_identities(bench) -> None:
 @pytest.mark.parametrize(
     ("locked", "code"), [("none", "private-key"), ("aes256-cbc", "encrypted-private-key")]
 )
-def test_putty_key(bench, locked, code) -> None:
+def test_putty_key(bench: Bench, locked: str, code: str) -> None:
     text = (
         f"PuTTY-User-Key-File-2: ssh-rsa\nEncryption: {locked}\nComment: x\nPublic-Lines: 1\n"
         f"{rand(64)}\nPrivate-Lines: 2\n{rand(64, seed=1)}\n{rand(64, seed=2)}\nPrivate-MAC: {rand(40, HEX)}\n"
@@ -267,7 +272,7 @@ def test_putty_key(bench, locked, code) -> None:
     assert (finding.code, finding.line) == (code, 7)
 
 
-def test_the_shared_key_of_a_tunnel(bench) -> None:
+def test_the_shared_key_of_a_tunnel(bench: Bench) -> None:
     body = "\n".join(rand(32, HEX, seed=n) for n in range(16))
     mark = "-----{} OpenVPN Static" + " key V1-----"
     text = f"{mark.format('BEGIN')}\n{body}\n{mark.format('END')}\n"
@@ -277,7 +282,7 @@ def test_the_shared_key_of_a_tunnel(bench) -> None:
     assert not found(bench, "office.ovpn", text.replace(body, "(the key)"))
 
 
-def test_a_public_web_key_is_no_secret(bench) -> None:
+def test_a_public_web_key_is_no_secret(bench: Bench) -> None:
     public = f'{{"kty": "RSA", "e": "AQAB", "n": "{rand(342)}"}}'
     assert not found(bench, "jwks.json", public)
     (finding,) = found(bench, "jwks.json", public[:-1] + f', "d": "{rand(342, seed=1)}"}}')
@@ -288,7 +293,9 @@ def test_a_public_web_key_is_no_secret(bench) -> None:
 
 
 @pytest.mark.parametrize(("code", "path", "text", "secret"), FILES)
-def test_a_credentials_file_gives_its_secret(bench, code, path, text, secret) -> None:
+def test_a_credentials_file_gives_its_secret(
+    bench: Bench, code: str, path: str, text: str, secret: str
+) -> None:
     (finding,) = found(bench, path, text.format(secret))
     assert finding.code == code
     assert finding.redact == (secret,)
@@ -297,7 +304,9 @@ def test_a_credentials_file_gives_its_secret(bench, code, path, text, secret) ->
 
 
 @pytest.mark.parametrize(("code", "path", "text", "secret"), FILES)
-def test_the_same_file_filled_in_elsewhere_holds_none(bench, code, path, text, secret) -> None:
+def test_the_same_file_filled_in_elsewhere_holds_none(
+    bench: Bench, code: str, path: str, text: str, secret: str
+) -> None:
     for value in ("", "${TOKEN}", "<password>", "{{ vault_password }}"):
         if not (value.startswith("<") and path.endswith(".xml")):  # XML cannot hold that
             assert not found(bench, path, text.format(value)), value
@@ -307,13 +316,13 @@ def test_every_kind_of_file_has_its_case() -> None:
     assert {rule.code for rule in RULES.rows} <= {code for code, *_ in FILES}
 
 
-def test_plain_digests_only_count_in_a_table_of_users(bench) -> None:
+def test_plain_digests_only_count_in_a_table_of_users(bench: Bench) -> None:
     digest = rand(40, HEX)
     assert found(bench, "a.sql", f"INSERT INTO wp_users VALUES (1, '{digest}');")
     assert not found(bench, "a.sql", f"INSERT INTO files VALUES (1, '{digest}');")
 
 
-def test_a_sealed_or_empty_manifest_is_no_secret(bench) -> None:
+def test_a_sealed_or_empty_manifest_is_no_secret(bench: Bench) -> None:
     data = f"data:\n  password: {b64('Jk82h' + 'Qpz')}\n"
     assert found(bench, "a.yaml", "kind: Secret\n" + data)
     for text in ("kind: ConfigMap\n", "kind: Secret\n---\nkind: ConfigMap\n"):
@@ -324,14 +333,14 @@ def test_a_sealed_or_empty_manifest_is_no_secret(bench) -> None:
     assert not found(bench, "a.yaml", f"kind: Secret\ndata:\n  username: {b64('Jk82h' + 'Qpz')}\n")
 
 
-def test_a_dump_of_users_is_cut_and_says_so(bench) -> None:
+def test_a_dump_of_users_is_cut_and_says_so(bench: Bench) -> None:
     rows = "\n".join(f"({n}, '$2y$12${rand(53, seed=n)}')," for n in range(150))
     findings = found(bench, "dump.sql", rows)
     assert len(findings) == secret_scan.MOST_OF_A_KIND
     assert findings[-1].detail == "50 more of this kind in this file are not listed"
 
 
-def test_a_list_of_access_keys_gives_both_parts(bench) -> None:
+def test_a_list_of_access_keys_gives_both_parts(bench: Bench) -> None:
     name = "AK" + "IA" + rand(16, UPPER)
     text = f"Access key ID,Secret access key\n{name},{rand(40)}\n"
     codes = [f.code for f in found(bench, "bob_accessKeys.csv", text)]
@@ -358,7 +367,7 @@ def test_a_list_of_access_keys_gives_both_parts(bench) -> None:
         ("run.sh", "echo 'root:hunter2' > out; mkdir -p tuna41/Salad\n"),
     ],
 )
-def test_the_near_twin_of_a_format_holds_none(bench, path, text) -> None:
+def test_the_near_twin_of_a_format_holds_none(bench: Bench, path: str, text: str) -> None:
     assert not found(bench, path, text)
 
 
@@ -373,7 +382,7 @@ def test_the_near_twin_of_a_format_holds_none(bench, path, text) -> None:
         ("a.conf", 'secret.key = "{}"\n'),
     ],
 )
-def test_forms_of_a_named_password(bench, path, text) -> None:
+def test_forms_of_a_named_password(bench: Bench, path: str, text: str) -> None:
     (finding,) = found(bench, path, text.format("tuna" + "Salad41bRq8Zw2"))
     assert (finding.code, finding.confidence) == ("generic-assignment", 1.0)
     assert not found(bench, path, text.format("password"))
@@ -408,7 +417,7 @@ CHOSEN, GENERATED = "Jk82" + "hQpz", rand(24)
         ("Dockerfile", "ENV DB_PASSWORD={}"),
     ],
 )
-def test_a_password_given_to_a_name(bench, path, line) -> None:
+def test_a_password_given_to_a_name(bench: Bench, path: str, line: str) -> None:
     (finding,) = found(bench, path, line.format(CHOSEN))
     assert (finding.code, finding.redact) == ("generic-assignment", (CHOSEN,))
     for plain in ("", "password", "changeme", "your_password", "${DB_PASS}", "<password>", "xxxxxxxx",
@@ -419,7 +428,7 @@ def test_a_password_given_to_a_name(bench, path, line) -> None:
 @pytest.mark.parametrize(
     "name", ["api_key", "apiKey", "client_secret", "ACCESS_TOKEN", "secretKey", "auth-token"]
 )
-def test_a_key_given_to_a_name(bench, name) -> None:
+def test_a_key_given_to_a_name(bench: Bench, name: str) -> None:
     assert [f.code for f in found(bench, "a.py", f'"{name}": "{GENERATED}"')] == [
         "generic-assignment"
     ]
@@ -433,11 +442,11 @@ def test_a_key_given_to_a_name(bench, name) -> None:
     ["token_url", "password_hash", "secret_name", "next_token", "public_key", "tokenizer", "api_key_id", "etag",
      "publicKeyToken", "PassedToService", "password_field", "integrity", "sha"],
 )  # fmt: skip
-def test_a_name_about_a_secret_holds_none(bench, name) -> None:
+def test_a_name_about_a_secret_holds_none(bench: Bench, name: str) -> None:
     assert not found(bench, "a.py", f'{name} = "{GENERATED}"')
 
 
-def test_a_generated_key_with_signs(bench) -> None:
+def test_a_generated_key_with_signs(bench: Bench) -> None:
     value = "zh!=!gq(w^_t[sBR29954x)" + "HI+$ehwss*xYNQeu([xcW"
     assert found(bench, "settings.py", f"SECRET_KEY = '{value}'")
     assert not found(
@@ -449,13 +458,13 @@ def test_a_generated_key_with_signs(bench) -> None:
     "path",
     ["tests/test_a.py", "src/a.test.js", "conftest.py", "README.md", "docs/a.py", "examples/a.py"],
 )
-def test_passwords_of_tests_and_documents_are_made_up(bench, path) -> None:
+def test_passwords_of_tests_and_documents_are_made_up(bench: Bench, path: str) -> None:
     assert not found(bench, path, f'password = "{CHOSEN}"')
     token = "gh" + "p_" + rand(36)
     assert [f.confidence for f in found(bench, path, token)] == [0.7]
 
 
-def test_digests_of_a_lock_file_are_not_secrets(bench) -> None:
+def test_digests_of_a_lock_file_are_not_secrets(bench: Bench) -> None:
     line = f'"token": "{GENERATED}"'
     assert found(bench, "a.json", line)
     assert not found(bench, "package-lock.json", line)
@@ -485,7 +494,7 @@ def test_digests_of_a_lock_file_are_not_secrets(bench) -> None:
         ("login-call", "mysql -u root -p{} db", "mysql -u root -h{} db"),
     ],
 )
-def test_a_password_handed_over(bench, code, good, bad) -> None:
+def test_a_password_handed_over(bench: Bench, code: str, good: str, bad: str) -> None:
     (finding,) = found(bench, "a.txt", good.format(CHOSEN))
     assert (finding.code, finding.redact) == (code, (CHOSEN,))
     assert not found(bench, "a.txt", bad.format(CHOSEN))
@@ -493,7 +502,7 @@ def test_a_password_handed_over(bench, code, good, bad) -> None:
     assert not found(bench, "a.txt", good.format("${PASSWORD}"))
 
 
-def test_authorization_headers(bench) -> None:
+def test_authorization_headers(bench: Bench) -> None:
     assert [f.code for f in found(bench, "a.py", f'{{"Authorization": "Bearer {GENERATED}"}}')] == [
         "authorization-header"
     ]
@@ -507,24 +516,24 @@ def test_authorization_headers(bench) -> None:
 # --- the whole file -----------------------------------------------------------------------------
 
 
-def test_one_secret_is_one_finding(bench) -> None:
+def test_one_secret_is_one_finding(bench: Bench) -> None:
     token = "gh" + "p_" + rand(36)
     assert [f.code for f in found(bench, ".env", f'GITHUB_TOKEN="{token}"\n')] == ["github-token"]
 
 
-def test_line_numbers_are_those_of_git(bench) -> None:
+def test_line_numbers_are_those_of_git(bench: Bench) -> None:
     token = "gh" + "p_" + rand(36)
     (finding,) = found(bench, "a.txt", f"a\r\nb\x0c\u2028\rc\r\n{token}\r\n")
     assert finding.line == 3
 
 
-def test_names_and_texts_that_are_not_utf8(bench) -> None:
+def test_names_and_texts_that_are_not_utf8(bench: Bench) -> None:
     token = "gh" + "p_" + rand(36)
     reply = bench.run(secret_scan.run, {"caf\udce9.txt": b"caf\xe9 " + token.encode()})
     assert [each.path for each in as_received(reply).findings] == ["caf\udce9.txt"]
 
 
-def test_a_file_that_is_not_there_or_too_large_is_a_gap(bench) -> None:
+def test_a_file_that_is_not_there_or_too_large_is_a_gap(bench: Bench) -> None:
     bench.write({"large.bin": b"\0" * (8 << 20) + b"x"})
     reply = secret_scan.run({"root": str(bench.root), "paths": ["gone", "large.bin"]})
     assert reply.examined == []
@@ -542,13 +551,13 @@ def test_a_file_that_is_not_there_or_too_large_is_a_gap(bench) -> None:
     )] + [("ey" + "J", "a")],
 )  # fmt: skip
 @pytest.mark.parametrize("path", ["a.py", "dump.sql", ".env"])
-def test_hostile_lines_take_linear_time(bench, path, begins, piece) -> None:
+def test_hostile_lines_take_linear_time(bench: Bench, path: str, begins: str, piece: str) -> None:
     start = time.process_time()
     bench.run(secret_scan.run, {path: begins + piece * (150_000 // len(piece))})
     assert time.process_time() - start < 3
 
 
-def test_few_false_alarms_in_the_standard_library(bench) -> None:
+def test_few_false_alarms_in_the_standard_library(bench: Bench) -> None:
     folder = Path(sysconfig.get_path("stdlib"))
     paths = sorted(p.relative_to(folder).as_posix() for p in folder.glob("[a-z]*.py"))[:100]
     paths += sorted(

@@ -1,6 +1,7 @@
 """Checks of text: each code by a pair that differs by one thing, and files made to hurt a parser."""
 
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -13,11 +14,14 @@ BIDI, ZERO_WIDTH = "\u202e", "\u200b"
 TAGS = "".join(chr(0xE0000 + ord(letter)) for letter in "hello")
 
 
-def look(module, path: Path, name: str, content: str | bytes, **job: object):
+def look(
+    module: ModuleType, path: Path, name: str, content: str | bytes, **job: object
+) -> CheckReply:
     place = path / name
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_bytes(content.encode() if isinstance(content, str) else content)
-    return module.run({"root": str(path), "paths": [name], "tree": [name], **job})
+    reply: CheckReply = module.run({"root": str(path), "paths": [name], "tree": [name], **job})
+    return reply
 
 
 def codes(reply: CheckReply) -> list[str]:
@@ -81,7 +85,9 @@ def codes(reply: CheckReply) -> list[str]:
         ),
     ],
 )
-def test_each_code_by_a_pair(module, code: str, name: str, bad: str, good: str, tmp_path: Path):
+def test_each_code_by_a_pair(
+    module: ModuleType, code: str, name: str, bad: str, good: str, tmp_path: Path
+) -> None:
     found = look(module, tmp_path, name, bad)
     assert codes(found) == [code]
     assert found.examined == [name]
@@ -110,7 +116,9 @@ def test_each_code_by_a_pair(module, code: str, name: str, bad: str, good: str, 
         (markdown_links, "a.md", "```\n[x](gone.md)\n```\n"),
     ],
 )
-def test_what_is_fine_stays_quiet(module, name: str, content: str, tmp_path: Path):
+def test_what_is_fine_stays_quiet(
+    module: ModuleType, name: str, content: str, tmp_path: Path
+) -> None:
     reply = look(module, tmp_path, name, content)
     assert (codes(reply), reply.gaps) == ([], {})
 
@@ -125,7 +133,7 @@ def test_what_is_fine_stays_quiet(module, name: str, content: str, tmp_path: Pat
         "for x in y:\n        continue\n        print(2)",
     ],
 )
-def test_a_statement_that_is_never_reached(body: str, tmp_path: Path):
+def test_a_statement_that_is_never_reached(body: str, tmp_path: Path) -> None:
     reply = look(parse_errors, tmp_path, "a.py", f"def f(x, y):\n    {body}\n")
     assert codes(reply) == ["unreachable"]
     (found,) = reply.findings
@@ -146,7 +154,7 @@ def test_a_statement_that_is_never_reached(body: str, tmp_path: Path):
         "try:\n        return 1\n    finally:\n        print(2)",
     ],
 )
-def test_what_may_be_reached_or_is_meant_so(body: str, tmp_path: Path):
+def test_what_may_be_reached_or_is_meant_so(body: str, tmp_path: Path) -> None:
     assert codes(look(parse_errors, tmp_path, "a.py", f"def f(x, y):\n    {body}\n")) == []
 
 
@@ -168,7 +176,7 @@ def test_what_may_be_reached_or_is_meant_so(body: str, tmp_path: Path):
 )
 def test_a_hostile_file_is_a_gap_or_a_finding_and_never_a_crash(
     name: str, content: bytes, says: str | None, tmp_path: Path
-):
+) -> None:
     reply = look(parse_errors, tmp_path, name, content)
     if says is None:
         assert (codes(reply), reply.gaps) == ([], {})
@@ -176,7 +184,7 @@ def test_a_hostile_file_is_a_gap_or_a_finding_and_never_a_crash(
         assert codes(reply) or says in reply.gaps[name]
 
 
-def test_a_file_that_a_newer_python_reads_is_read(tmp_path: Path):
+def test_a_file_that_a_newer_python_reads_is_read(tmp_path: Path) -> None:
     text = "def first[T](items: list[T]) -> T:\n    return f'{items['k'].decode('utf-8')}'\n"
     reply = look(parse_errors, tmp_path, "a.py", text)
     assert (codes(reply), reply.gaps) == ([], {})
@@ -227,11 +235,11 @@ def api(tmp_path: Path, before: str, after: str | None) -> list[str]:
         ("def f[T](a: T): ...\n", "def f[T](a: T):\n    return f'{a['k']}'\n", False),
     ],
 )
-def test_public_api_by_pairs(before: str, after: str, broken: bool, tmp_path: Path):
+def test_public_api_by_pairs(before: str, after: str, broken: bool, tmp_path: Path) -> None:
     assert bool(api(tmp_path, before, after)) is broken
 
 
-def test_a_link_may_leave_out_the_ending_of_a_page(tmp_path: Path):
+def test_a_link_may_leave_out_the_ending_of_a_page(tmp_path: Path) -> None:
     page, tree = "docs/a.md", ["docs/a.md", "docs/guide/b.mdx"]
     assert (
         codes(
@@ -245,7 +253,7 @@ def test_a_link_may_leave_out_the_ending_of_a_page(tmp_path: Path):
     assert codes(found) == ["missing-anchor", "missing-target"]
 
 
-def test_a_label_of_sphinx_is_no_file(tmp_path: Path):
+def test_a_label_of_sphinx_is_no_file(tmp_path: Path) -> None:
     page, tree = "docs/guide/a.md", ["docs/guide/a.md", "docs/conf.py"]
     assert codes(look(markdown_links, tmp_path, page, "[x](custom-label)\n", tree=tree)) == []
     assert codes(look(markdown_links, tmp_path, page, "[x](gone.md)\n", tree=tree)) == [

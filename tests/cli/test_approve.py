@@ -3,6 +3,7 @@
 import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import TypeVar
 
 import anyio
 import pytest
@@ -20,6 +21,7 @@ from orchestrator.testing.scripted_model import ScriptedModel
 from tests.engine.engine_kit import Echo, account, make_runtime, spec
 from tests.review.review_kit import Repo, change
 
+T = TypeVar("T")
 CALL = "1/act/a/turn1/tool1/deploy"
 RUN = "20260101-000000-feedface"
 
@@ -43,7 +45,7 @@ class Waiting:
     def sit(self) -> ToolResult:
         return anyio.run(self._store, self._sit)
 
-    async def _store(self, work: Callable[[SqliteStore], Awaitable[ToolResult]]) -> ToolResult:
+    async def _store(self, work: Callable[[SqliteStore], Awaitable[T]]) -> T:
         store = SqliteStore(self.folder / "journal.db")
         try:
             return await work(store)

@@ -26,7 +26,9 @@ def found(repo: Repo) -> set[str]:
     return {finding.rule for finding in verdict.findings} & RULES
 
 
-def test_a_report_that_was_given(tmp_path: Path, monkeypatch, capsys) -> None:
+def test_a_report_that_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     repo = change(
         tmp_path / "repo", {"tests/test_shop.py": "def test(): pass\n"}, {"shop.py": CODE}
     )

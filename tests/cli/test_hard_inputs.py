@@ -6,6 +6,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,8 +31,8 @@ def diffcourt(
     )  # fmt: skip
 
 
-def verdict_of(repo: Repo) -> dict[str, list[dict[str, str]]]:
-    found: dict[str, list[dict[str, str]]] = json.loads(
+def verdict_of(repo: Repo) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(
         diffcourt("review", "--base", "HEAD~1", "--json", "-", cwd=repo.path).stdout
     )
     return found

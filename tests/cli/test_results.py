@@ -11,12 +11,12 @@ from typing import Literal
 import pytest
 from msgspec import convert
 
+from orchestrator.catalog.fields import Outcome
 from orchestrator.cli.main import main
 from orchestrator.cli.output import JsonTarget
 from orchestrator.cli.review_output import add_result_options, deliver, exit_code
 from orchestrator.code_review.verdict.model import (
     ChangeRef,
-    Outcome,
     Provenance,
     Score,
     Stop,

@@ -18,6 +18,7 @@ from orchestrator.engine.ports import (
     MayRetry,
     Model,
     SystemClock,
+    Tool,
     always_retry,
 )
 from orchestrator.engine.secret_redaction import Redactor
@@ -173,7 +174,7 @@ def spec(name: str = "worker", *tools: str, **more: Json) -> AgentSpec:
 def make_runtime(
     journal: Journal,
     model: Model,
-    *tools: Echo,
+    *tools: Tool,
     events: list[Event] | None = None,
     policy: ToolPolicy | None = None,
     **more: Json,

@@ -2,12 +2,14 @@
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
-from orchestrator.engine.agent import run_agent
+from orchestrator.engine.agent import AgentResult, run_agent
 from orchestrator.engine.budget import Account
+from orchestrator.engine.escalation import Task
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import MayRetry, always_retry
-from orchestrator.engine.team import Task, run_team
+from orchestrator.engine.team import run_team
 from orchestrator.engine.types import Bounds, Request, Response, Text, ToolCall, Usage
 from orchestrator.errors import ModelError
 from orchestrator.providers.offline import OfflineModel
@@ -28,7 +30,7 @@ pytestmark = pytest.mark.anyio
 GOOD = says('{"answer": 1}')
 
 
-async def run(model: ScriptedModel, *tools: Echo, bounds: Bounds = Bounds(turns=9)):  # noqa: B008
+async def run(model: ScriptedModel, *tools: Echo, bounds: Bounds = Bounds(turns=9)) -> AgentResult:  # noqa: B008
     async with open_memory_journal() as journal:
         runtime = make_runtime(journal, model, *tools)
         agent = spec("worker", "echo", contract=REPORT, bounds=bounds)
@@ -185,7 +187,7 @@ async def test_the_offline_model_follows_its_playbook_to_the_letter() -> None:
     agent = spec(
         "worker", "echo", contract=contract, skills=(Skill("s", "d", text), Skill("t", "d", more))
     )
-    agent = agent.__class__(**{**_fields(agent), "bounds": Bounds(turns=9)})
+    agent = replace(agent, bounds=Bounds(turns=9))
     async with open_memory_journal() as journal:
         runtime = make_runtime(journal, OfflineModel(), tool)
         brief = '<untrusted n0nce>\n{"text": "from the brief", "other": 1}\n</untrusted n0nce>'
@@ -194,10 +196,6 @@ async def test_the_offline_model_follows_its_playbook_to_the_letter() -> None:
     assert result.status == "ok"
     assert result.turns == 2
     assert [gap["tool"] for gap in result.report["gaps"]] == ["echo"]  # prose, not JSON
-
-
-def _fields(agent: object) -> dict[str, object]:
-    return {name: getattr(agent, name) for name in agent.__struct_fields__}  # type: ignore[attr-defined]
 
 
 async def test_without_a_skill_step_the_offline_model_says_so() -> None:
@@ -215,7 +213,8 @@ class Priced(TurnModel):
 
     def __init__(self, use: float) -> None:
         super().__init__(lambda request, turn: calls(("echo", {"text": str(turn)})))
-        self._use, self.allowed = use, []
+        self._use = use
+        self.allowed: list[int] = []
 
     async def respond(self, request: Request, may_retry: MayRetry = always_retry) -> Response:
         self.allowed.append(request.max_tokens)

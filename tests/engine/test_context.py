@@ -1,22 +1,24 @@
 """What a model is sent: skills one at a time, a prefix that never changes, and a window that holds."""
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
 from msgspec.structs import replace
 
 from orchestrator.app.run_listing import build_timeline
-from orchestrator.engine.agent import AgentRuntime, run_agent
+from orchestrator.engine.agent import AgentResult, AgentRuntime, run_agent
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.model_routing import ModelChoice
 from orchestrator.engine.ports import MayRetry, always_retry
 from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.skills import UseSkill
-from orchestrator.engine.text_guards import Detection, GuardedModel, TextGuards
+from orchestrator.engine.text_guards import Detection, GuardedModel, Place, TextGuards
 from orchestrator.engine.tool_registry import ToolAccess, ToolPolicy
 from orchestrator.engine.types import (
     Aside,
     Bounds,
+    Json,
     Observation,
     Opaque,
     Request,
@@ -28,6 +30,7 @@ from orchestrator.engine.types import (
     Usage,
 )
 from orchestrator.providers.token_bounds import max_input_tokens
+from orchestrator.stores.memory import MemoryStore
 from orchestrator.testing.scripted_model import ScriptedModel, calls, says
 from tests.engine.engine_kit import (
     REPORT,
@@ -51,7 +54,7 @@ SKILLS = (
 WINDOW = 6_000
 
 
-def progressive(runtime: AgentRuntime, **choice: object) -> AgentRuntime:
+def progressive(runtime: AgentRuntime, **choice: Json) -> AgentRuntime:
     return replace(
         runtime,
         choose_model=lambda agent: ModelChoice(
@@ -123,7 +126,8 @@ async def test_a_skill_gives_no_tool_and_another_agents_skill_cannot_be_opened()
         runtime = progressive(make_runtime(journal, model, Echo(), gone, UseSkill()))
         agent = spec("worker", "echo", skills=SKILLS, contract=REPORT, bounds=Bounds(turns=3))
         await run_agent(agent, "go", runtime, Key("w"), account())
-    opened, refused, unknown = model.requests[1].messages[-1].blocks[:3]
+    results = [b for b in model.requests[1].messages[-1].blocks[:3] if isinstance(b, ToolResult)]
+    opened, refused, unknown = results
     assert (opened.ok, refused.ok, unknown.ok) == (True, False, False)
     assert "worker has no tool gone" in refused.content
     assert "you have reading, counting" in unknown.content
@@ -137,7 +141,9 @@ async def test_a_skill_gives_no_tool_and_another_agents_skill_cannot_be_opened()
         ({}, ToolPolicy(agents={"worker": ToolAccess(allow=("echo",))})),
     ],
 )
-async def test_where_skills_cannot_be_opened_they_stand_whole(choice, policy) -> None:
+async def test_where_skills_cannot_be_opened_they_stand_whole(
+    choice: dict[str, Json], policy: ToolPolicy
+) -> None:
     model = ScriptedModel({"worker": [GOOD]})
     async with open_memory_journal() as journal:
         runtime = make_runtime(journal, model, Echo(), UseSkill(), policy=policy)
@@ -153,14 +159,15 @@ async def test_where_skills_cannot_be_opened_they_stand_whole(choice, policy) ->
 class NoTwice:
     """An input guard that bars one word."""
 
-    name, places = "no-twice", frozenset({"system"})
+    name = "no-twice"
+    places: frozenset[Place] = frozenset({"system"})
 
     def detect(self, text: str) -> Detection | None:
         return Detection("says twice") if "twice" in text else None
 
 
 @pytest.mark.parametrize("window", [None, 9_000])
-async def test_an_open_skill_passes_the_input_guards_as_the_prompt_does(window) -> None:
+async def test_an_open_skill_passes_the_input_guards_as_the_prompt_does(window: int | None) -> None:
     scripted = ScriptedModel({"worker": [calls(use("reading"))]}, worst=Usage(100, 10))
     guards = TextGuards("input", [(NoTwice(), "block")], lambda ruled: None)
     async with open_memory_journal() as journal:
@@ -174,10 +181,13 @@ async def test_an_open_skill_passes_the_input_guards_as_the_prompt_does(window) 
     assert list(refused) == ["w/turn2/model"]
 
 
+Answer = Callable[[Request, int], Response]
+
+
 class Counted(TurnModel):
     """Knows how long its requests are, and keeps them."""
 
-    def __init__(self, answer) -> None:
+    def __init__(self, answer: Answer) -> None:
         super().__init__(answer)
         self.requests: list[Request] = []
 
@@ -189,7 +199,7 @@ class Counted(TurnModel):
         return Usage(max_input_tokens(request), request.max_tokens)
 
 
-def long_work(last: int, words: int = 300):
+def long_work(last: int, words: int = 300) -> Answer:
     def answer(request: Request, turn: int) -> Response:
         if turn == last:
             return GOOD
@@ -199,7 +209,15 @@ def long_work(last: int, words: int = 300):
     return answer
 
 
-async def work(store, answer, *, turns: int, size: int = 0):
+def continued_work(first: int, last: int) -> Answer:
+    """The answers of a run that goes on with its turn ``first``."""
+    turns, answer = iter(range(first, last + 1)), long_work(last)
+    return lambda request, _: answer(request, next(turns))
+
+
+async def work(
+    store: MemoryStore, answer: Answer, *, turns: int, size: int = 0
+) -> tuple[Counted, AgentResult, dict[str, Json]]:
     model = Counted(answer)
     tool = Echo(run=lambda arguments, _: Observation(arguments["text"] + "x" * size))
     async with open_memory_journal(store) as journal:
@@ -249,13 +267,7 @@ async def test_a_run_that_was_cut_off_asks_what_it_would_have_asked() -> None:
     for cut in (7, 33):
         store = await created()
         await work(store, long_work(45), turns=cut)
-        turns = iter(range(cut + 1, 46))
-        later = long_work(45)
-        rest, same, seen = await work(
-            store,
-            lambda request, _, later=later, turns=turns: later(request, next(turns)),
-            turns=45,
-        )
+        rest, same, seen = await work(store, continued_work(cut + 1, 45), turns=45)
         assert (same, seen) == (result, notes)
         assert rest.requests == whole.requests[cut:]
 
@@ -269,11 +281,14 @@ async def test_observations_go_first_and_reasoning_behind_a_change_goes_with_it(
     assert note["observations"] == [f"w/turn{n}/tool1/echo" for n in range(1, gone + 1)]
     assert 1 < gone < turn - 1
     assert note["exchanges"] == 0
-    line = after.messages[2].blocks[0].content
+    shortened, last = after.messages[2].blocks[0], after.messages[-1].blocks[0]
+    assert isinstance(shortened, ToolResult)
+    assert isinstance(last, ToolResult)
+    line = shortened.content
     assert 'echo {"text": "1:xxx' in line
     assert "as w/turn1/tool1/echo; call it again" in line
     assert "x" * 201 not in line
-    assert "x" * 1_500 in after.messages[-1].blocks[0].content
+    assert "x" * 1_500 in last.content
     assert [m.role for m in after.messages[:-2]] == [m.role for m in before.messages]
     kept = [b for m in after.messages for b in m.blocks if isinstance(b, Opaque)]
     assert kept == [Opaque("here", {"thought": 1})]

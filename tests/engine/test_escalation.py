@@ -17,7 +17,7 @@ from orchestrator.engine.types import AgentSpec, Bounds, Request, Response
 from orchestrator.errors import AnswerPending, InputError, ModelError
 from orchestrator.providers.model_selection import choose_model
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.scripted_model import ScriptedModel, calls, says
+from orchestrator.testing.scripted_model import Line, ScriptedModel, calls, says
 from tests.engine.engine_kit import (
     REPORT,
     account,
@@ -75,7 +75,7 @@ def stage_changes(journal: Journal) -> list[tuple[str, str, str]]:
     ],
     ids=["error", "contract", "refused", "filtered", "empty", "truncated"],
 )
-async def test_a_failure_escalates_one_stage_with_its_reason(lines: list[object], why: str) -> None:
+async def test_a_failure_escalates_one_stage_with_its_reason(lines: list[Line], why: str) -> None:
     async with open_memory_journal() as journal:
         model = ScriptedModel({"worker": [*lines, GOOD]})
         result = await work(journal, model, Task(escalating(), "do it", Key("a")))
@@ -230,7 +230,7 @@ async def test_a_kill_between_stages_repeats_nothing_that_was_recorded(at: int) 
     def dies(request: Request) -> Response:
         raise Killed
 
-    lines: list[object] = [DEAD, BAD, BAD, BAD, GOOD]
+    lines: list[Line] = [DEAD, BAD, BAD, BAD, GOOD]
     with pytest.raises(Killed):
         async with open_memory_journal(store) as journal:
             model = ScriptedModel({"worker": [*lines[:at], dies]})

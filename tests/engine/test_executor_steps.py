@@ -1,6 +1,7 @@
 """Every step of a tool call: what is refused never starts, what is let through is bounded."""
 
 import time
+from pathlib import Path
 
 import pytest
 
@@ -270,7 +271,7 @@ async def test_a_resumed_run_tells_the_guards_of_what_was_recorded() -> None:
     assert tool.started == []
 
 
-def test_a_schema_that_points_elsewhere_is_refused_and_nothing_is_fetched(tmp_path) -> None:
+def test_a_schema_that_points_elsewhere_is_refused_and_nothing_is_fetched(tmp_path: Path) -> None:
     elsewhere = tmp_path / "schema.json"
     elsewhere.write_text('{"type": "string"}')
     with pytest.raises(Exception, match=r"(?i)offline|retriev|resolv"):

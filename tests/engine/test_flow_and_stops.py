@@ -94,7 +94,7 @@ POLICY = StagnationPolicy(same_failure=2, epsilon=0.01, flat_rounds=2)
         ([replace(WANTING, failures=frozenset({"a: b"}))] * 2, "stagnation", "a: b"),
         ([WANTING, WANTING], "stagnation", "found no evidence"),
         (
-            [replace(WANTING, evidence=frozenset(range(n))) for n in range(3)],  # type: ignore[arg-type]
+            [replace(WANTING, evidence=frozenset(range(n))) for n in range(3)],
             "stagnation",
             "gained less than",
         ),

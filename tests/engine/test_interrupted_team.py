@@ -11,15 +11,17 @@ from hypothesis import strategies as st
 from msgspec import convert, to_builtins
 
 from orchestrator.engine.agent import AgentResult
+from orchestrator.engine.escalation import Task
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import MayRetry, SystemClock, always_retry
-from orchestrator.engine.team import Task, run_team
+from orchestrator.engine.team import run_team
 from orchestrator.engine.types import (
     Bounds,
     Opaque,
     Request,
     Response,
+    StopKind,
     Text,
     ToolCall,
     Usage,
@@ -144,6 +146,8 @@ def json_values() -> st.SearchStrategy[object]:
     usage=usages(),
     model=st.text(),
 )
-def test_a_response_comes_back_from_the_journal_as_it_was(blocks, stop, usage, model) -> None:
+def test_a_response_comes_back_from_the_journal_as_it_was(
+    blocks: list[Text | ToolCall | Opaque], stop: StopKind, usage: Usage, model: str
+) -> None:
     said = Response(tuple(blocks), stop, usage, model)
     assert convert(json.loads(json.dumps(to_builtins(said))), Response) == said

@@ -51,7 +51,8 @@ def recorder(
 
 
 async def test_reading_is_done_again_and_listed() -> None:
-    store, log = await created(), []
+    store = await created()
+    log: list[str] = []
     await cut_off(store, Level.READ)
     async with open_memory_journal(store) as journal:
         assert not journal.recorded("k")
@@ -64,7 +65,8 @@ async def test_reading_is_done_again_and_listed() -> None:
 
 
 async def test_a_half_done_write_is_undone_before_it_is_done_again() -> None:
-    store, log = await created(), []
+    store = await created()
+    log: list[str] = []
 
     async def undo() -> None:
         log.append("undo")
@@ -77,7 +79,8 @@ async def test_a_half_done_write_is_undone_before_it_is_done_again() -> None:
 
 @pytest.mark.parametrize("level", [Level.WRITE, Level.ADMIN, Level.IRREVERSIBLE])
 async def test_what_cannot_be_undone_is_handed_to_a_person(level: Level) -> None:
-    store, log = await created(), []
+    store = await created()
+    log: list[str] = []
     await cut_off(store, level)
     for _ in range(2):
         async with open_memory_journal(store) as journal:
@@ -89,7 +92,8 @@ async def test_what_cannot_be_undone_is_handed_to_a_person(level: Level) -> None
 
 @pytest.mark.parametrize("level", [Level.READ, Level.WRITE])
 async def test_an_intent_to_write_is_on_disk_before_it_is_tried(level: Level) -> None:
-    store, on_disk = await created(), []
+    store = await created()
+    on_disk: list[str] = []
 
     async def look() -> EffectResult:
         on_disk.extend(row.kind for row in await store.rows(RUN) if row.key == "k")

@@ -1,6 +1,7 @@
 """An effect happens once; afterwards its record stands for it."""
 
 import json
+from typing import NoReturn
 
 import anyio
 import pytest
@@ -36,7 +37,7 @@ class Counted:
         return EffectResult(self._value, Cost(turns=1, tokens=5))
 
 
-async def refuse() -> None:
+async def refuse() -> NoReturn:
     raise BudgetExhausted("nothing left")
 
 

@@ -10,7 +10,7 @@ from orchestrator.engine.call_guards import RepetitionGuard
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.loop_detection import LoopPolicy
-from orchestrator.engine.types import Bounds, Observation, Request, Response, Text, ToolCall
+from orchestrator.engine.types import Bounds, Json, Observation, Request, Response, Text, ToolCall
 from orchestrator.testing.scripted_model import calls, says
 from tests.engine.engine_kit import (
     Echo,
@@ -29,9 +29,9 @@ LONG = " ".join(f"word{n}" for n in range(300))
 
 
 async def work(
-    journal: Journal, answer: Answer, *tools: Echo, turns: int = 30, **more: object
+    journal: Journal, answer: Answer, *tools: Echo, turns: int = 30, **more: Json
 ) -> AgentResult:
-    runtime = make_runtime(journal, TurnModel(answer), *tools, **more)  # type: ignore[arg-type]
+    runtime = make_runtime(journal, TurnModel(answer), *tools, **more)
     agent = spec("worker", *(tool.spec.name for tool in tools), bounds=Bounds(turns=turns))
     return await run_agent(agent, "go", runtime, Key.parse("1/act/worker"), account())
 
@@ -41,7 +41,7 @@ def why(journal: Journal) -> str:
     return str(notes["1/act/worker/loop"]["why"]) if notes else ""
 
 
-async def cut(answer: Answer, *tools: Echo, **more: object) -> tuple[int, str]:
+async def cut(answer: Answer, *tools: Echo, **more: Json) -> tuple[int, str]:
     """At which turn it was cut, and why; resumed, it is cut at the same one."""
     store = await created()
     for _ in range(2):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.engine.text_guards import TextGuard
 from orchestrator.errors import InputError
 from orchestrator.guards.personal_data import PersonalGuard, Span
 from tests.guards.measure import SUGGESTED, elsewhere, every_guard, lines, measured
@@ -30,7 +31,7 @@ def test_where_finds_overlap_all_of_both_is_covered() -> None:
     assert found.text == "x [phone number]"
 
 
-def test_presidio_is_not_touched_unless_it_is_asked_for(monkeypatch) -> None:
+def test_presidio_is_not_touched_unless_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "presidio_analyzer", None)
     monkeypatch.delitem(sys.modules, "orchestrator.guards.presidio", raising=False)
     assert every_guard()["personal"].detect("+49 30 901820")
@@ -58,18 +59,19 @@ def asked():
         ("4111 1111 1111 1111", None),
     ],
 )
-def test_patterns_and_the_words_before_them(asked, text: str, shown: str | None) -> None:
+def test_patterns_and_the_words_before_them(asked: TextGuard, text: str, shown: str | None) -> None:
     found = asked.detect(text)
     assert (found.text if found else None) == shown
 
 
-def test_a_long_line_is_looked_at_in_pieces(asked) -> None:
+def test_a_long_line_is_looked_at_in_pieces(asked: TextGuard) -> None:
     found = asked.detect("a" * 5000 + " jo.doe@gmail.com " + "1-" * 5000)
     assert found is not None
+    assert found.text is not None
     assert " [email address] " in found.text
 
 
-def test_ordinary_text_is_left_alone_with_it(asked) -> None:
+def test_ordinary_text_is_left_alone_with_it(asked: TextGuard) -> None:
     guards = {"personal": asked}
     for texts in (lines("ordinary"), list(elsewhere(100))):
         found = measured(texts, guards)

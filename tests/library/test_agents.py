@@ -18,6 +18,7 @@ from orchestrator import (
     Usage,
     tool,
 )
+from orchestrator.engine.types import ToolResult
 from orchestrator.testing.scripted_model import ScriptedModel, calls, says
 
 pytestmark = pytest.mark.anyio
@@ -61,6 +62,7 @@ async def test_an_agent_calls_tools_and_answers_in_its_output_model(tmp_path: Pa
     assert result.output == Triage(urgent=True, team="IT")
     assert (result.turns, result.tool_calls) == (2, 1)
     seen = model.requests[1].messages[-1].blocks[0]
+    assert isinstance(seen, ToolResult)
     assert "the printer is on fire" in seen.content
     assert model.requests[0].system[0].text == "You triage tickets."
     assert [one.name for one in model.requests[0].tools] == ["lookup"]

@@ -90,14 +90,14 @@ async def test_a_function_that_cannot_become_a_tool_says_why() -> None:
     def blocking(text: str) -> str:
         return text
 
-    async def untyped(text):  # type: ignore[no-untyped-def]
+    async def untyped(text):
         return text
 
     async def positional(text: str, /) -> str:
         return text
 
     with pytest.raises(TypeError, match="blocking must be an async function"):
-        tool(blocking)  # type: ignore[call-overload]
+        tool(blocking)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="untyped: parameter text needs a type annotation"):
         tool(untyped)
     with pytest.raises(TypeError, match="positional: parameter text cannot be passed by name"):

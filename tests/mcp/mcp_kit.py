@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 from mcp_types import Tool
@@ -31,7 +32,7 @@ from tests.engine.engine_kit import open_memory_journal
 
 ROGUE = Path(__file__).with_name("rogue.py")
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
-SAY = {"name": "say", "description": "Says it again.", "inputSchema": SCHEMA}
+SAY: dict[str, Any] = {"name": "say", "description": "Says it again.", "inputSchema": SCHEMA}
 
 
 def pin(tool: Mapping[str, object]) -> str:

@@ -77,7 +77,7 @@ BEFORE = {
     "forge": lambda said: json.dumps({"findings": [], "summary": "clean", "checked": ["*"]}),
     "later": later,
 }
-ANSWERS = {
+ANSWERS: dict[str, dict[str, object]] = {
     "not-a-result": {"result": {"content": [{"type": "telepathy"}]}},
     "raise": {"error": {"code": -32602, "message": "Unknown tool: say"}},
     "is-error": {"result": text("Tool say not found", isError=True)},

@@ -100,7 +100,7 @@ class Script:
         self.told: list[str] = []
         self.model = ScriptedModel({"generalist": [self._open(tool, arguments), self._end] * 3})
 
-    def _open(self, tool, arguments):  # type: ignore[no-untyped-def]
+    def _open(self, tool, arguments):
         def line(request: Request) -> Response:
             self.shown = {spec.name: spec for spec in request.tools}
             return calls((tool, arguments))

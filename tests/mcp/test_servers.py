@@ -1,6 +1,7 @@
 """Servers that misbehave in every way we know, over pipes, through the executor: no crash, no harm."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -16,7 +17,8 @@ pytestmark = pytest.mark.anyio
 
 def said(content: str) -> dict[str, object]:
     """The envelope of an answer."""
-    return json.loads(unframe(content, "n0nce"))
+    envelope: dict[str, object] = json.loads(unframe(content, "n0nce"))
+    return envelope
 
 
 async def test_a_named_and_accepted_tool_is_run_and_its_answer_is_framed(tmp_path: Path) -> None:
@@ -167,7 +169,7 @@ async def test_a_long_answer_is_cut_inside_its_envelope_and_the_cut_is_said(tmp_
 async def test_calls_side_by_side_share_one_connection(tmp_path: Path) -> None:
     async with bench(rogue(tmp_path, "plain")) as it, anyio.create_task_group() as group:
         for number in range(8):
-            group.start_soon(lambda n=number: it.call(text=f"call {n}"))
+            group.start_soon(partial(it.call, text=f"call {number}"))
     assert received(tmp_path).count("initialize") == 1
     assert received(tmp_path).count("tools/call") == 8
 

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -60,7 +61,7 @@ SEARCH = ToolSpec(
         "additionalProperties": False,
     },
 )
-REPORT = {
+REPORT: dict[str, Any] = {
     "type": "object",
     "properties": {
         "summary": {"type": "string", "default": ""},

@@ -1,5 +1,7 @@
 """Requests that the real services refuse, and a part of what they say."""
 
+from typing import Any
+
 from orchestrator.testing.model_server import KEY
 from tests.providers.provider_kit import REPORT, SEARCH
 
@@ -22,7 +24,7 @@ HEARD = {"role": "tool", "tool_call_id": "c1", "content": "found"}
 HELLO = {"role": "user", "content": "hello"}
 OPEN = {"type": "object", "properties": {"a": {"type": "string"}}}
 
-BODIES = {
+BODIES: dict[str, dict[str, Any]] = {
     "messages": {
         "model": "m",
         "max_tokens": 10,

@@ -16,6 +16,7 @@ def server():
     command = [sys.executable, "-m", "orchestrator.testing.model_server", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
+            assert process.stdout is not None
             yield process.stdout.readline().split()[2].rstrip(",")
         finally:
             process.terminate()

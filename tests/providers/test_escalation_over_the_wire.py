@@ -4,8 +4,8 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -39,8 +39,11 @@ def repo(tmp_path: Path) -> Path:
     return change(tmp_path, {**BASE, **POLICY}, HEAD).path
 
 
+Says = Callable[..., AbstractContextManager[ModelServer]]
+
+
 @pytest.fixture
-def says(portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch):
+def says(portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch) -> Says:
     @contextmanager
     def open_server(*generalist: Line) -> Iterator[ModelServer]:
         script = {"generalist": generalist, "judge": [judges()]}
@@ -55,7 +58,7 @@ def command(repo: Path, *arguments: str) -> int:
 
 
 def test_it_asks_says_so_everywhere_and_goes_on_with_the_answer(
-    repo: Path, says, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    repo: Path, says: Says, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with says(REFUSED, REFUSED, *WORK) as server:
         assert command(repo, *REVIEW) == 3
@@ -101,7 +104,7 @@ def test_it_asks_says_so_everywhere_and_goes_on_with_the_answer(
 
 
 def test_what_it_came_to_while_it_waited_can_be_verified(
-    repo: Path, says, tmp_path_factory: pytest.TempPathFactory
+    repo: Path, says: Says, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     file = tmp_path_factory.mktemp("out") / "verdict.json"
     with says(REFUSED, REFUSED, *WORK) as server:
@@ -111,7 +114,7 @@ def test_what_it_came_to_while_it_waited_can_be_verified(
     assert command(repo, "audit", "verify", "latest", "--verdict", str(file)) == 0
 
 
-def test_killed_between_two_stages_it_pays_for_nothing_twice(repo: Path, says) -> None:
+def test_killed_between_two_stages_it_pays_for_nothing_twice(repo: Path, says: Says) -> None:
     started: list[subprocess.Popen[bytes]] = []
 
     def killed(body: Json) -> Response:
@@ -131,7 +134,7 @@ def test_killed_between_two_stages_it_pays_for_nothing_twice(repo: Path, says) -
 
 @pytest.mark.parametrize("status", [401, 307])
 def test_a_key_that_is_refused_in_the_middle_is_one_line_and_the_run_goes_on_with_a_good_one(
-    repo: Path, says, capsys: pytest.CaptureFixture[str], status: int
+    repo: Path, says: Says, capsys: pytest.CaptureFixture[str], status: int
 ) -> None:
     """Nothing escalates and nobody is asked for a wrong key, and nothing is paid twice."""
     with says(WORK[0], Refuse(status), WORK[1]) as server:
@@ -162,7 +165,7 @@ PATIENT = {
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_what_happens_around_calls_is_in_the_journal_and_not_in_the_digest(
-    says, tmp_path: Path, capsys: pytest.CaptureFixture[str], backend: str
+    says: Says, tmp_path: Path, capsys: pytest.CaptureFixture[str], backend: str
 ) -> None:
     repo = change(tmp_path, {**BASE, **PATIENT}, HEAD).path
     asked = options(repo, provider=NAME, pattern="single")
@@ -197,7 +200,7 @@ def test_what_happens_around_calls_is_in_the_journal_and_not_in_the_digest(
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_last_try_that_was_lost_is_in_the_journal(
-    repo: Path, says, capsys: pytest.CaptureFixture[str], backend: str
+    repo: Path, says: Says, capsys: pytest.CaptureFixture[str], backend: str
 ) -> None:
     asked = options(repo, provider=NAME, pattern="single")
     with says(*[Cut(30, NOTHING)] * 3, *WORK) as server:

@@ -6,7 +6,7 @@ import pytest
 
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import SystemClock
-from orchestrator.engine.types import Usage
+from orchestrator.engine.types import Request, Usage
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.testing.scripted_model import says
 from orchestrator.testing.server_script import Cut, Garble, Refuse
@@ -36,13 +36,18 @@ LOST = Cut(20, DONE)
         ("anthropic", [LOST, Garble(7, DONE)], 2, "failed"),
     ],
 )
-async def test_a_lost_attempt_is_booked_at_its_worst_case(name, lines, lost, status):
+async def test_a_lost_attempt_is_booked_at_its_worst_case(monkeypatch, name, lines, lost, status):
     store = MemoryStore(SystemClock())
     await store.create("run1", 0.0, {})
     async with open_session(name, lines) as used:
-        requests = []
+        requests: list[Request] = []
         worst_of = used.model.worst_case
-        used.model.worst_case = lambda asked: requests.append(asked) or worst_of(asked)
+
+        def worst_case(request: Request) -> Usage:
+            requests.append(request)
+            return worst_of(request)
+
+        monkeypatch.setattr(used.model, "worst_case", worst_case)
         async with open_journal("run1", store, SystemClock(), holder="a test") as journal:
             result = await run_test_agent(used, journal, Search())
             used.server.finish()
@@ -69,4 +74,5 @@ async def test_no_attempt_follows_a_lost_one_that_leaves_no_budget(name):
             result = await run_test_agent(used, journal, Search(), usd=1.5 * whole)
             assert len(used.server.requests) == 3
             assert "does not pay for another attempt" in result.detail
-            assert (result.status, journal.spent().usd) == ("failed", pytest.approx(whole))
+            assert result.status == "failed"
+            assert journal.spent().usd == pytest.approx(whole)

@@ -95,6 +95,7 @@ def test_the_bound_of_a_request_counts_all_that_is_sent():
 
 def test_a_contract_becomes_strict_and_keeps_its_words():
     made = to_strict_schema(REPORT)
+    assert made is not None
     check_strict_schema(made, "schema", all_required=True)
     assert made["required"] == ["summary", "score", "places"]
     assert made["properties"]["score"]["description"] == "minimum: 0; maximum: 1"
@@ -131,6 +132,7 @@ def test_unions_enums_and_lists_of_types_are_kept():
         "additionalProperties": False,
     }
     made = to_strict_schema(schema)
+    assert made is not None
     check_strict_schema(made, "schema", all_required=True)
     assert made["properties"] == {
         "a": {"anyOf": [{"type": "string"}, {"type": "null"}]},

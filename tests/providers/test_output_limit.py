@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from orchestrator.app.provider_selection import route_agents
 from orchestrator.catalog.layers import make_overlay, read_shipped_layer
 from orchestrator.catalog.models import ContextWindows, load_models
-from orchestrator.catalog.prices import Price
+from orchestrator.catalog.prices import Price, Prices
 from orchestrator.code_review.policy_loading import read_catalog
 from orchestrator.engine.budget import max_output_that_fits
 from orchestrator.providers.api_model import ApiModel
@@ -32,7 +32,7 @@ from tests.providers.provider_kit import (
 PAGE = (Path(__file__).parents[2] / "docs" / "providers.md").read_text("utf-8")
 
 
-def make_model_without_client(prices=None) -> ApiModel:
+def make_model_without_client(prices: Prices | None = None) -> ApiModel:
     config = override_config(FULL, QUICK)
     return OpenAIModel(
         config.provider("openai"),

@@ -1,5 +1,6 @@
 """Retries, waits, deadlines and the circuit breaker, through the SDKs and directly."""
 
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -8,12 +9,13 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.catalog.models import BreakerPolicy, CallPolicy
+from orchestrator.engine.types import Text
 from orchestrator.errors import ModelError, ProviderRefused
 from orchestrator.providers.circuit_breaker import PROBE_POLL_SECONDS, CircuitBreaker
 from orchestrator.providers.provider_errors import TransientError, parse_retry_after, redact_key
 from orchestrator.providers.retry import Retrier
 from orchestrator.testing.scripted_model import says
-from orchestrator.testing.server_script import Cut, Garble, Raw, Refuse, Slow
+from orchestrator.testing.server_script import Cut, Garble, Line, Raw, Refuse, Slow
 from tests.providers.provider_kit import MODELS, PROVIDERS, QUICK, open_session, request
 
 pytestmark = pytest.mark.anyio
@@ -28,7 +30,7 @@ async def test_transient_statuses_are_reattempted_and_reported(name):
     async with open_session(name, [line for at in statuses for line in (Refuse(at), DONE)]) as used:
         for status in statuses:
             answer = await used.model.respond(request(name))
-            assert answer.blocks[0].text == "done"
+            assert answer.blocks[0] == Text("done")
             event = used.events[-1]
             assert (event.kind, event.agent, event.model) == ("retry", "qa", MODELS[name])
             assert str(status) in event.detail
@@ -40,11 +42,11 @@ async def test_transient_statuses_are_reattempted_and_reported(name):
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_lost_and_late_replies_are_reattempted_and_may_have_been_billed(name):
     policy = replace(QUICK, timeout=1.0)
-    lines = [Cut(20, says("lost")), Slow(5, says("late")), says("done")]
+    lines: list[Line] = [Cut(20, says("lost")), Slow(5, says("late")), says("done")]
     async with open_session(name, lines, policy=policy) as used:
         answer = await used.model.respond(request(name))
         used.server.finish()
-    assert answer.blocks[0].text == "done"
+    assert answer.blocks[0] == Text("done")
     assert [event.lost for event in used.events] == [True, True]
 
 
@@ -136,7 +138,9 @@ def test_retry_after_is_read_as_seconds_milliseconds_or_a_date():
     soon = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
     assert parse_retry_after({"retry-after": "7"}) == 7
     assert parse_retry_after({"retry-after-ms": "250", "retry-after": "7"}) == 0.25
-    assert 28 <= parse_retry_after({"retry-after": soon}) <= 30
+    wait = parse_retry_after({"retry-after": soon})
+    assert wait is not None
+    assert 28 <= wait <= 30
     past = format_datetime(datetime(2020, 1, 1, tzinfo=UTC), usegmt=True)
     assert parse_retry_after({"retry-after": past}) == 0
     for nonsense in ({}, {"retry-after": "soon"}, {"retry-after": "-3"}, {"retry-after": "nan"}):
@@ -162,8 +166,11 @@ class FakeClock:
         self.now += seconds
 
 
-def make_retrier(policy: CallPolicy):
-    time, changes = FakeClock(), []
+def make_retrier(
+    policy: CallPolicy,
+) -> tuple[FakeClock, Retrier, CircuitBreaker, list[tuple[str, str]]]:
+    time = FakeClock()
+    changes: list[tuple[str, str]] = []
     breaker = CircuitBreaker(
         policy.breaker.failures,
         policy.breaker.cooldown,
@@ -173,8 +180,10 @@ def make_retrier(policy: CallPolicy):
     return time, Retrier(policy, time, time.sleep), breaker, changes
 
 
-def failing_attempt(times: int, error: Exception | None = None):
-    attempted = []
+def failing_attempt(
+    times: int, error: Exception | None = None
+) -> tuple[Callable[[float], Awaitable[bytes]], list[float]]:
+    attempted: list[float] = []
 
     async def attempt(seconds: float) -> bytes:
         attempted.append(seconds)
@@ -267,13 +276,13 @@ def test_half_open_admits_one_call_and_a_cancelled_one_frees_its_place():
 
 async def test_agents_share_the_breaker_and_its_changes_are_reported():
     policy = replace(QUICK, attempts=2, breaker=BreakerPolicy(2, 0.2))
-    script = {"qa": [Refuse(503), Refuse(503), says("done")]}
+    script: dict[str, list[Line]] = {"qa": [Refuse(503), Refuse(503), says("done")]}
     async with open_session("openai", script, policy=policy) as used:
         with pytest.raises(ModelError, match="in 2 attempts"):
             await used.model.respond(request("openai"))
         answer = await used.model.respond(request("openai"))
         used.server.finish()
-    assert answer.blocks[0].text == "done"
+    assert answer.blocks[0] == Text("done")
     changes = [event.detail.split(":")[0] for event in used.events if event.kind == "breaker"]
     assert changes == ["closed -> open", "open -> half-open", "half-open -> closed"]
 
@@ -281,11 +290,13 @@ async def test_agents_share_the_breaker_and_its_changes_are_reported():
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_a_cancelled_call_leaves_the_model_usable(name):
     async with open_session(name, [Slow(5, says("late")), says("done")]) as used:
-        (lines,) = used.server._script._lines.values()
+        script = used.server._script._lines
+        assert script is not None
+        (lines,) = script.values()
         async with anyio.create_task_group() as group:
             group.start_soon(used.model.respond, request(name))
             while len(lines) == 2:  # the server has not been asked yet
                 await anyio.sleep(0.01)
             group.cancel_scope.cancel()
         answer = await used.model.respond(request(name))
-    assert answer.blocks[0].text == "done"
+    assert answer.blocks[0] == Text("done")

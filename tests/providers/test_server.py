@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from contextlib import asynccontextmanager
+from typing import Any
 
 import anthropic
 import anyio
@@ -11,11 +12,18 @@ import httpx2
 import openai
 import pytest
 
-from orchestrator.engine.types import Response, Text
+from orchestrator.engine.types import Response, Text, ToolCall
 from orchestrator.errors import InputError, ScriptError
 from orchestrator.testing.model_server import KEY, ModelServer, read_script, start_server
 from orchestrator.testing.scripted_model import calls, says
-from orchestrator.testing.server_script import Cut, Refuse, Slow, smallest_value, thinking_block
+from orchestrator.testing.server_script import (
+    Cut,
+    Line,
+    Refuse,
+    Slow,
+    smallest_value,
+    thinking_block,
+)
 from tests.providers.refusals import BODIES, HEADERS, PATHS, REFUSED
 
 pytestmark = pytest.mark.anyio
@@ -70,7 +78,11 @@ async def test_a_missing_line_and_a_line_left_over_both_fail():
 
 
 async def test_it_delays_cuts_and_limits_rates():
-    lines = [Slow(0.2, says("late")), Refuse(429, headers={"retry-after": "3"}), Cut(9, says("x"))]
+    lines: list[Line] = [
+        Slow(0.2, says("late")),
+        Refuse(429, headers={"retry-after": "3"}),
+        Cut(9, says("x")),
+    ]
     async with served(ModelServer({"qa": lines})) as post:
         started = anyio.current_time()
         assert (await post("chat")).status_code == 200
@@ -96,21 +108,25 @@ async def test_it_streams_as_the_sdks_expect():
         ):
             message = await stream.get_final_message()
         assert [block.type for block in message.content] == ["thinking", "text", "tool_use"]
-        assert message.content[1].text == "hello"
-        assert message.content[2].input == {"a": 1}
+        _, text, use = message.content
+        assert text.type == "text"
+        assert text.text == "hello"
+        assert use.type == "tool_use"
+        assert use.input == {"a": 1}
         assert message.usage.output_tokens > 0
         async with openai.AsyncOpenAI(
             api_key=KEY, base_url=f"{server.url}/v1", max_retries=0
-        ) as client:
+        ) as other:
             events = [
                 event
-                async for event in await client.responses.create(**BODIES["responses"], stream=True)
+                async for event in await other.responses.create(**BODIES["responses"], stream=True)
             ]
-            assert events[-1].type == "response.completed"
-            assert events[-1].response.output_text == "hello"
+            last = events[-1]
+            assert last.type == "response.completed"
+            assert last.response.output_text == "hello"
             chunks = [
                 chunk
-                async for chunk in await client.chat.completions.create(
+                async for chunk in await other.chat.completions.create(
                     **BODIES["chat"], stream=True, stream_options={"include_usage": True}
                 )
             ]
@@ -118,12 +134,13 @@ async def test_it_streams_as_the_sdks_expect():
         told = [chunk.choices[0].delta for chunk in deltas]
         assert "".join(delta.content or "" for delta in told) == "hello"
         assert ended.choices[0].finish_reason == "tool_calls"
+        assert counted.usage is not None
         assert counted.usage.prompt_tokens > 0
         server.finish()
 
 
 async def test_without_a_script_each_agent_gives_the_smallest_report():
-    schema = {
+    schema: dict[str, Any] = {
         "type": "object",
         "properties": {"score": {"type": "number"}, "places": {"type": "array", "items": {}}},
         "required": ["score", "places"],
@@ -160,7 +177,10 @@ def test_a_script_from_a_file():
         )
     )
     first, second, third, fourth = script["qa"]
-    assert first.blocks[0].arguments == {"text": "a"}
+    assert isinstance(first, Response)
+    call = first.blocks[0]
+    assert isinstance(call, ToolCall)
+    assert call.arguments == {"text": "a"}
     assert second == Slow(0.1, Refuse(429, headers={"retry-after": "1"}))
     assert third == says('{"score": 1}')
     assert fourth == says("done")
@@ -179,6 +199,7 @@ def test_the_command_serves_and_ends_with_what_is_left(tmp_path):
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
+        assert process.stdout is not None
         url = process.stdout.readline().split()[2].rstrip(",")
         assert url.startswith("http://127.0.0.1:")
         process.terminate()

@@ -132,6 +132,7 @@ async def test_unreadable_arguments_are_an_observation_and_never_a_call(name):
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_ids_that_are_missing_strange_or_repeated_are_replaced(name):
     first = calls(("search", {"text": "a"})).blocks[0]
+    assert isinstance(first, ToolCall)
     odd = tuple(ToolCall(given, "search", {"text": "a"}) for given in (first.id, first.id, "x y"))
     result, asked, _ = await outcome(name, [Response((first,), "end"), Response(odd, "end"), GOOD])
     assert result.status == "ok"

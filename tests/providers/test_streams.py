@@ -16,7 +16,7 @@ from orchestrator.providers.factory import make_model
 from orchestrator.providers.provider_errors import TransientError
 from orchestrator.providers.reply_parsing import UNREADABLE, InvalidReplyError, Reply
 from orchestrator.testing.scripted_model import calls, says
-from orchestrator.testing.server_script import Cut, Raw, Trickle, thinking_block
+from orchestrator.testing.server_script import Cut, Line, Raw, Trickle, thinking_block
 from tests.providers.provider_kit import (
     FULL,
     PROVIDERS,
@@ -63,7 +63,10 @@ async def test_a_streamed_answer_is_the_same_as_a_whole_one(name):
     whole, streamed = await both(name, LINE, says("done"))
     assert [type(block) for block in streamed.blocks] == [Opaque, Text, ToolCall, ToolCall]
     assert streamed.blocks[1:] == whole.blocks[1:]
-    assert streamed.blocks[0].payload.keys() == whole.blocks[0].payload.keys()
+    thought, same = streamed.blocks[0], whole.blocks[0]
+    assert isinstance(thought, Opaque)
+    assert isinstance(same, Opaque)
+    assert thought.payload.keys() == same.payload.keys()
     assert (streamed.stop, streamed.model) == (whole.stop, whole.model)
     assert streamed.usage == whole.usage
     assert (streamed.usage.cached_tokens > 0, streamed.usage.reasoning_tokens) == (True, 20)
@@ -72,7 +75,9 @@ async def test_a_streamed_answer_is_the_same_as_a_whole_one(name):
 async def test_blocks_that_are_not_known_come_through_a_stream():
     whole, streamed = await both("anthropic", Response((UNKNOWN, Text("hm")), "end"))
     assert streamed == whole
-    assert streamed.blocks[0].payload == UNKNOWN.payload
+    unknown = streamed.blocks[0]
+    assert isinstance(unknown, Opaque)
+    assert unknown.payload == UNKNOWN.payload
 
 
 @pytest.mark.parametrize(
@@ -80,7 +85,7 @@ async def test_blocks_that_are_not_known_come_through_a_stream():
     [("anthropic", "paused"), ("openai", "refused"), ("openai-compatible", "filtered")],
 )
 async def test_every_end_is_the_same(name, stop):
-    ends = []
+    ends: list[str] = []
     for can in (PLAIN, STREAMED):
         async with open_session(name, [Response((Text("I can"),), stop)], can=can) as used:
             try:
@@ -110,7 +115,7 @@ BROKEN = {
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_a_stream_that_stops_or_says_that_it_failed_is_lost(name):
     failed = b": ping\r\n\r\n" + told(BROKEN[name]).replace(b"\n", b"\r\n")
-    lines = [Raw(b"", EVENTS), Raw(failed, EVENTS), says("done")]
+    lines: list[Line] = [Raw(b"", EVENTS), Raw(failed, EVENTS), says("done")]
     async with open_session(name, lines, can=STREAMED) as used:
         answer = await used.model.respond(request(name))
         used.server.finish()
@@ -124,7 +129,8 @@ async def test_a_stream_that_stops_or_says_that_it_failed_is_lost(name):
 @pytest.mark.parametrize(("code", "tries"), [("server_error", 2), ("invalid_prompt", 1)])
 async def test_a_response_that_failed_is_tried_again_where_that_may_help(code, tries):
     failed = {"status": "failed", "error": {"code": code, "message": "no"}, "output": []}
-    lines = [Raw(told({"type": "response.failed", "response": failed}), EVENTS), says("done")]
+    told_failed = Raw(told({"type": "response.failed", "response": failed}), EVENTS)
+    lines: list[Line] = [told_failed, says("done")]
     async with open_session("openai", lines[:tries], can=STREAMED) as used:
         if tries == 1:
             with pytest.raises(ModelError, match="error 'invalid_prompt'"):
@@ -227,6 +233,7 @@ async def test_arguments_that_were_cut_off_are_not_completed_by_guessing():
     )
     async with open_session("anthropic", [Raw(body, EVENTS)], can=STREAMED) as used:
         (call,) = (await used.model.respond(request("anthropic"))).blocks
+    assert isinstance(call, ToolCall)
     assert call.arguments == {UNREADABLE: '{"text": "a", "mo'}
 
 

@@ -18,7 +18,7 @@ from orchestrator.errors import ScriptError
 from orchestrator.providers import pricing
 from orchestrator.report.verdict_text import render_verdict
 from orchestrator.testing.scripted_model import calls
-from orchestrator.testing.server_script import Cut, Garble, Refuse, Slow, Trickle
+from orchestrator.testing.server_script import Cut, Garble, Line, Refuse, Slow, Trickle
 from tests.providers.whole_kit import (
     FINDING,
     PROVIDERS,
@@ -141,7 +141,10 @@ def test_a_specialist_reads_the_playbook_that_it_opens(
 def test_answers_are_kept_short_and_then_the_run_stops_with_what_it_has(
     portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path, name: str
 ) -> None:
-    script = {"generalist": [calls(CHECKS), _wordy, reports()], "judge": [judges()]}
+    script: dict[str, list[Line]] = {
+        "generalist": [calls(CHECKS), _wordy, reports()],
+        "judge": [judges()],
+    }
     with serving(portal, monkeypatch, name, script) as server:
         most = _usd(repo, name, 30_000, 4_000)
         verdict = review(repo, name, pattern="single", max_usd=most)

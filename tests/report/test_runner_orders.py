@@ -2,6 +2,7 @@
 
 import io
 import json
+from functools import partial
 
 from msgspec import to_builtins
 
@@ -66,7 +67,7 @@ def fail(order: str) -> int:
 
 def test_nor_does_an_error(capsys):
     for order in ORDERS:
-        report_errors(lambda order=order: fail(order))
+        report_errors(partial(fail, order))
     assert obeyed(capsys.readouterr().err) == []
 
 

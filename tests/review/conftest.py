@@ -18,7 +18,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Of a test that was collected for both loops keep one, half of the tests each."""
     twins: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        loop = getattr(item, "callspec", None) and item.callspec.params.get("anyio_backend")
+        loop = item.callspec.params.get("anyio_backend") if hasattr(item, "callspec") else None
         if loop and item.path.is_relative_to(HERE):
             twins[item.nodeid.replace(loop, "")].append(item)
     left = {

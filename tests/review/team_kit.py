@@ -5,9 +5,9 @@ import json
 from msgspec.structs import replace
 
 from orchestrator.catalog.settings import Settings
-from orchestrator.engine.types import Json, Request, Response, ToolResult
+from orchestrator.engine.types import Json, Request, Response, Text, ToolResult
 from orchestrator.engine.untrusted_text import parse_framed
-from orchestrator.testing.scripted_model import calls, says
+from orchestrator.testing.scripted_model import Line, calls, says
 
 TEAM = ("security", "qa", "docs", "architecture")
 
@@ -30,9 +30,9 @@ def looks(*tools: str) -> Response:
     return calls(*((tool, {"paths": ["app.py"]}) for tool in tools))
 
 
-def script(**more: list[object]) -> dict[str, list[object]]:
+def script(**more: list[Line]) -> dict[str, list[Line]]:
     """A lead and four specialists of which security and qa do all that is required."""
-    lines: dict[str, list[object]] = {
+    lines: dict[str, list[Line]] = {
         "lead": [plan(*TEAM)],
         "security": [
             looks("secrets", "invisible_characters", "ruff_security", "taint"),
@@ -88,4 +88,5 @@ def seen_findings(request: Request) -> dict[int, dict[str, Json]]:
 def facts(request: Request) -> dict[str, Json]:
     """What an agent's brief says, beside its words."""
     (text,) = request.messages[0].blocks
+    assert isinstance(text, Text)
     return dict(parse_framed(text.text, request.nonce))

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,9 @@ def reviewed(repo: Repo, **said: object) -> Verdict:
     return run_review(options(repo.path, **said), ignore_event)
 
 
-def test_the_verdict_is_the_same_with_and_without_a_cache(tmp_path: Path, monkeypatch) -> None:
+def test_the_verdict_is_the_same_with_and_without_a_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cache = tmp_path / "cache"
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     repo = change(tmp_path / "repo", BASE, HEAD)
@@ -65,13 +68,17 @@ def test_the_verdict_is_the_same_with_and_without_a_cache(tmp_path: Path, monkey
     assert reviewed(repo).digest == reviewed(repo, no_cache=True).digest
 
 
-class Memory(dict[bytes, bytes]):
+class Memory:
     """A result cache in memory."""
 
-    def get(self, keys):  # type: ignore[no-untyped-def, override]
-        return {key: self[key] for key in keys if key in self}
+    def __init__(self) -> None:
+        self.entries: dict[bytes, bytes] = {}
 
-    put = dict.update
+    def get(self, keys: Sequence[bytes]) -> Mapping[bytes, bytes]:
+        return {key: self.entries[key] for key in keys if key in self.entries}
+
+    def put(self, entries: Mapping[bytes, bytes]) -> None:
+        self.entries.update(entries)
 
 
 @pytest.fixture
@@ -125,13 +132,13 @@ async def test_a_malformed_entry_is_ignored(side: Side, planted: object) -> None
     memory = Memory()
     async with WorkerPool(1, prefix=PREFIX, reads=[side.root]) as pool:
         first = await asked(pool, memory, side, ["data.json"])
-        (key,) = memory
-        entry = json.loads(memory[key])
+        (key,) = memory.entries
+        entry = json.loads(memory.entries[key])
         if isinstance(planted, dict):
             entry["findings"][0] |= planted
-            memory[key] = json.dumps(entry).encode()
+            memory.entries[key] = json.dumps(entry).encode()
         else:
-            memory[key] = str(planted).encode("latin-1")
+            memory.entries[key] = str(planted).encode("latin-1")
         assert await asked(pool, memory, side, ["data.json"]) == first
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from msgspec import convert
@@ -64,7 +65,9 @@ async def test_findings_are_checked_against_head_and_the_change(tmp_path: Path) 
             assert "not a file of head" in await rejected(path=path, quote=root, because_of=ADDED)
 
 
-CITED = [
+CitationSource = Literal["file", "diff", "finding", "tool"]
+
+CITED: list[tuple[CitationSource, str, str, str]] = [
     ("file", "user.py", "from app  import check", ""),
     ("file", "app.py", "assert x", "does not stand"),
     ("file", "../user.py", "from app import check", "does not stand"),

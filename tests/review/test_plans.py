@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.engine.types import Request, Response
-from orchestrator.testing.scripted_model import ScriptedModel, calls, says
+from orchestrator.testing.scripted_model import Line, ScriptedModel, calls, says
 from tests.review.review_kit import change, review
 from tests.review.team_kit import facts, report
 
@@ -28,7 +28,7 @@ def planned(**more: object) -> Response:
     return says(json.dumps({"summary": "Adds an app.", "tasks": tasks, **more}))
 
 
-def does(agent: str):
+def does(agent: str) -> Line:
     """Runs all that is due over the files that it is given."""
 
     def act(request: Request) -> Response:

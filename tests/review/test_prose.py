@@ -41,7 +41,7 @@ def team(prose: list[str]) -> list[Work]:
         "fingerprint": tool().finding.fingerprint, "reason": next(words),
         "evidence": [cited],
     }  # fmt: skip
-    reports = {
+    reports: dict[str, dict[str, object]] = {
         "qa": {"findings": [claim(), claim(quote="nowhere", title="Is not there")]},
         "docs": {"findings": [claim(title="Saves what was not checked before")]},
         "security": {"objections": [objection]},
@@ -54,11 +54,11 @@ def team(prose: list[str]) -> list[Work]:
     ]  # fmt: skip
 
 
-def essence(found: Synthesis) -> object:
+def essence(found: Synthesis) -> tuple[list[object], list[object], tuple[str, object]]:
     def of(one: Finding) -> object:
         return one.id, one.fingerprint, one.severity, one.confidence, one.state, one.reported_by
 
-    rejected = [(of(entry.finding), entry.cause) for entry in found.rejected]
+    rejected: list[object] = [(of(entry.finding), entry.cause) for entry in found.rejected]
     return [*map(of, found.findings)], rejected, decide(found.findings, POLICY, complete=True)
 
 
@@ -77,5 +77,5 @@ async def test_prose_changes_no_finding_and_no_outcome(tmp_path: Path) -> None:
                 essence(await build_findings(session, calls, said, lambda name: [], POLICY))
             )
     assert all(one == told[0] for one in told)
-    findings, rejected, (outcome, _) = told[0]  # type: ignore[misc]
+    findings, rejected, (outcome, _) = told[0]
     assert (len(findings), len(rejected), outcome) == (2, 1, "needs_changes")

@@ -79,10 +79,9 @@ async def test_a_budget_of_tool_calls_stops_the_run_with_a_partial_verdict(repo:
 
 async def test_a_budget_of_money_is_never_overdrawn(repo: Repo) -> None:
     lines = script()
-    lines["lead"] = [
-        Response(line.blocks, line.stop, Usage(usd=0.4))
-        for line in lines["lead"]  # type: ignore[union-attr]
-    ]
+    (first,) = lines["lead"]
+    assert isinstance(first, Response)
+    lines["lead"] = [Response(first.blocks, first.stop, Usage(usd=0.4))]
     model = ScriptedModel(lines, worst=Usage(usd=0.5))
     verdict = await review(repo, model, adjust=partial(bounded, usd=1.0))
     assert verdict.stop.reason == "budget"

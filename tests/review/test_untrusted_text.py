@@ -21,11 +21,11 @@ MARK = re.compile(r"<\s*/?\s*untrusted\b[^>]*>", re.IGNORECASE)
 def framed(request: Request) -> list[str]:
     """Every text that an agent is sent, but for what it said itself."""
     blocks = [b for message in request.messages if message.role == "user" for b in message.blocks]
-    return [b.text if isinstance(b, Text) else b.content for b in blocks if _sent(b)]
-
-
-def _sent(block: object) -> bool:
-    return isinstance(block, (Text, ToolResult))
+    return [
+        b.text if isinstance(b, Text) else b.content
+        for b in blocks
+        if isinstance(b, (Text, ToolResult))
+    ]
 
 
 async def test_nothing_of_a_change_can_pass_for_a_mark(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from tests.torture.sandbox_probes import BOMB, HOGS
 
 pytestmark = pytest.mark.anyio
 FIND = bubblewrap.find_bwrap  # before the suite runs without
+Case = tuple[str, str, list[Hierarchy]]
 SMALL = Limits(memory=64 << 20, processes=60)
 UNIFIED = Path("/sys/fs/cgroup/unified")
 
@@ -95,14 +96,16 @@ OF_ITS_OWN = (
     "30 23 0:30 / /sys/fs/cgroup\\040here rw - cgroup2 cgroup rw\n",
     [Hierarchy(2, ("memory", "pids", "cpu"), "/sys/fs/cgroup here", "/sys/fs/cgroup here")],
 )
-ABOVE = ("0::/../../elsewhere\n", "30 23 0:30 / /sys/fs/cgroup rw - cgroup2 cgroup rw\n", [])
-NONE = ("", "30 23 0:30 / / rw - ext4 /dev/sda rw\n", [])
+ABOVE: Case = ("0::/../../elsewhere\n", "30 23 0:30 / /sys/fs/cgroup rw - cgroup2 cgroup rw\n", [])
+NONE: Case = ("", "30 23 0:30 / / rw - ext4 /dev/sda rw\n", [])
 
 
 @pytest.mark.parametrize(
     ("own", "mounts", "there"), [HYBRID, SECOND, CONTAINER, OF_ITS_OWN, ABOVE, NONE]
 )
-def test_where_groups_can_be_made_is_read_from_the_kernels_own_words(own, mounts, there) -> None:
+def test_where_groups_can_be_made_is_read_from_the_kernels_own_words(
+    own: str, mounts: str, there: list[Hierarchy]
+) -> None:
     assert hierarchies(own, mounts) == there
 
 
@@ -351,7 +354,9 @@ async def python(script: str, limits: Limits = Limits()) -> str:
 
 
 @needs_memory
-async def test_a_program_that_takes_too_much_with_all_it_starts_is_a_named_gap(sandbox) -> None:
+async def test_a_program_that_takes_too_much_with_all_it_starts_is_a_named_gap(
+    sandbox: Sandbox,
+) -> None:
     with pytest.raises(SandboxError) as caught:
         await python(HOGS)
     assert str(caught.value).endswith(": ended: over 64 MB of memory, with what ran beside it")
@@ -359,14 +364,16 @@ async def test_a_program_that_takes_too_much_with_all_it_starts_is_a_named_gap(s
 
 
 @needs_pids
-async def test_a_program_that_only_forks_is_bound_with_no_limit_of_its_own(sandbox) -> None:
+async def test_a_program_that_only_forks_is_bound_with_no_limit_of_its_own(
+    sandbox: Sandbox,
+) -> None:
     made = int(await python(BOMB, Limits(processes=100_000)))
     assert 0 < made < SMALL.processes
     assert await python("print('the next one runs')") == "the next one runs"
 
 
 @needs_pids
-async def test_a_program_that_cannot_be_started_for_that_says_why(sandbox) -> None:
+async def test_a_program_that_cannot_be_started_for_that_says_why(sandbox: Sandbox) -> None:
     with anyio.fail_after(60):
         script = BOMB + "time.sleep(60)"
         bomb = run_program.start(
@@ -383,7 +390,7 @@ async def test_a_program_that_cannot_be_started_for_that_says_why(sandbox) -> No
 
 @needs_pids
 async def test_limits_that_are_lost_in_the_middle_are_refused(
-    sandbox, monkeypatch, tmp_path
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assert await python("print('served')") == "served"
     monkeypatch.setattr(cgroup, "_own_hierarchies", list)
@@ -394,7 +401,9 @@ async def test_limits_that_are_lost_in_the_middle_are_refused(
             await run_program.run(["/bin/true"], permissions=Permissions((tmp_path,)))
 
 
-async def test_without_groups_programs_run_with_limits_of_their_own(sandbox, monkeypatch) -> None:
+async def test_without_groups_programs_run_with_limits_of_their_own(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sandbox.close()
     monkeypatch.setattr(cgroup, "_own_hierarchies", list)
     assert await python("print('served')") == "served"
@@ -405,7 +414,7 @@ async def test_without_groups_programs_run_with_limits_of_their_own(sandbox, mon
 
 
 @needs_pids
-async def test_which_limits_hold_is_said_in_one_line(sandbox) -> None:
+async def test_which_limits_hold_is_said_in_one_line(sandbox: Sandbox) -> None:
     said = level_descriptions.describe_sandbox().limits
     assert "60 processes" in said
     assert "\n" not in said
@@ -413,7 +422,9 @@ async def test_which_limits_hold_is_said_in_one_line(sandbox) -> None:
 
 @needs_memory
 @pytest.mark.parametrize("sandbox", [pytest.param("bubblewrap", marks=needs_bwrap)], indirect=True)
-async def test_tests_of_the_change_that_take_too_much_are_a_named_gap(sandbox, tmp_path) -> None:
+async def test_tests_of_the_change_that_take_too_much_are_a_named_gap(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
     command = [sys.executable, "-I", "-S", "-c", HOGS]
     with pytest.raises(SandboxError, match="tests not run: ended: over 64 MB of memory"):
         await isolated_run.run_isolated(command, tmp_path)
@@ -424,7 +435,7 @@ async def test_tests_of_the_change_that_take_too_much_are_a_named_gap(sandbox, t
 
 @needs_memory
 async def test_a_check_that_takes_too_much_is_a_named_gap_and_the_next_one_runs(
-    monkeypatch, tmp_path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(fork_server, "shared_limits", lambda: SMALL)
     (tmp_path / "greedy.py").write_text("def take(job):\n    return len(bytearray(job['size']))\n")

@@ -19,7 +19,7 @@ from orchestrator.sandbox import (
     run_program,
     scratch_directory,
 )
-from orchestrator.sandbox.process_sandbox import Sandbox
+from orchestrator.sandbox.process_sandbox import Sandbox, Setting
 from orchestrator.sandbox.program_policy import Limits, Permissions
 from tests.torture import sandbox_probes
 
@@ -73,7 +73,9 @@ WITHOUT_NETWORK = (
 )
 
 
-async def test_a_bwrap_that_only_runs_what_it_is_given_is_refused(sandbox, shim) -> None:
+async def test_a_bwrap_that_only_runs_what_it_is_given_is_refused(
+    sandbox: Sandbox, shim: Shim
+) -> None:
     shim(JUST_EXEC)
     for _ in range(2):
         with pytest.raises(SandboxError, match="shares our net, pid, mnt, ipc namespace"):
@@ -82,20 +84,24 @@ async def test_a_bwrap_that_only_runs_what_it_is_given_is_refused(sandbox, shim)
 
 
 @needs_bwrap
-async def test_a_bwrap_that_leaves_the_network_is_refused(sandbox, shim) -> None:
+async def test_a_bwrap_that_leaves_the_network_is_refused(sandbox: Sandbox, shim: Shim) -> None:
     shim(WITHOUT_NETWORK)
     with pytest.raises(SandboxError, match="shares our net namespace"):
         await word()
 
 
-async def test_lost_namespaces_are_the_next_level_and_it_is_said(sandbox, shim) -> None:
+async def test_lost_namespaces_are_the_next_level_and_it_is_said(
+    sandbox: Sandbox, shim: Shim
+) -> None:
     shim("echo 'bwrap: No permissions to create new namespace' >&2; exit 1")
     assert await word() == "served"
     assert (sandbox.level, "No permissions" in sandbox.level_reason) == ("landlock", True)
     assert "No permissions" in level_descriptions.describe_sandbox().reason
 
 
-async def test_lost_namespaces_are_refused_where_they_were_asked_for(sandbox, shim) -> None:
+async def test_lost_namespaces_are_refused_where_they_were_asked_for(
+    sandbox: Sandbox, shim: Shim
+) -> None:
     shim("echo 'bwrap: No permissions to create new namespace' >&2; exit 1")
     with pytest.raises(SandboxError, match="No permissions to create new namespace"):
         sandbox.use("bubblewrap")
@@ -103,7 +109,9 @@ async def test_lost_namespaces_are_refused_where_they_were_asked_for(sandbox, sh
         await word()
 
 
-async def test_a_missing_bwrap_is_the_next_level_or_refused(sandbox, monkeypatch) -> None:
+async def test_a_missing_bwrap_is_the_next_level_or_refused(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(bubblewrap, "find_bwrap", lambda: None)
     with pytest.raises(SandboxError, match="requires the sandbox bubblewrap"):
         sandbox.use("bubblewrap")
@@ -116,7 +124,7 @@ async def test_a_missing_bwrap_is_the_next_level_or_refused(sandbox, monkeypatch
 
 @needs_bwrap
 async def test_namespaces_lost_in_the_middle_are_refused_and_not_gone_without(
-    sandbox, shim, tmp_path
+    sandbox: Sandbox, shim: Shim, tmp_path: Path
 ) -> None:
     assert await word() == "served"
     assert sandbox.level == "bubblewrap"
@@ -126,7 +134,9 @@ async def test_namespaces_lost_in_the_middle_are_refused_and_not_gone_without(
     assert sandbox.level == "bubblewrap"
 
 
-async def test_without_landlock_there_is_no_level_but_none(sandbox, monkeypatch) -> None:
+async def test_without_landlock_there_is_no_level_but_none(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(process_sandbox, "is_available", lambda: False)
     with pytest.raises(SandboxError, match="requires the sandbox landlock"):
         sandbox.use("landlock")
@@ -138,7 +148,9 @@ async def test_without_landlock_there_is_no_level_but_none(sandbox, monkeypatch)
 @pytest.mark.parametrize(
     "broken", ["restrict_paths", "install_seccomp_filter", "no_new_privileges"]
 )
-async def test_a_confinement_that_does_nothing_is_refused(sandbox, tmp_path, broken) -> None:
+async def test_a_confinement_that_does_nothing_is_refused(
+    sandbox: Sandbox, tmp_path: Path, broken: str
+) -> None:
     """The child believes that it confined itself, as with a kernel that says yes and does no."""
     canary = tmp_path / "canary"
     canary.write_text("")
@@ -158,10 +170,11 @@ except (confinement.DenialError, OSError) as fault:
     assert done.stdout.startswith(b"refused:")
 
 
-async def test_a_launcher_that_died_is_one_clear_line_and_then_replaced(sandbox) -> None:
+async def test_a_launcher_that_died_is_one_clear_line_and_then_replaced(sandbox: Sandbox) -> None:
     assert await word() == "served"
     running = run_program.start(["/bin/sleep", "60"], permissions=Permissions())
     for launcher in sandbox._launchers:
+        assert launcher._process is not None
         launcher._process.kill()
     with pytest.raises(SandboxError, match="launcher process has exited"):
         await running.wait()
@@ -172,7 +185,9 @@ async def test_a_launcher_that_died_is_one_clear_line_and_then_replaced(sandbox)
     assert await word() == "served"
 
 
-async def test_a_canary_that_is_gone_refuses_everything(sandbox, monkeypatch, tmp_path) -> None:
+async def test_a_canary_that_is_gone_refuses_everything(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(scratch_directory, "canary_file", lambda: tmp_path / "none")
     sandbox.use("landlock")
     with pytest.raises(SandboxError, match="the canary cannot be opened before"):
@@ -183,14 +198,14 @@ LEVELS = [pytest.param("bubblewrap", marks=needs_bwrap), "landlock"]
 
 
 @pytest.mark.parametrize("level", LEVELS)
-async def test_nothing_gets_out(sandbox, level) -> None:
+async def test_nothing_gets_out(sandbox: Sandbox, level: Setting) -> None:
     """The short form of the torture module; each probe is one thing that hostile code would try."""
     sandbox.use(level)
     assert await sandbox_probes.leaks() == []
 
 
 @pytest.mark.parametrize("level", LEVELS)
-async def test_limits_hold_before_the_first_instruction(sandbox, level) -> None:
+async def test_limits_hold_before_the_first_instruction(sandbox: Sandbox, level: Setting) -> None:
     sandbox.use(level)
     limits = Limits(memory=1 << 30, file_size=1 << 20, files=64, processes=100)
     names = ("AS", "FSIZE", "NOFILE", "CORE", "NPROC")
@@ -207,7 +222,9 @@ async def test_limits_hold_before_the_first_instruction(sandbox, level) -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-async def test_what_a_program_started_ends_with_it(sandbox, level, tmp_path) -> None:
+async def test_what_a_program_started_ends_with_it(
+    sandbox: Sandbox, level: Setting, tmp_path: Path
+) -> None:
     sandbox.use(level)
     permissions = Permissions(writes=(tmp_path,))
     behind = "(while :; do echo x >> alive; sleep 0.05; done) >/dev/null 2>&1 &"
@@ -221,7 +238,7 @@ async def test_what_a_program_started_ends_with_it(sandbox, level, tmp_path) -> 
 
 
 @pytest.mark.parametrize("level", LEVELS)
-async def test_running_out_of_time_ends_it_at_once(sandbox, level) -> None:
+async def test_running_out_of_time_ends_it_at_once(sandbox: Sandbox, level: Setting) -> None:
     sandbox.use(level)
     begun = time.monotonic()
     with pytest.raises(SandboxError, match=r"ran longer than 0.5 s"):
@@ -232,7 +249,9 @@ async def test_running_out_of_time_ends_it_at_once(sandbox, level) -> None:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-async def test_a_box_says_what_may_be_read_and_written(sandbox, level, tmp_path) -> None:
+async def test_a_box_says_what_may_be_read_and_written(
+    sandbox: Sandbox, level: Setting, tmp_path: Path
+) -> None:
     sandbox.use(level)
     mine, other = tmp_path / "mine", tmp_path / "other"
     for folder in (mine, other):
@@ -249,7 +268,7 @@ async def test_a_box_says_what_may_be_read_and_written(sandbox, level, tmp_path)
     assert (done.stdout, (mine / "made").read_text()) == (b"mine", "new\n")
 
 
-def test_another_process_of_ours_has_a_sandbox_of_its_own(sandbox) -> None:
+def test_another_process_of_ours_has_a_sandbox_of_its_own(sandbox: Sandbox) -> None:
     sandbox.use("landlock")
     anyio.run(word)
     child = os.fork()

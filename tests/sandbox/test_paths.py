@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,10 @@ def answers() -> bool:
     how = (ctypes.c_uint64 * 3)(os.O_PATH, 0, 0)
     libc = ctypes.CDLL(None)
     fd = libc.syscall(437, -100, b"/", how, ctypes.c_size_t(24))
-    return fd >= 0 and os.close(fd) is None
+    if fd < 0:
+        return False
+    os.close(fd)
+    return True
 
 
 BOTH = [
@@ -65,11 +69,12 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=BOTH)
 def resolve(request: pytest.FixtureRequest) -> Resolve:
-    return request.param
+    way: Resolve = request.param
+    return way
 
 
 @pytest.fixture
-def folder(root: Path, resolve: Resolve):
+def folder(root: Path, resolve: Resolve) -> Iterator[SafeDirectory]:
     with SafeDirectory(root, resolve) as folder:
         yield folder
 

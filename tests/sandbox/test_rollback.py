@@ -153,8 +153,8 @@ async def test_an_undo_that_is_cut_off_anywhere_is_finished_by_the_next(
         with monkeypatch.context() as patched:
             patched.setattr(file_rollback, "_make", cutting(file_rollback._make))
             patched.setattr(file_rollback, "_write", cutting(file_rollback._write))
-            patched.setattr(file_rollback.os, "unlink", cutting(os.unlink))
-            patched.setattr(file_rollback.os, "rmdir", cutting(os.rmdir))
+            patched.setattr(os, "unlink", cutting(os.unlink))
+            patched.setattr(os, "rmdir", cutting(os.rmdir))
             try:
                 await scopes.undo(CALL)
             except Cut:

@@ -85,12 +85,13 @@ async def looked(workers: WorkerPool, tmp_path: Path) -> dict[str, object]:
         "outside": str(tmp_path / "secret"),
         "us": os.getpid(),
     }
-    return await workers.call("rogue:look", job, seconds=20)
+    seen: dict[str, object] = await workers.call("rogue:look", job, seconds=20)
+    return seen
 
 
 @needs_bwrap
 async def test_a_check_sees_what_it_was_given_and_not_even_that_more_exists(
-    sandbox, pool, tmp_path
+    sandbox: Sandbox, pool: WorkerPool, tmp_path: Path
 ) -> None:
     pool.start()
     async with pool as workers:
@@ -106,7 +107,7 @@ async def test_a_check_sees_what_it_was_given_and_not_even_that_more_exists(
 
 
 async def test_where_namespaces_are_unavailable_checks_run_at_the_next_level(
-    sandbox, shim, pool, tmp_path
+    sandbox: Sandbox, shim: Callable[[str], None], pool: WorkerPool, tmp_path: Path
 ) -> None:
     shim(NO_NAMESPACES)
     pool.start()
@@ -119,7 +120,7 @@ async def test_where_namespaces_are_unavailable_checks_run_at_the_next_level(
 
 
 async def test_namespaces_that_were_not_made_or_were_lost_are_refused(
-    sandbox, shim, pool, tmp_path
+    sandbox: Sandbox, shim: Callable[[str], None], pool: WorkerPool, tmp_path: Path
 ) -> None:
     shim(JUST_EXEC)
     async with pool as workers:

@@ -8,6 +8,7 @@ import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -17,6 +18,7 @@ from orchestrator.errors import SandboxError
 from orchestrator.sandbox import confinement, scratch_directory
 from orchestrator.sandbox.worker_pool import PACKAGE_PARENT, WorkerPool
 
+Pool = Callable[..., WorkerPool]
 pytestmark = pytest.mark.anyio
 
 CHECKS = """
@@ -116,8 +118,11 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def pool(home: Path) -> Callable[[int], WorkerPool]:
-    return lambda size=1: WorkerPool(size, home=home, prefix="rogue", reads=[home])
+def pool(home: Path) -> Pool:
+    def make(size: int = 1) -> WorkerPool:
+        return WorkerPool(size, home=home, prefix="rogue", reads=[home])
+
+    return make
 
 
 def running(pid: int) -> bool:
@@ -141,27 +146,27 @@ async def gone(pid: int) -> bool:
     return not running(pid)
 
 
-async def test_reply_is_what_the_check_returned_whatever_it_prints(pool) -> None:
+async def test_reply_is_what_the_check_returned_whatever_it_prints(pool: Pool) -> None:
     job = {"name": "caf\udce9", "n": [1, 2.5, None], "newline": "a\nb"}
     async with pool() as workers:
         assert await workers.call("rogue:echo", job, seconds=20) == job
         assert await workers.call("rogue:echo", job, seconds=20) == job
 
 
-async def test_a_worker_is_kept_for_the_next_call(pool) -> None:
+async def test_a_worker_is_kept_for_the_next_call(pool: Pool) -> None:
     async with pool() as workers:
         pids = {await workers.call("rogue:pid", {}, seconds=20) for _ in range(3)}
     assert len(pids) == 1
 
 
-async def test_megabytes_go_both_ways(pool) -> None:
+async def test_megabytes_go_both_ways(pool: Pool) -> None:
     async with pool() as workers:
         assert len(await workers.call("rogue:big", {"size": 5_000_000}, seconds=20)) == 5_000_000
         job = {"text": "y" * 5_000_000}
         assert await workers.call("rogue:echo", job, seconds=20) == job
 
 
-async def test_a_reply_beyond_the_limit_is_an_error(pool) -> None:
+async def test_a_reply_beyond_the_limit_is_an_error(pool: Pool) -> None:
     async with pool() as workers:
         with pytest.raises(SandboxError, match="replied with more than"):
             await workers.call("rogue:big", {"size": (64 << 20) + 1}, seconds=60)
@@ -179,7 +184,9 @@ async def test_a_reply_beyond_the_limit_is_an_error(pool) -> None:
         ("rogue:regex", {}, r"rogue: ran longer than 0\.5 s"),
     ],
 )
-async def test_a_broken_worker_is_named_and_replaced(pool, function, job, says) -> None:
+async def test_a_broken_worker_is_named_and_replaced(
+    pool: Pool, function: str, job: dict[str, object], says: str
+) -> None:
     async with pool() as workers:
         before = await workers.call("rogue:pid", {}, seconds=20)
         with pytest.raises(SandboxError, match=says) as caught:
@@ -199,7 +206,9 @@ async def test_a_broken_worker_is_named_and_replaced(pool, function, job, says) 
         ("rogue_missing:run", r"^rogue_missing: ModuleNotFoundError: "),
     ],
 )
-async def test_an_exception_is_one_line_and_the_worker_stays(pool, function, says) -> None:
+async def test_an_exception_is_one_line_and_the_worker_stays(
+    pool: Pool, function: str, says: str
+) -> None:
     async with pool() as workers:
         before = await workers.call("rogue:pid", {}, seconds=20)
         with pytest.raises(SandboxError, match=says) as caught:
@@ -211,16 +220,16 @@ async def test_an_exception_is_one_line_and_the_worker_stays(pool, function, say
 @pytest.mark.parametrize(
     "function", ["os:getcwd", "orchestrator.errors:DiffcourtError", "rogue:a:b", "rogue.pid", ""]
 )
-async def test_only_checks_can_be_called(pool, function) -> None:
+async def test_only_checks_can_be_called(pool: Pool, function: str) -> None:
     async with pool() as workers:
         with pytest.raises(SandboxError, match="is not a check"):
             await workers.call(function, {}, seconds=20)
 
 
-async def test_other_calls_go_on_while_one_breaks(pool) -> None:
+async def test_other_calls_go_on_while_one_breaks(pool: Pool) -> None:
     results: list[object] = []
 
-    async def call(function: str, job: dict[str, object], seconds: float) -> None:
+    async def call(function: str, job: dict[str, Any], seconds: float) -> None:
         try:
             results.append(await workers.call(function, job, seconds=seconds))
         except SandboxError as fault:
@@ -237,7 +246,7 @@ async def test_other_calls_go_on_while_one_breaks(pool) -> None:
     ]
 
 
-async def test_a_call_is_answered_while_another_runs(pool, home) -> None:
+async def test_a_call_is_answered_while_another_runs(pool: Pool, home: Path) -> None:
     results: list[object] = []
 
     async def wait() -> None:
@@ -251,7 +260,7 @@ async def test_a_call_is_answered_while_another_runs(pool, home) -> None:
     assert results == [{}, "seen"]
 
 
-async def test_no_more_than_size_run_at_once(pool) -> None:
+async def test_no_more_than_size_run_at_once(pool: Pool) -> None:
     """Each call says by the machine's own clock from when until when it ran."""
     spans: list[list[float]] = []
 
@@ -265,7 +274,7 @@ async def test_no_more_than_size_run_at_once(pool) -> None:
         assert sum(other <= began < ended for other, ended in spans) <= 2
 
 
-async def test_cancelling_a_call_kills_its_worker_and_what_that_started(pool) -> None:
+async def test_cancelling_a_call_kills_its_worker_and_what_that_started(pool: Pool) -> None:
     async with pool() as workers:
         worker = await workers.call("rogue:pid", {}, seconds=20)
         async with anyio.create_task_group() as group:
@@ -285,7 +294,7 @@ async def test_cancelling_a_call_kills_its_worker_and_what_that_started(pool) ->
 
 @pytest.mark.skipif(not confinement.is_available(), reason="workers cannot be confined here")
 async def test_a_worker_reads_what_it_was_given_and_can_do_nothing_else(
-    pool, home, tmp_path_factory
+    pool: Pool, home: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     outside = tmp_path_factory.mktemp("outside") / "secret"
     outside.write_text("secret")
@@ -296,7 +305,9 @@ async def test_a_worker_reads_what_it_was_given_and_can_do_nothing_else(
     assert {*refused} == {"Permission denied", "Operation not permitted"}
 
 
-async def test_a_worker_that_could_read_the_canary_serves_nobody(pool, home, monkeypatch) -> None:
+async def test_a_worker_that_could_read_the_canary_serves_nobody(
+    pool: Pool, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What must be denied is not: as if the kernel had stopped to deny it."""
     (home / "canary").write_text("")
     monkeypatch.setattr(scratch_directory, "canary_file", lambda: home / "canary")
@@ -306,7 +317,7 @@ async def test_a_worker_that_could_read_the_canary_serves_nobody(pool, home, mon
                 await workers.call("rogue:pid", {}, seconds=20)
 
 
-def test_what_was_started_ahead_serves_one_loop_after_the_other(pool) -> None:
+def test_what_was_started_ahead_serves_one_loop_after_the_other(pool: Pool) -> None:
     workers, pids = pool(), []
 
     async def visit() -> None:
@@ -329,7 +340,7 @@ def test_what_was_started_ahead_serves_one_loop_after_the_other(pool) -> None:
     assert not any(map(running, pids))
 
 
-async def test_nothing_is_left_when_the_pool_closes(pool) -> None:
+async def test_nothing_is_left_when_the_pool_closes(pool: Pool) -> None:
     async with pool(2) as workers:
         pid = await workers.call("rogue:pid", {}, seconds=20)
         assert running(pid)
@@ -338,7 +349,7 @@ async def test_nothing_is_left_when_the_pool_closes(pool) -> None:
         await workers.call("rogue:pid", {}, seconds=20)
 
 
-async def test_an_exception_in_the_body_passes_as_it_is(pool) -> None:
+async def test_an_exception_in_the_body_passes_as_it_is(pool: Pool) -> None:
     with pytest.raises(ZeroDivisionError):
         async with pool() as workers:
             pid = await workers.call("rogue:pid", {}, seconds=20)
@@ -346,7 +357,7 @@ async def test_an_exception_in_the_body_passes_as_it_is(pool) -> None:
     assert await gone(pid)
 
 
-async def test_a_worker_that_died_while_idle_is_replaced(pool) -> None:
+async def test_a_worker_that_died_while_idle_is_replaced(pool: Pool) -> None:
     async with pool() as workers:
         pid = await workers.call("rogue:pid", {}, seconds=20)
         os.kill(pid, signal.SIGKILL)
@@ -358,14 +369,18 @@ async def test_a_worker_that_died_while_idle_is_replaced(pool) -> None:
         assert await workers.call("rogue:pid", {}, seconds=20) != pid
 
 
-async def test_nothing_starts_before_it_is_needed(pool, monkeypatch) -> None:
+async def test_nothing_starts_before_it_is_needed(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "executable", "/nonexistent/python")
     async with pool() as workers:
         with pytest.raises(SandboxError, match="could not be started"):
             await workers.call("rogue:pid", {}, seconds=20)
 
 
-async def test_a_worker_that_cannot_start_says_why(pool, tmp_path, monkeypatch) -> None:
+async def test_a_worker_that_cannot_start_says_why(
+    pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho first >&2\necho 'no space left' >&2\nexit 3\n")
     python.chmod(0o755)
@@ -375,7 +390,9 @@ async def test_a_worker_that_cannot_start_says_why(pool, tmp_path, monkeypatch) 
             await workers.call("rogue:pid", {}, seconds=20)
 
 
-async def test_workers_can_be_started_ahead_and_share_what_was_imported(pool, home) -> None:
+async def test_workers_can_be_started_ahead_and_share_what_was_imported(
+    pool: Pool, home: Path
+) -> None:
     (home / "heavy.py").write_text("import os\nIMPORTED_BY = os.getpid()\n")
     rogue = home / "rogue.py"
     rogue.write_text(
@@ -394,7 +411,7 @@ async def test_workers_can_be_started_ahead_and_share_what_was_imported(pool, ho
     assert await gone(fork_server_id)
 
 
-def test_a_pool_that_was_started_and_never_entered_leaves_nothing(home) -> None:
+def test_a_pool_that_was_started_and_never_entered_leaves_nothing(home: Path) -> None:
     ahead = WorkerPool(1, home=home, prefix="rogue", reads=[home])
     ahead.start()
     ahead.close()
@@ -403,7 +420,9 @@ def test_a_pool_that_was_started_and_never_entered_leaves_nothing(home) -> None:
     ).stdout
 
 
-async def test_workers_have_none_of_our_environment(pool, monkeypatch, home) -> None:
+async def test_workers_have_none_of_our_environment(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch, home: Path
+) -> None:
     monkeypatch.setenv("CANARY", "ours")
     monkeypatch.setenv("PYTHONPATH", "/somewhere")
     async with pool() as workers:
@@ -418,7 +437,7 @@ async def test_the_package_is_found_without_being_installed() -> None:
     assert reply == {"findings": [], "examined": [], "gaps": {}, "facts": {}}
 
 
-def test_a_killed_parent_leaves_no_busy_worker(home) -> None:
+def test_a_killed_parent_leaves_no_busy_worker(home: Path) -> None:
     script = textwrap.dedent("""
         import anyio, pathlib, sys
         from orchestrator.sandbox import bubblewrap

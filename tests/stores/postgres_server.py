@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 PLACES = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql*/bin")
@@ -28,7 +29,7 @@ def _program(name: str) -> str:
     return found
 
 
-def _unprivileged() -> dict[str, object]:
+def _unprivileged() -> dict[str, Any]:
     """The server refuses to run as root: become nobody."""
     if os.geteuid() != 0:
         return {}
@@ -41,9 +42,9 @@ class Server:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.data = folder, folder / "data"
-        self._as: dict[str, object] = _unprivileged()
+        self._as: dict[str, Any] = _unprivileged()
         if self._as:
-            os.chown(folder, self._as["user"], self._as["group"])  # type: ignore[call-overload]
+            os.chown(folder, self._as["user"], self._as["group"])
         self._run(
             _program("initdb"), "-D", str(self.data), "-A", "trust", "-U", "test", "--no-sync"
         )
@@ -52,7 +53,7 @@ class Server:
     def _run(self, *argv: str) -> None:
         done = subprocess.run(
             argv, cwd=self.folder, capture_output=True, text=True, check=False, **self._as,
-        )  # type: ignore[call-overload] # fmt: skip
+        )  # fmt: skip
         if done.returncode != 0:
             raise NoServer(f"PostgreSQL is NOT tested: {argv[0]} failed: {done.stderr.strip()}")
 
@@ -63,7 +64,7 @@ class Server:
                 [_program("postgres"), "-D", str(self.data), "-k", str(self.folder),
                  "-c", "listen_addresses="],
                 cwd=self.folder, stdout=log, stderr=log, **self._as,
-            )  # type: ignore[call-overload] # fmt: skip
+            )  # fmt: skip
         for _ in range(600):
             if self.process.poll() is None and self._answers():
                 return

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -207,7 +208,7 @@ def five(elsewhere: Path, reviewed: Path) -> Path:
     meta = rows_of(reviewed)[0].meta
     with state_directory.open_store(state_directory.state_dir(elsewhere)) as store:
         for number in range(5):
-            started = run_listing.time.time() - (number + 0.5) * run_listing.DAY
+            started = time.time() - (number + 0.5) * run_listing.DAY
             anyio.run(store.create, f"run{number}", started, meta)
             state_directory.make_scratch_dir(state_directory.state_dir(elsewhere), f"run{number}")
         anyio.run(store.acquire, "run4", this_process(), 30)

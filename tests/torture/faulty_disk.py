@@ -113,6 +113,7 @@ class FaultyDisk:
         under_open, under_delete = OPEN(ours.open), DELETE(ours.delete)
 
         def opened(vfs: int, name: int | None, file: int, flags: int, out: int) -> int:
+            code: int
             if code := self._fault("open"):
                 c.cast(file, c.POINTER(_P))[0] = None  # no methods: SQLite must not close it
                 return code
@@ -122,11 +123,13 @@ class FaultyDisk:
             return code
 
         def delete(vfs: int, name: int, sync: int) -> int:
+            code: int
             if code := self._fault("delete"):
                 return code
             gone = os.fsdecode(c.string_at(name))
             self._files = {at: file for at, file in self._files.items() if file.name != gone}
-            return under_delete(c.addressof(under.contents), name, sync)
+            code = under_delete(c.addressof(under.contents), name, sync)
+            return code
 
         ours.name = b"faulty"
         ours.open, ours.delete = self._pointer(OPEN, opened), self._pointer(DELETE, delete)

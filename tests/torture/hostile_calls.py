@@ -118,7 +118,7 @@ class Recording:
         if self.spec.name == "scribble":
             (self.work / _name(text)).write_bytes(_bytes(text))
         if self.spec.name == "call_home":
-            (await anyio.connect_tcp("127.0.0.1", self.port)).close()  # type: ignore[unused-coroutine]
+            await (await anyio.connect_tcp("127.0.0.1", self.port)).aclose()
         if text == "slow":
             await anyio.sleep(2)
         if text == "fails":

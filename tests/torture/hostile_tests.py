@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 
 from orchestrator.code_review.analyzers.run_tests import _save_report
 from orchestrator.errors import SandboxError
@@ -143,11 +144,28 @@ os._exit(about["code"])
 """
 _NAMES = HOSTILE.partition("harmless = {")[2].partition("\nwith open")[0]
 ATTACKS = [line.split('"')[1] for line in _NAMES.splitlines() if line.startswith('    "')]
+
+
+def _replace_by_link(report: Path, secret: Path) -> None:
+    report.unlink()
+    report.symlink_to(secret)
+
+
+def _replace_by_pipe(report: Path, _: Path) -> None:
+    report.unlink()
+    os.mkfifo(report)
+
+
+def _replace_by_directory(report: Path, _: Path) -> None:
+    report.unlink()
+    report.mkdir()
+
+
 LAST_WORDS: dict[str, Callable[[Path, Path], None]] = {
     "as it was": lambda report, _: None,
-    "a link": lambda report, secret: (report.unlink(), report.symlink_to(secret))[1],
-    "a pipe": lambda report, _: (report.unlink(), os.mkfifo(report))[1],
-    "a folder": lambda report, _: (report.unlink(), report.mkdir())[1],
+    "a link": _replace_by_link,
+    "a pipe": _replace_by_pipe,
+    "a folder": _replace_by_directory,
     "gone": lambda report, _: report.unlink(),
 }
 """What may stand in the report's place when it is read."""
@@ -271,13 +289,14 @@ def run(count: int, say: Callable[[str], None] = print) -> tuple[int, int]:
     if bubblewrap.find_bwrap() is None:
         say("BUBBLEWRAP IS NOT INSTALLED: TESTS OF A CHANGE ARE NEVER RUN, AND NOTHING IS TRIED")
         return 0, 0
-    before, isolated_run.SANDBOX = isolated_run.SANDBOX, Sandbox(TOGETHER)
+    sandbox, patch = Sandbox(TOGETHER), pytest.MonkeyPatch()
+    patch.setattr(isolated_run, "SANDBOX", sandbox)
     begun = time.monotonic()
     try:
-        isolated_run.SANDBOX.use("bubblewrap")
+        sandbox.use("bubblewrap")
         failed = anyio.run(rounds, count, say)
     finally:
-        isolated_run.SANDBOX.close()
-        isolated_run.SANDBOX = before
+        sandbox.close()
+        patch.undo()
     print(f"{count} suites of hostile tests, {time.monotonic() - begun:.0f} s")
     return count - failed, failed

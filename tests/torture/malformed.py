@@ -13,7 +13,7 @@ import anyio
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.types import Level, ToolSpec
 from orchestrator.testing.scripted_model import says
-from orchestrator.testing.server_script import Raw
+from orchestrator.testing.server_script import Line, Raw
 from tests.providers.provider_kit import (
     PROVIDERS,
     SEARCH,
@@ -45,7 +45,9 @@ def name_of(seed: int) -> str:
 
 async def answered(name: str, seeds: Sequence[int], say: Callable[[str], None]) -> int:
     """Give each reply to an agent of its own, then three good ones; returns how many failed."""
-    lines = {name_of(seed): [_reply(name, seed), GOOD, GOOD, GOOD] for seed in seeds}
+    lines: dict[str, list[Line]] = {
+        name_of(seed): [_reply(name, seed), GOOD, GOOD, GOOD] for seed in seeds
+    }
     failed = 0
     async with open_session(name, lines) as used, open_memory_run() as journal:
         for seed in seeds:

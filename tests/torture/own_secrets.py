@@ -21,10 +21,10 @@ from orchestrator.catalog.settings import Settings
 from orchestrator.engine.events import Event
 from orchestrator.engine.ports import Model, SystemClock
 from orchestrator.engine.secret_redaction import REDACTED, Redactor
-from orchestrator.engine.types import Json
+from orchestrator.engine.types import Json, Response
 from orchestrator.errors import ScriptError
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.scripted_model import Line, ScriptedModel, calls, says
+from orchestrator.testing.scripted_model import ScriptedModel, calls, says
 from tests.review.review_kit import change, review
 
 FULL = 20_000
@@ -154,7 +154,7 @@ def in_document(draw: random.Random, secret: str, encoded: str) -> str:
 # --- a whole review -------------------------------------------------------------------------------
 
 
-def hostile(secret: str) -> dict[str, Sequence[Line]]:
+def hostile(secret: str) -> dict[str, Sequence[Response]]:
     """A reviewer that says the secret in every way, wherever it can."""
     said = [encode(secret) for encode in ENCODINGS.values()]
     half = len(secret) // 2

@@ -204,7 +204,7 @@ def run(count: int, say: Callable[[str], None] = print) -> tuple[int, int]:
         before, folders = photograph(outside), [SafeDirectory(root, way) for way in ways()]
         for start in range(0, count, BATCH):
             signal.alarm(PATIENCE)
-            problems = []
+            problems: list[str] = []
             for number in range(start, min(start + BATCH, count)):
                 problems += filter(None, [attempts(root, Path(name, "vault"), number, folders)])
                 plain += plainly(root, PATHS[number % len(PATHS)])

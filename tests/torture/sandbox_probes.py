@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
+import pytest
 
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap, kernel_calls, run_program
@@ -233,10 +234,17 @@ def surroundings(root: Path) -> Iterator[dict[str, object]]:
             victim.kill()
 
 
+def used_sandbox() -> Sandbox:
+    """The sandbox of ``run_program``, which the tests and ``run`` replace."""
+    sandbox: Sandbox = vars(run_program)["SANDBOX"]
+    return sandbox
+
+
 def groups() -> list[str]:
     """The folders of the control group that programs are in."""
-    _ = run_program.SANDBOX.level
-    return [part._path for part in run_program.SANDBOX._launchers[0].cgroup._parts]
+    sandbox = used_sandbox()
+    _ = sandbox.level
+    return [part._path for part in sandbox._launchers[0].cgroup._parts]
 
 
 def numbers() -> dict[str, int | None]:
@@ -281,17 +289,18 @@ async def outcomes(permissions: Permissions, work: Path) -> dict[str, bool]:
         "memory": await python(greedy, permissions=permissions, cwd=work) == b"",
         "daemon": size == after,
     }
-    if "memory" in run_program.SANDBOX.controllers:
+    sandbox = used_sandbox()
+    if "memory" in sandbox.controllers:
         try:
             await python(HOGS, permissions=permissions, cwd=work)
         except SandboxError as fault:
             held["memory of many processes"] = "ended: over 64 MB" in str(fault)
         else:
             held["memory of many processes"] = False
-    if kernel_calls.can_change_user() or run_program.SANDBOX.level == "bubblewrap":
+    if kernel_calls.can_change_user() or sandbox.level == "bubblewrap":
         made = int(await python(BOMB, permissions=permissions, cwd=work) or 0)
         held["fork bomb"] = made < LIMITS.processes
-    if "pids" in run_program.SANDBOX.controllers:
+    if "pids" in sandbox.controllers:
         made = int(await python(BOMB, permissions=permissions, cwd=work, limits=UNCOUNTED) or 0)
         held["fork bomb without a limit of its own"] = made < TOGETHER.processes
     return held
@@ -305,16 +314,16 @@ async def leaks() -> list[str]:
 def run(count: int) -> tuple[int, int]:
     """Probe each level ``count`` times; returns probes that were stopped, and that were not."""
     passed = failed = 0
-    before = run_program.SANDBOX
     for level in ("bubblewrap", "landlock"):
         if level == "bubblewrap" and bubblewrap.find_bwrap() is None:
             print("bubblewrap is not installed: level one is not probed", file=sys.stderr)
             continue
-        run_program.SANDBOX = Sandbox(TOGETHER)
+        sandbox, patch = Sandbox(TOGETHER), pytest.MonkeyPatch()
+        patch.setattr(run_program, "SANDBOX", sandbox)
         try:
-            run_program.SANDBOX.use(level)
-            if run_program.SANDBOX.missing_limits_reason:
-                print(f"not probed, {run_program.SANDBOX.missing_limits_reason}", file=sys.stderr)
+            sandbox.use(level)
+            if sandbox.missing_limits_reason:
+                print(f"not probed, {sandbox.missing_limits_reason}", file=sys.stderr)
             for _ in range(count):
                 begun = time.monotonic()
                 held = anyio.run(probes)
@@ -326,6 +335,6 @@ def run(count: int) -> tuple[int, int]:
             print(f"{level}: {fault}")
             failed += 1
         finally:
-            run_program.SANDBOX.close()
-            run_program.SANDBOX = before
+            sandbox.close()
+            patch.undo()
     return passed, failed

@@ -91,11 +91,12 @@ def _spied(ledger: Path) -> Iterator[None]:
     ) -> Json:
         async def noted(*given: object) -> EffectResult:
             os.write(file, f"{key}\n".encode())
-            return await perform(*given)
+            result: EffectResult = await perform(*given)
+            return result
 
         return await real(self, key, request, noted, **more)
 
-    Journal.effect = effect  # type: ignore[method-assign, assignment]
+    Journal.effect = effect  # type: ignore[method-assign]
     try:
         yield
     finally:
@@ -115,7 +116,7 @@ def _sit(
         with opened(folder) as store:
             yield wrap(store)
 
-    state_directory.open_store = open_store  # type: ignore[assignment]
+    state_directory.open_store = open_store
     with _spied(place / "ledger"):
         report(place / "said", prepare, lambda: _go_on(repo).digest)
 

@@ -63,7 +63,7 @@ class Case:
     review: bool
 
 
-async def _short_run(journal: Path, note: Callable[[str], None]) -> str:
+async def _short_run(journal: Path, note: Callable[[str], object]) -> str:
     """A run of a few effects, each on disk before the next; goes on where it was cut off."""
     store = SqliteStore(journal)
     try:

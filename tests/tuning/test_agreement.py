@@ -1,5 +1,7 @@
 """Agreement statistics against independent implementations, to 1e-9."""
 
+from typing import Literal
+
 import krippendorff
 import numpy as np
 import pytest
@@ -29,14 +31,18 @@ def test_kappa_and_weighted_kappa(levels: int, seed: int) -> None:
     b = np.where(rng.random(80) < 0.6, a, rng.integers(0, levels, 80))
     table = ag.confusion_matrix(a, b, levels)
     assert np.array_equal(table, confusion_matrix(a, b, labels=range(levels)))
-    for scheme, weights in (("nominal", None), ("linear", "linear"), ("quadratic", "quadratic")):
+    schemes: tuple[ag.Scheme, ...] = ("nominal", "linear", "quadratic")
+    for scheme in schemes:
+        weights = None if scheme == "nominal" else scheme
         oracle = cohen_kappa_score(a, b, weights=weights, labels=list(range(levels)))
         assert ag.cohen_kappa(table, scheme) == pytest.approx(oracle, abs=1e-9)
 
 
 @pytest.mark.parametrize("scheme", ["nominal", "ordinal", "interval"])
 @pytest.mark.parametrize("seed", range(5))
-def test_alpha_with_missing_ratings(scheme: str, seed: int) -> None:
+def test_alpha_with_missing_ratings(
+    scheme: Literal["nominal", "ordinal", "interval"], seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     truth = rng.integers(1, 6, 40)
     ratings = np.where(rng.random((4, 40)) < 0.6, truth, rng.integers(1, 6, (4, 40))).astype(float)

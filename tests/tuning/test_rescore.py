@@ -227,9 +227,10 @@ def test_a_judge_that_is_swayed_by_length_is_not_called_stable(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    swayed = judging(
-        lambda question: CALM | {"actionability": 1.0 if "text longer" in question else 0.5}
-    )
+    def judge(question: str) -> dict[str, float | None]:
+        return {**CALM, "actionability": 1.0 if "text longer" in question else 0.5}
+
+    swayed = judging(judge)
     with answered(monkeypatch, *[swayed] * 4):
         scored(recorded, shipped, tmp_path, "--runs", "--provider", PROVIDER, "--probes")
     out = " ".join(capsys.readouterr().out.split())
@@ -247,7 +248,7 @@ def test_a_judge_that_contradicts_itself_is_measured(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    lines = [report(CALM | {"risk-focus": score}) for score in (0.0, 0.0, 1.0)]
+    lines = [report({**CALM, "risk-focus": score}) for score in (0.0, 0.0, 1.0)]
     with answered(monkeypatch, *lines):
         more = ("--runs", "--provider", PROVIDER, "--repeat", "3", "--json")
         assert scored(recorded, shipped, tmp_path, *more) == 0

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -144,7 +145,8 @@ def test_a_gain_that_does_not_carry_over_to_later_items(
     assert "does not generalize" in " ".join(capsys.readouterr().out.split())
 
 
-BAD: list[tuple[str, Callable[[list[dict]], object], str]] = [
+Spoil = Callable[[list[dict[str, Any]]], object]
+BAD: list[tuple[str, Spoil, str]] = [
     ("one class", lambda r: [x.update(label="accept") for x in r], "all 80 labels are 'accept'"),
     ("constant", lambda r: [x["scores"].update(b=0.5) for x in r], "'b' has the same score"),
     ("missing", lambda r: r[7]["scores"].pop("c"), "has no score for 'c'"),
@@ -162,7 +164,7 @@ BAD: list[tuple[str, Callable[[list[dict]], object], str]] = [
 @pytest.mark.parametrize(("name", "spoil", "message"), BAD, ids=[b[0] for b in BAD])
 def test_bad_input_is_one_clear_line_and_no_rubric(
     name: str,
-    spoil: Callable[[list[dict]], object],
+    spoil: Spoil,
     message: str,
     save: Save,
     house: Path,

@@ -1,10 +1,11 @@
 """A rubric's total: weights, penalties, what does not count, and trees."""
 
 import random
+from typing import Any
 
 import pytest
 
-from orchestrator.engine.rubric_scoring import blocked_by, node_scores, total
+from orchestrator.engine.rubric_scoring import Given, blocked_by, node_scores, total
 from orchestrator.engine.types import Criterion, Group, Rubric
 
 
@@ -12,8 +13,8 @@ def rubric(*criteria: Criterion, groups: tuple[Group, ...] = ()) -> Rubric:
     return Rubric("r", 1, "d", 0.5, criteria, groups)
 
 
-def line(name: str, weight: float = 1.0, **more: object) -> Criterion:
-    return Criterion(name, "measured", name, weight, **more)  # type: ignore[arg-type]
+def line(name: str, weight: float = 1.0, **more: Any) -> Criterion:
+    return Criterion(name, "measured", name, weight, **more)
 
 
 def test_a_total_is_the_weighted_mean() -> None:
@@ -38,7 +39,7 @@ def test_a_penalty_takes_from_the_sum_and_not_from_what_can_be_reached() -> None
     ],
 )
 def test_what_does_not_count_follows_the_policy(
-    policy: dict[str, str], given: float | None, expected: float
+    policy: dict[str, Any], given: Given, expected: float
 ) -> None:
     assert total(rubric(line("a"), line("b", **policy)), {"a": 1.0, "b": given}) == expected
 
@@ -81,7 +82,7 @@ def test_totals_stay_in_bounds_whatever_the_tree() -> None:
             line(f"c{i}", rng.uniform(-1, 2), parent=rng.choice([None, "g0", "g1", "g3"]))
             for i in range(8)
         ]
-        given = {c.id: rng.choice([None, "na", rng.random()]) for c in lines}
+        given: dict[str, Given] = {c.id: rng.choice([None, "na", rng.random()]) for c in lines}
         found = node_scores(rubric(*lines, groups=groups), given)
         assert all(score is None or 0.0 <= score <= 1.0 for score in found.values())
 

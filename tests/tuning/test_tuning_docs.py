@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,10 @@ def test_the_files_of_the_page_load(tmp_path: Path) -> None:
 
 
 def test_the_commands_of_the_page_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], save
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    save: Callable[..., Path],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     items = rows(200)

@@ -21,7 +21,7 @@ BASE = {
 
 
 def broken(compare: Compare, was: str, now: str, files: Mapping[str, str]) -> list[str]:
-    base = BASE | files
+    base = {**BASE, **files}
     head = base | {"pkg/pay.py": base["pkg/pay.py"].replace(was, now)}
     assert head != base
     found = compare(import_graph, base, head).findings

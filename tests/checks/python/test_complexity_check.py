@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from orchestrator.checks.check_io import CheckReply
 from orchestrator.checks.python import complexity
 
 Codes = Callable[..., list[str]]
@@ -57,7 +58,7 @@ def test_a_new_function_over_the_limit(codes: Codes, branches: int, jumps: bool)
     assert found == (["jump"] if jumps else [])
 
 
-def test_it_says_which_and_how_far(compare: Callable) -> None:
+def test_it_says_which_and_how_far(compare: Callable[..., CheckReply]) -> None:
     base = {"a.py": "class C:\n" + function(5, "go", "    ")}
     head = {"a.py": "class C:\n" + function(20, "go", "    ")}
     (one,) = compare(complexity, base, head).findings
@@ -79,7 +80,9 @@ def test_tests_may_be_complex_and_untouched_functions_are_not_measured(codes: Co
     assert codes(complexity, {"a.py": big}, {"a.py": big + "\n\nx = 1\n"}) == []
 
 
-def test_a_base_that_does_not_parse_is_a_gap_where_it_is_needed(compare: Callable) -> None:
+def test_a_base_that_does_not_parse_is_a_gap_where_it_is_needed(
+    compare: Callable[..., CheckReply],
+) -> None:
     reply = compare(complexity, {"a.py": "def (:\n"}, {"a.py": function(20)})
     assert reply.gaps == {"a.py": "the base version does not parse: line 1: invalid syntax"}
     reply = compare(complexity, {"a.py": "def (:\n"}, {"a.py": function(2)})

@@ -22,6 +22,8 @@ class _Joined(ast.NodeTransformer):
         for value in node.values:
             last = values[-1] if values else None
             if isinstance(value, ast.Constant) and isinstance(last, ast.Constant):
+                assert isinstance(last.value, str)
+                assert isinstance(value.value, str)
                 values[-1] = ast.Constant(last.value + value.value)
             else:
                 values.append(value)

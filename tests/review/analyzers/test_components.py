@@ -95,7 +95,7 @@ def test_a_component_without_a_script_is_neither_read_nor_a_gap(tmp_path: Path, 
     assert _patterns(tmp_path, name) == CheckReply()
 
 
-def _patterns(root: Path, name: str) -> dict[str, dict[str, str]]:
+def _patterns(root: Path, name: str) -> CheckReply:
     files = sorted(str(file) for file in (data_root() / "config/patterns").glob("*.yaml"))
     job = {"root": str(root), "paths": [name], "languages": files, "codes": ["js-eval"]}
     return patterns.run(job)

@@ -1,12 +1,13 @@
 """Every code that is on finds a sample with the defect and not one without."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 import anyio
 import pytest
 
 from orchestrator.code_review.analysis import Side
+from orchestrator.code_review.analyzers.external_programs import ProgramAnalyzer
 from orchestrator.code_review.analyzers.hadolint import Hadolint
 from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.analyzers.shellcheck import ShellCheck
@@ -21,7 +22,12 @@ from tests.review.analyzers import (
 )
 from tests.review.analyzers.ruff_text import IMPORTS
 
-ANALYZERS = {"ruff": Ruff, "zizmor": Zizmor, "shellcheck": ShellCheck, "hadolint": Hadolint}
+ANALYZERS: dict[str, Callable[[Collection[str]], ProgramAnalyzer]] = {
+    "ruff": Ruff,
+    "zizmor": Zizmor,
+    "shellcheck": ShellCheck,
+    "hadolint": Hadolint,
+}
 NO_IMPORTS = {"F401", "F404", "F407"}
 
 

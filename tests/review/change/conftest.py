@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.code_review.change.types import ChangedFile
+
 GIT_ENV = {
     "PATH": os.environ["PATH"],
     "HOME": "/nonexistent",
@@ -20,6 +22,16 @@ GIT_ENV = {
     "GIT_AUTHOR_DATE": "2024-05-06T07:08:09Z",
     "GIT_COMMITTER_DATE": "2024-05-06T07:08:09Z",
 }
+
+
+def old_blob(file: ChangedFile) -> str:
+    assert file.old_blob is not None
+    return file.old_blob
+
+
+def new_blob(file: ChangedFile) -> str:
+    assert file.new_blob is not None
+    return file.new_blob
 
 
 class Repo:

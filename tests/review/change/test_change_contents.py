@@ -11,6 +11,7 @@ from orchestrator.code_review.change.contents import Contents, decode
 from orchestrator.code_review.change.git.blobs import MAX_BLOB
 from orchestrator.code_review.change.intake import from_refs
 from orchestrator.errors import InputError, StoreError
+from tests.review.change.conftest import new_blob
 
 pytestmark = pytest.mark.anyio
 
@@ -51,7 +52,7 @@ async def test_many_callers_at_once_get_their_own_bytes(many):
 async def test_a_cancelled_read_leaves_no_answer_for_the_next(repo):
     repo.commit({"big.txt": b"x" * 4_000_000, "small.txt": "small\n"})
     change = await from_refs(repo.root, None, None)
-    blobs = {file.path: file.new_blob for file in change.files}
+    blobs = {file.path: new_blob(file) for file in change.files}
     async with Contents(change) as contents:
         for steps in range(12):
             with anyio.CancelScope() as scope:
@@ -70,13 +71,13 @@ async def test_its_process_ends_with_it(repo):
     change = await from_refs(repo.root, None, None)
     before = children()
     async with Contents(change) as contents:
-        await contents.read(change.files[0].new_blob)
+        await contents.read(new_blob(change.files[0]))
         assert len(children() - before) == 1
     assert children() <= before
 
     async def fails():
         async with Contents(change) as contents:
-            await contents.read(change.files[0].new_blob)
+            await contents.read(new_blob(change.files[0]))
             await contents.read("nothing")
 
     with pytest.raises(InputError, match="no object id"):
@@ -90,7 +91,7 @@ async def test_a_killed_process_is_one_clear_line_and_then_replaced(repo):
     change = await from_refs(repo.root, None, None)
     before = children()
     async with Contents(change) as contents:
-        blob = change.files[0].new_blob
+        blob = new_blob(change.files[0])
         await contents.read(blob)
         (pid,) = children() - before
         os.kill(int(pid), 9)
@@ -109,17 +110,19 @@ async def test_what_is_no_blob_is_refused(repo):
         for absent in ("0" * 40, change.head_tree):
             with pytest.raises(InputError, match="not in this clone"):
                 await contents.read(absent)
-        assert await contents.read(change.files[0].new_blob) == b"a\n"
+        assert await contents.read(new_blob(change.files[0])) == b"a\n"
 
 
 async def test_more_than_anyone_should_hold_is_refused(repo):
     repo.write("huge", b"\0" * (MAX_BLOB + 1))
     repo.commit()
     change = await from_refs(repo.root, None, None)
-    assert change.files[0].skip.startswith("too large: 67.1 MB")
+    skip = change.files[0].skip
+    assert skip is not None
+    assert skip.startswith("too large: 67.1 MB")
     async with Contents(change) as contents:
         with pytest.raises(InputError, match="more than 67108864"):
-            await contents.read(change.files[0].new_blob)
+            await contents.read(new_blob(change.files[0]))
 
 
 async def test_exported_files_are_plain_and_complete(many, tmp_path):
@@ -161,7 +164,7 @@ async def test_an_export_into_something_else_is_refused(repo, tmp_path):
     async with Contents(change) as contents:
         for root in (tmp_path / "link", tmp_path / "file"):
             with pytest.raises(StoreError, match="cannot be written"):
-                await contents.export("head", {"a": change.files[0].new_blob}, root)
+                await contents.export("head", {"a": new_blob(change.files[0])}, root)
     assert list((tmp_path / "real").iterdir()) == []
 
 
@@ -171,7 +174,7 @@ async def test_a_directory_in_the_way_is_told_of(repo, tmp_path):
     (tmp_path / "out" / "a").mkdir(parents=True)
     (tmp_path / "out" / "b").write_text("in the way")
     async with Contents(change) as contents:
-        entries = {file.path: file.new_blob for file in change.files}
+        entries = {file.path: new_blob(file) for file in change.files}
         refused = await contents.export("head", entries, tmp_path / "out")
     assert set(refused) == {"a", "b/c"}
     assert all(

@@ -8,6 +8,7 @@ from orchestrator.checks.path_kinds import path_kinds
 from orchestrator.code_review.change.contents import Contents, decode
 from orchestrator.code_review.change.intake import from_refs
 from orchestrator.errors import InputError
+from tests.review.change.conftest import new_blob
 
 pytestmark = pytest.mark.anyio
 
@@ -179,7 +180,7 @@ async def test_names_of_every_sort(repo, tmp_path):
     for name in ODD_NAMES:
         assert (files[name].added, files[name].removed, files[name].skip) == ((2,), (), None)
     async with Contents(change) as contents:
-        entries = {file.path: file.new_blob for file in change.files}
+        entries = {file.path: new_blob(file) for file in change.files}
         assert await contents.export("head", entries, tmp_path / "out") == {}
     for name in ODD_NAMES:
         written = (tmp_path / "out" / os.fsdecode(name)).read_bytes()

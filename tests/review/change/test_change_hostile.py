@@ -11,6 +11,7 @@ from orchestrator.code_review.change.contents import Contents
 from orchestrator.code_review.change.intake import from_refs, from_worktree
 from orchestrator.code_review.change.patch.apply import from_patch
 from orchestrator.errors import InputError
+from tests.review.change.conftest import Repo, new_blob
 
 pytestmark = pytest.mark.anyio
 
@@ -114,7 +115,7 @@ async def test_nothing_runs_for_a_work_tree(trapped, tmp_path):
     change = await from_worktree(trapped.root, None, tmp_path / "scratch")
     assert [f.path for f in change.files] == ["a.py", "b.txt", "c.md", "n.py"]
     async with Contents(change) as contents:
-        assert await contents.read(change.files[0].new_blob) == b"a = 3\n"
+        assert await contents.read(new_blob(change.files[0])) == b"a = 3\n"
     assert "+a = 3" in await history.diff(change, "a.py")
     assert "a = 3" in await history.blame(change, "a.py", 1, 1)
     assert not (tmp_path / "canary").exists()
@@ -126,7 +127,7 @@ async def test_nothing_runs_for_a_patch(trapped, tmp_path):
     change = await from_patch(patch, "x.diff", trapped.root, None, tmp_path / "scratch")
     assert [(f.path, f.added) for f in change.files] == [("a.py", (2,))]
     async with Contents(change) as contents:
-        assert await contents.read(change.files[0].new_blob) == b"a = 2\nb = 3  \n"
+        assert await contents.read(new_blob(change.files[0])) == b"a = 2\nb = 3  \n"
     assert not (tmp_path / "canary").exists()
 
 
@@ -182,7 +183,7 @@ async def test_attributes_of_the_change_do_not_hide_its_lines(repo):
     assert known["m.py"] == ("text", None, (2,))
 
 
-def tree(repo, entries: list[tuple[str, bytes, str]]) -> str:
+def tree(repo: Repo, entries: list[tuple[str, bytes, str]]) -> str:
     """A tree object with names that git would not write itself."""
     raw = b"".join(
         b"%s %s\0%s" % (mode.encode(), name, bytes.fromhex(oid)) for mode, name, oid in entries
@@ -191,7 +192,7 @@ def tree(repo, entries: list[tuple[str, bytes, str]]) -> str:
     return oid.decode().strip()
 
 
-def blob(repo, data: bytes) -> str:
+def blob(repo: Repo, data: bytes) -> str:
     return repo.git("hash-object", "-w", "--stdin", stdin=data).decode().strip()
 
 

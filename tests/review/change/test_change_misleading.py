@@ -6,6 +6,7 @@ import pytest
 
 from orchestrator.code_review.change.intake import from_refs, from_worktree
 from orchestrator.errors import InputError
+from tests.review.change.conftest import Repo
 
 pytestmark = pytest.mark.anyio
 
@@ -16,7 +17,7 @@ def anyio_backend():
     return "asyncio"
 
 
-def twice(repo, path: bytes, contents: list[bytes]) -> str:
+def twice(repo: Repo, path: bytes, contents: list[bytes]) -> str:
     """A commit whose tree has one path several times, which git itself never writes."""
     raw = b""
     for content in contents:

@@ -9,6 +9,7 @@ from orchestrator.code_review.change.contents import Contents, decode
 from orchestrator.code_review.change.intake import from_refs
 from orchestrator.code_review.change.patch.apply import from_patch
 from orchestrator.errors import InputError
+from tests.review.change.conftest import new_blob, old_blob
 
 pytestmark = pytest.mark.anyio
 
@@ -79,7 +80,7 @@ async def test_the_repository_is_not_touched(full, tmp_path):
     change = await from_patch(diff, "x.diff", full.root, None, tmp_path / "scratch")
     assert [(f.path, f.status) for f in change.files] == [("added.py", "added")]
     async with Contents(change) as contents:
-        assert decode(await contents.read(change.files[0].new_blob)) == "x = 1\n"
+        assert decode(await contents.read(new_blob(change.files[0]))) == "x = 1\n"
     after = {p: p.stat().st_mtime_ns for p in (full.root / ".git").rglob("*") if p.is_file()}
     assert after == before
     assert not (full.root / "added.py").exists()
@@ -105,17 +106,17 @@ async def test_alone_it_has_the_lines_it_tells_of(full, tmp_path):
     assert alone["lib"].skip == "submodule ..0123456789ab"
     assert alone["type"].skip == "symbolic link to elsewhere"
     async with Contents(change) as contents:
-        head = decode(await contents.read(alone["m.py"].new_blob)).split("\n")
+        head = decode(await contents.read(new_blob(alone["m.py"]))).split("\n")
         full_text = full.git("show", "HEAD:m.py").decode().split("\n")
         for number in alone["m.py"].added:
             assert head[number - 1] == full_text[number - 1]
         assert head[14] == ""
-        assert await contents.read(alone["crlf.txt"].new_blob) == b"a\r\nB\r\nc\r\n"
+        assert await contents.read(new_blob(alone["crlf.txt"])) == b"a\r\nB\r\nc\r\n"
         latin = alone[os.fsdecode(b"latin-\xe9.txt")]
-        assert await contents.read(latin.new_blob) == b"caf\xe9\nth\xe9\n"
-        assert await contents.read(alone["gone.py"].old_blob) == b"1\n2\n"
+        assert await contents.read(new_blob(latin)) == b"caf\xe9\nth\xe9\n"
+        assert await contents.read(old_blob(alone["gone.py"])) == b"1\n2\n"
         assert (
-            await contents.export("head", {"new.py": alone["new.py"].new_blob}, tmp_path / "o")
+            await contents.export("head", {"new.py": new_blob(alone["new.py"])}, tmp_path / "o")
             == {}
         )
     assert "+thirty" in await history.diff(change, "m.py")

@@ -278,6 +278,7 @@ async def test_what_one_call_tells_is_what_git_tells_one_by_one(branched):
             assert known.common == await git.merge_base(other, tip)
             assert known.trees == {commit: await git.tree(commit) for commit in (tip, other)}
             start = (await from_refs(branched.root, base, head)).base_tree
+            assert known.common is not None
             assert start == await git.tree(known.common)
 
 

@@ -13,6 +13,7 @@ from orchestrator.code_review.change.patch.file_names import (
     unquote,
 )
 from orchestrator.code_review.change.patch.object_store import render_side
+from orchestrator.code_review.change.patch.types import FilePatch
 from orchestrator.code_review.change.patch.unified_diff import Reader
 from orchestrator.errors import InputError
 
@@ -22,7 +23,7 @@ HEAD = b"--- a/x.py\n+++ b/x.py\n"
 BINARY = b"literal 3\nKcmYdfNCp4_i2%g_\n\nliteral 3\nKcmYdfNCE%>hycU@\n\n"
 
 
-def read(patch: bytes):
+def read(patch: bytes) -> list[FilePatch]:
     return list(Reader(patch, "p.diff").files())
 
 

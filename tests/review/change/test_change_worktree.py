@@ -12,6 +12,7 @@ from orchestrator.code_review.change.contents import Contents, decode
 from orchestrator.code_review.change.file_export import write_files
 from orchestrator.code_review.change.intake import from_worktree
 from orchestrator.errors import InputError, StoreError
+from tests.review.change.conftest import new_blob
 
 pytestmark = pytest.mark.anyio
 
@@ -242,7 +243,7 @@ async def test_odd_places(make_repo, tmp_path):
     change = await from_worktree(odd.root, None, tmp_path / 's:x"y z')
     assert [os.fsencode(f.path) for f in change.files] == [b"n\nl \xe9.py"]
     async with Contents(change) as contents:
-        assert decode(await contents.read(change.files[0].new_blob)) == "x\n"
+        assert decode(await contents.read(new_blob(change.files[0]))) == "x\n"
         assert len(await contents.paths("head")) == 2
 
 
