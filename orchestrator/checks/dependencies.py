@@ -260,9 +260,4 @@ def _go(text: str) -> Manifest:
     )
 
 
-_READERS = {
-    "pyproject.toml": _pyproject,
-    "package.json": _npm,
-    "Cargo.toml": _cargo,
-    "go.mod": _go,
-}
+_READERS = {"pyproject.toml": _pyproject, "package.json": _npm, "Cargo.toml": _cargo, "go.mod": _go}

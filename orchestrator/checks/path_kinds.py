@@ -33,7 +33,7 @@ _VENDOR_DIRECTORIES = frozenset(
 _CODE = re.compile(
     r"\.(?:py[iwx]?|ipynb|[cm]?[jt]sx?|vue|svelte|astro|go|java|kts?|scala|groovy|gradle|clj|rb|rake"
     r"|erb|php|p[lm]|lua|rs|swift|cs|fs|vb|dart|exs?|erl|hs|r|jl|c|cc|cpp|cxx|h|hh|hpp|mm?|zig|sh|bash"
-    r"|zsh|fish|ps1|psm1|bat|cmd|sql|bats|coffee)",
+    r"|zsh|fish|ps1|psm1|bat|cmd|sql|bats|coffee)"
 )
 _TESTED_JVM = "java|kts?|scala|groovy|cs|fs|vb|php|swift|mm?"
 

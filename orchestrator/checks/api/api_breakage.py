@@ -158,10 +158,7 @@ _PARAMETER_CODES = {
 _RECEIVERS = frozenset({"self", "cls", "mcs", "mcls", "klass"})
 _CALLED = frozenset({"__init__", "__new__", "__call__"})
 _RELIED_ON = {"__call__", "__enter__", "__exit__", "__aenter__", "__aexit__", "__iter__"}
-_POSITIONAL = {
-    griffe.ParameterKind.positional_only,
-    griffe.ParameterKind.positional_or_keyword,
-}
+_POSITIONAL = {griffe.ParameterKind.positional_only, griffe.ParameterKind.positional_or_keyword}
 _VARIADIC = {griffe.ParameterKind.var_positional, griffe.ParameterKind.var_keyword}
 
 

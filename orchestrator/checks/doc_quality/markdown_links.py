@@ -9,14 +9,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from orchestrator.checks.check_io import (
-    CheckReply,
-    Gap,
-    RawFinding,
-    Source,
-    check_files,
-    read,
-)
+from orchestrator.checks.check_io import CheckReply, Gap, RawFinding, Source, check_files, read
 from orchestrator.sandbox.safe_paths import SafeDirectory
 
 # The makers of sites leave a page's own out.

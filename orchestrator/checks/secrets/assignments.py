@@ -141,8 +141,7 @@ def find_assignments(path: str, searched: SearchableText) -> Iterator[Hit]:
         patterns.append(_SPACED)
     laid_out = (_NAMED, _LISTED, _HELD) if _LAID_OUT.fullmatch(path) else ()
     for match in chain(
-        searched.matches(_WORDS, *patterns),
-        searched.matches(_WORDS, *laid_out, following=2),
+        searched.matches(_WORDS, *patterns), searched.matches(_WORDS, *laid_out, following=2)
     ):
         word, tail = match["word"], match["tail"]
         before = searched.text[max(0, match.start("word") - 24) : match.start("word")]

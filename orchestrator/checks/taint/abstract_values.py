@@ -181,11 +181,7 @@ def merge_taints(*groups: tuple[Taint, ...]) -> tuple[Taint, ...]:
             elif known is not taint:
                 better = taint if taint.sure > known.sure else known
                 found[taint.origin] = Taint(
-                    better.origin,
-                    better.kind,
-                    known.facts & taint.facts,
-                    better.sure,
-                    better.trace,
+                    better.origin, better.kind, known.facts & taint.facts, better.sure, better.trace
                 )
     return tuple(found.values())[:MAX_ORIGINS]
 

@@ -55,10 +55,7 @@ def get_attribute(frame: Frame, base: Value, name: str, node: ast.AST) -> Value:
     inherited = tuple(taint.derive(PART, f".{name}") for taint in base.taints)
     locs = tuple(loc for loc in base.locs if frame.state.object(loc).kind == "cells")
     return Value(
-        ref=value.ref,
-        taints=value.taints or inherited,
-        locs=locs,
-        marks=value.marks | base.marks,
+        ref=value.ref, taints=value.taints or inherited, locs=locs, marks=value.marks | base.marks
     )
 
 

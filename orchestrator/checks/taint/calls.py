@@ -267,11 +267,7 @@ def _fields(call: Call, cls: Class) -> dict[Any, Value]:
 
 def run_function(frame: Frame, call: Call, function: Function, args: list[Value]) -> Value:
     """What a function gives when it is called so, and what it does to the caller's objects."""
-    everything = [
-        *args,
-        *call.keywords.values(),
-        *([call.rest] if call.rest else []),
-    ]
+    everything = [*args, *call.keywords.values(), *([call.rest] if call.rest else [])]
     taints = taints_of(everything, frame.state)
     if function in frame.stack:
         return Value(taints=taints)

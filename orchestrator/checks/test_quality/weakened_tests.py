@@ -39,9 +39,7 @@ def run(job: Job) -> CheckReply:
     findings += [*removals.findings(), *coverage.findings()]
     by_pattern = compare_non_python_tests(job)
     return CheckReply(
-        findings + by_pattern.findings,
-        examined + by_pattern.examined,
-        gaps | by_pattern.gaps,
+        findings + by_pattern.findings, examined + by_pattern.examined, gaps | by_pattern.gaps
     )
 
 
