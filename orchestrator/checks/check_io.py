@@ -4,8 +4,6 @@ A job is JSON: ``{"root": directory, "paths": [path below it, ...], ...}``. A re
 ``CheckReply``. A name that is not UTF-8 is held with ``surrogateescape``, which JSON keeps.
 """
 
-from __future__ import annotations
-
 import codecs
 import os
 from collections.abc import Callable, Iterable

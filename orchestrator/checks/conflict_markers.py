@@ -1,7 +1,5 @@
 """Merge conflicts that were committed: whole groups of markers, as git writes them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -4,8 +4,6 @@ A name that another changed manifest had in base has only moved. Source for what
 PEP 440, the ranges of npm and Cargo.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

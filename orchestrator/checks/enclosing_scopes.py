@@ -4,8 +4,6 @@ Python is read exactly; elsewhere a definition-like line above, less indented, i
 scopes only tell apart findings whose text is equal.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Reports invisible and look-alike characters in code, and text that instructs an AI reviewer."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterator

@@ -2,8 +2,6 @@
 keys that appear twice, versions that are numbers, statements that are never reached.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

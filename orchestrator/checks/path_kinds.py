@@ -3,8 +3,6 @@
 Everything that treats such files apart asks here, so that analyzers, rules and planning agree.
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from typing import Literal

@@ -3,8 +3,6 @@
 Whoever found what for whatever: a line that is quoted may hold a password as well.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any

@@ -249,13 +249,7 @@ class Hunk(Struct, frozen=True):
 
 
 class ChangedText:
-    """The text of a changed file in base and head.
-
-    Args:
-        path: in head.
-        base, head: the lines of each side.
-        removed, added: numbers of the lines that differ, 1-based.
-    """
+    """The lines of a changed file in base and head, and the numbers of those that differ."""
 
     def __init__(
         self,

@@ -16,8 +16,8 @@ import pytest
 
 from orchestrator.checks.check_io import RawFinding
 from orchestrator.checks.secrets import secret_scan
-from orchestrator.checks.secrets.credential_files import RULES
-from orchestrator.checks.secrets.token_formats import TOKEN_FORMATS
+from orchestrator.checks.secrets.credential_files import credential_rules
+from orchestrator.checks.secrets.token_formats import token_formats
 from tests.checks.check_kit import as_received
 from tests.checks.conftest import Bench
 from tests.checks.secret_samples import BASE32, BASE58, FILES, HEX, LOWER, UPPER, b64, rand, uuid
@@ -182,7 +182,7 @@ def test_another_marker_is_another_thing(
 
 
 def test_every_shape_has_its_case() -> None:
-    assert {shape.code for shape in TOKEN_FORMATS.rows} == {code for code, *_ in TOKENS}
+    assert {shape.code for shape in token_formats()} == {code for code, *_ in TOKENS}
 
 
 @pytest.mark.parametrize(
@@ -313,7 +313,7 @@ def test_the_same_file_filled_in_elsewhere_holds_none(
 
 
 def test_every_kind_of_file_has_its_case() -> None:
-    assert {rule.code for rule in RULES.rows} <= {code for code, *_ in FILES}
+    assert {rule.code for rule in credential_rules()} <= {code for code, *_ in FILES}
 
 
 def test_plain_digests_only_count_in_a_table_of_users(bench: Bench) -> None:

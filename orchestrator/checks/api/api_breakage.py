@@ -185,11 +185,7 @@ def abbreviate(names: list[str]) -> str:
 
 
 def find_changes(was: ModuleApi, now: ModuleApi, tree: SourceTree) -> list[Change]:
-    """Everything that breaks; one entry for each symbol.
-
-    Args:
-        tree: of head, to look up what classes inherit.
-    """
+    """Everything that breaks; one entry for each symbol. ``tree`` is head's, for base classes."""
     found: dict[str, Change] = {}
     functions: dict[str, list[griffe.Breakage]] = {}
     for one in griffe.find_breaking_changes(was.module, now.module):

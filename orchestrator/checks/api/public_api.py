@@ -254,12 +254,7 @@ PLAIN_BASES = frozenset({"ABC", "Generic", "Protocol", "NamedTuple", "TypedDict"
 
 
 class SourceTree:
-    """The Python files of one side.
-
-    Args:
-        root: where they are on disk.
-        paths: all paths of the tree.
-    """
+    """The Python files of one side: those among ``paths``, read below ``root``."""
 
     def __init__(self, root: str, paths: list[str]) -> None:
         self._root, self.index = root, ModuleIndex(paths)

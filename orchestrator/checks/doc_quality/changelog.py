@@ -1,7 +1,5 @@
 """A project that keeps a changelog, and a change to its source that says nothing there."""
 
-from __future__ import annotations
-
 import re
 
 from orchestrator.checks.check_io import CheckReply, Gap, RawFinding, Source, read

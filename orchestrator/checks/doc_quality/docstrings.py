@@ -6,8 +6,6 @@ Both sides are compared: what was missing or stale before stays quiet, and the h
 docstring breaks is the one base had.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Relative links in Markdown that lead nowhere: a file that is not there, or an anchor."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Iterator

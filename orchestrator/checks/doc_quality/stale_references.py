@@ -5,8 +5,6 @@ head holds it any more, whether it can be parsed or not. Plain words are left ou
 something else.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

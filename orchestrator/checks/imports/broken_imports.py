@@ -1,7 +1,5 @@
 """Imports that the change breaks: of a module that is gone, or of a name that its module lost."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import Counter
@@ -33,12 +31,7 @@ _GIVEN = frozenset({"__name__", "__file__", "__doc__", "__path__", "__spec__", "
 
 
 class Side:
-    """One tree's modules and the names they bind.
-
-    Args:
-        root: where its Python files are on disk.
-        index: of the tree.
-    """
+    """The modules of the tree at ``root`` and the names they bind."""
 
     def __init__(self, root: str, index: ModuleIndex) -> None:
         self.root, self.index = root, index

@@ -45,12 +45,7 @@ def is_own_package(path: str, target: str) -> bool:
 
 
 class Graph:
-    """The imports of one tree; an edge leads from the importing file to the imported one.
-
-    Args:
-        root: where the tree's Python files are.
-        tree: all paths of the tree.
-    """
+    """The imports of one tree; an edge leads from the importing file to the imported one."""
 
     def __init__(self, root: str, tree: list[str]) -> None:
         self.root, self.index = root, ModuleIndex(tree)

@@ -61,11 +61,7 @@ class Violation(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """How a graph keeps a contract.
-
-    Attributes:
-        undeclared: modules that an exhaustive contract would have to list as layers.
-    """
+    """How a graph keeps a contract; ``undeclared``: layers that an exhaustive one does not list."""
 
     violations: tuple[Violation, ...]
     undeclared: frozenset[str]
@@ -79,8 +75,7 @@ def build_graph(root: str, places: Mapping[str, str], session: Mapping[str, Any]
     """The imports of a tree, read from its source.
 
     Args:
-        root: where the tree is.
-        places: root package → its directory below the root.
+        places: root package → its directory below ``root``.
         session: the settings that all contracts share.
 
     Raises:
@@ -274,11 +269,7 @@ def find_config_files(tree: Iterable[str], changed: Iterable[str]) -> list[str]:
 
 
 class ContractConfig(Struct, frozen=True):
-    """The contracts that a configuration file declares.
-
-    Attributes:
-        session: the settings for all contracts.
-    """
+    """The contracts that a configuration file declares; ``session``: settings of all of them."""
 
     path: str
     session: Mapping[str, Any]

@@ -4,8 +4,6 @@ Only they are read: neither the template around them nor what its attributes say
 told apart reliably is a gap.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from itertools import islice

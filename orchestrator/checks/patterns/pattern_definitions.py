@@ -23,8 +23,6 @@ A file with ``extends: <name>`` and ``patterns`` alone adds to the language of a
 Expressions of calls are searched for in what precedes the parenthesis.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """A repository's own files of patterns, held against what the check can read and run."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any

@@ -20,11 +20,7 @@ Place = tuple[int, int]
 
 
 class ValueOrigins:
-    """The values of one parsed file.
-
-    Args:
-        root: of the file's syntax tree.
-    """
+    """The values of one parsed file."""
 
     def __init__(self, root: SgNode, language: Language) -> None:
         self._root, self._language = root, language

@@ -1,7 +1,5 @@
 """What a Python function takes, and whether a call as written fits it."""
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 

@@ -4,8 +4,6 @@ The count is McCabe's as linters make it: one, and one more for each branch, loo
 conditional expression and filter of a comprehension. Nested functions count for themselves.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

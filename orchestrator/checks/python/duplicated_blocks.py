@@ -5,8 +5,6 @@ brackets and lines that hand a value on under its own name do not count. A block
 appears once, and one that appeared twice in base is old.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator

@@ -4,8 +4,6 @@ Files, not dotted names, are the nodes: the same file can be reached under sever
 layouts, namespace packages, several projects in one tree), but it is one module.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import sys
@@ -47,11 +45,7 @@ class Import(Struct, frozen=True):
 
 
 class ModuleIndex:
-    """Finds the file behind an import in one tree.
-
-    Args:
-        tree: all paths of the tree; only Python files count.
-    """
+    """Finds the file behind an import in one tree, of all whose paths only Python files count."""
 
     def __init__(self, tree: Iterable[str]) -> None:
         self.files = frozenset(path for path in tree if path.endswith((".py", ".pyi")))

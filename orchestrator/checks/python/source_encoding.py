@@ -4,8 +4,6 @@ Python obeys a comment such as ``coding: utf-7``, under which ``# +AAo-import os
 the second one is run. Whoever else looks at the file sees a comment.
 """
 
-from __future__ import annotations
-
 import codecs
 import io
 import re

@@ -1,7 +1,5 @@
 """Syntax trees of Python, kept for the checks that come after, and what walks them by statement."""
 
-from __future__ import annotations
-
 import ast
 from collections import OrderedDict
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Python statements that no path leads to."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Sequence
 

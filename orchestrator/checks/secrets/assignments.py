@@ -1,7 +1,5 @@
 """Secrets that are known by the name they are given: ``password = "..."`` and what resembles it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from itertools import chain

@@ -1,12 +1,10 @@
 """Finds secrets by the formats of credential files: netrc, htpasswd, dumps, Kubernetes Secrets."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import re
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cache
 from typing import NamedTuple
 
 from orchestrator.checks.secrets.secret_values import Hit, is_entered, is_set
@@ -32,14 +30,9 @@ _NOT_SECRET_KEY = re.compile(
 
 
 def find_in_credential_file(path: str, text: str) -> Iterator[Hit]:
-    """Secrets that the file's own format shows.
-
-    Args:
-        path: of the file; its name decides.
-        text: with ``\\n`` for line ends.
-    """
+    """Secrets that the format shows which the file's name tells; lines end in ``\\n``."""
     lower = path.lower()
-    for rule in RULES.rows:
+    for rule in credential_rules():
         if not rule.file.fullmatch(lower):
             continue
         for match in rule.line.finditer(text):
@@ -170,18 +163,12 @@ class CredentialRule(NamedTuple):
     line: re.Pattern[str]
 
 
-class Rules:
-    """The table, compiled when first used."""
-
-    @cached_property
-    def rows(self) -> tuple[CredentialRule, ...]:
-        """Every rule, in the order of the table."""
-        rules = []
-        for row in _TABLE.strip().splitlines():
-            code, what, file, line = row.split(" | ", 3)
-            name = re.compile(rf"(?:.*/)?(?:{file})", re.DOTALL)
-            rules.append(CredentialRule(code, what, name, re.compile(line, re.MULTILINE)))
-        return tuple(rules)
-
-
-RULES = Rules()
+@cache
+def credential_rules() -> tuple[CredentialRule, ...]:
+    """Every rule, in the order of the table; compiled when first used."""
+    rules = []
+    for row in _TABLE.strip().splitlines():
+        code, what, file, line = row.split(" | ", 3)
+        name = re.compile(rf"(?:.*/)?(?:{file})", re.DOTALL)
+        rules.append(CredentialRule(code, what, name, re.compile(line, re.MULTILINE)))
+    return tuple(rules)

@@ -1,7 +1,5 @@
 """A text in which costly patterns are only tried on the lines that hold one of their words."""
 
-from __future__ import annotations
-
 import re
 import string
 from collections.abc import Iterator
@@ -42,7 +40,6 @@ class SearchableText:
 
         Args:
             words: in lower case.
-            patterns: tried on each such line.
             following: lines after it that belong to what is searched.
         """
         for start, end in self.lines_with(words):

@@ -3,8 +3,6 @@
 A marker with no key under it is only text.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hashlib

@@ -4,8 +4,6 @@ No message holds a secret; each finding lists the exact texts to ``redact`` wher
 Among tests and examples only what a service issued is looked for: their passwords are made up.
 """
 
-from __future__ import annotations
-
 import bisect
 import re
 from collections import Counter
@@ -19,7 +17,7 @@ from orchestrator.checks.secrets.credential_files import find_in_credential_file
 from orchestrator.checks.secrets.keyword_search import SearchableText
 from orchestrator.checks.secrets.private_keys import find_private_keys
 from orchestrator.checks.secrets.secret_values import Hit, compute_entropy, is_made_up
-from orchestrator.checks.secrets.token_formats import PUBLIC, TOKEN_FORMATS
+from orchestrator.checks.secrets.token_formats import PUBLIC, token_formats
 from orchestrator.checks.secrets.urls_and_calls import find_in_calls, find_in_urls
 
 # Long random texts that are nobody's secret.
@@ -33,7 +31,7 @@ MOST_OF_A_KIND = 100  # in one file; a dump of users is one problem, not ten tho
 
 def _shaped(text: str) -> Iterator[Hit]:
     """Tokens that have the shape in which a service issues them."""
-    for shape in TOKEN_FORMATS.rows:
+    for shape in token_formats():
         if not any(hint in text for hint in shape.hints):
             continue
         for match in shape.pattern.finditer(text):

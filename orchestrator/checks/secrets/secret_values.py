@@ -5,8 +5,6 @@ template; a settings file may hold any value but the words that everybody writes
 show something that looks chosen or generated.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -5,10 +5,8 @@ pattern takes linear time: no repetition contains another, and every repetition 
 cannot be followed by what it repeats.
 """
 
-from __future__ import annotations
-
 import re
-from functools import cached_property
+from functools import cache
 from typing import NamedTuple
 
 _HEX32, _HEX40, _HEX64 = r"[0-9a-f]{32}", r"[0-9a-f]{40}", r"[0-9a-f]{64}"
@@ -124,23 +122,20 @@ class TokenFormat(NamedTuple):
     pattern: re.Pattern[str]
 
 
-def _shape(row: str) -> TokenFormat:
-    code, what, hints, pattern = row.split(" | ", 3)
-    # A token is not part of a longer run of letters and digits.
-    bounded = re.compile(rf"(?<![A-Za-z0-9])(?:{pattern})(?![A-Za-z0-9])", re.ASCII)
-    return TokenFormat(code, what, tuple(hints.split(",")), bounded)
+@cache
+def token_formats() -> tuple[TokenFormat, ...]:
+    """Every format, in the order of the table: the first that matches names the secret.
 
+    Compiled when first used: a worker that runs another check does not pay for it.
+    """
+    formats = []
+    for row in _TABLE.strip().splitlines():
+        code, what, hints, pattern = row.split(" | ", 3)
+        # A token is not part of a longer run of letters and digits.
+        bounded = re.compile(rf"(?<![A-Za-z0-9])(?:{pattern})(?![A-Za-z0-9])", re.ASCII)
+        formats.append(TokenFormat(code, what, tuple(hints.split(",")), bounded))
+    return tuple(formats)
 
-class TokenFormats:
-    """The table, compiled when first used: a worker that runs another check does not pay for it."""
-
-    @cached_property
-    def rows(self) -> tuple[TokenFormat, ...]:
-        """Every shape, in the order of the table: the first that matches names the secret."""
-        return tuple(_shape(row) for row in _TABLE.strip().splitlines())
-
-
-TOKEN_FORMATS = TokenFormats()
 
 # Published for everybody's use: emulators and documentation.
 PUBLIC = frozenset(

@@ -1,7 +1,5 @@
 """Secrets handed over: in a URL, a connection string, a call, a command line or a header."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import re

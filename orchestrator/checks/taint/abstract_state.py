@@ -137,11 +137,6 @@ class State:
         other.facts, other.live = dict(self.facts), self.live
         return other
 
-    def replace_with(self, other: "State") -> None:
-        """Take over everything from another state."""
-        self.vars, self.objects = other.vars, other.objects
-        self.facts, self.live = other.facts, other.live
-
     def object(self, loc: int) -> HeapObject:
         """The object of that number."""
         found = self.objects.get(loc)

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 MAX_ORIGINS: Final = 6
 MAX_LOCS: Final = 4
 MAX_CHOICES: Final = 8
 PART: Final = "›"  # a part of what precedes it: what holds for the whole holds for it
-SLICE: Final = (
-    "›~"  # a slice: what it lacks, the whole lacks as well, for all that a check can mean
-)
+# a slice: what it lacks, the whole lacks as well, for all that a check can mean
+SLICE: Final = "›~"
 DECODED: Final = "»"  # made anew from what precedes it: nothing known of that still holds
 
 
@@ -136,31 +136,13 @@ class Value(Struct, eq=False):
 
     def with_implication(self, implies: Implication | None) -> "Value":
         """The same value, with what its truth says."""
-        return Value(
-            self.const,
-            self.ref,
-            self.taints,
-            self.locs,
-            self.target,
-            self.prefix,
-            self.marks,
-            implies,
-            self.choices,
-        )
+        return replace(self, implies=implies)
 
     def with_taints(self, taints: tuple[Taint, ...]) -> "Value":
         """The same value, tainted so."""
-        return Value(
-            self.const if not taints else NOT_CONST,
-            self.ref,
-            taints,
-            self.locs,
-            self.target,
-            self.prefix,
-            self.marks,
-            self.implies,
-            self.choices if not taints else (),
-        )
+        if not taints:
+            return replace(self, taints=())
+        return replace(self, const=NOT_CONST, taints=taints, choices=())
 
 
 UNKNOWN: Final = Value()

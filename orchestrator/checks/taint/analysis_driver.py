@@ -29,12 +29,7 @@ _TOO_DEEP: Final = "nested too deeply to be followed"
 
 
 class TaintAnalysis:
-    """Traces from sources to sinks over a project.
-
-    Args:
-        project: the tree.
-        models: what is a source, a sink, and what lies between.
-    """
+    """Traces from sources to sinks over a project, by what the library models say of them."""
 
     def __init__(self, project: Project, models: LibraryModels) -> None:
         self.project = project

@@ -1,7 +1,5 @@
 """What the outcome of a test says about the values in it."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterable

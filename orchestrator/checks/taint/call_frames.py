@@ -122,7 +122,7 @@ class Run(Struct, eq=False):
         """Count one statement.
 
         Raises:
-            BudgetSpent: the entry point used up its budget.
+            BudgetExceeded: the entry point used up its budget.
         """
         self.steps += 1
         if self.steps > MAX_STEPS:

@@ -1,7 +1,5 @@
 """What a call gives: built in, a container's method, a function of the tree, or one outside."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Hashable
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """Dictionaries, lists, tuples and sets: which value is where, and what an item of one is."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Hashable
 from typing import Final

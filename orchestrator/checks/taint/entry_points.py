@@ -1,7 +1,5 @@
 """Which functions are worth running on their own: those in which something from outside begins."""
 
-from __future__ import annotations
-
 import ast
 import bisect
 import re

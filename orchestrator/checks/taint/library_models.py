@@ -7,8 +7,6 @@ A *selector* names an argument: ``0|url`` is the first positional or the keyword
 what the method was called on, ``*`` all of them.
 """
 
-from __future__ import annotations
-
 import functools
 import re
 import types

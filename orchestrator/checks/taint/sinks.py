@@ -167,9 +167,6 @@ def report(frame: Frame, node: ast.AST, taint: Taint, sink: tuple[str, str, floa
     """Report one flow unless what is known of it makes it safe.
 
     Args:
-        frame: the activation that contains the sink.
-        node: the sink's place.
-        taint: what reaches it.
         sink: class of defect, dotted name, and confidence of the sink.
     """
     klass, ref, confidence = sink

@@ -1,7 +1,5 @@
 """The tree's modules, functions and classes, read on demand, and where imports lead."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterable, Mapping
@@ -120,12 +118,7 @@ class Bound(Struct, eq=False):
 
 
 class Project:
-    """Reads modules below a root on demand.
-
-    Args:
-        root: the directory.
-        tree: all Python paths below it that may be read.
-    """
+    """Reads modules below a root on demand; ``tree``: the Python paths that may be read."""
 
     def __init__(self, root: Path, tree: Iterable[str]) -> None:
         self.root = root

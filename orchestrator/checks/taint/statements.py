@@ -1,7 +1,5 @@
 """What a statement does to the state."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable
 from typing import Any, Final
@@ -104,9 +102,7 @@ def _loop(
     """Run a loop's body until nothing new comes of it.
 
     Args:
-        frame: where.
         step: does what comes before each round, and gives the condition to enter it.
-        node: the loop.
     """
     frame.jumps.append(([], []))
     for _ in range(_MAX_ROUNDS):

@@ -1,7 +1,5 @@
 """Text made of values: what it begins with, where it came from, what is left out of it."""
 
-from __future__ import annotations
-
 import ast
 import operator
 import re
@@ -58,7 +56,6 @@ def format_value(value: Value, conversion: str, spec: str, state: State) -> Valu
     Args:
         conversion: ``r``, ``s``, ``a`` or empty.
         spec: the format after the colon, or the letter after ``%``.
-        state: where it is written.
     """
     if spec and spec[-1] in _NUMERIC:
         return Value()  # anything but a number raises
@@ -288,26 +285,19 @@ _METHODS: Final = frozenset({
     "bit_length", "keys", "values", "items", "get",
 })
 # fmt: on
-_BUILTINS: Final[dict[str, Callable[..., Any]]] = {
-    "abs": abs,
-    "bool": bool,
-    "chr": chr,
-    "float": float,
-    "int": int,
-    "len": len,
-    "max": max,
-    "min": min,
-    "ord": ord,
-    "repr": repr,
-    "round": round,
-    "str": str,
-    "sum": sum,
-    "tuple": tuple,
-}
+_FUNCTIONS: Final = (abs, bool, chr, float, int, len, max, min, ord, repr, round, str, sum, tuple)
+_BUILTINS: Final[dict[str, Callable[..., Any]]] = {one.__name__: one for one in _FUNCTIONS}
 _ERRORS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 
-def _bounded(value: Any) -> Any:
+def _fold(compute: Callable[..., Any], *args: Any) -> Any:
+    """What a computation gives; ``NOT_CONST`` where it fails or gives no constant of usual size."""
+    try:
+        value = compute(*args)
+    except _ERRORS:
+        return NOT_CONST
+    if isinstance(value, list):
+        value = tuple(value)
     if isinstance(value, str | bytes | tuple | frozenset) and len(value) > _MAX_TEXT:
         return NOT_CONST
     if isinstance(value, int) and not -_MAX_INT < value < _MAX_INT:
@@ -335,36 +325,24 @@ def fold_binary(kind: type[ast.operator], left: Any, right: Any) -> Any:
     compute = _BINARY.get(kind)
     if compute is None or _grows(kind, left, right):
         return NOT_CONST
-    try:
-        return _bounded(compute(left, right))
-    except _ERRORS:
-        return NOT_CONST
+    return _fold(compute, left, right)
 
 
 def fold_unary(kind: type[ast.unaryop], operand: Any) -> Any:
     """The value of ``<op> operand``, or ``NOT_CONST``."""
-    try:
-        return _bounded(_UNARY[kind](operand))
-    except _ERRORS:
-        return NOT_CONST
+    return _fold(_UNARY[kind], operand)
 
 
 def fold_compare(kind: type[ast.cmpop], left: Any, right: Any) -> Any:
     """The value of ``left <op> right``, or ``NOT_CONST``."""
     if kind in (ast.Is, ast.IsNot) and None not in (left, right):
         return NOT_CONST  # identity of equal constants is the interpreter's own affair
-    try:
-        return bool(_COMPARE[kind](left, right))
-    except _ERRORS:
-        return NOT_CONST
+    return _fold(lambda: bool(_COMPARE[kind](left, right)))
 
 
 def fold_subscript(box: Any, key: Any) -> Any:
     """The value of ``box[key]``; the key may be a slice."""
-    try:
-        return _bounded(box[key])
-    except _ERRORS:
-        return NOT_CONST
+    return _fold(operator.getitem, box, key)
 
 
 def fold_method(receiver: Any, name: str, args: list[Any]) -> Any:
@@ -375,11 +353,7 @@ def fold_method(receiver: Any, name: str, args: list[Any]) -> Any:
         return NOT_CONST  # widths can ask for gigabytes, attributes are not for us
     if name in {"replace", "join"} and sum(map(_size, (receiver, *args))) > 256:
         return NOT_CONST
-    try:
-        result = getattr(receiver, name)(*args)
-    except _ERRORS:
-        return NOT_CONST
-    return _bounded(tuple(result) if isinstance(result, list) else result)
+    return _fold(lambda: getattr(receiver, name)(*args))
 
 
 def _size(value: Any) -> int:
@@ -391,12 +365,7 @@ def _size(value: Any) -> int:
 def fold_builtin(name: str, args: list[Any]) -> Any:
     """The value of a built-in function called with constants."""
     function = _BUILTINS.get(name)
-    if function is None:
-        return NOT_CONST
-    try:
-        return _bounded(function(*args))
-    except _ERRORS:
-        return NOT_CONST
+    return NOT_CONST if function is None else _fold(function, *args)
 
 
 def fold_truth(value: Any) -> bool | None:

@@ -1,7 +1,5 @@
 """Tests in other languages than Python, by file name and pattern: only what is sure."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase

@@ -1,7 +1,5 @@
 """The tests of one Python file: what each asserts, and whether it is skipped."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

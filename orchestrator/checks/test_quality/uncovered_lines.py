@@ -4,8 +4,6 @@ A report speaks of the lines that it was made from: one that is older than head,
 which head does not have, says nothing of this change, and that is a gap.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -31,9 +29,7 @@ from orchestrator.checks.test_quality.coverage_reports import (
 
 # Executable lines that make a function that no test runs worth a rule of its own.
 FUNCTION_LINES = 5
-NEAR = (
-    3  # lines between two uncovered ones that are reported together, where functions are not known
-)
+NEAR = 3  # lines between uncovered ones that are reported together, where no function is known
 SHOWN = 20  # places in one review; the longest come first
 SKEW = 300.0  # seconds by which two clocks may differ
 
@@ -158,7 +154,7 @@ def _places(path: str, text: str, lines: Lines, added: frozenset[int]) -> Iterat
         groups.setdefault(at, []).append(line)
     for at, held in groups.items():
         if at < 0:
-            for part in _runs(held):
+            for part in _runs(held, NEAR):
                 changed = [n for n in lines.known & added if part[0] <= n <= part[-1]]
                 yield _Place(path, "", part, len(changed), False)
         else:
@@ -189,10 +185,11 @@ def _scopes(path: str, text: str) -> Iterator[_Scope]:
         yield _Scope(one.dotted, inside, body, not isinstance(one.node, ast.ClassDef))
 
 
-def _runs(lines: list[int]) -> Iterator[list[int]]:
+def _runs(lines: list[int], near: int) -> Iterator[list[int]]:
+    """The lines in groups, within which each is at most so far from the one before."""
     part = lines[:1]
     for line in lines[1:]:
-        if line - part[-1] > NEAR:
+        if line - part[-1] > near:
             yield part
             part = []
         part.append(line)
@@ -205,9 +202,8 @@ def _make_finding(place: _Place) -> RawFinding:
     if whole:
         message = f"No test runs {place.name}: {len(place.lines)} of its changed lines never ran"
     else:
-        numbers = ", ".join(
-            f"{p[0]}-{p[-1]}" if p[1:] else str(p[0]) for p in _adjacent(place.lines)
-        )
+        parts = _runs(place.lines, 1)
+        numbers = ", ".join(f"{part[0]}-{part[-1]}" if part[1:] else str(part[0]) for part in parts)
         count = f"{len(place.lines)} of the {place.changed} changed lines{of}"
         message = f"No test runs {count}: {numbers}"
     return RawFinding(
@@ -218,13 +214,3 @@ def _make_finding(place: _Place) -> RawFinding:
         end_line=place.lines[-1],
         key=f"{place.path}: {place.name}" if place.name else None,
     )
-
-
-def _adjacent(lines: list[int]) -> list[list[int]]:
-    parts: list[list[int]] = []
-    for line in lines:
-        if parts and line == parts[-1][-1] + 1:
-            parts[-1].append(line)
-        else:
-            parts.append([line])
-    return parts

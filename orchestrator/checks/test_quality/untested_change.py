@@ -1,7 +1,5 @@
 """Source that changed with no test of the change touching it."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import Counter
