@@ -45,7 +45,7 @@ def score_measured(
             sum(path in accounted for path in files), len(files), "changed files accounted for"
         ),
         "evidence-verified": _share(
-            len(synthesis.findings), reported, "findings whose quote stands where they say"
+            len(synthesis.findings), reported, "findings whose quote was found at their lines"
         ),
         "contracts-kept": _share(
             sum(entry.result.status == "ok" for entry in team), len(team), "agents' reports valid"
@@ -53,14 +53,14 @@ def score_measured(
         "required-checks-run": _share(
             len(passed),
             len(applicable),
-            "required checks run to their end",
+            "required checks completed",
             tuple(check.name for check in applicable if check.status != "passed"),
         ),
         "analyzers-healthy": _share(
-            sum(not call.why for call in calls), len(calls), "tool runs without a fault"
+            sum(not call.why for call in calls), len(calls), "tool runs without an error"
         ),
         "gaps-explained": _share(
-            sum(bool(gap.why) for gap in gaps), len(gaps), "gaps that say why"
+            sum(bool(gap.why) for gap in gaps), len(gaps), "gaps with a reason"
         ),
     }
 
