@@ -60,10 +60,8 @@ class RunProgress(Struct):
         elif event.kind == "note":
             self.note = event.detail
         elif event.kind == "budget":
-            self.used, self.limits = (
-                read_numbers(event.data, "used"),
-                read_numbers(event.data, "limits"),
-            )
+            self.used = read_numbers(event.data, "used")
+            self.limits = read_numbers(event.data, "limits")
         elif event.kind == "run_finished":
             self.state = f"stopped: {event.detail}"
         else:

@@ -42,15 +42,11 @@ class GateResult(Struct, frozen=True):
 
     def summary(self) -> str:
         """The outcome in one line."""
-        outcome = "passed" if self.passed else "failed"
-        before, after, change = (
-            self.comparison.before,
-            self.comparison.after,
-            self.comparison.change,
-        )
+        outcome, found = "passed" if self.passed else "failed", self.comparison
+        change = found.change
         return (
-            f"gate {outcome}: kappa {format_statistic(before.value)} at baseline, "
-            f"{format_statistic(after.value)} now, change {format_change(change.value)} "
+            f"gate {outcome}: kappa {format_statistic(found.before.value)} at baseline, "
+            f"{format_statistic(found.after.value)} now, change {format_change(change.value)} "
             f"[{format_change(change.low)}, {format_change(change.high)}], "
             f"{len(self.changed)} decisions changed"
         )

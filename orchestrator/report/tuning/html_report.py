@@ -1,6 +1,5 @@
 """The result of a tuning as one self-contained HTML page, for light, dark and narrow screens."""
 
-import math
 from collections.abc import Iterable
 from html import escape
 from urllib.parse import urlsplit
@@ -10,7 +9,9 @@ from orchestrator.report.tuning import charts
 from orchestrator.report.tuning.text_report import (
     apply_sign,
     count_labels,
+    describe_fit,
     describe_flip_count,
+    describe_flip_sides,
     describe_more_labels,
     list_comparisons,
 )
@@ -154,12 +155,7 @@ def _render_comparison(result: TuningResult, comparison: PairedComparison) -> st
         [_escape(policy), "", format_statistic(-value if uses_costs else value), ""]
         for policy, value in (result.trivial_policies or {}).items()
     ]
-    penalty = "infinite" if math.isinf(result.penalty) else f"{result.penalty:g}"
-    before, after = result.thresholds or (math.nan, math.nan)
-    foot = (
-        f'<p class="dim">Threshold {before:.4g} → {after:.4g}, penalty {penalty}, '
-        f"seed {result.seed}.</p>"
-    )
+    foot = f'<p class="dim">Threshold {describe_fit(result)}.</p>'
     return _render_table(["", "before", "after", "change"], rows) + foot
 
 
@@ -190,11 +186,7 @@ def _render_criteria(result: TuningResult) -> str:
 
 
 def _render_flips(flips: Iterable[Flip]) -> str:
-    rows = []
-    for flip in flips:
-        before, after = ("accept", "reject") if flip.accepted_before else ("reject", "accept")
-        totals = f"{format_statistic(flip.before)} → {format_statistic(flip.after)}"
-        rows.append([_render_link(flip), f"{before} → {after}", totals, _escape(flip.label)])
+    rows = [[_render_link(f), *describe_flip_sides(f), _escape(f.label)] for f in flips]
     return _render_table(["item", "decision", "total", "label"], rows) if rows else "<p>None.</p>"
 
 

@@ -125,11 +125,16 @@ def _render_comparison(page: Page, result: TuningResult, comparison: PairedCompa
             lines.append(f"  {name + ' ' + row:<26}{apply_sign(value, sign).format()}")
     for policy, score in (result.trivial_policies or {}).items():
         lines.append(f"  {policy:<34}{format_statistic(-score if uses_costs else score)}")
-    penalty = "infinite" if math.isinf(result.penalty) else f"{result.penalty:g}"
-    before, after = result.thresholds or (math.nan, math.nan)
-    lines.append(f"  threshold {before:.4g} → {after:.4g}, penalty {penalty}, seed {result.seed}")
+    lines.append(f"  threshold {describe_fit(result)}")
     lines.append(f"  expected calibration error {format_statistic(result.calibration_error, 3)}")
     return lines
+
+
+def describe_fit(result: TuningResult) -> str:
+    """The threshold before and after, the penalty and the seed."""
+    penalty = "infinite" if math.isinf(result.penalty) else f"{result.penalty:g}"
+    before, after = result.thresholds or (math.nan, math.nan)
+    return f"{before:.4g} → {after:.4g}, penalty {penalty}, seed {result.seed}"
 
 
 def list_comparisons(
@@ -190,13 +195,18 @@ def describe_more_labels(result: TuningResult) -> str:
     return text
 
 
+def describe_flip_sides(flip: Flip) -> tuple[str, str]:
+    """A changed decision and its totals, each before → after."""
+    decision = "accept → reject" if flip.accepted_before else "reject → accept"
+    return decision, f"{format_statistic(flip.before)} → {format_statistic(flip.after)}"
+
+
 def describe_flip(flip: Flip) -> str:
     """A changed decision in one line."""
-    before, after = ("accept", "reject") if flip.accepted_before else ("reject", "accept")
-    totals = f"{format_statistic(flip.before)} → {format_statistic(flip.after)}"
+    decision, totals = describe_flip_sides(flip)
     label = f", label: {flip.label}" if flip.label else ""
     link = f"  {escape_unprintable(flip.url)}" if flip.url else ""
-    return f"{escape_unprintable(flip.id)}  {before} → {after} ({totals}{label}){link}"
+    return f"{escape_unprintable(flip.id)}  {decision} ({totals}{label}){link}"
 
 
 def describe_flip_count(result: TuningResult) -> str:
