@@ -25,7 +25,14 @@ def run(job: dict[str, Any]) -> CheckReply:
         except Gap as gap:
             gaps[file["path"]] = str(gap)
     added = strip_whitespace("\n".join(file.added_text for file in files))
-    findings = [finding for file in files for finding in _lost(file, added)]
+    findings = [
+        finding
+        for file in files
+        if file.base
+        for hunk in file.hunks()
+        if hunk.base
+        for finding in find_lost_protections(file, hunk, added)
+    ]
     return CheckReply(findings, [file.path for file in files], gaps)
 
 
@@ -34,14 +41,6 @@ def _text(job: dict[str, Any], file: dict[str, Any]) -> ChangedText:
     old = file["old_path"]
     base = Source(old, read(job["base_root"], old)).lines if old and file["removed"] else []
     return ChangedText(file["path"], base, head, file["removed"], file["added"])
-
-
-def _lost(file: ChangedText, added: str) -> Iterator[RawFinding]:
-    if not file.base:
-        return
-    for hunk in file.hunks():
-        if hunk.base:
-            yield from find_lost_protections(file, hunk, added)
 
 
 BEHIND = 12  # characters behind a call that must follow its argument, too

@@ -74,7 +74,7 @@ def _compare(pair: Pair, base_tree: SourceTree, head_tree: SourceTree) -> list[R
             return []
     was, now = ModuleApi(base, dotted, exposed), ModuleApi(head, dotted, exposed)
     if old.endswith(".pyi") and (body := base_tree.source(old[:-1])):
-        was.explained_by(ModuleApi(body, dotted))
+        was.body = ModuleApi(body, dotted)
     broken = find_changes(was, now, head_tree) if now.first_line else []
     found = [*_removed(broken, was, now), *_others(broken, was, now)]
     declared = was.module.exports is not None or offered

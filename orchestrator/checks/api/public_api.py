@@ -50,7 +50,7 @@ class ModuleApi:
         # One segment, so that griffe finds the module's own classes as bases in the collection, and
         # one that no import can name: a package may take a name from its module of that name.
         self._name = "/" + dotted.replace(".", "/")
-        self._body: ModuleApi | None = None
+        self.body: ModuleApi | None = None  # a stub's module, which says what is deprecated
         self.module = _visit(self._name, source)
         self._nodes: dict[str, list[Definition]] = {}
         for one in find_definitions(source.tree):
@@ -146,12 +146,8 @@ class ModuleApi:
         return (
             self.announced
             or any(_DEPRECATED.search(text) for text in texts)
-            or (self._body is not None and self._body.deprecated(inner))
+            or (self.body is not None and self.body.deprecated(inner))
         )
-
-    def explained_by(self, body: ModuleApi) -> None:
-        """Let a stub know its module, which says what is deprecated."""
-        self._body = body
 
     def _texts_about(self, name: str) -> Iterator[str]:
         """The text in which a function or class, or an assignment, can say it is deprecated."""

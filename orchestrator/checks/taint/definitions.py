@@ -65,7 +65,11 @@ def execute_import(frame: Frame, node: ast.Import) -> None:
     for alias in node.names:
         if alias.asname:
             found = project.find(alias.name, frame.module.path)
-            value = _value(found) if found is not None else _outer(frame, alias.name)
+            value = (
+                _value(found)
+                if found is not None
+                else Value(ref=frame.run.models.canonical(alias.name))
+            )
             frame.state.vars[alias.asname] = value
         else:
             top = alias.name.partition(".")[0]
@@ -75,10 +79,6 @@ def execute_import(frame: Frame, node: ast.Import) -> None:
 
 def _value(found: Module | Namespace) -> Value:
     return Value(target=found)
-
-
-def _outer(frame: Frame, ref: str) -> Value:
-    return Value(ref=frame.run.models.canonical(ref))
 
 
 def execute_import_from(frame: Frame, node: ast.ImportFrom) -> None:
@@ -92,16 +92,12 @@ def execute_import_from(frame: Frame, node: ast.ImportFrom) -> None:
         source = project.find(name, frame.module.path)
     for alias in node.names:
         if alias.name == "*":
-            _everything(frame, source, name)
+            if isinstance(source, Module):
+                frame.state.vars.update(frame.run.globals_of(source))
+            elif source is None and name:
+                frame.module.wildcards.append(name)
             continue
         frame.state.vars[alias.asname or alias.name] = _one(frame, node, source, alias)
-
-
-def _everything(frame: Frame, source: Module | Namespace | None, name: str) -> None:
-    if isinstance(source, Module):
-        frame.state.vars.update(frame.run.globals_of(source))
-    elif source is None and name:
-        frame.module.wildcards.append(name)
 
 
 def _one(

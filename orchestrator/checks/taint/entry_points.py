@@ -261,7 +261,7 @@ def _parameter(frame: Frame, entry: Entry, parameter: ast.arg, index: int) -> Va
         entry.handler = entry.handler or bool(typed.ref.endswith("request"))
         return typed
     for rule in frame.run.models.parameters:
-        if rule.name == name and rule.position == index and _imports(frame, rule.imports):
+        if rule.name == name and rule.position == index and rule.imports in frame.module.packages:
             entry.handler = True
             return attribute_access.external_value(frame, rule.type, parameter)
     from_url = entry.url.get(name)
@@ -270,10 +270,6 @@ def _parameter(frame: Frame, entry: Entry, parameter: ast.arg, index: int) -> Va
     if from_url or name == "cls" or _is_harmless(frame, parameter):
         return UNKNOWN
     return _from_request(frame, parameter, typed)
-
-
-def _imports(frame: Frame, package: str) -> bool:
-    return package in frame.module.packages
 
 
 def _is_known_type(frame: Frame, value: Value) -> bool:

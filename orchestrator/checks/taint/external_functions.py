@@ -190,11 +190,7 @@ def _by_default(frame: Frame, call: Call) -> Value:
     if not ref or frame.run.models.listed("lookups", ref):
         return UNKNOWN
     taints = taints_of(call.values(), frame.state)
-    return Value(taints=_less_sure(taints))
-
-
-def _less_sure(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
-    return tuple(taint.derive("", "", _UNSURE) for taint in taints)
+    return Value(taints=tuple(taint.derive("", "", _UNSURE) for taint in taints))
 
 
 def _method_of_tainted(frame: Frame, call: Call, receiver: Value) -> Value:

@@ -15,7 +15,7 @@ from orchestrator.checks.taint.abstract_values import (
     same_const,
 )
 from orchestrator.checks.taint.call_frames import Call, Frame, TaintFinding
-from orchestrator.checks.taint.library_models import Check, Sink
+from orchestrator.checks.taint.library_models import Sink
 
 _HOST: Final = re.compile(r"[a-zA-Z][\w+.-]*://[^/?#\\]+[/?#]")
 _PATH: Final = re.compile(r"/[^/\\]")
@@ -49,7 +49,7 @@ def check_call(frame: Frame, call: Call, ref: str) -> None:
         if _applies(frame, call, check.when, check.unless) and branch_conditions.matches_context(
             frame, call, check
         ):
-            _report_plain(frame, call, check)
+            _report(frame, call.node, check.code, check.message, check.confidence)
 
 
 def _note(frame: Frame, call: Call, sink: Sink, value: Value | None) -> None:
@@ -64,19 +64,18 @@ def _note(frame: Frame, call: Call, sink: Sink, value: Value | None) -> None:
         frame.run.constant.add(place)
 
 
-def _report_plain(frame: Frame, call: Call, check: Check) -> None:
-    line = getattr(call.node, "lineno", 1)
-    frame.run.report(
-        TaintFinding(
-            code=check.code,
-            path=frame.module.path,
-            line=line,
-            end_line=getattr(call.node, "end_lineno", None) or line,
-            scope=frame.scope,
-            message=check.message,
-            confidence=check.confidence,
-        )
-    )
+def _report(
+    frame: Frame,
+    node: ast.AST,
+    code: str,
+    message: str,
+    confidence: float,
+    taint: Taint | None = None,
+) -> None:
+    line = getattr(node, "lineno", 1)
+    end_line = getattr(node, "end_lineno", None) or line
+    place = (frame.module.path, line, end_line, frame.scope)
+    frame.run.report(TaintFinding(code, *place, message, confidence, taint))
 
 
 def _argument(frame: Frame, call: Call, selector: str, sink: Sink) -> Value | None:
@@ -176,21 +175,12 @@ def report(frame: Frame, node: ast.AST, taint: Taint, sink: tuple[str, str, floa
     words = frame.run.models.classes[klass].sink
     line = getattr(node, "lineno", 1)
     name = ref.removeprefix("?.").removesuffix("=")
-    last = taint.trace
-    trace = Step(frame.module.path, line, f"reaches {name}", last)
-    local = taint.kind not in _SURE
-    frame.run.report(
-        TaintFinding(
-            code=f"{klass}-local" if local else klass,
-            path=frame.module.path,
-            line=line,
-            end_line=getattr(node, "end_lineno", None) or line,
-            scope=frame.scope,
-            message=f"{_KINDS.get(taint.kind, taint.kind)} reaches {words} ({name})",
-            confidence=round(_SURE.get(taint.kind, _LOCAL) * taint.sure * confidence, 2),
-            taint=Taint(taint.origin, taint.kind, trace=trace),
-        )
-    )
+    trace = Step(frame.module.path, line, f"reaches {name}", taint.trace)
+    code = klass if taint.kind in _SURE else f"{klass}-local"
+    message = f"{_KINDS.get(taint.kind, taint.kind)} reaches {words} ({name})"
+    confidence = round(_SURE.get(taint.kind, _LOCAL) * taint.sure * confidence, 2)
+    traced = Taint(taint.origin, taint.kind, trace=trace)
+    _report(frame, node, code, message, confidence, traced)
 
 
 def check_returned(frame: Frame, node: ast.AST, value: Value, state: State, klass: str) -> None:
@@ -199,17 +189,14 @@ def check_returned(frame: Frame, node: ast.AST, value: Value, state: State, klas
     if "tuple" in value.marks:
         parts = [item for obj in state.of(value) for item in obj.items.values()] or parts
     body = parts[0]
-    if _is_json(state, body) or any(_says_not_markup(state, part) for part in parts):
+    is_json = any(obj.kind in {"dict", "list"} for obj in state.of(body))
+    if is_json or any(_says_not_markup(state, part) for part in parts):
         return
     before, frame.state = frame.state, state
     for taint in body.taints:
         if taint.kind in _SURE:
             report(frame, node, taint, (klass, "the response", 1.0))
     frame.state = before
-
-
-def _is_json(state: State, value: Value) -> bool:
-    return any(obj.kind in {"dict", "list"} for obj in state.of(value))
 
 
 def _says_not_markup(state: State, value: Value) -> bool:

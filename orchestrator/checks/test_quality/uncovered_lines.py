@@ -134,14 +134,11 @@ def _same_version(path: str, text: str, lines: Lines) -> None:
     """
     written = text.split("\n")
     other = max(lines.known, default=0) > len(written) or (
-        path.endswith(".py") and any(_bare(written[line - 1]) for line in lines.known)
+        path.endswith(".py")
+        and any(written[line - 1].strip()[:1] in {"", "#"} for line in lines.known)
     )
     if other:
         raise Gap("the coverage report speaks of another version of it; run the tests again")
-
-
-def _bare(line: str) -> bool:
-    return line.strip() == "" or line.lstrip().startswith("#")
 
 
 def _places(path: str, text: str, lines: Lines, added: frozenset[int]) -> Iterator[_Place]:
