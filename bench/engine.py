@@ -25,12 +25,13 @@ from anyio import to_thread
 from orchestrator.engine.agent import AgentRuntime
 from orchestrator.engine.budget import Account
 from orchestrator.engine.call_guards import RateGuard, RepetitionGuard
+from orchestrator.engine.escalation import Task
 from orchestrator.engine.events import ignore_event
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.journal_keys import Key
-from orchestrator.engine.ports import CallContext, SystemClock
-from orchestrator.engine.team import Task, run_team
+from orchestrator.engine.ports import CallContext, Guard, SystemClock
+from orchestrator.engine.team import run_team
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds, Json, Observation, ToolSpec, Usage
 from orchestrator.stores.sqlite import SqliteStore
@@ -65,7 +66,7 @@ async def team(agents: int, turns: int, latency: float) -> tuple[float, int]:
         }
         model = ScriptedModel(script, latency=latency, worst=Usage(10, 10))
         async with open_journal("run", store, SystemClock(), holder="bench") as journal:
-            guards = [RateGuard({}, {"*": 10**6}, time.monotonic), RepetitionGuard(2)]
+            guards: list[Guard] = [RateGuard({}, {"*": 10**6}, time.monotonic), RepetitionGuard(2)]
             executor = Executor(
                 Registry([Echo()]),
                 ToolPolicy(),

@@ -17,11 +17,11 @@ import anyio
 
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import run_program
-from orchestrator.sandbox.process_sandbox import Sandbox
+from orchestrator.sandbox.process_sandbox import Sandbox, Setting
 from orchestrator.sandbox.program_policy import Permissions
 
 TRUE = "/bin/true"
-LEVELS = ("bubblewrap", "landlock", "off")
+LEVELS: tuple[Setting, ...] = ("bubblewrap", "landlock", "off")
 
 
 async def confined() -> None:
@@ -38,11 +38,12 @@ async def timed(start: Callable[[], Awaitable[None]]) -> float:
     return 1000 * (time.perf_counter() - begun)
 
 
-async def measure(level: str, count: int) -> None:
-    run_program.SANDBOX = Sandbox()
+async def measure(level: Setting, count: int) -> None:
+    sandbox = Sandbox()
+    vars(run_program)["SANDBOX"] = sandbox
     try:
         begun = time.perf_counter()
-        run_program.SANDBOX.use(level)
+        sandbox.use(level)
         await confined()
         first = 1000 * (time.perf_counter() - begun)
         pairs = [(await timed(confined), await timed(bare)) for _ in range(count)]
@@ -50,7 +51,7 @@ async def measure(level: str, count: int) -> None:
         print(f"{level}: {fault}")
         return
     finally:
-        run_program.SANDBOX.close()
+        sandbox.close()
     ours, theirs = zip(*pairs, strict=True)
     print(
         f"{level}: median {statistics.median(ours):.1f} ms, least {min(ours):.1f} ms; "

@@ -143,8 +143,9 @@ def curve(data: Path, _: int) -> None:
     print("  calibration error in 10 bins of equal width, in 5 of equal mass:")
     for n in (30, 120, 250):
         for name in ("tuned", "perfectly calibrated", "best sigmoid"):
-            width, mass = (np.mean(found[f"{name} {kind} {n}"]) for kind in ("width", "mass"))
-            print(f"    {n} labels, {name}: {width:.3f}  {mass:.3f}")
+            wide = np.mean(found[f"{name} width {n}"])
+            mass = np.mean(found[f"{name} mass {n}"])
+            print(f"    {n} labels, {name}: {wide:.3f}  {mass:.3f}")
 
 
 def equal_mass(p: np.ndarray, y: np.ndarray, bins: int = 5) -> float:

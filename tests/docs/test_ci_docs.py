@@ -15,6 +15,15 @@ from tests.review.review_kit import Repo
 
 ROOT = Path(__file__).resolve().parents[2]
 CI = (ROOT / "docs/ci.md").read_text()
+
+
+def first_match(pattern: str) -> str:
+    """The first example of the page that has this form."""
+    found = re.search(pattern, CI, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
 HOSTILE = "a,b::%\n.py"
 
 
@@ -64,12 +73,12 @@ def test_the_readme_shows_todays_output_and_jq_reads_its_verdict(
     assert json.loads(said[2]) == {"medium": 1}
     assert (said[3], said[5]) == ("", "true\n")
 
-    (step,) = yaml.safe_load(re.search(r"```yaml\n( +- if.*?)```", CI, re.DOTALL)[1])  # type: ignore[index]
+    (step,) = yaml.safe_load(first_match(r"```yaml\n( +- if.*?)```"))
     assert told(step["run"], folder) == (
         "::warning file=a%2Cb%3A%3A%25%0A.py,line=4,endLine=4,title=security.subprocess-shell"
         "::100%25 ::sure::%0Aor not: Pass a list of arguments and leave shell=True out.\n"
     )
-    told(re.search(r"```sh\n(jq.*?)```", CI, re.DOTALL)[1], folder)  # type: ignore[index]
+    told(first_match(r"```sh\n(jq.*?)```"), folder)
     (entry,) = json.loads((folder / "quality.json").read_text())
     assert entry["severity"] == "major"
     assert entry["location"] == {"path": HOSTILE, "lines": {"begin": 4}}

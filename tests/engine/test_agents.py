@@ -10,7 +10,7 @@ from orchestrator.engine.escalation import Task
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import MayRetry, always_retry
 from orchestrator.engine.team import run_team
-from orchestrator.engine.types import Bounds, Request, Response, Text, ToolCall, Usage
+from orchestrator.engine.types import Bounds, Request, Response, Text, ToolCall, ToolResult, Usage
 from orchestrator.errors import ModelError
 from orchestrator.providers.offline import OfflineModel
 from orchestrator.testing.scripted_model import ScriptedModel, calls, says
@@ -45,8 +45,10 @@ async def test_tools_then_a_report() -> None:
     model.finish()
     assert (result.status, result.report) == ("ok", {"answer": 1})
     assert (result.turns, result.tool_calls) == (2, 2)
-    said = [block.content for block in model.requests[1].messages[-1].blocks]  # type: ignore[union-attr]
-    assert ["a" in said[0], "b" in said[1]] == [True, True]
+    first, second = model.requests[1].messages[-1].blocks
+    assert isinstance(first, ToolResult)
+    assert isinstance(second, ToolResult)
+    assert ["a" in first.content, "b" in second.content] == [True, True]
 
 
 @pytest.mark.parametrize(

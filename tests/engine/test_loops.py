@@ -1,6 +1,6 @@
 """An agent that goes round in circles is cut, with the reason; one that gets on is not."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 from msgspec.structs import replace
@@ -111,8 +111,8 @@ async def test_an_agent_that_asks_against_a_guard_for_ever() -> None:
 PAGE = "\n".join(f"{n}: line number {n} says {n * 7919 % 1000}" for n in range(3000))
 
 
-def page(arguments: object, context: object) -> Observation:
-    start = int(arguments["text"])  # type: ignore[index]
+def page(arguments: Mapping[str, Json], context: object) -> Observation:
+    start = int(arguments["text"])
     return Observation("\n".join(PAGE.split("\n")[start : start + 100]))
 
 

@@ -39,7 +39,7 @@ def pin(tool: Mapping[str, object]) -> str:
     return tool_pin(Tool.model_validate(tool))
 
 
-def rogue(folder: Path, mode: str, start: float = 10, **tool: object) -> dict[str, object]:
+def rogue(folder: Path, mode: str, start: float = 10, **tool: object) -> dict[str, Any]:
     """What config/mcp.yaml says of the rogue."""
     return {
         "command": [sys.executable, "-S", str(ROGUE), str(folder), mode],

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -79,19 +79,19 @@ class Hostile(BaseHTTPRequestHandler):
         body = json.dumps({"jsonrpc": "2.0", "id": number, "result": result}).encode()
         self.answer(200, body, content_type="application/json")
 
-    def at_denied(self, message: dict[str, object]) -> None:
+    def at_denied(self, message: dict[str, Any]) -> None:
         self.answer(401, b"")
 
-    def at_garbage(self, message: dict[str, object]) -> None:
+    def at_garbage(self, message: dict[str, Any]) -> None:
         self.answer(200, b"<html>", content_type="application/json")
 
-    def at_elsewhere(self, message: dict[str, object]) -> None:
+    def at_elsewhere(self, message: dict[str, Any]) -> None:
         self.answer(307, b"", location="http://127.0.0.2:9/mcp")
 
-    def at_announced(self, message: dict[str, object]) -> None:
+    def at_announced(self, message: dict[str, Any]) -> None:
         self.plain(message, text="x" * (8 << 20))
 
-    def at_chunked(self, message: dict[str, object]) -> None:
+    def at_chunked(self, message: dict[str, Any]) -> None:
         if message["method"] != "tools/call":
             self.plain(message, text="")
             return
@@ -104,14 +104,14 @@ class Hostile(BaseHTTPRequestHandler):
             while True:
                 self.wfile.write(chunk)
 
-    def at_plain(self, message: dict[str, object]) -> None:
+    def at_plain(self, message: dict[str, Any]) -> None:
         self.plain(message, text="fine")
 
-    def plain(self, message: dict[str, object], text: str) -> None:
+    def plain(self, message: dict[str, Any], text: str) -> None:
         number, method = message.get("id"), message["method"]
         if method == "initialize":
             info = {"name": "hostile", "version": "1"}
-            version = message["params"]["protocolVersion"]  # type: ignore[index]
+            version = message["params"]["protocolVersion"]
             capabilities: dict[str, object] = {"tools": {}}
             result = {"protocolVersion": version, "capabilities": capabilities, "serverInfo": info}
             self.as_json(number, result)

@@ -208,7 +208,7 @@ async def test_a_program_that_lies_in_the_repository_is_not_started(
     planted.write_text("raise SystemExit\n")
     planted.chmod(0o755)
     config = rogue(tmp_path, "plain")
-    command = list(config["command"])  # type: ignore[call-overload]
+    command = list(config["command"])
     command[word] = str(tmp_path / "repo" / "x" / ".." / "server.py")
     async with bench({**config, "command": command}, repo=planted.parent) as it:
         result = await it.unavailable()

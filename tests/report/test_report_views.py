@@ -193,8 +193,9 @@ def test_a_narrow_terminal_gets_a_line_an_agent() -> None:
     with LiveProgress(stream) as view:
         for event in RUN[:7]:
             view(event)
-        console = Console(width=40, file=io.StringIO())
+        shown = io.StringIO()
+        console = Console(width=40, file=shown)
         console.print(view._render(10, 40))
-    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    lines = shown.getvalue().splitlines()
     assert [line.split()[0] for line in lines] == ["act", "qa"]
     assert all(len(line) <= 40 for line in lines)

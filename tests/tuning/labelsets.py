@@ -1,5 +1,7 @@
 """Made-up label sets whose truth is known."""
 
+from typing import Any
+
 import numpy as np
 
 from orchestrator.engine.types import Criterion, Rubric
@@ -8,14 +10,14 @@ NAMES = ("a", "b", "c", "d")
 GAIN = (4.0, 2.0, 0.0, 0.0)
 
 
-def rubric_of(names: tuple[str, ...] = NAMES, threshold: float = 0.5, **more: object) -> Rubric:
-    lines = tuple(Criterion(n, "measured", f"what {n} means", **more) for n in names)  # type: ignore[arg-type]
+def rubric_of(names: tuple[str, ...] = NAMES, threshold: float = 0.5, **more: Any) -> Rubric:
+    lines = tuple(Criterion(n, "measured", f"what {n} means", **more) for n in names)
     return Rubric("house", 1, "A rubric to begin with.", threshold, lines)
 
 
 def rows(
     n: int, beta: tuple[float, ...] = GAIN, seed: int = 1, size: int = 2, sharp: float = 3.0
-) -> list[dict[str, object]]:
+) -> list[dict[str, Any]]:
     """Items whose labels follow ``beta``; beta 0 everywhere is noise."""
     rng = np.random.default_rng(seed)
     x = rng.random((n, len(beta)))

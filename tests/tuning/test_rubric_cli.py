@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -25,9 +26,9 @@ from tests.tuning.labelsets import rows, rubric_of
 Save = Callable[..., Path]
 
 
-def parse(module: object, *argv: object) -> argparse.Namespace:
+def parse(module: ModuleType, *argv: object) -> argparse.Namespace:
     parser = Parser(prog="diffcourt x")
-    module.add_arguments(parser)  # type: ignore[attr-defined]
+    module.add_arguments(parser)
     return parser.parse_args([str(a) for a in argv])
 
 
@@ -403,7 +404,7 @@ def test_repeated_scorings_measure_the_judges_noise(
     items = rows(60)
     again = [
         {"id": r["id"], "group": r["group"], "repeat": 1,
-         "scores": {k: min(1.0, v + 0.3) for k, v in r["scores"].items()}}  # type: ignore[attr-defined]
+         "scores": {k: min(1.0, v + 0.3) for k, v in r["scores"].items()}}
         for r in items[:20]
     ]  # fmt: skip
     assert run("eval", house, save(items + again)) == 0
@@ -416,7 +417,7 @@ def test_verdicts_on_three_levels_are_ordered(
 ) -> None:
     items = rows(240)
     for r in items:
-        mean = 0.7 * r["scores"]["a"] + 0.3 * r["scores"]["b"]  # type: ignore[index]
+        mean = 0.7 * r["scores"]["a"] + 0.3 * r["scores"]["b"]
         said = "merge" if mean > 0.6 else ("needs_changes" if mean > 0.35 else "block")
         r |= {"label": said, "verdict": said}
     path = save(items)
