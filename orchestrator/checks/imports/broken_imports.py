@@ -13,6 +13,7 @@ from orchestrator.checks.python.import_resolution import (
     Import,
     ModuleIndex,
     branches_that_run,
+    list_imports,
     scan_imports,
 )
 from orchestrator.checks.python.source import (
@@ -185,11 +186,8 @@ def _unguarded(tree: ast.Module) -> Iterator[Import]:
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.Import):
-            yield from (Import(one.name, line=node.lineno) for one in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            names = tuple(one.name for one in node.names)
-            yield Import(node.module or "", names, node.level, node.lineno)
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield from list_imports(node)
         elif isinstance(node, ast.If):
             body, orelse = branches_that_run(node.test)
             waiting += [*(node.body if body else ()), *(node.orelse if orelse else ())]

@@ -146,17 +146,22 @@ def read_imports(tree: ast.Module) -> list[Import]:
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.Import):
-            found += [Import(one.name, line=node.lineno) for one in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            names = tuple(one.name for one in node.names)
-            found.append(Import(node.module or "", names, node.level, node.lineno))
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found += list_imports(node)
         elif isinstance(node, ast.If):
             body, orelse = branches_that_run(node.test)
             waiting += [*(node.body if body else ()), *(node.orelse if orelse else ())]
         elif not isinstance(node, ast.expr | ast.FunctionDef | ast.AsyncFunctionDef):
             waiting += ast.iter_child_nodes(node)
     return sorted(found, key=lambda one: one.line)
+
+
+def list_imports(node: ast.Import | ast.ImportFrom) -> list[Import]:
+    """What one statement imports: each module of a plain import, or the names of one module."""
+    if isinstance(node, ast.Import):
+        return [Import(one.name, line=node.lineno) for one in node.names]
+    names = tuple(one.name for one in node.names)
+    return [Import(node.module or "", names, node.level, node.lineno)]
 
 
 def branches_that_run(test: ast.expr) -> tuple[bool, bool]:

@@ -20,7 +20,7 @@ from orchestrator.checks.secrets.secret_values import Hit, compute_entropy, is_m
 from orchestrator.checks.secrets.token_formats import PUBLIC, token_formats
 from orchestrator.checks.secrets.urls_and_calls import find_in_calls, find_in_urls
 
-# Long random texts that are nobody's secret.
+# Files full of random texts that are nobody's secret: lock files, checksums, generated code.
 _DIGESTS = re.compile(r"\.(?:lock|sum|map|svg|sha\d+)")
 _DIGEST_KINDS = frozenset({"lock_files", "generated"})
 # Keys of certificates that no other machine accepts.
@@ -49,7 +49,8 @@ def _hits(source: Source, text: str) -> Iterator[Hit]:
     illustrative = source.is_illustrative
     example_key = illustrative or bool(_OF_NOBODY.search(source.name))
     yield from find_private_keys(text, example=example_key)
-    by_place = not (illustrative or _holds_digests(source))
+    random = _DIGESTS.fullmatch(source.suffix) or _DIGEST_KINDS & path_kinds(source.path)
+    by_place = not (illustrative or random)
     if by_place:
         yield from find_in_credential_file(source.path, text)
     for hit in _shaped(text):
@@ -62,11 +63,6 @@ def _hits(source: Source, text: str) -> Iterator[Hit]:
         yield from find_in_urls(searched)
         yield from find_in_calls(searched)
         yield from find_assignments(source.path, searched)
-
-
-def _holds_digests(source: Source) -> bool:
-    """Whether a file is full of random text: a lock file, checksums, generated code."""
-    return bool(_DIGESTS.fullmatch(source.suffix) or _DIGEST_KINDS & path_kinds(source.path))
 
 
 def _apart(hits: Iterable[Hit]) -> Iterator[Hit]:

@@ -107,7 +107,8 @@ class TaintAnalysis:
             chosen = [span for span in chosen if span.node in using]
         elif module not in self._done and not covers(found, lines):
             self._done.add(module)
-            self._run_body(module)
+            frame = Frame(self.run, module)
+            self._guarded(frame, functools.partial(self.run.execute, frame, module.tree.body))
         names: list[str] = []
         for span in chosen:
             function = self.run.functions.get(span.node)
@@ -127,10 +128,6 @@ class TaintAnalysis:
         except RecursionError:
             self.gaps[frame.module.path] = f"{what} is {_TOO_DEEP}"
         self._spent += self.run.steps
-
-    def _run_body(self, module: Module) -> None:
-        frame = Frame(self.run, module)
-        self._guarded(frame, functools.partial(self.run.execute, frame, module.tree.body))
 
     def _run_function(self, function: Function) -> tuple[Taint, ...]:
         """Run a function from outside; the taints of what it gives."""

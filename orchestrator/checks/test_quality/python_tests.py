@@ -53,7 +53,8 @@ class Case:
     @property
     def mark(self) -> Mark | None:
         """The mark that skips the test, if any."""
-        return _decorator_mark(self.node) or _body_mark(self.node)
+        marks = map(_mark, self.node.decorator_list)
+        return next(filter(None, marks), None) or _body_mark(self.node)
 
     @property
     def assertions(self) -> int:
@@ -68,7 +69,8 @@ class Case:
     @property
     def calls(self) -> frozenset[str]:
         """Own names of all it calls."""
-        return frozenset(_called(self.node))
+        calls = (inner for inner in ast.walk(self.node) if isinstance(inner, ast.Call))
+        return frozenset(dotted_name(call.func).rpartition(".")[2] for call in calls)
 
     @property
     def parametrized(self) -> bool:
@@ -132,12 +134,6 @@ def _may_fail(node: ast.Call, helpers: frozenset[str]) -> bool:
     return name in helpers or _ASSERTS.match(name) is not None
 
 
-def _called(node: ast.AST) -> Iterator[str]:
-    for inner in ast.walk(node):
-        if isinstance(inner, ast.Call):
-            yield dotted_name(inner.func).rpartition(".")[2]
-
-
 def _trivial(node: ast.AST) -> Iterator[int]:
     """Lines of assertions between constants that hold whatever the code does."""
     for inner in ast.walk(node):
@@ -169,10 +165,6 @@ def _equal_constants(one: ast.expr, other: ast.expr) -> bool:
         and type(one.value) is type(other.value)
         and one.value == other.value
     )
-
-
-def _decorator_mark(node: DefinitionNode) -> Mark | None:
-    return next((mark for each in node.decorator_list if (mark := _mark(each))), None)
 
 
 def _mark(node: ast.expr) -> Mark | None:

@@ -170,7 +170,9 @@ class RemovedTests:
         gone: list[tuple[_File, list[_Kept]]] = []
         for file in self._files:
             lost = [case for case in file.lost if self._is_missed(case, file, vanished)]
-            if not lost or self._merged(file, lost):
+            # Rewritten: as many came as went, or what came is several cases.
+            rewritten = len(file.came) >= len(lost) or any(one.parametrized for one in file.came)
+            if not lost or rewritten:
                 continue
             if file.path:
                 names = [case.dotted for case in lost]
@@ -207,11 +209,6 @@ class RemovedTests:
         return not any(_alike(case.text, text) for text in namesakes) and not any(
             _alike(case.text, other.text) for other in self._came
         )
-
-    @staticmethod
-    def _merged(file: _File, lost: list[_Kept]) -> bool:
-        """Rewritten: as many came as went, or what came is several cases."""
-        return len(file.came) >= len(lost) or any(case.parametrized for case in file.came)
 
     def _vanished_words(self) -> frozenset[str]:
         """Names that were taken away themselves: that no changed source has any more, or
