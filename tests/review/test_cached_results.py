@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -159,12 +160,7 @@ def test_the_identity_holds_what_the_result_depends_on(tmp_path: Path) -> None:
 def test_which_analyzers_are_cached() -> None:
     rules = load_rules([read_shipped_layer()])
 
-    class Session:
-        pass
-
-    session = Session()
-    session.rules = rules  # type: ignore[attr-defined]
-    inputs = ToolInputs(session, None, (), None, (), (), (), (), Memory())  # type: ignore[arg-type]
+    inputs = ToolInputs(SimpleNamespace(rules=rules), None, (), None, (), (), (), (), Memory())  # type: ignore[arg-type]
     made = {
         name: with_cache(entry.make(inputs), inputs.cache)
         for name, entry in ANALYZERS.items()

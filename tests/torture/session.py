@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from orchestrator.app import state_directory
 from orchestrator.app.run_review import resume_review, run_review
 from orchestrator.engine.journal import EffectResult, Journal
@@ -96,11 +98,11 @@ def _spied(ledger: Path) -> Iterator[None]:
 
         return await real(self, key, request, noted, **more)
 
-    Journal.effect = effect  # type: ignore[method-assign]
     try:
-        yield
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Journal, "effect", effect)
+            yield
     finally:
-        Journal.effect = real  # type: ignore[method-assign]
         os.close(file)
 
 
