@@ -1,7 +1,10 @@
-"""List the pending irreversible calls of a run, and record a person's decision."""
+"""List the pending irreversible calls of a run; record a decision, and who made it."""
 
 from __future__ import annotations
 
+import getpass
+import os
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,7 +12,6 @@ from typing import Any
 import anyio
 
 from orchestrator.app import state_directory
-from orchestrator.app.current_user import current_user
 from orchestrator.app.types import is_program_run, review_options
 from orchestrator.code_review.change.git.commands import Git
 from orchestrator.engine.approvals import (
@@ -22,6 +24,15 @@ from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.engine.types import Json
 from orchestrator.errors import InputError
 from orchestrator.stores.base import RunStore
+
+
+def current_user() -> str:
+    """The login name of the user who started this command, and the name of the machine."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # a user without an entry in passwd; OSError from Python 3.13
+        name = f"user {os.getuid()}"
+    return f"{name} on {socket.gethostname()}"
 
 
 async def current_head(options: Mapping[str, Any], reviewed: str) -> str:

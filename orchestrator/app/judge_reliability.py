@@ -34,9 +34,9 @@ from orchestrator.engine.escalation import Task
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.journal_keys import Key
-from orchestrator.engine.judge import Mark
 from orchestrator.engine.model_routing import ModelChoice
 from orchestrator.engine.ports import SystemClock
+from orchestrator.engine.rubric_scoring import Mark
 from orchestrator.engine.team import run_task
 from orchestrator.engine.types import AgentSpec, Criterion
 from orchestrator.stores.lease_holder import this_process

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
 
-from orchestrator.app.current_user import current_user
+from orchestrator.app.approvals import current_user
 from orchestrator.app.types import Answer
 from orchestrator.engine.human_questions import record_answer
 from orchestrator.engine.journal import Journal

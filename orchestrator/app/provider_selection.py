@@ -11,7 +11,7 @@ from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.fields import OFFLINE
 from orchestrator.catalog.prices import PRICES_FILE, price_of
 from orchestrator.catalog.settings import Settings
-from orchestrator.code_review.agents.participants import participants
+from orchestrator.code_review.agents.judging import participants
 from orchestrator.code_review.setup import OpenModel
 from orchestrator.engine.events import Observer, ignore_event
 from orchestrator.engine.journal import Journal

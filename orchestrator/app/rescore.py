@@ -31,7 +31,7 @@ from orchestrator.app.partial_verdict import VERDICT
 from orchestrator.app.policy_sources import load_policy, read_layers
 from orchestrator.app.types import ReviewOptions, review_options
 from orchestrator.code_review.agents import judging
-from orchestrator.code_review.change import serialization
+from orchestrator.code_review.change.types import change_from_json
 from orchestrator.code_review.findings.measured_criteria import score_measured
 from orchestrator.code_review.flow import FLOW
 from orchestrator.code_review.review_state import ReviewState
@@ -41,8 +41,8 @@ from orchestrator.engine import state_machine
 from orchestrator.engine.events import ignore_event
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_log import JournalLog
-from orchestrator.engine.judge import Mark, Scorecard, judge
 from orchestrator.engine.ports import RunMeta, SystemClock
+from orchestrator.engine.rubric_scoring import Mark, Scorecard, judge
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import DiffcourtError, InputError, StoreError
 from orchestrator.providers.offline import OfflineModel
@@ -134,7 +134,7 @@ async def _replay(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[ReviewSt
     known, taken_in = journal.noted(VERDICT), journal.outcomes("intake").get("intake")
     if known is None or taken_in is None:
         raise StoreError("no verdict yet; finish the run: diffcourt resume")
-    verdict, change = convert(known, Verdict), serialization.from_json(taken_in)
+    verdict, change = convert(known, Verdict), change_from_json(taken_in)
     options = ReviewOptions.of_meta(review_options(run), None)
     policy = load_policy(await read_layers(change), options)
     reports = await copy_reports(options, policy.settings, journal, root=Path(), scratch=Path())

@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 
 from orchestrator.app import state_directory
-from orchestrator.app.current_user import current_user
+from orchestrator.app.approvals import current_user
 from orchestrator.app.types import is_program_run, review_options
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.ports import RunMeta

@@ -32,10 +32,9 @@ from orchestrator.app.rollback import make_rollback
 from orchestrator.app.types import Answer, ReviewOptions, review_options
 from orchestrator.catalog.layers import Layer
 from orchestrator.code_review.assemble_verdict import conclude_review
-from orchestrator.code_review.change import serialization
 from orchestrator.code_review.change.intake import from_refs, from_worktree
 from orchestrator.code_review.change.patch.apply import from_patch
-from orchestrator.code_review.change.types import Change
+from orchestrator.code_review.change.types import Change, change_from_json, change_to_json
 from orchestrator.code_review.flow import FLOW
 from orchestrator.code_review.setup import open_review
 from orchestrator.code_review.verdict.model import Verdict
@@ -241,7 +240,7 @@ async def resolve_change(options: ReviewOptions, scratch: Path, journal: Journal
             change = await from_worktree(repo, options.base, scratch)
         else:
             change = await from_refs(repo, options.base, options.head)
-        return EffectResult(serialization.to_json(change))
+        return EffectResult(change_to_json(change))
 
     request = {
         "base": options.base,
@@ -249,7 +248,7 @@ async def resolve_change(options: ReviewOptions, scratch: Path, journal: Journal
         "worktree": options.worktree,
         "diff": hashlib.sha256(options.diff).hexdigest() if options.diff is not None else None,
     }
-    return serialization.from_json(await journal.effect("intake", request, perform))
+    return change_from_json(await journal.effect("intake", request, perform))
 
 
 async def _review_change(

@@ -1,4 +1,4 @@
-"""Assemble the verdict document, with its digest, from a finished review."""
+"""Assemble the verdict, with its digest and next actions, from a finished review."""
 
 from __future__ import annotations
 
@@ -9,32 +9,35 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from orchestrator import __version__
+from orchestrator.catalog.fields import Outcome
 from orchestrator.code_review.agents import escalation_stages
 from orchestrator.code_review.agents.guards import rulings, without_secrets
-from orchestrator.code_review.agents.participants import has_model_lead
+from orchestrator.code_review.agents.judging import has_model_lead
 from orchestrator.code_review.findings.agent_reports import claim_fingerprint
-from orchestrator.code_review.next_steps import next_actions, next_human_action
 from orchestrator.code_review.report_contracts import SpecialistReport, as_form
 from orchestrator.code_review.review_state import ReviewState
+from orchestrator.code_review.stop_rules import Stop as StopRuling
 from orchestrator.code_review.verdict.decision import decide
 from orchestrator.code_review.verdict.model import (
     AgentReport,
     ChangeRef,
     CriterionScore,
+    Finding,
     Iteration,
     Provenance,
     Score,
     Stop,
+    Usage,
     Verdict,
     severity_counts,
 )
-from orchestrator.code_review.verdict.usage import Usage
 from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.budget import Cost
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.journal_keys import Key
-from orchestrator.engine.judge import Scorecard
+from orchestrator.engine.rubric_scoring import Scorecard
 from orchestrator.engine.types import Bounds
+from orchestrator.errors import answer_command
 
 VOLATILE = ("run_id", "usage", "artifacts", "digest")
 VOLATILE_PROVENANCE = ("journal_head", "journal_length")
@@ -280,3 +283,41 @@ def _summary(state: ReviewState) -> str:
     if gaps:
         parts.append(f"{gaps} {'gap' if gaps == 1 else 'gaps'}")
     return "; ".join(parts) + "."
+
+
+LISTED_ACTIONS = 10
+
+
+def next_human_action(
+    state: ReviewState, stop: StopRuling, outcome: Outcome, *, complete: bool
+) -> str:
+    """The one thing to do next."""
+    waiting = [asked for asked in escalation_stages.questions(state.journal) if not asked.answer]
+    if waiting:
+        name = waiting[0].name if len(waiting) > 1 else ""
+        command = answer_command(state.journal.run_id, name)
+        return f"{waiting[0].question} Answer, and go on with: {command}"
+    if stop.reason == "human":
+        return f"See to this, then review again: {stop.detail}"
+    if stop.reason == "budget":
+        return "Review again with a higher limit (--max-...), or review the rest by hand."
+    gaps = [skip for skip in state.synthesis.skipped if skip.gap]
+    if gaps and not complete:
+        first = gaps[0]
+        return f"Look by hand at what was not reviewed; first {first.path}: {first.why}"
+    if outcome == "merge":
+        return "Merge it if you agree; nothing found stands against it."
+    first_finding = state.synthesis.findings[0] if state.synthesis.findings else None
+    if first_finding is None:
+        return "See the reasons, then review again."
+    where = f"{first_finding.path}:{first_finding.start_line}"
+    return f"Start with {first_finding.id} at {where}: {first_finding.title}"
+
+
+def next_actions(findings: tuple[Finding, ...]) -> tuple[str, ...]:
+    """How to mend what was found, the gravest first."""
+    return tuple(
+        f"{finding.id} {finding.path}:{finding.start_line}: {finding.fix_suggestion}"
+        for finding in findings[:LISTED_ACTIONS]
+        if finding.fix_suggestion
+    )

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from orchestrator.catalog.fields import OFFLINE
 from orchestrator.catalog.prices import Price, price_of
 from orchestrator.code_review.agents import judging, planning, summary
-from orchestrator.code_review.agents.participants import has_model_lead
+from orchestrator.code_review.agents.judging import has_model_lead
 from orchestrator.code_review.review_state import ReviewState, Round
 from orchestrator.engine.agent import AgentResult, first_request
 from orchestrator.engine.escalation import Task

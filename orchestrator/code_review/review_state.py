@@ -10,9 +10,8 @@ from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.settings import Settings
 from orchestrator.code_review.findings.call_evidence import Call, Work, analyzer_calls, answers
 from orchestrator.code_review.findings.synthesis import Synthesis
-from orchestrator.code_review.focus import Focus
 from orchestrator.code_review.report_contracts import Plan
-from orchestrator.code_review.session import Session
+from orchestrator.code_review.session import Focus, Session
 from orchestrator.code_review.stop_rules import Iteration, Stop
 from orchestrator.code_review.tools.registry import ANALYZERS
 from orchestrator.code_review.verdict.model import RequiredCheck
@@ -22,7 +21,7 @@ from orchestrator.engine.context import add_skill_tool
 from orchestrator.engine.escalation import StageChange, Task
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
-from orchestrator.engine.judge import Scorecard
+from orchestrator.engine.rubric_scoring import Scorecard
 from orchestrator.engine.tool_registry import MAX_SHOWN_TOOLS
 from orchestrator.engine.types import Rubric
 

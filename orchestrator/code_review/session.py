@@ -1,4 +1,4 @@
-"""What the tools of one review look at: the change, its files on disk, and the rule table.
+"""What the tools of one review share: the change, its files on disk, the rule table, the focus.
 
 Everything here can be made again from the change alone, so nothing of it is journaled.
 """
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import anyio
 import anyio.to_thread
+from msgspec import Struct, field
 
 from orchestrator.code_review.analysis import Side
 from orchestrator.code_review.change.contents import SIDES, Contents, SideName, decode
@@ -21,6 +22,7 @@ from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
 from orchestrator.code_review.change.skipped_files import describe_size_limit
 from orchestrator.code_review.change.types import Change, ChangedFile
 from orchestrator.code_review.rule_table import RuleTable
+from orchestrator.engine.escalation import StageChange
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.safe_paths import read_safely
 
@@ -134,3 +136,21 @@ async def open_session(
                 max_bytes=max_bytes,
                 slots=anyio.CapacityLimiter(cores),
             )
+
+
+class Focus(Struct):
+    """What the present iteration works on. The flow sets it; the lead's tools read it.
+
+    Attributes:
+        number: 1 for the first iteration, 0 before it.
+        retry: agent → paths to look at again; None in the first iteration: everything.
+        wanted: evidence that the judge found missing.
+        answers: a person's answers to the lead's questions, by question.
+        stage_changes: agent → its next stage, where the judge scored its work too low.
+    """
+
+    number: int = 0
+    retry: Mapping[str, Sequence[str]] | None = None
+    wanted: Sequence[str] = ()
+    answers: Mapping[str, str] = field(default_factory=dict)
+    stage_changes: Mapping[str, StageChange] = field(default_factory=dict)

@@ -15,12 +15,10 @@ from orchestrator.code_review.analyzers import check_data
 from orchestrator.code_review.analyzers.result_cache import ResultCache
 from orchestrator.code_review.analyzers.uncovered_lines import CoverageReport
 from orchestrator.code_review.change.types import Change
-from orchestrator.code_review.focus import Focus
 from orchestrator.code_review.policy_loading import Policy
 from orchestrator.code_review.review_state import ReviewState
-from orchestrator.code_review.session import Session, open_session
-from orchestrator.code_review.tools.registry import build
-from orchestrator.code_review.tools.tool_dependencies import ToolInputs
+from orchestrator.code_review.session import Focus, Session, open_session
+from orchestrator.code_review.tools.registry import ToolInputs, build
 from orchestrator.code_review.verdict.decision import excluded, required
 from orchestrator.engine.agent import AgentRuntime
 from orchestrator.engine.budget import Account

@@ -9,8 +9,7 @@ from pathlib import Path
 from rich.cells import cell_len
 
 from orchestrator.catalog.fields import Outcome
-from orchestrator.code_review.verdict.model import Skipped, Verdict
-from orchestrator.code_review.verdict.usage import Usage
+from orchestrator.code_review.verdict.model import Skipped, Usage, Verdict
 from orchestrator.errors import answer_command
 from orchestrator.report import findings_text
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable, quote_path

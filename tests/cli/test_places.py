@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.app import state_directory
-from orchestrator.app.current_user import current_user
+from orchestrator.app.approvals import current_user
 from orchestrator.app.policy_sources import read_layers_on_disk
 from orchestrator.cli.main import main
 from orchestrator.errors import StoreError

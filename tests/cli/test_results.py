@@ -20,9 +20,9 @@ from orchestrator.code_review.verdict.model import (
     Provenance,
     Score,
     Stop,
+    Usage,
     Verdict,
 )
-from orchestrator.code_review.verdict.usage import Usage
 from orchestrator.engine.events import Observer
 from orchestrator.errors import InputError, OutputError
 from orchestrator.sandbox.worker_pool import WorkerPool

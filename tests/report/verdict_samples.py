@@ -16,9 +16,9 @@ from orchestrator.code_review.verdict.model import (
     Score,
     Skipped,
     Stop,
+    Usage,
     Verdict,
 )
-from orchestrator.code_review.verdict.usage import Usage
 
 
 def finding(number: int = 1, **changed: Any) -> Finding:

@@ -23,8 +23,7 @@ from orchestrator.code_review.analyzers.result_cache import (
 from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.analyzers.side_checks import SideCheck
 from orchestrator.code_review.rule_table import load_rules
-from orchestrator.code_review.tools.registry import ANALYZERS, OfSide
-from orchestrator.code_review.tools.tool_dependencies import ToolInputs
+from orchestrator.code_review.tools.registry import ANALYZERS, OfSide, ToolInputs
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.events import ignore_event
 from orchestrator.sandbox.worker_pool import WorkerPool

@@ -18,7 +18,7 @@ from orchestrator.catalog.fields import OFFLINE
 from orchestrator.catalog.mcp_servers import ServerEntry, tool_name
 from orchestrator.catalog.playbook_steps import iter_tool_names
 from orchestrator.catalog.settings import Settings, ToolOverride, ToolsConfig
-from orchestrator.code_review.agents.participants import participants
+from orchestrator.code_review.agents.judging import participants
 from orchestrator.code_review.policy_loading import Policy
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.journal_keys import Key

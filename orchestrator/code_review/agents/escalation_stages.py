@@ -8,14 +8,13 @@ from msgspec.structs import replace
 
 from orchestrator.code_review.findings.call_evidence import latest
 from orchestrator.code_review.review_state import ReviewState
-from orchestrator.code_review.verdict.usage import Escalation, HumanQuestion
+from orchestrator.code_review.verdict.model import Escalation, HumanQuestion
 from orchestrator.engine.escalation import StageChange
 from orchestrator.engine.human_questions import recorded_questions
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
-from orchestrator.engine.judge import Scorecard
 from orchestrator.engine.model_routing import HUMAN
-from orchestrator.engine.rubric_scoring import total
+from orchestrator.engine.rubric_scoring import Scorecard, total
 from orchestrator.engine.types import AgentSpec
 
 

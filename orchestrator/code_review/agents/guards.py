@@ -17,8 +17,7 @@ from msgspec.structs import replace
 from orchestrator.catalog.fields import OFFLINE, Environment
 from orchestrator.catalog.guard_policy import GuardsFile
 from orchestrator.catalog.settings import ToolsConfig
-from orchestrator.code_review.verdict.model import Verdict
-from orchestrator.code_review.verdict.usage import GuardRuling
+from orchestrator.code_review.verdict.model import GuardRuling, Verdict
 from orchestrator.engine.agent import report_unchanged
 from orchestrator.engine.call_guards import RateGuard, RepetitionGuard, SensitiveGuard, WarningGuard
 from orchestrator.engine.canonical_json import digest

@@ -1,4 +1,4 @@
-"""The judged criteria: a model's scores, each held against the rubric and its evidence first."""
+"""The agents of a review, and the judge's scores, checked against the rubric and its evidence."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import to_builtins
 
+from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.fields import OFFLINE
 from orchestrator.catalog.reference_checks import JUDGE
 from orchestrator.catalog.settings import Settings
@@ -16,9 +17,24 @@ from orchestrator.code_review.review_state import ReviewState
 from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.journal_keys import Key
-from orchestrator.engine.judge import Mark
+from orchestrator.engine.rubric_scoring import Mark
 from orchestrator.engine.team import run_task
-from orchestrator.engine.types import Criterion, Rubric
+from orchestrator.engine.types import AgentSpec, Criterion, Rubric
+
+
+def participants(catalog: Catalog, settings: Settings) -> list[AgentSpec]:
+    """Every agent that may be called, in the order in which they begin."""
+    team = [settings.lead, *settings.specialists]
+    names = team if settings.pattern == "team" else [settings.single]
+    if needs_judge(settings, catalog.rubrics[settings.rubric]):
+        names = [*names, JUDGE]
+    return [catalog.agents[name] for name in names]
+
+
+def has_model_lead(settings: Settings) -> bool:
+    """Whether a model leads the review, and so can write its summary."""
+    return settings.pattern == "team" and settings.provider != OFFLINE
+
 
 SHOWN_FINDINGS = 60
 

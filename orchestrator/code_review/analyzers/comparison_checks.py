@@ -7,6 +7,7 @@ from typing import Any
 
 from orchestrator import __version__
 from orchestrator.checks.check_io import CheckReply
+from orchestrator.checks.imports.layering_contracts import MARK, find_config_files
 from orchestrator.code_review.analysis import AnalyzerReport, Needs, Side
 from orchestrator.code_review.analyzers.file_patterns import matches
 from orchestrator.code_review.analyzers.side_checks import call_check
@@ -98,3 +99,20 @@ def _as_job(file: ChangedFile) -> dict[str, Any]:
         "added": list(file.added),
         "removed": list(file.removed),
     }
+
+
+class Layering(ComparisonCheck):
+    """The check ``layering``, run only where base declares contracts."""
+
+    async def run(
+        self, change: Change, base: Side, head: Side, files: Sequence[ChangedFile]
+    ) -> AnalyzerReport:
+        """Look for contracts in base; where there are any, run the check."""
+        contents = self._session.contents
+        tree = await contents.paths("base")
+        regular = [path for path, (mode, _) in tree.items() if mode.startswith("100")]
+        found = find_config_files(regular, [file.path for file in files])
+        if not any([MARK in await contents.read(tree[path][1]) for path in found]):
+            return AnalyzerReport(self.name, __version__)
+        await self._session.side("base", found)
+        return await super().run(change, base, head, files)

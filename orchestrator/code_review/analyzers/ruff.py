@@ -17,7 +17,7 @@ from orchestrator.code_review.analyzers.external_programs import (
     ProgramAnalyzer,
     ProgramReport,
 )
-from orchestrator.code_review.analyzers.shebang import interpreter, may_be_script
+from orchestrator.code_review.analyzers.file_patterns import interpreter, may_be_script
 
 # The newest that ruff knows, so that new syntax is no error and most names are known. What the
 # project supports is unknown here, so rules about what an older Python lacks do not apply.

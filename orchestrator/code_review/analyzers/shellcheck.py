@@ -18,7 +18,7 @@ from orchestrator.code_review.analyzers.external_programs import (
     ProgramAnalyzer,
     ProgramReport,
 )
-from orchestrator.code_review.analyzers.shebang import interpreter, may_be_script
+from orchestrator.code_review.analyzers.file_patterns import interpreter, may_be_script
 
 _SUFFIXES = frozenset({".sh", ".bash", ".ksh"})
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "ksh88", "ksh93"})

@@ -1,10 +1,11 @@
-"""A change under review, as data: two trees of one object store and the files between them."""
+"""A change under review, as data and as JSON: two trees of one object store, and its files."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 Status = Literal["added", "deleted", "modified", "renamed", "copied", "mode", "type"]
 Kind = Literal["text", "binary", "symlink", "submodule"]
@@ -76,3 +77,35 @@ class Change(Struct, frozen=True):
     policy_commit: str | None = None
     files: tuple[ChangedFile, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+def change_to_json(change: Change) -> dict[str, Any]:
+    """A change as JSON; runs of line numbers are kept as ``[first, last]``."""
+    document: dict[str, Any] = to_builtins(change)
+    for file in document["files"]:
+        for name in ("added", "removed"):
+            file[name] = _to_ranges(file[name])
+    return document
+
+
+def change_from_json(document: Mapping[str, Any]) -> Change:
+    """The inverse of ``change_to_json``."""
+    files = tuple(
+        ChangedFile(**{**file, **{name: _from_ranges(file[name]) for name in ("added", "removed")}})
+        for file in document["files"]
+    )
+    return Change(**{**document, "files": files, "notes": tuple(document["notes"])})
+
+
+def _to_ranges(numbers: Iterable[int]) -> list[list[int]]:
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and found[-1][1] == number - 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return found
+
+
+def _from_ranges(ranges: Iterable[tuple[int, int]]) -> tuple[int, ...]:
+    return tuple(number for first, last in ranges for number in range(first, last + 1))

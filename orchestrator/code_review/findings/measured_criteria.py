@@ -8,7 +8,7 @@ from orchestrator.code_review.findings.call_evidence import Call, Work
 from orchestrator.code_review.findings.examined import UNEXAMINED
 from orchestrator.code_review.findings.synthesis import Synthesis
 from orchestrator.code_review.verdict.model import RequiredCheck
-from orchestrator.engine.judge import Mark
+from orchestrator.engine.rubric_scoring import Mark
 
 MEASURES = (
     "files-accounted",

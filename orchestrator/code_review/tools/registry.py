@@ -12,10 +12,10 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.catalog.settings import ToolsConfig
+from orchestrator.catalog.settings import Tests, ToolsConfig
 from orchestrator.code_review.analysis import ChangeAnalyzer, Needs, SideAnalyzer
 from orchestrator.code_review.analyzers.check_data import added_file_patterns, contents_digest
-from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck
+from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck, Layering
 from orchestrator.code_review.analyzers.executables import Program
 from orchestrator.code_review.analyzers.file_patterns import (
     ANY,
@@ -31,22 +31,60 @@ from orchestrator.code_review.analyzers.file_patterns import (
     TESTABLE_CODE,
 )
 from orchestrator.code_review.analyzers.hadolint import Hadolint
-from orchestrator.code_review.analyzers.import_contracts import Layering
 from orchestrator.code_review.analyzers.oxlint import Oxlint
-from orchestrator.code_review.analyzers.result_cache import with_cache
+from orchestrator.code_review.analyzers.result_cache import ResultCache, with_cache
 from orchestrator.code_review.analyzers.ruff import Ruff
-from orchestrator.code_review.analyzers.run_tests import RunTests
+from orchestrator.code_review.analyzers.run_tests import ORDER, RunTests
 from orchestrator.code_review.analyzers.shellcheck import ShellCheck
 from orchestrator.code_review.analyzers.side_checks import SideCheck
 from orchestrator.code_review.analyzers.typos import Typos
-from orchestrator.code_review.analyzers.uncovered_lines import UncoveredLines
+from orchestrator.code_review.analyzers.uncovered_lines import CoverageReport, UncoveredLines
 from orchestrator.code_review.analyzers.zizmor import Zizmor
+from orchestrator.code_review.session import Focus, Session
 from orchestrator.code_review.tools.analyzer_tools import ChangeTool, SideTool
 from orchestrator.code_review.tools.navigation import SPECS as NAVIGATION
 from orchestrator.code_review.tools.navigation import Navigation
 from orchestrator.code_review.tools.plan_tools import ChangeSummary, ProposePlan
-from orchestrator.code_review.tools.tool_dependencies import ToolInputs
 from orchestrator.engine.ports import Tool
+from orchestrator.sandbox.worker_pool import WorkerPool
+
+AROUND_TESTS = 120.0
+"""Seconds for what is not the tests themselves: exporting both sides, and the check."""
+
+
+class ToolInputs(Struct, frozen=True):
+    """What the tools of a review are built from.
+
+    Attributes:
+        specialists: names of the agents that a plan gives work to.
+        required_checks: names of the checks that the policy requires of this change.
+        taint_models: paths of the files that describe libraries to the taint check.
+        pattern_files: paths of the files of patterns in other languages.
+        coverage: reports of which lines the change's tests ran.
+        cache: results of earlier reviews; None: every file is analyzed.
+        tests: how the change's tests are run; None: they are not run.
+    """
+
+    session: Session
+    pool: WorkerPool
+    specialists: Sequence[str]
+    focus: Focus
+    required_checks: Sequence[str]
+    taint_models: Sequence[str]
+    pattern_files: Sequence[str]
+    coverage: Sequence[CoverageReport] = ()
+    cache: ResultCache | None = None
+    tests: Tests | None = None
+
+    @property
+    def tests_seconds(self) -> float:
+        """Seconds that all runs of the tests may take together, with what is around them."""
+        return len(ORDER) * self.tests.seconds + AROUND_TESTS if self.tests else AROUND_TESTS
+
+    def codes(self, analyzer: str, category: str | None = None) -> frozenset[str]:
+        """The codes of an analyzer that the rule table turns on."""
+        return self.session.rules.codes(analyzer, category)
+
 
 RUFF = Program("ruff", Ruff.package)  # one for both of its tools: its version is asked for once
 

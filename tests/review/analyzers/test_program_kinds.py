@@ -6,9 +6,9 @@ import pytest
 
 from orchestrator.code_review.analysis import AnalyzerReport, Side
 from orchestrator.code_review.analyzers.external_programs import ProgramAnalyzer
+from orchestrator.code_review.analyzers.file_patterns import interpreter
 from orchestrator.code_review.analyzers.hadolint import Hadolint
 from orchestrator.code_review.analyzers.ruff import Ruff
-from orchestrator.code_review.analyzers.shebang import interpreter
 from orchestrator.code_review.analyzers.shellcheck import ShellCheck
 from orchestrator.code_review.analyzers.zizmor import Zizmor
 

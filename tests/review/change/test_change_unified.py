@@ -13,8 +13,7 @@ from orchestrator.code_review.change.patch.file_names import (
     unquote,
 )
 from orchestrator.code_review.change.patch.object_store import render_side
-from orchestrator.code_review.change.patch.types import FilePatch
-from orchestrator.code_review.change.patch.unified_diff import Reader
+from orchestrator.code_review.change.patch.unified_diff import FilePatch, Reader
 from orchestrator.errors import InputError
 
 HEAD = b"--- a/x.py\n+++ b/x.py\n"

@@ -16,8 +16,7 @@ from orchestrator.code_review.change.patch.object_store import (
     build_change,
     resolve_names,
 )
-from orchestrator.code_review.change.patch.types import FilePatch
-from orchestrator.code_review.change.patch.unified_diff import Reader
+from orchestrator.code_review.change.patch.unified_diff import FilePatch, Reader
 from orchestrator.code_review.change.types import Change, ChangedFile
 from orchestrator.code_review.change.worktree import open_extra_store
 from orchestrator.errors import InputError, StoreError
