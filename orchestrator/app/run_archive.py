@@ -59,7 +59,8 @@ def export_run(repo: Path | None, run_id: str, target: Path) -> str:
     verify_chain(rows)
     beside = target.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
-        if target.is_symlink() or (target.exists() and not _is_empty(target)):
+        is_other = target.exists() and not target.is_dir()
+        if target.is_symlink() or is_other or (target.exists() and any(target.iterdir())):
             raise InputError(f"{target} already exists; name a new directory")
         patch = state_directory.load_patch(folder, run.run_id) if _has_patch(run) else None
         beside.mkdir(parents=True)
@@ -70,10 +71,6 @@ def export_run(repo: Path | None, run_id: str, target: Path) -> str:
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return run.run_id
-
-
-def _is_empty(folder: Path) -> bool:
-    return folder.is_dir() and not any(folder.iterdir())
 
 
 async def _read(store: RunStore, run_id: str) -> tuple[RunMeta, list[Row]]:

@@ -80,7 +80,9 @@ class LoopDetector:
         if calls or said:
             asked = [canonical([call.name, dict(call.arguments)]).decode() for call in calls]
             trace = "\n".join([said, *asked, *map(_seen, results)])
-            turn = _Turn(tuple(call.name for call in calls), _shingles(_ends_of(trace)))
+            if len(trace) > 2 * _ENDS:
+                trace = trace[:_ENDS] + trace[-_ENDS:]
+            turn = _Turn(tuple(call.name for call in calls), _shingles(trace))
             alike = 1 + sum(turn.alike(before, self._policy.similarity) for before in self._turns)
             self._turns.append(turn)
             if alike >= self._policy.repeats:
@@ -110,10 +112,6 @@ class LoopDetector:
 def _seen(result: ToolResult) -> str:
     """A result's text, without the place in the journal that a refusal may name."""
     return result.content.replace(result.ref, "") if result.ref else result.content
-
-
-def _ends_of(trace: str) -> str:
-    return trace if len(trace) <= 2 * _ENDS else trace[:_ENDS] + trace[-_ENDS:]
 
 
 def _shingles(trace: str) -> frozenset[int]:

@@ -78,7 +78,8 @@ async def write_summary(state: ReviewState, verdict: Verdict) -> tuple[str, str]
     if result.status != "ok":
         return "", f"the lead's call ended as {result.status}: {result.detail}"
     said = as_form(Summary, result.report)
-    known = {finding.id for finding in _all_findings(verdict)}
+    findings = (*verdict.findings, *(entry.finding for entry in verdict.rejected))
+    known = {finding.id for finding in findings}
     # What looks like an id in its words may be a linter's code that a finding speaks of.
     words = set(_ID.findall(said.summary)) - set(_ID.findall(asked.brief))
     invented = sorted((set(said.findings) | words) - known)
@@ -98,10 +99,6 @@ def _qualify_check_claims(text: str, verdict: Verdict) -> str:
     rule = ClaimRule("complete set of checks", ["checks"], frozenset())
     found = ClaimGuard([rule], frozenset[str]).detect(text)
     return found.text or text if found else text
-
-
-def _all_findings(verdict: Verdict) -> tuple[Finding, ...]:
-    return (*verdict.findings, *(entry.finding for entry in verdict.rejected))
 
 
 def _summary_facts(verdict: Verdict) -> Mapping[str, object]:
