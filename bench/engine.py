@@ -26,15 +26,15 @@ from orchestrator.engine.agent import AgentRuntime
 from orchestrator.engine.budget import Account
 from orchestrator.engine.call_guards import RateGuard, RepetitionGuard
 from orchestrator.engine.escalation import Task
-from orchestrator.engine.events import ignore_event
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.ports import CallContext, Guard, SystemClock
 from orchestrator.engine.team import run_team
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds, Json, Observation, ToolSpec, Usage
-from orchestrator.stores.sqlite import SqliteStore
+from orchestrator.stores.sqlite_journal import SqliteStore
 from orchestrator.testing.scripted_model import ScriptedModel, calls, says
 
 NUMBER = {

@@ -24,7 +24,7 @@ from pathlib import Path
 from orchestrator.app.run_review import run_review
 from orchestrator.app.types import ReviewOptions
 from orchestrator.code_review.verdict.model import Finding, Verdict
-from orchestrator.engine.events import ignore_event
+from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import DiffcourtError
 
 PAIRS = (

@@ -28,20 +28,20 @@ import anyio
 import openai
 
 from orchestrator.catalog.layers import read_shipped_layer
-from orchestrator.catalog.models import load_models
+from orchestrator.catalog.model_config import load_models
 from orchestrator.catalog.prices import load_prices
 from orchestrator.engine.agent import AgentRuntime, run_agent
 from orchestrator.engine.budget import Account
-from orchestrator.engine.events import ignore_event
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.ports import CallContext, SystemClock
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds, Json, Observation, ToolSpec
 from orchestrator.providers.factory import make_model
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.stores.sqlite import SqliteStore
+from orchestrator.stores.sqlite_journal import SqliteStore
 from orchestrator.testing.model_server import KEY
 
 LIMIT = 0.005

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from orchestrator.engine.call_guards import RateGuard as RateGuard
     from orchestrator.engine.call_guards import RepetitionGuard as RepetitionGuard
     from orchestrator.engine.call_guards import SensitiveGuard as SensitiveGuard
-    from orchestrator.engine.events import Event as Event
-    from orchestrator.engine.events import Observer as Observer
     from orchestrator.engine.journal_verification import VerificationResult as VerificationResult
+    from orchestrator.engine.observer_events import Event as Event
+    from orchestrator.engine.observer_events import Observer as Observer
     from orchestrator.engine.ports import CallContext as CallContext
     from orchestrator.engine.ports import Clock as Clock
     from orchestrator.engine.ports import Guard as Guard
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "engine.call_guards": ("RateGuard", "RepetitionGuard", "SensitiveGuard"),
-    "engine.events": ("Event", "Observer"),
+    "engine.observer_events": ("Event", "Observer"),
     "engine.journal_verification": ("VerificationResult",),
     "engine.ports": ("CallContext", "Clock", "Guard", "GuardedCall", "Model", "Ruling"),
     "engine.state_machine": ("Flow", "State"),

@@ -39,7 +39,7 @@ MAY_OPEN_PATHS = {
     "code_review/analyzers/uncovered_lines.py": "copies under our own names",
     "code_review/change/file_export.py": "directories of our own",
     "code_review/change/worktree.py": "the repository's index; names that git listed, not opened",
-    "code_review/session.py": "a directory of our own",
+    "code_review/reviewed_content.py": "a directory of our own",
     "sandbox/bubblewrap.py": "the namespaces of this process",
     "sandbox/cgroups/cgroup.py": "cgroups of our own; `/proc` of this process",
     "sandbox/cgroups/delegation.py": "our own cgroup, its parents and children",

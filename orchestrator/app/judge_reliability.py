@@ -40,7 +40,7 @@ from orchestrator.engine.rubric_scoring import Mark
 from orchestrator.engine.team import run_task
 from orchestrator.engine.types import AgentSpec, Criterion
 from orchestrator.stores.lease_holder import this_process
-from orchestrator.stores.sqlite import SqliteStore
+from orchestrator.stores.sqlite_journal import SqliteStore
 
 AS_IS = "as-is"
 PADDING = " ".join(

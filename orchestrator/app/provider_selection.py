@@ -13,10 +13,10 @@ from orchestrator.catalog.prices import PRICES_FILE, price_of
 from orchestrator.catalog.settings import Settings
 from orchestrator.code_review.agents.judging import participants
 from orchestrator.code_review.setup import OpenModel
-from orchestrator.engine.events import Observer, ignore_event
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.model_call_log import EventForwarder
 from orchestrator.engine.model_routing import ModelChoice, candidate_models, choose_named_model
+from orchestrator.engine.observer_events import Observer, ignore_event
 from orchestrator.engine.types import AgentSpec
 from orchestrator.errors import InputError
 from orchestrator.providers.factory import make_model

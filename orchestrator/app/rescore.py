@@ -27,8 +27,8 @@ from orchestrator.app.judge_reliability import (
     Scores,
     open_judge,
 )
-from orchestrator.app.partial_verdict import VERDICT
 from orchestrator.app.policy_sources import load_policy, read_layers
+from orchestrator.app.run_verdict import VERDICT
 from orchestrator.app.types import ReviewOptions, review_options
 from orchestrator.code_review.agents import judging
 from orchestrator.code_review.change.types import change_from_json
@@ -38,9 +38,9 @@ from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.setup import OpenModel, open_review
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine import state_machine
-from orchestrator.engine.events import ignore_event
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_log import JournalLog
+from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.engine.rubric_scoring import Mark, Scorecard, judge
 from orchestrator.engine.types import Rubric

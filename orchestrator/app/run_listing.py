@@ -15,8 +15,8 @@ from msgspec import convert
 
 from orchestrator.app import state_directory
 from orchestrator.app.audit.trail import note_subject
-from orchestrator.app.partial_verdict import VERDICT, waiting_verdict
 from orchestrator.app.policy_sources import read_layers_on_disk
+from orchestrator.app.run_verdict import VERDICT, waiting_verdict
 from orchestrator.app.types import (
     PROGRAM,
     CatalogListing,

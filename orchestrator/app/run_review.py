@@ -19,16 +19,16 @@ import anyio
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
-from orchestrator.app import partial_verdict, state_directory
+from orchestrator.app import run_verdict, state_directory
 from orchestrator.app.approvals import current_head
 from orchestrator.app.coverage_report_copies import copy_reports
 from orchestrator.app.early_workers import new_pool
 from orchestrator.app.mcp.tools import open_tools
 from orchestrator.app.own_secrets import make_redactor
-from orchestrator.app.partial_verdict import VERDICT
 from orchestrator.app.policy_sources import load_policy, read_layers
 from orchestrator.app.provider_selection import open_model
 from orchestrator.app.rollback import make_rollback
+from orchestrator.app.run_verdict import VERDICT
 from orchestrator.app.types import Answer, ReviewOptions, review_options
 from orchestrator.catalog.layers import Layer
 from orchestrator.code_review.assemble_verdict import conclude_review
@@ -41,8 +41,8 @@ from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine import state_machine
 from orchestrator.engine.approvals import RecordedApprovals
 from orchestrator.engine.budget import Account
-from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.journal import EffectResult, Journal
+from orchestrator.engine.observer_events import Event, Observer
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.errors import ConfigError, InputError, Interrupted, ProviderRefused
@@ -202,7 +202,7 @@ async def _review(run: Run, observer: Observer, *, answer: Answer | None, resume
             state_directory.ensure_unwritten(journal, run.state_dir)
         observer = _redacting(observer, journal.redact)
         if answer is not None:
-            await partial_verdict.answer_question(journal, answer)
+            await run_verdict.answer_question(journal, answer)
         known = journal.noted(VERDICT)
         if known is not None:
             return convert(known, Verdict)
@@ -216,7 +216,7 @@ async def _review(run: Run, observer: Observer, *, answer: Answer | None, resume
             )
         except ProviderRefused as refusal:
             raise refusal.of(run.run_id, run.options.repo) from None
-        partial_verdict.record_verdict(journal, verdict)
+        run_verdict.record_verdict(journal, verdict)
         await journal.flush()
         observer(Event("run_finished", journal.elapsed(), detail=verdict.stop.reason))
     return verdict

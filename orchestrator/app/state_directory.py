@@ -27,7 +27,7 @@ from orchestrator.resources import OVERLAY, STATE_DIRECTORY, user_directory
 from orchestrator.sandbox.safe_paths import SafeDirectory, create_file, read_safely
 from orchestrator.stores.base import RunStore
 from orchestrator.stores.lease_holder import this_process
-from orchestrator.stores.sqlite import SqliteStore
+from orchestrator.stores.sqlite_journal import SqliteStore
 
 STATE = Path(OVERLAY, STATE_DIRECTORY)
 JOURNAL = "journal.db"

@@ -12,7 +12,7 @@ from orchestrator.catalog.agents import KnownNames, load_agent
 from orchestrator.catalog.guard_policy import GuardsFile
 from orchestrator.catalog.layers import Layer, check_merged, find_files, find_unused_files
 from orchestrator.catalog.mcp_servers import McpFile
-from orchestrator.catalog.models import MODELS_FILE, ModelsConfig, read_models
+from orchestrator.catalog.model_config import MODELS_FILE, ModelsConfig, read_models
 from orchestrator.catalog.prices import PRICES_FILE, Prices, PricesFile
 from orchestrator.catalog.reference_checks import (
     check_guard,

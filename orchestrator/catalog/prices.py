@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from orchestrator.catalog.layers import Layer, read_merged
-from orchestrator.catalog.models import find_by_model
+from orchestrator.catalog.model_config import find_by_model
 from orchestrator.engine.field_types import NonEmptyStr, PositiveInt, Strict
 
 PRICES_FILE = "config/prices.yaml"

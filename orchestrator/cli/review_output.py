@@ -15,7 +15,7 @@ from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK
 
 if TYPE_CHECKING:
     from orchestrator.code_review.verdict.model import Verdict
-    from orchestrator.engine.events import Observer
+    from orchestrator.engine.observer_events import Observer
     from orchestrator.sandbox.worker_pool import WorkerPool
 
 

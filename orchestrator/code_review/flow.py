@@ -19,7 +19,7 @@ from orchestrator.code_review.agents import escalation_stages, judging, planning
 from orchestrator.code_review.findings import examined, waivers
 from orchestrator.code_review.findings.call_evidence import Failure, Work, failures, health
 from orchestrator.code_review.findings.measured_criteria import score_measured
-from orchestrator.code_review.findings.synthesis import Synthesis, build_findings
+from orchestrator.code_review.findings.verdict_findings import Synthesis, build_findings
 from orchestrator.code_review.review_state import ReviewState, Round
 from orchestrator.code_review.stop_rules import Iteration, Stop, decide
 from orchestrator.code_review.verdict.decision import check

@@ -17,16 +17,16 @@ from orchestrator.code_review.analyzers.uncovered_lines import CoverageReport
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.policy_loading import Policy
 from orchestrator.code_review.review_state import ReviewState
-from orchestrator.code_review.session import Focus, Session, open_session
+from orchestrator.code_review.reviewed_content import Focus, Session, open_session
 from orchestrator.code_review.tools.registry import ToolInputs, build
 from orchestrator.code_review.verdict.decision import excluded, required
 from orchestrator.engine.agent import AgentRuntime
 from orchestrator.engine.budget import Account
-from orchestrator.engine.events import Event, Observer, ignore_event
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.model_call_log import note_once
 from orchestrator.engine.model_routing import ModelChoice, choose_named_model
+from orchestrator.engine.observer_events import Event, Observer, ignore_event
 from orchestrator.engine.ports import Approver, Model, Rollback, Tool
 from orchestrator.engine.skills import UseSkill
 from orchestrator.engine.tool_registry import Registry

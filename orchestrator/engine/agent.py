@@ -19,16 +19,16 @@ from msgspec.structs import replace
 
 from orchestrator.engine.budget import Account, Cost, Reservation, max_output_that_fits
 from orchestrator.engine.canonical_json import is_json
+from orchestrator.engine.concurrency import task_group
 from orchestrator.engine.context import Context, add_skill_tool
-from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.loop_detection import DEFAULT_LOOP_POLICY, LoopDetector, LoopPolicy
 from orchestrator.engine.model_call_log import reserve_retry
 from orchestrator.engine.model_routing import ModelChoice, choose_named_model
+from orchestrator.engine.observer_events import Event, Observer
 from orchestrator.engine.ports import Model
-from orchestrator.engine.task_group import task_group
 from orchestrator.engine.tool_registry import validator
 from orchestrator.engine.types import (
     AgentSpec,

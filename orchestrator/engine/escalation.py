@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from orchestrator.engine.agent import AgentResult, AgentRuntime, run_agent
 from orchestrator.engine.budget import Account
-from orchestrator.engine.events import Event
 from orchestrator.engine.human_questions import ask_person
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.model_routing import HUMAN
+from orchestrator.engine.observer_events import Event
 from orchestrator.engine.types import AgentSpec
 
 

@@ -20,9 +20,9 @@ from msgspec import to_builtins
 from orchestrator.engine.budget import Account, Cost, Reservation
 from orchestrator.engine.call_guards import apply_guards
 from orchestrator.engine.canonical_json import digest, is_json
-from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.observer_events import Event, Observer
 from orchestrator.engine.ports import (
     Approver,
     CallContext,

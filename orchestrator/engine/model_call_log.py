@@ -9,9 +9,9 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from orchestrator.engine.budget import Account, Cost
-from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.observer_events import Event, Observer
 from orchestrator.errors import BudgetExhausted
 
 CALLS = "calls"

@@ -13,9 +13,9 @@ from typing import Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.engine.events import Event, Observer
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.observer_events import Event, Observer
 from orchestrator.errors import FlowError
 
 Context = TypeVar("Context")

@@ -26,14 +26,14 @@ from orchestrator.engine.approvals import (
     request_digest,
 )
 from orchestrator.engine.budget import Account
-from orchestrator.engine.events import Observer, ignore_event
+from orchestrator.engine.concurrency import task_group
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.journal_verification import VerificationResult, verify_journal
+from orchestrator.engine.observer_events import Observer, ignore_event
 from orchestrator.engine.ports import CallContext, Clock, Guard, Model, SystemClock, Tool
 from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.state_machine import Flow
-from orchestrator.engine.task_group import task_group
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import (
     AgentSpec,
@@ -47,7 +47,7 @@ from orchestrator.engine.types import (
 from orchestrator.engine.untrusted_text import run_nonce, unframe
 from orchestrator.errors import ActionFailed, ApprovalPending, InputError, refused
 from orchestrator.library.agents import Agent, AgentResult
-from orchestrator.library.models import Models
+from orchestrator.library.model_clients import Models
 from orchestrator.library.runtime import RunLocation, RunParts, WorkNumbers, run_agent_task
 
 Context = TypeVar("Context")

@@ -8,7 +8,7 @@ from msgspec import to_builtins
 
 from orchestrator.app.run_review import open_new_run, review_new
 from orchestrator.app.types import ReviewOptions
-from orchestrator.engine.events import Observer, ignore_event
+from orchestrator.engine.observer_events import Observer, ignore_event
 from orchestrator.library.verdict_models import Verdict
 
 

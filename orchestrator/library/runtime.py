@@ -14,21 +14,21 @@ from orchestrator.app.types import PROGRAM
 from orchestrator.engine.agent import AgentRuntime
 from orchestrator.engine.budget import Account
 from orchestrator.engine.escalation import Task
-from orchestrator.engine.events import Observer
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.observer_events import Observer
 from orchestrator.engine.ports import Clock
 from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.team import run_task
 from orchestrator.engine.types import Json
 from orchestrator.library.agents import Agent, AgentResult
-from orchestrator.library.models import Models
+from orchestrator.library.model_clients import Models
 from orchestrator.sandbox.file_rollback import FileRollback
 from orchestrator.stores.base import RunStore
 from orchestrator.stores.lease_holder import this_process
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.stores.sqlite import SqliteStore
+from orchestrator.stores.sqlite_journal import SqliteStore
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import anyio
 import httpx2
 from msgspec.structs import replace
 
-from orchestrator.catalog.models import Provider
+from orchestrator.catalog.model_config import Provider
 from orchestrator.catalog.prices import Prices, price_of
 from orchestrator.engine.model_call_log import CallEvent, CallListener
 from orchestrator.engine.ports import MayRetry, always_retry

@@ -10,7 +10,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.catalog.models import Capabilities
+from orchestrator.catalog.model_config import Capabilities
 from orchestrator.engine.types import (
     Aside,
     Block,

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import anyio
 
-from orchestrator.catalog.models import CallPolicy, ModelsConfig, Provider
+from orchestrator.catalog.model_config import CallPolicy, ModelsConfig, Provider
 from orchestrator.catalog.prices import Prices
 from orchestrator.errors import InputError
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from orchestrator.catalog.models import ModelsConfig
+from orchestrator.catalog.model_config import ModelsConfig
 from orchestrator.engine.model_routing import HUMAN, ModelChoice
 from orchestrator.engine.types import AgentSpec
 

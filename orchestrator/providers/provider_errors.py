@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from orchestrator.catalog.models import MODELS_FILE, Provider
+from orchestrator.catalog.model_config import MODELS_FILE, Provider
 from orchestrator.errors import ModelError, ProviderRefused
 from orchestrator.providers.reply_parsing import object_or_empty
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 import anyio
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_exponential
 
-from orchestrator.catalog.models import MODELS_FILE, CallPolicy
+from orchestrator.catalog.model_config import MODELS_FILE, CallPolicy
 from orchestrator.errors import ModelError
 from orchestrator.providers.circuit_breaker import CircuitBreaker
 from orchestrator.providers.provider_errors import TransientError

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.engine.events import Event
+from orchestrator.engine.observer_events import Event
 from orchestrator.report.run_progress import AgentProgress, RunProgress
 from orchestrator.report.terminal_escaping import escape_line
 from orchestrator.report.text_layout import format_duration, truncate

@@ -8,7 +8,7 @@ from typing import TextIO
 
 from msgspec import Struct, field
 
-from orchestrator.engine.events import Event, Observer, ignore_event
+from orchestrator.engine.observer_events import Event, Observer, ignore_event
 from orchestrator.engine.types import Json
 from orchestrator.report.terminal_escaping import escape_line, neutralize_ci_commands
 

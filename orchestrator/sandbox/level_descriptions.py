@@ -7,7 +7,7 @@ from msgspec import Struct
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap, kernel_calls
 from orchestrator.sandbox.confinement import is_available
-from orchestrator.sandbox.launcher import Level
+from orchestrator.sandbox.launcher_client import Level
 from orchestrator.sandbox.process_sandbox import SANDBOX
 
 _BOTH = (

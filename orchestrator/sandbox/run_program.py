@@ -20,13 +20,13 @@ import anyio
 from anyio.abc import ByteReceiveStream, Process
 from msgspec import Struct
 
-from orchestrator.engine.task_group import task_group
+from orchestrator.engine.concurrency import task_group
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox.cgroups.cgroup import Cgroup
-from orchestrator.sandbox.launcher import SAFE_PATH
+from orchestrator.sandbox.launcher_client import SAFE_PATH
 from orchestrator.sandbox.pipe_streams import PipeReader, PipeWriter
 from orchestrator.sandbox.process_sandbox import SANDBOX
-from orchestrator.sandbox.program_policy import Limits, Permissions
+from orchestrator.sandbox.program_permissions import Limits, Permissions
 
 
 class CompletedProgram(Struct, frozen=True):

@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from orchestrator import Bounds, Harness, Level
-from orchestrator.stores.sqlite import SqliteStore
+from orchestrator.stores.sqlite_journal import SqliteStore
 
 pytestmark = [
     pytest.mark.anyio,

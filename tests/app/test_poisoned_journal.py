@@ -8,11 +8,11 @@ import pytest
 
 from orchestrator.app import state_directory
 from orchestrator.app.run_review import run_review
-from orchestrator.engine.events import ignore_event
 from orchestrator.engine.journal import EffectResult, open_journal
+from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.ports import SystemClock
 from orchestrator.errors import StoreError
-from orchestrator.stores.sqlite import SqliteStore
+from orchestrator.stores.sqlite_journal import SqliteStore
 from tests.review.review_kit import change, options
 
 

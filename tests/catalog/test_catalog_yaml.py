@@ -12,7 +12,7 @@ from orchestrator.catalog import yaml_documents
 from orchestrator.catalog.guard_policy import GuardsFile
 from orchestrator.catalog.layers import find_files, read_shipped_layer
 from orchestrator.catalog.mcp_servers import McpFile
-from orchestrator.catalog.models import ModelsConfig
+from orchestrator.catalog.model_config import ModelsConfig
 from orchestrator.catalog.prices import PricesFile
 from orchestrator.catalog.settings import Settings, ToolsConfig
 from orchestrator.catalog.verdict_policy import VerdictPolicy

@@ -8,7 +8,7 @@ import pytest
 from orchestrator.checks import invisible_characters, parse_errors
 from orchestrator.checks.python.source import NotParsedError, read
 from orchestrator.checks.python.source_encoding import decode_python
-from orchestrator.code_review.analysis import Side
+from orchestrator.code_review.analyzer_types import Side
 from orchestrator.code_review.analyzers.oxlint import Oxlint
 from orchestrator.code_review.analyzers.ruff import Ruff
 

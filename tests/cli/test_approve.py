@@ -16,7 +16,7 @@ from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.tool_registry import ToolPolicy
 from orchestrator.engine.types import Level, ToolCall, ToolResult
 from orchestrator.errors import ApprovalPending
-from orchestrator.stores.sqlite import SqliteStore
+from orchestrator.stores.sqlite_journal import SqliteStore
 from orchestrator.testing.scripted_model import ScriptedModel
 from tests.engine.engine_kit import Echo, account, make_runtime, spec
 from tests.review.review_kit import Repo, change

@@ -11,7 +11,7 @@ from orchestrator.engine.journal import EffectResult, open_journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Level
 from orchestrator.errors import GuardRefused
-from orchestrator.stores.sqlite import SqliteStore
+from orchestrator.stores.sqlite_journal import SqliteStore
 
 JOURNAL = ".diffcourt/state/journal.db"
 

@@ -9,7 +9,7 @@ from orchestrator.app.rescore import Rescored, rescore
 from orchestrator.app.run_listing import show_run
 from orchestrator.app.run_review import run_review
 from orchestrator.cli.main import main
-from orchestrator.engine.events import ignore_event
+from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import EXIT_INCOMPLETE, EXIT_USAGE
 from orchestrator.resources import data_root
 from orchestrator.tuning.rubric_file import read_rubric

@@ -23,7 +23,7 @@ from orchestrator.code_review.verdict.model import (
     Usage,
     Verdict,
 )
-from orchestrator.engine.events import Observer
+from orchestrator.engine.observer_events import Observer
 from orchestrator.errors import InputError, OutputError
 from orchestrator.sandbox.worker_pool import WorkerPool
 
@@ -158,7 +158,7 @@ def test_a_result_is_a_report_on_stdout_and_progress_on_stderr(
     path = tmp_path / "v.json"
 
     def work(observer: Observer, pool: WorkerPool) -> Verdict:
-        from orchestrator.engine.events import Event
+        from orchestrator.engine.observer_events import Event
 
         observer(Event("state", 0.0, detail="act"))
         return verdict("block", base="n\udcffme")

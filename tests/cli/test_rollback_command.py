@@ -8,7 +8,7 @@ import pytest
 
 from orchestrator.app.rollback import make_rollback
 from orchestrator.cli.main import main
-from orchestrator.stores.sqlite import SqliteStore
+from orchestrator.stores.sqlite_journal import SqliteStore
 from tests.review.review_kit import Repo, change
 
 RUN = "20260101-000000-feedface"

@@ -9,9 +9,9 @@ import anyio.lowlevel
 
 from orchestrator.engine.agent import AgentRuntime
 from orchestrator.engine.budget import Account
-from orchestrator.engine.events import Event
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal
+from orchestrator.engine.observer_events import Event
 from orchestrator.engine.ports import (
     CallContext,
     GuardedCall,
@@ -36,7 +36,7 @@ from orchestrator.engine.types import (
 )
 from orchestrator.errors import Denied
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.stores.sqlite import SqliteStore
+from orchestrator.stores.sqlite_journal import SqliteStore
 
 RUN = "run1"
 TEXT = {

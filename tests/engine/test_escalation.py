@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.catalog.models import Capabilities, ModelsConfig, Provider, Stage
+from orchestrator.catalog.model_config import Capabilities, ModelsConfig, Provider, Stage
 from orchestrator.engine.agent import AgentResult, AgentRuntime
 from orchestrator.engine.escalation import StageChange, Task
 from orchestrator.engine.human_questions import record_answer, recorded_questions

@@ -10,7 +10,7 @@ from orchestrator.catalog.settings import StagnationPolicy
 from orchestrator.code_review.stop_rules import Iteration, decide
 from orchestrator.engine import state_machine
 from orchestrator.engine.budget import Account, Cost
-from orchestrator.engine.events import ignore_event
+from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.rubric_scoring import Mark, judge
 from orchestrator.engine.state_machine import Flow, State, check, diagram
 from orchestrator.engine.types import Bounds, Criterion, Rubric

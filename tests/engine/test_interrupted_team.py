@@ -26,7 +26,7 @@ from orchestrator.engine.types import (
     ToolCall,
     Usage,
 )
-from orchestrator.stores.sqlite import SqliteStore
+from orchestrator.stores.sqlite_journal import SqliteStore
 from orchestrator.testing.scripted_model import calls, says
 from tests.engine.engine_kit import REPORT, RUN, Echo, TurnModel, account, make_runtime, spec
 

@@ -9,7 +9,7 @@ import pytest
 
 import orchestrator
 from orchestrator import Harness
-from orchestrator.stores.sqlite import SqliteStore
+from orchestrator.stores.sqlite_journal import SqliteStore
 from orchestrator.testing.scripted_model import ScriptedModel, calls, says
 from tests.review.review_kit import change
 

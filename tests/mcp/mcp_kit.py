@@ -17,10 +17,10 @@ from orchestrator.catalog.layers import read_merged, read_shipped_layer
 from orchestrator.catalog.mcp_servers import ServerEntry
 from orchestrator.catalog.settings import ToolsConfig
 from orchestrator.engine.budget import Account
-from orchestrator.engine.events import ignore_event
+from orchestrator.engine.concurrency import task_group
 from orchestrator.engine.executor import Executor
+from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.ports import Rollback
-from orchestrator.engine.task_group import task_group
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds, Level, ToolCall, ToolResult
 from orchestrator.mcp.connection import Connection

@@ -19,8 +19,8 @@ from orchestrator.code_review.policy_loading import read_policy
 from orchestrator.code_review.setup import OpenModel, open_review
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine import state_machine
-from orchestrator.engine.events import ignore_event
 from orchestrator.engine.journal import open_journal
+from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.ports import Model, SystemClock
 from orchestrator.engine.types import Request, Response, ToolResult
 from orchestrator.engine.untrusted_text import unframe

@@ -9,15 +9,15 @@ from typing import Any
 from msgspec.structs import replace
 
 from orchestrator.catalog.layers import read_shipped_layer
-from orchestrator.catalog.models import CallPolicy, Capabilities, ModelsConfig, load_models
+from orchestrator.catalog.model_config import CallPolicy, Capabilities, ModelsConfig, load_models
 from orchestrator.catalog.prices import Prices, load_prices
 from orchestrator.engine.agent import AgentResult, AgentRuntime, run_agent
 from orchestrator.engine.budget import Account
-from orchestrator.engine.events import ignore_event
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.model_call_log import CallEvent
+from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.ports import CallContext, SystemClock, Tool
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import (

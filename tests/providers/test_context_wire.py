@@ -8,10 +8,10 @@ from msgspec.structs import replace
 
 from orchestrator.engine.agent import AgentRuntime, run_agent
 from orchestrator.engine.budget import Account
-from orchestrator.engine.events import ignore_event
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.model_routing import ModelChoice
+from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.skills import UseSkill
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds, Response, Skill

@@ -13,7 +13,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from orchestrator.app.run_review import run_review
 from orchestrator.cli.main import main
-from orchestrator.engine.events import Event, ignore_event
+from orchestrator.engine.observer_events import Event, ignore_event
 from orchestrator.engine.types import Json, Response
 from orchestrator.testing.model_server import ModelServer
 from orchestrator.testing.scripted_model import calls

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.catalog.layers import make_overlay, read_shipped_layer
-from orchestrator.catalog.models import load_models
+from orchestrator.catalog.model_config import load_models
 from orchestrator.catalog.prices import LongRates, Price, load_prices, price_of
 from orchestrator.code_review.report_contracts import contracts
 from orchestrator.engine.model_routing import HUMAN

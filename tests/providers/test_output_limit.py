@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from orchestrator.app.provider_selection import route_agents
 from orchestrator.catalog.layers import make_overlay, read_shipped_layer
-from orchestrator.catalog.models import ContextWindows, load_models
+from orchestrator.catalog.model_config import ContextWindows, load_models
 from orchestrator.catalog.prices import Price, Prices
 from orchestrator.code_review.policy_loading import read_catalog
 from orchestrator.engine.budget import max_output_that_fits

@@ -8,7 +8,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.catalog.models import BreakerPolicy, CallPolicy
+from orchestrator.catalog.model_config import BreakerPolicy, CallPolicy
 from orchestrator.engine.types import Text
 from orchestrator.errors import ModelError, ProviderRefused
 from orchestrator.providers.circuit_breaker import PROBE_POLL_SECONDS, CircuitBreaker

@@ -12,7 +12,7 @@ from orchestrator.app.cost_estimate import estimate_cost
 from orchestrator.app.run_listing import show_run
 from orchestrator.cli.review_output import exit_code
 from orchestrator.code_review.cost_estimate import Estimate
-from orchestrator.engine.events import Event
+from orchestrator.engine.observer_events import Event
 from orchestrator.engine.types import Json, Response, Text, Usage
 from orchestrator.errors import ScriptError
 from orchestrator.providers import pricing

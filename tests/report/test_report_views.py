@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from orchestrator.engine.events import Event, ignore_event
+from orchestrator.engine.observer_events import Event, ignore_event
 from orchestrator.report.live_progress import LiveProgress
 from orchestrator.report.run_progress import PlainProgress, choose_progress_view
 
@@ -131,7 +131,7 @@ SCRIPT = """
 import sys, time
 sys.path.insert(0, {here!r})
 from test_report_views import RUN
-from orchestrator.engine.events import Event
+from orchestrator.engine.observer_events import Event
 from orchestrator.report.run_progress import choose_progress_view
 with choose_progress_view(sys.stderr) as view:
     for event in RUN[:6]:

@@ -9,7 +9,7 @@ from msgspec import to_builtins
 from orchestrator.cli.error_reporting import report_errors
 from orchestrator.cli.output import as_json, emit
 from orchestrator.code_review.verdict.model import Evidence, Verdict
-from orchestrator.engine.events import Event
+from orchestrator.engine.observer_events import Event
 from orchestrator.errors import InputError
 from orchestrator.report.run_progress import PlainProgress
 from orchestrator.report.verdict_text import render_verdict

@@ -18,14 +18,14 @@ from orchestrator.code_review.assemble_verdict import conclude_review
 from orchestrator.code_review.change.intake import from_refs
 from orchestrator.code_review.flow import FLOW
 from orchestrator.code_review.policy_loading import read_policy
+from orchestrator.code_review.reviewed_content import Session, open_session
 from orchestrator.code_review.rule_table import load_rules
-from orchestrator.code_review.session import Session, open_session
 from orchestrator.code_review.setup import OpenModel, open_review
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine import state_machine
-from orchestrator.engine.events import Event, ignore_event
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.model_routing import ModelChoice, choose_named_model
+from orchestrator.engine.observer_events import Event, ignore_event
 from orchestrator.engine.ports import JournalStore, Model, SystemClock
 from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.types import AgentSpec

@@ -13,19 +13,19 @@ from orchestrator.app.run_review import run_review
 from orchestrator.catalog.layers import read_shipped_layer
 from orchestrator.checks import PREFIX
 from orchestrator.checks.check_io import RawFinding
-from orchestrator.code_review.analysis import AnalyzerReport, Side
+from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
 from orchestrator.code_review.analyzers.executables import Program
+from orchestrator.code_review.analyzers.one_side_checks import SideCheck
 from orchestrator.code_review.analyzers.result_cache import (
     CachingAnalyzer,
     cacheable_entries,
     with_cache,
 )
 from orchestrator.code_review.analyzers.ruff import Ruff
-from orchestrator.code_review.analyzers.side_checks import SideCheck
 from orchestrator.code_review.rule_table import load_rules
 from orchestrator.code_review.tools.registry import ANALYZERS, OfSide, ToolInputs
 from orchestrator.code_review.verdict.model import Verdict
-from orchestrator.engine.events import ignore_event
+from orchestrator.engine.observer_events import ignore_event
 from orchestrator.sandbox.worker_pool import WorkerPool
 from tests.review.review_kit import Repo, change, options
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.catalog.layers import read_shipped_layer
-from orchestrator.catalog.models import load_models
+from orchestrator.catalog.model_config import load_models
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.human_questions import record_answer
 from orchestrator.engine.journal import open_journal

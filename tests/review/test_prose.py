@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.code_review.findings.call_evidence import Call, Work
-from orchestrator.code_review.findings.synthesis import Synthesis, build_findings
 from orchestrator.code_review.findings.types import AnalysisResult
+from orchestrator.code_review.findings.verdict_findings import Synthesis, build_findings
 from orchestrator.code_review.verdict.decision import decide
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.engine.agent import AgentResult

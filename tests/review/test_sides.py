@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.checks import PREFIX
-from orchestrator.code_review.analysis import AnalyzerReport, Side
+from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
 from orchestrator.code_review.analyzers.executables import Program
 from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.findings.types import AnalysisResult

@@ -24,7 +24,7 @@ from orchestrator.sandbox.cgroups import cgroup, delegation
 from orchestrator.sandbox.cgroups.cgroup import Cgroup
 from orchestrator.sandbox.cgroups.hierarchies import Hierarchy, hierarchies
 from orchestrator.sandbox.process_sandbox import Sandbox
-from orchestrator.sandbox.program_policy import Limits, Permissions
+from orchestrator.sandbox.program_permissions import Limits, Permissions
 from orchestrator.sandbox.worker_pool import WorkerPool
 from tests.torture.sandbox_probes import BOMB, HOGS
 
@@ -206,7 +206,7 @@ def test_a_daemon_ends_with_its_group_whatever_session_it_is_in() -> None:
 def test_what_a_killed_process_left_is_ended_by_the_next_start_and_no_other() -> None:
     script = f"""
 import os, signal, subprocess, sys
-from orchestrator.sandbox.program_policy import Limits
+from orchestrator.sandbox.program_permissions import Limits
 from orchestrator.sandbox.cgroups.cgroup import Cgroup
 group = Cgroup(Limits())
 left = subprocess.Popen([sys.executable, "-I", "-S", "-c", {ENTER + "import time; time.sleep(60)"!r},

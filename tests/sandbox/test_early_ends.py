@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from orchestrator.sandbox.program_policy import Permissions
+from orchestrator.sandbox.program_permissions import Permissions
 from orchestrator.sandbox.run_program import start
 
 pytestmark = pytest.mark.anyio

@@ -20,7 +20,7 @@ from orchestrator.sandbox import (
     scratch_directory,
 )
 from orchestrator.sandbox.process_sandbox import Sandbox, Setting
-from orchestrator.sandbox.program_policy import Limits, Permissions
+from orchestrator.sandbox.program_permissions import Limits, Permissions
 from tests.torture import sandbox_probes
 
 pytestmark = [

@@ -14,11 +14,11 @@ import pytest
 from orchestrator.app import run_archive, run_listing, state_directory
 from orchestrator.app.run_review import resume_review, run_review
 from orchestrator.cli.main import main
-from orchestrator.engine.events import ignore_event
+from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import InputError, OutputError, RunNotFound, StoreError
 from orchestrator.stores.lease_holder import this_process
-from orchestrator.stores.sqlite import SqliteStore
+from orchestrator.stores.sqlite_journal import SqliteStore
 from tests.review.review_kit import Repo, change, options
 
 SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"

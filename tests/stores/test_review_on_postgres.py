@@ -10,7 +10,7 @@ import pytest
 from orchestrator.app import run_archive, run_listing, state_directory
 from orchestrator.app.run_review import resume_review, run_review
 from orchestrator.cli.main import main
-from orchestrator.engine.events import ignore_event
+from orchestrator.engine.observer_events import ignore_event
 from orchestrator.stores.base import RunStore
 from tests.review.review_kit import Repo, change, options
 from tests.stores.postgres_server import Server

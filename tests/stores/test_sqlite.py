@@ -13,7 +13,7 @@ import pytest
 
 from orchestrator.engine.ports import Row
 from orchestrator.errors import StoreError
-from orchestrator.stores.sqlite import SqliteStore
+from orchestrator.stores.sqlite_journal import SqliteStore
 
 ROW = Row(1, "note", "k", 1.0, b"{}", "h")
 PAGE = 4096  # bytes
@@ -124,7 +124,7 @@ async def test_no_cancellation_cuts_an_append_off(tmp_path: Path) -> None:
 def test_many_processes_may_open_a_new_journal_at_once(tmp_path: Path) -> None:
     code = (
         "import sys, time; from pathlib import Path\n"
-        "from orchestrator.stores.sqlite import SqliteStore\n"
+        "from orchestrator.stores.sqlite_journal import SqliteStore\n"
         "time.sleep(max(0, float(sys.argv[2]) - time.time()))\n"
         "SqliteStore(Path(sys.argv[1])).close()\n"
     )

@@ -11,7 +11,7 @@ from orchestrator.engine.ports import Row, RunMeta, SystemClock
 from orchestrator.errors import RunNotFound, StoreError
 from orchestrator.stores.base import RunStore
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.stores.sqlite import SqliteStore
+from orchestrator.stores.sqlite_journal import SqliteStore
 
 pytestmark = pytest.mark.anyio
 

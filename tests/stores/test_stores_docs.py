@@ -9,7 +9,7 @@ import pytest
 from orchestrator.app import run_archive
 from orchestrator.app.run_review import run_review
 from orchestrator.cli.main import main
-from orchestrator.engine.events import ignore_event
+from orchestrator.engine.observer_events import ignore_event
 from tests.review.review_kit import change, options
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/stores.md").read_text()

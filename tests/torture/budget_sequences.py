@@ -13,11 +13,11 @@ import anyio
 import anyio.lowlevel
 
 from orchestrator.engine.budget import Account, Cost, Reservation
-from orchestrator.engine.events import ignore_event
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import EffectResult, Journal, open_journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.model_call_log import reserve_retry
+from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.ports import CallContext, SystemClock
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import (

@@ -47,7 +47,7 @@ from orchestrator.errors import ApprovalPending
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.file_rollback import FileRollback
 from orchestrator.sandbox.worker_pool import WorkerPool
-from orchestrator.stores.sqlite import SqliteStore
+from orchestrator.stores.sqlite_journal import SqliteStore
 from tests.review.review_kit import Repo
 from tests.torture.hostile_model import HostileModel, Prey
 from tests.torture.recorder import Ledger, Listener, Watch, photograph, recording

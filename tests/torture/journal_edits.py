@@ -34,7 +34,7 @@ from orchestrator.engine.journal_chain import (
 )
 from orchestrator.engine.journal_verification import Anchor
 from orchestrator.engine.ports import Row
-from orchestrator.stores.sqlite import SqliteStore, place_of
+from orchestrator.stores.sqlite_journal import SqliteStore, place_of
 from tests.review.review_kit import change
 
 FULL = 1_000_000

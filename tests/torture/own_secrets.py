@@ -18,7 +18,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from orchestrator.catalog.settings import Settings
-from orchestrator.engine.events import Event
+from orchestrator.engine.observer_events import Event
 from orchestrator.engine.ports import Model, SystemClock
 from orchestrator.engine.secret_redaction import REDACTED, Redactor
 from orchestrator.engine.types import Json, Response

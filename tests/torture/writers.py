@@ -13,7 +13,7 @@ import anyio
 
 from orchestrator.engine.journal_chain import verify_chain
 from orchestrator.engine.ports import Row
-from orchestrator.stores.sqlite import SqliteStore
+from orchestrator.stores.sqlite_journal import SqliteStore
 from tests.torture.kill_points import Whole, whole
 from tests.torture.processes import Outcome, Watched, spread, tally
 from tests.torture.session import CutAt, Desk

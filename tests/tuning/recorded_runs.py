@@ -11,7 +11,7 @@ from anyio.from_thread import start_blocking_portal
 from orchestrator.app.run_review import run_review
 from orchestrator.app.types import ReviewOptions
 from orchestrator.code_review.verdict.model import Verdict
-from orchestrator.engine.events import ignore_event
+from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.types import Json, Response, Text
 from orchestrator.testing.model_server import ModelServer, start_server
 from tests.review.review_kit import change, options

@@ -20,10 +20,10 @@ from orchestrator.catalog.playbook_steps import iter_tool_names
 from orchestrator.catalog.settings import Settings, ToolOverride, ToolsConfig
 from orchestrator.code_review.agents.judging import participants
 from orchestrator.code_review.policy_loading import Policy
+from orchestrator.engine.concurrency import task_group
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Tool
-from orchestrator.engine.task_group import task_group
 from orchestrator.engine.types import AgentSpec, Json, Level
 from orchestrator.errors import InputError
 from orchestrator.mcp.server_config import Grant, McpServer

@@ -17,7 +17,7 @@ from orchestrator.checks.taint.abstract_values import Step
 from orchestrator.checks.taint.analysis_driver import TaintAnalysis
 from orchestrator.checks.taint.call_frames import TaintFinding
 from orchestrator.checks.taint.library_models import load
-from orchestrator.checks.taint.source_modules import Project
+from orchestrator.checks.taint.module_index import Project
 
 _RECURSION: Final = 6000  # nested expressions of real code stay far below; deeper is a named gap
 _MAX_SHOWN: Final = 16

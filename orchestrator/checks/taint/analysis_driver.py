@@ -21,7 +21,7 @@ from orchestrator.checks.taint.entry_points import (
     spans,
 )
 from orchestrator.checks.taint.library_models import LibraryModels
-from orchestrator.checks.taint.source_modules import Function, Module, Project
+from orchestrator.checks.taint.module_index import Function, Module, Project
 
 _MAX_NAMES: Final = 300
 MAX_TOTAL: Final = 2_000_000  # statements run in one job, a few times what the largest trees need

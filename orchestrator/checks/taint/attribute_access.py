@@ -16,7 +16,7 @@ from orchestrator.checks.taint.abstract_values import (
     merge_taints,
 )
 from orchestrator.checks.taint.call_frames import Call, Frame
-from orchestrator.checks.taint.source_modules import Bound, Class, Function, Module, Namespace
+from orchestrator.checks.taint.module_index import Bound, Class, Function, Module, Namespace
 
 _MAX_REF = 160
 _AT = "at "

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from orchestrator.checks.taint.abstract_state import Heap, HeapObject, State
 from orchestrator.checks.taint.abstract_values import UNKNOWN, Taint, Value
 from orchestrator.checks.taint.library_models import LibraryModels
-from orchestrator.checks.taint.source_modules import Function, Module, Project
+from orchestrator.checks.taint.module_index import Function, Module, Project
 
 Place = tuple[str, int, str]
 """A sink: path, line, class."""

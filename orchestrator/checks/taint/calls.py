@@ -38,7 +38,7 @@ from orchestrator.checks.taint.call_frames import (
     Frame,
 )
 from orchestrator.checks.taint.containers import make_bag, make_list
-from orchestrator.checks.taint.source_modules import Bound, Class, Function
+from orchestrator.checks.taint.module_index import Bound, Class, Function
 from orchestrator.checks.taint.strings import taints_of
 
 _CONTAINERS: Final = {

@@ -6,7 +6,7 @@ from orchestrator.checks.taint.abstract_state import State
 from orchestrator.checks.taint.abstract_values import UNKNOWN, Value
 from orchestrator.checks.taint.attribute_access import external_value
 from orchestrator.checks.taint.call_frames import Frame
-from orchestrator.checks.taint.source_modules import Class, Function, Module, Namespace
+from orchestrator.checks.taint.module_index import Class, Function, Module, Namespace
 
 
 def define_function(frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:

@@ -15,7 +15,7 @@ from orchestrator.checks.taint.abstract_values import UNKNOWN, Step, Taint, Valu
 from orchestrator.checks.taint.call_frames import Call, Frame, Run
 from orchestrator.checks.taint.calls import bind_arguments
 from orchestrator.checks.taint.library_models import Handler, LibraryModels, Route
-from orchestrator.checks.taint.source_modules import (
+from orchestrator.checks.taint.module_index import (
     Bound,
     Class,
     Function,

@@ -14,7 +14,7 @@ from orchestrator.checks.taint import (
 from orchestrator.checks.taint.abstract_state import HeapObject, collect_taints, join_states
 from orchestrator.checks.taint.abstract_values import NOT_CONST, UNKNOWN, Value, join, merge_taints
 from orchestrator.checks.taint.call_frames import Frame
-from orchestrator.checks.taint.source_modules import Function
+from orchestrator.checks.taint.module_index import Function
 
 
 def evaluate(frame: Frame, node: ast.expr) -> Value:

@@ -17,7 +17,7 @@ from orchestrator.cli.output import as_json, emit, width_of
 from orchestrator.errors import EXIT_OK, EXIT_USAGE, ConfigError, DiffcourtError
 
 if TYPE_CHECKING:
-    from orchestrator.catalog.models import ModelsConfig
+    from orchestrator.catalog.model_config import ModelsConfig
     from orchestrator.catalog.prices import Price, Prices
     from orchestrator.sandbox.level_descriptions import SandboxReport
 
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     import anyio
 
     from orchestrator.app.policy_sources import read_layers_on_disk
-    from orchestrator.catalog.models import load_models
+    from orchestrator.catalog.model_config import load_models
     from orchestrator.catalog.prices import load_prices
     from orchestrator.sandbox.level_descriptions import describe_sandbox
 

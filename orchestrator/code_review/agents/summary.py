@@ -15,9 +15,9 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from orchestrator.code_review.agents.planning import build_brief
+from orchestrator.code_review.json_schemas import inlined
 from orchestrator.code_review.report_contracts import as_form
 from orchestrator.code_review.review_state import ReviewState
-from orchestrator.code_review.verdict.json_schemas import inlined
 from orchestrator.code_review.verdict.model import Finding, Rejected, Verdict
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.field_types import Strict

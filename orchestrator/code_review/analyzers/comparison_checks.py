@@ -8,13 +8,13 @@ from typing import Any
 from orchestrator import __version__
 from orchestrator.checks.check_io import CheckReply
 from orchestrator.checks.imports.layering_contracts import MARK, find_config_files
-from orchestrator.code_review.analysis import AnalyzerReport, Needs, Side
+from orchestrator.code_review.analyzer_types import AnalyzerReport, Needs, Side
 from orchestrator.code_review.analyzers.file_patterns import matches
-from orchestrator.code_review.analyzers.side_checks import call_check
+from orchestrator.code_review.analyzers.one_side_checks import call_check
 from orchestrator.code_review.change.contents import SIDES
 from orchestrator.code_review.change.skipped_files import LINK
 from orchestrator.code_review.change.types import Change, ChangedFile
-from orchestrator.code_review.session import Session
+from orchestrator.code_review.reviewed_content import Session
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox.worker_pool import WorkerPool
 

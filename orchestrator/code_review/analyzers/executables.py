@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.errors import SandboxError
-from orchestrator.sandbox.program_policy import Limits, Permissions
+from orchestrator.sandbox.program_permissions import Limits, Permissions
 from orchestrator.sandbox.run_program import find_program, run
 
 MAX_ARGV_BYTES = 100_000  # of file names in one run

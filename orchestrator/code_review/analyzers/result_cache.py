@@ -21,7 +21,7 @@ from msgspec.json import Decoder
 
 from orchestrator import __version__
 from orchestrator.checks.check_io import RawFinding
-from orchestrator.code_review.analysis import AnalyzerReport, Needs, Side, SideAnalyzer
+from orchestrator.code_review.analyzer_types import AnalyzerReport, Needs, Side, SideAnalyzer
 from orchestrator.engine.canonical_json import digest
 from orchestrator.sandbox.safe_paths import SafeDirectory
 

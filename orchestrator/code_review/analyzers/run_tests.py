@@ -15,11 +15,11 @@ from orchestrator.catalog.settings import Tests
 from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.change.types import Change
-from orchestrator.code_review.session import Session
+from orchestrator.code_review.reviewed_content import Session
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.isolated_run import run_isolated
-from orchestrator.sandbox.program_policy import Limits
+from orchestrator.sandbox.program_permissions import Limits
 from orchestrator.sandbox.safe_paths import read_safely
 
 MAX_REPORT_BYTES = 8 << 20

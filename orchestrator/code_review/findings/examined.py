@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from orchestrator.code_review.findings.call_evidence import Call, Work, gaps
-from orchestrator.code_review.session import Session
+from orchestrator.code_review.reviewed_content import Session
 from orchestrator.code_review.verdict.model import Checked, Skipped
 
 WHOLE_CHANGE = "*"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from orchestrator.code_review.findings.call_evidence import Call, Work
 from orchestrator.code_review.findings.examined import UNEXAMINED
-from orchestrator.code_review.findings.synthesis import Synthesis
+from orchestrator.code_review.findings.verdict_findings import Synthesis
 from orchestrator.code_review.verdict.model import RequiredCheck
 from orchestrator.engine.rubric_scoring import Mark
 

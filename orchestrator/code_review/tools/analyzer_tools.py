@@ -10,15 +10,20 @@ from typing import Generic, TypeVar
 import anyio
 from msgspec import Struct, field
 
-from orchestrator.code_review.analysis import AnalyzerReport, ChangeAnalyzer, Side, SideAnalyzer
+from orchestrator.code_review.analyzer_types import (
+    AnalyzerReport,
+    ChangeAnalyzer,
+    Side,
+    SideAnalyzer,
+)
 from orchestrator.code_review.change.types import ChangedFile
-from orchestrator.code_review.findings.evidence import (
+from orchestrator.code_review.findings.analyzer_evidence import (
     IntroducedFindings,
     all_findings,
     introduced_findings,
 )
 from orchestrator.code_review.findings.types import AnalysisResult
-from orchestrator.code_review.session import Session
+from orchestrator.code_review.reviewed_content import Session
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.errors import SandboxError

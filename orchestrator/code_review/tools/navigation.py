@@ -9,11 +9,11 @@ from fnmatch import fnmatchcase
 from orchestrator.code_review.analyzers.executables import Program
 from orchestrator.code_review.change import history
 from orchestrator.code_review.change.contents import decode
-from orchestrator.code_review.session import Session
+from orchestrator.code_review.reviewed_content import Session
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.errors import InputError
-from orchestrator.sandbox.program_policy import Limits, Permissions
+from orchestrator.sandbox.program_permissions import Limits, Permissions
 from orchestrator.sandbox.run_program import run
 
 LINES_AT_MOST = 400

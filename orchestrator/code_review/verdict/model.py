@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, field
 
 from orchestrator.catalog.fields import SEVERITIES, Outcome, Severity
-from orchestrator.code_review.verdict.json_schemas import schema_of
+from orchestrator.code_review.json_schemas import schema_of
 from orchestrator.engine.field_types import Strict, UnitFloat
 from orchestrator.engine.text_guards import Action
 

@@ -18,7 +18,7 @@ from contextlib import suppress
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox.cgroups.delegation import NotDelegatedError, find_parent, processes, write
 from orchestrator.sandbox.cgroups.hierarchies import CONTROLLERS, Hierarchy, hierarchies
-from orchestrator.sandbox.program_policy import Limits
+from orchestrator.sandbox.program_permissions import Limits
 
 PREFIX = "diffcourt-"
 END_SECONDS = 5.0

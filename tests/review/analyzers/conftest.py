@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.catalog.layers import read_shipped_layer
-from orchestrator.code_review.analysis import Side
+from orchestrator.code_review.analyzer_types import Side
 from orchestrator.code_review.rule_table import RuleTable, load_rules
 
 Content = str | bytes

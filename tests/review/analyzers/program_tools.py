@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from orchestrator.code_review.analysis import AnalyzerReport
+from orchestrator.code_review.analyzer_types import AnalyzerReport
 from orchestrator.code_review.analyzers.external_programs import ProgramAnalyzer
 from orchestrator.code_review.analyzers.hadolint import Hadolint
 from orchestrator.code_review.analyzers.ruff import Ruff

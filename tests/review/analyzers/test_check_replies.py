@@ -7,7 +7,7 @@ from msgspec import ValidationError, convert
 
 from orchestrator.checks import PREFIX
 from orchestrator.checks.check_io import CheckReply
-from orchestrator.code_review.analyzers.side_checks import call_check_in_batches
+from orchestrator.code_review.analyzers.one_side_checks import call_check_in_batches
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 FINDING = {"code": "c", "path": "a.py", "line": 1, "message": "m"}

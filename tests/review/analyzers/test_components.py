@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.checks import patterns
 from orchestrator.checks.check_io import CheckReply
-from orchestrator.code_review.analysis import Side
+from orchestrator.code_review.analyzer_types import Side
 from orchestrator.code_review.analyzers.oxlint import Oxlint
 from orchestrator.resources import data_root
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.code_review.analysis import Side
+from orchestrator.code_review.analyzer_types import Side
 from orchestrator.code_review.analyzers.executables import Program, batches
 from orchestrator.code_review.analyzers.external_programs import FileCopies
 from orchestrator.code_review.analyzers.hadolint import Hadolint

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.code_review.analysis import AnalyzerReport, Side
+from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
 from orchestrator.code_review.analyzers.executables import Program
 from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.errors import SandboxError
-from orchestrator.sandbox.program_policy import Limits
+from orchestrator.sandbox.program_permissions import Limits
 from tests.review.analyzers.program_tools import PYTHON, Tool, every_tool, places
 
 pytestmark = pytest.mark.anyio

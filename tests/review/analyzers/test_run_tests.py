@@ -14,12 +14,12 @@ import pytest
 from orchestrator.app.run_review import run_review
 from orchestrator.checks.test_quality.failed_tests import NotJUnitError, read_failed_tests
 from orchestrator.code_review.verdict.model import Verdict
-from orchestrator.engine.events import ignore_event
+from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap, scratch_directory
 from orchestrator.sandbox.isolated_run import NO_SANDBOX, run_isolated
 from orchestrator.sandbox.process_sandbox import SANDBOX
-from orchestrator.sandbox.program_policy import Limits
+from orchestrator.sandbox.program_permissions import Limits
 from tests.review.review_kit import change, options
 
 FIND = bubblewrap.find_bwrap  # before the suite runs without

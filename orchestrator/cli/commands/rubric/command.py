@@ -8,7 +8,7 @@ from pathlib import Path
 
 from orchestrator.catalog.fields import OFFLINE
 from orchestrator.cli.arguments import add_part, add_repo, amount, count, name_of
-from orchestrator.cli.commands.rubric import files, scoring, tuning
+from orchestrator.cli.commands.rubric import file_commands, scoring, tuning
 from orchestrator.cli.commands.rubric.shared_inputs import add_items, add_labels
 
 FORMATS = ("paperbench", "healthbench", "autorubric", "promptfoo", "deepeval")
@@ -54,20 +54,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_file_commands(part: Callable[[str, str], argparse.ArgumentParser]) -> None:
     p = part("check", "validate rubric files")
     p.add_argument("rubrics", nargs="+", metavar="RUBRIC")
-    p.set_defaults(do=files.check)
+    p.set_defaults(do=file_commands.check)
     p = part("show", "print a rubric as a tree, with its provenance")
     p.add_argument("rubric", metavar="RUBRIC")
-    p.set_defaults(do=files.show)
+    p.set_defaults(do=file_commands.show)
     p = part("diff", "list the differences between two rubrics")
     p.add_argument("old", metavar="OLD")
     p.add_argument("new", metavar="NEW")
-    p.set_defaults(do=files.diff)
+    p.set_defaults(do=file_commands.diff)
     p = part("new", "create a rubric with equal weights from the criteria in scored items")
     add_items(p, rubric=False)
     p.add_argument(
         "--out", type=Path, required=True, metavar="FILE", help="the rubric file to write"
     )
-    p.set_defaults(do=files.new)
+    p.set_defaults(do=file_commands.new)
     p = part("import", "import a rubric from another tool's format")
     p.add_argument("source", type=Path, metavar="FILE", help="JSON or YAML")
     p.add_argument("--from", dest="format", choices=FORMATS, required=True)
@@ -78,12 +78,12 @@ def _add_file_commands(part: Callable[[str, str], argparse.ArgumentParser]) -> N
     p.add_argument(
         "--threshold", type=float, default=0.5, help="used when the source has none; default 0.5"
     )
-    p.set_defaults(do=files.import_)
+    p.set_defaults(do=file_commands.import_)
     p = part("export", "export a rubric to another tool's format")
     p.add_argument("rubric", metavar="RUBRIC")
     p.add_argument("--to", dest="format", choices=FORMATS, required=True)
     p.add_argument("--items", type=Path, metavar="FILE", help="an item whose grades to include")
-    p.set_defaults(do=files.export)
+    p.set_defaults(do=file_commands.export)
 
 
 def _add_score_options(p: argparse.ArgumentParser) -> None:

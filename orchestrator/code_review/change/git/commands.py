@@ -27,9 +27,9 @@ from orchestrator.code_review.change.git.readable_directories import (
     resolve_path,
 )
 from orchestrator.code_review.change.types import Change
-from orchestrator.engine.task_group import run_both
+from orchestrator.engine.concurrency import run_both
 from orchestrator.errors import DiffcourtError, InputError, SandboxError, StoreError
-from orchestrator.sandbox.program_policy import Limits, Permissions
+from orchestrator.sandbox.program_permissions import Limits, Permissions
 from orchestrator.sandbox.run_program import CompletedProgram, run
 
 # git maps whole packs, so its address space says nothing; large trees may print long listings.

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from orchestrator.errors import InputError
-from orchestrator.sandbox.launcher import SAFE_PATH
+from orchestrator.sandbox.launcher_client import SAFE_PATH
 from orchestrator.sandbox.run_program import find_program
 
 # Before 2.31 git reads no configuration from the environment, so filters could not be turned off.

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from orchestrator.checks.check_io import RawFinding
 from orchestrator.checks.path_kinds import path_kinds
-from orchestrator.code_review.analysis import AnalyzerReport, Side
-from orchestrator.code_review.analyzers.side_checks import call_check_in_batches
+from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
+from orchestrator.code_review.analyzers.one_side_checks import call_check_in_batches
 from orchestrator.code_review.findings.baseline import (
     ComparableFinding,
     assign_fingerprints,
@@ -19,8 +19,8 @@ from orchestrator.code_review.findings.baseline import (
     remove_white_space,
 )
 from orchestrator.code_review.findings.types import LocatedFinding, RejectedFinding
+from orchestrator.code_review.reviewed_content import Session
 from orchestrator.code_review.rule_table import Rule
-from orchestrator.code_review.session import Session
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 WITHHELD = "[withheld]"

@@ -10,12 +10,12 @@ from functools import partial
 from msgspec import Struct
 
 from orchestrator.catalog.layers import read_shipped_layer
-from orchestrator.catalog.models import load_models
+from orchestrator.catalog.model_config import load_models
 from orchestrator.catalog.prices import load_prices
-from orchestrator.engine.events import Observer
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.model_call_log import EventForwarder
 from orchestrator.engine.model_routing import ModelChoice, choose_named_model
+from orchestrator.engine.observer_events import Observer
 from orchestrator.engine.ports import Model
 from orchestrator.engine.types import AgentSpec
 from orchestrator.errors import InputError

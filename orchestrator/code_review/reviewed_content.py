@@ -16,7 +16,7 @@ import anyio
 import anyio.to_thread
 from msgspec import Struct, field
 
-from orchestrator.code_review.analysis import Side
+from orchestrator.code_review.analyzer_types import Side
 from orchestrator.code_review.change.contents import SIDES, Contents, SideName, decode
 from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
 from orchestrator.code_review.change.skipped_files import describe_size_limit

@@ -28,8 +28,8 @@ from orchestrator.code_review.findings.merging import (
     report_order,
 )
 from orchestrator.code_review.findings.types import LocatedFinding
+from orchestrator.code_review.reviewed_content import Session
 from orchestrator.code_review.rule_table import RuleTable
-from orchestrator.code_review.session import Session
 from orchestrator.code_review.verdict.model import Checked, Finding, Rejected, Skipped
 
 RejectedReport = tuple[FindingReport, Rejection]

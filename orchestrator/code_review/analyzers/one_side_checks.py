@@ -10,9 +10,9 @@ from msgspec import ValidationError, convert
 from orchestrator import __version__
 from orchestrator.checks import PREFIX
 from orchestrator.checks.check_io import CheckReply, RawFinding
-from orchestrator.code_review.analysis import AnalyzerReport, Needs, Side
+from orchestrator.code_review.analyzer_types import AnalyzerReport, Needs, Side
 from orchestrator.code_review.analyzers.file_patterns import matches
-from orchestrator.code_review.session import Session
+from orchestrator.code_review.reviewed_content import Session
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox.worker_pool import WorkerPool
 

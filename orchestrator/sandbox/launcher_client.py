@@ -17,7 +17,7 @@ from typing import Any, Literal
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap, scratch_directory
 from orchestrator.sandbox.cgroups.cgroup import Cgroup, shared_limits
-from orchestrator.sandbox.program_policy import Limits
+from orchestrator.sandbox.program_permissions import Limits
 
 MAIN = Path(__file__).with_name("launcher_main.py")
 PACKAGE = Path(__file__).resolve().parents[1]
