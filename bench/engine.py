@@ -9,8 +9,6 @@ group commit and waits for each answer to be durable, and nothing else: no chain
 guards, no budget.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import sqlite3

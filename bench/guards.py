@@ -17,14 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from orchestrator.engine.secret_redaction import Redactor  # noqa: E402
-from tests.guards.measure import (  # noqa: E402
-    SUGGESTED,
-    Measured,
-    elsewhere,
-    every_guard,
-    lines,
-    measured,
-)
+from tests.guards.measure import SUGGESTED, Measured, elsewhere, every_guard, lines, measured  # noqa: E402
 
 
 def told(what: str, found: Measured) -> None:

@@ -11,8 +11,6 @@ however many it holds, and not more of them than the file has risky lines. ``mor
 beyond these: a user's name beside his password, or a false alarm. ``--lines`` prints which lines.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import tempfile

@@ -10,8 +10,6 @@ A pair is name==old..new, npm:name==old..new, or for other languages git:FOLDER=
 of a clone that is there already.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import shutil

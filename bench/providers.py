@@ -11,8 +11,6 @@ the SDK its events. Times are those of the fastest round, since other load only 
 without any waiting, is printed beside them.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

@@ -12,8 +12,6 @@ itself are not counted. ``warm`` is the same with the checks' processes up and e
 The reviews run without cached results, but for the last, which finds all of them.
 """
 
-from __future__ import annotations
-
 import argparse
 import math
 import os

@@ -6,8 +6,6 @@ For each level: the wall time of `true` from the call to its result, median and 
 same program started bare by the event loop; and the wait for the first program, sandbox included.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import time

@@ -29,8 +29,6 @@
         └── Denied                  a person denied it
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -175,7 +173,7 @@ def _at(repo: Path | None) -> str:
 class ProviderRefused(DiffcourtError):
     """No call can succeed until a person changes a setting; nothing was billed."""
 
-    def of(self, run_id: str, repo: Path | None) -> ProviderRefused:
+    def of(self, run_id: str, repo: Path | None) -> "ProviderRefused":
         """The same error, with the command that resumes the run."""
         return ProviderRefused(f"{self}, then go on with: {resume_command(run_id, repo)}")
 

@@ -1,7 +1,5 @@
 """The directories of the shipped data (agents, skills, rubrics, config) and of a user's files."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

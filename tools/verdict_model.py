@@ -5,8 +5,6 @@
 The structs in ``orchestrator/code_review/verdict`` are the definition; a test compares both.
 """
 
-from __future__ import annotations
-
 import inspect
 import textwrap
 from pathlib import Path

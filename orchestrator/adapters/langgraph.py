@@ -7,8 +7,6 @@ What cannot be undone interrupts the graph, which goes on with
 start: each call is named by its tool call id, so what had happened is not done again.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

@@ -6,8 +6,6 @@ What cannot be undone asks for approval the SDK's way (``result.interruptions``,
 The harness holds by itself: a tool that is invoked without that approval is refused all the same.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

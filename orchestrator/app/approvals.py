@@ -1,7 +1,5 @@
 """List the pending irreversible calls of a run; record a decision, and who made it."""
 
-from __future__ import annotations
-
 import getpass
 import os
 import socket

@@ -1,7 +1,5 @@
 """Estimate what a review will cost. No model is called, and nothing is kept."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from pathlib import Path

@@ -4,8 +4,6 @@ The tests of the change wrote them, so only their paths are trusted: those of th
 those of the configuration in base, which may name files in the work tree only.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Iterator, Sequence

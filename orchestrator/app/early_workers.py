@@ -1,7 +1,5 @@
 """The worker processes for checks, which start before most of the program is imported."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

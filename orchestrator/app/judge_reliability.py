@@ -4,8 +4,6 @@ The scores are kept in ``judgings.db`` beside the runs, never in the finished ru
 question is paid for once.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager

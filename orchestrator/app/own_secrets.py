@@ -1,7 +1,5 @@
 """Find the secrets of this process, which no request, journal, log or verdict may contain."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Where the policy comes from: shipped files, and the repository's ``.diffcourt/`` in base."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which model answers the agents: providers by name, opened when chosen and closed at the end."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager

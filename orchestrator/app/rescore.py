@@ -7,8 +7,6 @@ New judgings are kept in a separate journal (``judgings.db``), so that each is p
 run's own journal is read, and never leased or written.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -76,10 +74,7 @@ class NotRescored(Struct, frozen=True):
 
 
 def rescore(
-    repo: Path | None,
-    names: Sequence[str],
-    rubric: Rubric,
-    options: JudgeOptions = NO_JUDGE,
+    repo: Path | None, names: Sequence[str], rubric: Rubric, options: JudgeOptions = NO_JUDGE
 ) -> list[Rescored | NotRescored]:
     """Score recorded runs with a rubric.
 
@@ -139,12 +134,7 @@ async def _replay(store: RunStore, run: RunMeta) -> AsyncIterator[tuple[ReviewSt
     policy = load_policy(await read_layers(change), options)
     reports = await copy_reports(options, policy.settings, journal, root=Path(), scratch=Path())
     async with open_review(
-        policy,
-        change,
-        journal,
-        model=OpenModel(OfflineModel()),
-        pool=new_pool(),
-        coverage=reports,
+        policy, change, journal, model=OpenModel(OfflineModel()), pool=new_pool(), coverage=reports
     ) as state:
         await state_machine.run(FLOW, state, journal, ignore_event)
         _require_same_score(state.scorecard, verdict)

@@ -1,7 +1,5 @@
 """Restore the files that a run's writing tools changed, when a person asks for it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import anyio

@@ -4,8 +4,6 @@
 files are for people and are not imported, except for the patch that was reviewed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

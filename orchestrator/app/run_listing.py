@@ -1,7 +1,5 @@
 """List runs, load one run, and list the catalog and its rules."""
 
-from __future__ import annotations
-
 import json
 import math
 import time

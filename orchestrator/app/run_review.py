@@ -5,8 +5,6 @@
 Each function here blocks until it is done.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import signal

@@ -3,8 +3,6 @@
 ``DIFFCOURT_STORE`` moves the journals to a PostgreSQL server. The files of a run stay here.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import secrets

@@ -1,7 +1,5 @@
 """The catalog: all data files of all layers, checked against each other, with digests."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeVar
@@ -89,10 +87,7 @@ def find_problems(
 
 
 def _load(
-    layers: Sequence[Layer],
-    tools: frozenset[str],
-    contracts: Contracts,
-    errors: list[ConfigError],
+    layers: Sequence[Layer], tools: frozenset[str], contracts: Contracts, errors: list[ConfigError]
 ) -> Catalog | None:
     errors += find_unused_files(layers)
     mcp = check_merged(layers, MCP, McpFile, errors)

@@ -1,7 +1,5 @@
 """Layers of data files: the shipped ones, and a repository's own ``.diffcourt/`` on top."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase

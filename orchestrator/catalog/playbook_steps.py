@@ -3,8 +3,6 @@
 A step is a numbered item under ``## Steps``. The tools it names stand in backticks.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Names in the config that do not exist: a rule for a misspelled tool protects nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator
 
 from orchestrator.catalog.fields import OFFLINE

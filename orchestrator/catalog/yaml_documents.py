@@ -8,8 +8,6 @@ The tree is built from the parser's events and not by its composer: the C compos
 stack on deep nesting, and aliases must be counted before they are expanded.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -253,7 +251,7 @@ class Node(Struct, frozen=True):
         return line_number(self.position)
 
     @property
-    def data(self) -> Scalar | list[Node] | dict[str, Node]:
+    def data(self) -> "Scalar | list[Node] | dict[str, Node]":
         """A scalar, or the nodes below."""
         if isinstance(self.value, dict):
             return {key: self._child(key) for key in self.value}
@@ -261,7 +259,7 @@ class Node(Struct, frozen=True):
             return [self._child(index) for index in range(len(self.value))]
         return cast("Scalar", self.value)
 
-    def at(self, *path: str | int) -> Node:
+    def at(self, *path: str | int) -> "Node":
         """The node at a path of keys and indices, or the nearest one above it that exists."""
         node = self
         for part in path:
@@ -273,7 +271,7 @@ class Node(Struct, frozen=True):
                 return node
         return node
 
-    def _child(self, part: str | int) -> Node:
+    def _child(self, part: str | int) -> "Node":
         assert isinstance(self.position, tuple)
         position = self.position[1][part]
         return (

@@ -1,7 +1,5 @@
 """Convert YAML to structs: every error is one line that says what is wrong and what is allowed."""
 
-from __future__ import annotations
-
 import json
 import re
 import types

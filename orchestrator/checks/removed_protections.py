@@ -1,7 +1,5 @@
 """Protection that the change takes away, in every language, from the lines that differ."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -36,7 +34,7 @@ def run(job: dict[str, Any]) -> CheckReply:
     return CheckReply(findings, [file.path for file in files], gaps)
 
 
-def _text(job: dict[str, Any], file: dict[str, Any]) -> ChangedText:
+def _text(job: dict[str, Any], file: dict[str, Any]) -> "ChangedText":
     head = Source(file["path"], read(job["head_root"], file["path"])).lines
     old = file["old_path"]
     base = Source(old, read(job["base_root"], old)).lines if old and file["removed"] else []
@@ -92,7 +90,7 @@ class Call(Struct, frozen=True):
     end: int
 
 
-def find_lost_protections(file: ChangedText, hunk: Hunk, added: str) -> Iterator[RawFinding]:
+def find_lost_protections(file: "ChangedText", hunk: "Hunk", added: str) -> Iterator[RawFinding]:
     """Report protections that a hunk removes.
 
     Args:
@@ -127,7 +125,7 @@ def find_calls(text: str, named: re.Pattern[str]) -> Iterator[Call]:
             yield Call(name, found[0], last, found[1])
 
 
-def _unwrapped(file: ChangedText, hunk: Hunk, added: str) -> Iterator[RawFinding]:
+def _unwrapped(file: "ChangedText", hunk: "Hunk", added: str) -> Iterator[RawFinding]:
     """Values that an escaping call wrapped in base and that head uses without it."""
     was = file.was(hunk)
     for call in find_calls(was, _ESCAPES):
@@ -142,7 +140,7 @@ def _unwrapped(file: ChangedText, hunk: Hunk, added: str) -> Iterator[RawFinding
             yield RawFinding("escape-removed", file.path, line, says)
 
 
-def _unreplaced(file: ChangedText, hunk: Hunk, added: str) -> Iterator[RawFinding]:
+def _unreplaced(file: "ChangedText", hunk: "Hunk", added: str) -> Iterator[RawFinding]:
     """Values that had special characters replaced, and are used without that in the same place."""
     was = file.was(hunk)
     for word in _REPLACES.finditer(was):
@@ -164,7 +162,7 @@ def _line_before(text: str, at: int) -> str:
     return strip_whitespace(text[text.rfind("\n", 0, at) + 1 : at])
 
 
-def _line_with(file: ChangedText, hunk: Hunk, begins: str, goes_on: str) -> int | None:
+def _line_with(file: "ChangedText", hunk: "Hunk", begins: str, goes_on: str) -> int | None:
     """The added line that begins so and goes on as the old one did, to the common lines below."""
     below = file.base[hunk.base.stop - 1 : hunk.base.stop - 1 + BELOW]
     wanted = begins + strip_whitespace("\n".join([goes_on, *below]))[:BEHIND]
@@ -178,7 +176,7 @@ def _line_with(file: ChangedText, hunk: Hunk, begins: str, goes_on: str) -> int 
     return None
 
 
-def _compared_plainly(file: ChangedText, hunk: Hunk, was: str) -> Iterator[RawFinding]:
+def _compared_plainly(file: "ChangedText", hunk: "Hunk", was: str) -> Iterator[RawFinding]:
     """A comparison that took the same time whatever it was given, and is an ordinary one now."""
     for call in find_calls(was, _CONSTANT_TIME):
         values = [_without_bytes(strip_whitespace(one)) for one in call.arguments]

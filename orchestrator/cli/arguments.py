@@ -1,7 +1,5 @@
 """The argument parser, argument types and options that several commands share."""
 
-from __future__ import annotations
-
 import argparse
 import math
 import os
@@ -43,7 +41,7 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"diffcourt: {where}{message} (see {self.prog} --help)\n")
 
 
-def add_part(parts: argparse._SubParsersAction[P], name: str, summary: str, **settings: Any) -> P:
+def add_part(parts: "argparse._SubParsersAction[P]", name: str, summary: str, **settings: Any) -> P:
     """Add a command or a subcommand; its summary is its default description."""
     settings.setdefault("description", f"{summary[0].upper()}{summary[1:]}.")
     return parts.add_parser(name, help=summary, **settings)

@@ -1,7 +1,5 @@
 """Assemble the verdict, with its digest and next actions, from a finished review."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

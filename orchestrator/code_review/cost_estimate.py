@@ -5,8 +5,6 @@ is a guess with its grounds: each agent opens and follows its playbooks, looks a
 reads its files once, and reports, in one iteration.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
@@ -54,14 +52,14 @@ class Bill(Struct, frozen=True):
     tokens: int = 0
     usd: float = 0.0
 
-    def __add__(self, other: Bill) -> Bill:
+    def __add__(self, other: "Bill") -> "Bill":
         return Bill(self.tokens + other.tokens, self.usd + other.usd)
 
-    def times(self, count: float) -> Bill:
+    def times(self, count: float) -> "Bill":
         """So many of it."""
         return Bill(int(self.tokens * count), self.usd * count)
 
-    def within(self, other: Bill) -> Bill:
+    def within(self, other: "Bill") -> "Bill":
         """The lesser of both, each part for itself."""
         return Bill(min(self.tokens, other.tokens), min(self.usd, other.usd))
 
@@ -86,7 +84,7 @@ class Share(Struct, frozen=True):
         """Of its own model."""
         return self.prices[self.model]
 
-    def __add__(self, other: Share) -> Share:
+    def __add__(self, other: "Share") -> "Share":
         """This and another task of the same agent."""
         return replace(
             self,

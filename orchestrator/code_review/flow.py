@@ -7,8 +7,6 @@ the journal, so that running the flow again over a journal takes the same way. W
 can go on, it stops in StopHuman; with the answer recorded, the next run goes on from there.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from functools import wraps

@@ -4,8 +4,6 @@ The files come in layers, lowest first: what is shipped, and the repository's ow
 it is in the base commit. The change under review has no say in them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct

@@ -143,11 +143,7 @@ class JudgeReport(Strict, frozen=True):
     ]
 
 
-FORMS: Mapping[str, type[Strict]] = {
-    "plan": Plan,
-    "report": SpecialistReport,
-    "score": JudgeReport,
-}
+FORMS: Mapping[str, type[Strict]] = {"plan": Plan, "report": SpecialistReport, "score": JudgeReport}
 
 
 def as_form(form: type[F], report: Json) -> F:

@@ -1,7 +1,5 @@
 """One review in progress: what the handlers of the flow share and fill in."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial

@@ -3,8 +3,6 @@
 Everything here can be made again from the change alone, so nothing of it is journaled.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager

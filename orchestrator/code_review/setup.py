@@ -1,7 +1,5 @@
 """Set up a review: from a policy, a change and a journal to the state that the flow runs on."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager

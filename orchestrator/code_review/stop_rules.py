@@ -9,8 +9,6 @@ Where a person is needed, that is said before anything is claimed done or stagna
 for someone is neither.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise

@@ -8,8 +8,6 @@ The model only ever proposes. Tools run through the executor; a report that brea
 back with its errors, at most twice.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from typing import Literal
@@ -30,15 +28,7 @@ from orchestrator.engine.model_routing import ModelChoice, choose_named_model
 from orchestrator.engine.observer_events import Event, Observer
 from orchestrator.engine.ports import Model
 from orchestrator.engine.tool_registry import validator
-from orchestrator.engine.types import (
-    AgentSpec,
-    Json,
-    Request,
-    Response,
-    Text,
-    ToolCall,
-    ToolResult,
-)
+from orchestrator.engine.types import AgentSpec, Json, Request, Response, Text, ToolCall, ToolResult
 from orchestrator.engine.untrusted_text import frame
 from orchestrator.errors import BudgetExhausted, GuardRefused, ModelError
 

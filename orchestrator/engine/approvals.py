@@ -6,8 +6,6 @@ state of the world that was shown. It is used up by the next thing that happens 
 key, so it cannot be used twice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping
 
 from msgspec import Struct, to_builtins
@@ -77,12 +75,7 @@ class RecordedApprovals:
         world: says what a decision is bound to besides the call, such as the head commit's id.
     """
 
-    def __init__(
-        self,
-        journal: Journal,
-        clock: Clock,
-        world: Callable[[], Awaitable[str]],
-    ) -> None:
+    def __init__(self, journal: Journal, clock: Clock, world: Callable[[], Awaitable[str]]) -> None:
         self._journal, self._clock, self._world = journal, clock, world
 
     async def approve(self, call: GuardedCall, ref: str) -> None:

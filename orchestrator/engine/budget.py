@@ -6,8 +6,6 @@ settled at what it really cost, or refunded. Spending is never above the limit b
 starts that might take it there.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from typing import Self
@@ -28,7 +26,7 @@ class Cost(Struct, frozen=True):
     tokens: float = 0
     usd: float = 0.0
 
-    def __add__(self, other: Cost) -> Cost:
+    def __add__(self, other: "Cost") -> "Cost":
         return Cost(
             self.turns + other.turns,
             self.tool_calls + other.tool_calls,
@@ -36,7 +34,7 @@ class Cost(Struct, frozen=True):
             self.usd + other.usd,
         )
 
-    def __sub__(self, other: Cost) -> Cost:
+    def __sub__(self, other: "Cost") -> "Cost":
         return Cost(
             self.turns - other.turns,
             self.tool_calls - other.tool_calls,
@@ -73,7 +71,7 @@ class Account:
         name: str,
         bounds: Bounds,
         *,
-        parent: Account | None = None,
+        parent: "Account | None" = None,
         used: Cost = NO_COST,
         elapsed: Callable[[], float] | None = None,
     ) -> None:
@@ -82,7 +80,7 @@ class Account:
         self._elapsed = elapsed
         self._above: tuple[Account, ...] = (parent, *parent._above) if parent else ()
 
-    def _chain(self) -> tuple[Account, ...]:
+    def _chain(self) -> "tuple[Account, ...]":
         return self, *self._above
 
     def seconds_left(self) -> float:
@@ -102,7 +100,7 @@ class Account:
             for account in self._chain()
         )
 
-    def reserve(self, worst: Cost) -> Reservation:
+    def reserve(self, worst: Cost) -> "Reservation":
         """Hold the worst case of a call in this account and all above it, or in none.
 
         Raises:

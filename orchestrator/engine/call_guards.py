@@ -4,8 +4,6 @@ Guards rule before the call begins. They learn only of calls that went ahead, fr
 resumed run tells them of the recorded ones, so that they rule as they would have.
 """
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 
@@ -29,10 +27,7 @@ class RateGuard:
     name = "rate"
 
     def __init__(
-        self,
-        per_run: Mapping[str, int],
-        per_minute: Mapping[str, int],
-        now: Callable[[], float],
+        self, per_run: Mapping[str, int], per_minute: Mapping[str, int], now: Callable[[], float]
     ) -> None:
         self._per_run, self._per_minute, self._now = per_run, per_minute, now
         self._count: Counter[str] = Counter()

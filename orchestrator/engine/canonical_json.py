@@ -1,7 +1,5 @@
 """One byte form for one value, so that equal things have equal digests."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 

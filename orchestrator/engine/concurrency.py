@@ -1,7 +1,5 @@
 """A task group whose single failure comes out as itself, and two things done side by side."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar

@@ -8,8 +8,6 @@ A provider's cache holds for a prefix of the same bytes, and so does reasoning t
 it. Only compaction of a full window changes earlier messages, and that is on record.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

@@ -7,8 +7,6 @@ Never the brief, nor the last exchange. Reasoning goes with what stood before it
 have signed it over every byte in front of it, and refuses it behind anything else.
 """
 
-from __future__ import annotations
-
 import json
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -6,8 +6,6 @@ Each escalation is a note in the journal, with its reason. The first attempt sta
 own key, later ones under ``KEY/attempt2``, ``KEY/attempt3``, ... All draw on the task's one budget.
 """
 
-from __future__ import annotations
-
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 

@@ -7,8 +7,6 @@
 A refusal is an observation for the model and an event in the journal; the tool never starts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,14 +21,7 @@ from orchestrator.engine.canonical_json import digest, is_json
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.observer_events import Event, Observer
-from orchestrator.engine.ports import (
-    Approver,
-    CallContext,
-    Guard,
-    GuardedCall,
-    Rollback,
-    Tool,
-)
+from orchestrator.engine.ports import Approver, CallContext, Guard, GuardedCall, Rollback, Tool
 from orchestrator.engine.tool_breaker import ToolBreaker
 from orchestrator.engine.tool_call_records import GuardWarning, ended_calls
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
@@ -52,7 +43,7 @@ def fingerprint(call: ToolCall) -> str:
     return digest([call.name, dict(call.arguments)])
 
 
-async def _run(admitted: _Admitted, context: CallContext) -> tuple[Observation, str]:
+async def _run(admitted: "_Admitted", context: CallContext) -> tuple[Observation, str]:
     """Run the tool. What goes wrong in it is an observation with a code, not a crash."""
     timeout = Observation(f"no result within {context.seconds:g} s", ok=False), "timeout"
     try:

@@ -4,8 +4,6 @@ A question is an effect under ``KEY/answer``. While nobody has answered it stays
 the run; the answer is its outcome, with who gave it and when, so a resumed run finds it recorded.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from msgspec import Struct

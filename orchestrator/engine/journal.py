@@ -9,8 +9,6 @@ intent to write before it is tried; everything else with the next of those, or a
 later. What a crash can lose is therefore only work that may be repeated freely.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager

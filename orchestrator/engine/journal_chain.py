@@ -5,8 +5,6 @@ signed head is a row that signs the chain so far with a key that the store's own
 a rewritten journal has no valid signature.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

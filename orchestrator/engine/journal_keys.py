@@ -15,8 +15,6 @@ Keys are read from left to right, each part by its place. So an agent called ``t
 called ``model``, is read as what it is.
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from typing import Self
@@ -98,12 +96,12 @@ class Key(Struct, frozen=True):
         return "/".join(parts)
 
     @staticmethod
-    def parse(text: str) -> Key:
+    def parse(text: str) -> "Key":
         """Read a key's text. Any text is some key; one of no known form is a topic."""
         return _parse(text)
 
     @property
-    def task(self) -> Key:
+    def task(self) -> "Key":
         """The task that it belongs to."""
         return Key(self.part, self.iteration, self.name)
 
@@ -113,22 +111,22 @@ class Key(Struct, frozen=True):
         return str(self).removeprefix(str(self.task)).removeprefix("/")
 
     @property
-    def model_call(self) -> Key:
+    def model_call(self) -> "Key":
         """The model call of this turn."""
         return replace(self, step="model")
 
     @property
-    def left_out(self) -> Key:
+    def left_out(self) -> "Key":
         """The note of what compaction left out before this turn."""
         return replace(self, step="left_out")
 
     @property
-    def loop(self) -> Key:
+    def loop(self) -> "Key":
         """The note of why loop detection ended this attempt."""
         return replace(self, step="loop")
 
     @property
-    def answer(self) -> Key:
+    def answer(self) -> "Key":
         """A person's answer to what is asked here."""
         return replace(self, step="answer")
 

@@ -5,8 +5,6 @@ waits for durability shares the commit with all others who wait; what nobody wai
 when the log has been idle for a few milliseconds.
 """
 
-from __future__ import annotations
-
 import time
 
 import anyio

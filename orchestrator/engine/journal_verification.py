@@ -1,7 +1,5 @@
 """Verification of a journal by its hash chain, a head kept elsewhere, and signatures."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct

@@ -5,8 +5,6 @@ with what came of it, so that going through a file page by page is no circle. Al
 journal's records, so a resumed run is cut where the first one was.
 """
 
-from __future__ import annotations
-
 import re
 from collections import deque
 from collections.abc import Sequence
@@ -45,7 +43,7 @@ class _Turn(Struct, frozen=True):
     tools: tuple[str, ...]
     shingles: frozenset[int]
 
-    def alike(self, other: _Turn, similarity: float) -> bool:
+    def alike(self, other: "_Turn", similarity: float) -> bool:
         """Whether the Jaccard similarity of their shingles reaches ``similarity``."""
         if self.tools != other.tools:
             return False

@@ -1,7 +1,5 @@
 """Events around model calls (retries, lost replies, circuit breaker), noted in the journal."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Which model answers an agent, and what is tried after it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from msgspec import Struct

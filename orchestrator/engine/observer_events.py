@@ -1,7 +1,5 @@
 """Events of a run for observers such as progress displays. The journal is the record."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Protocols of what the engine needs from outside; adapters in higher layers implement them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, Protocol

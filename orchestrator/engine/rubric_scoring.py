@@ -4,8 +4,6 @@ Measured criteria are scored by code. Judged ones need a model or a person; wher
 are reported as not scored, and their weight is left out as the rubric says.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Literal

@@ -10,8 +10,6 @@ A long secret is looked for in halves: whoever splits it in two leaves one of th
 the other stands. Parts of any size are found across neighboring strings of a document.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import re

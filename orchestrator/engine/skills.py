@@ -4,8 +4,6 @@ The open skill's text stands behind the conversation as an aside (see ``types.As
 what a provider caches, so that opening and closing one costs its own length and nothing else.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from orchestrator.engine.ports import CallContext

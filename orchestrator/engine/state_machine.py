@@ -5,8 +5,6 @@ and returns the next state; the machine holds it to the table and journals the s
 checked as a graph, and the docs' diagram is drawn from it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
@@ -45,7 +43,7 @@ class Flow(Struct, Generic[Context], frozen=True):
     states: Mapping[str, State[Context]]
 
     @classmethod
-    def of(cls, initial: str, states: Sequence[State[Context]]) -> Flow[Context]:
+    def of(cls, initial: str, states: Sequence[State[Context]]) -> "Flow[Context]":
         """Build a flow from its states.
 
         Raises:

@@ -1,7 +1,5 @@
 """Agents side by side: a cap on how many at once, and a failure that stays one agent's own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import anyio

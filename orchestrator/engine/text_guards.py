@@ -4,8 +4,6 @@ A guard only looks: it says what it found, and how the text would read without i
 about it (block, warn, modify, off) is policy, and stands beside the guard.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol
 

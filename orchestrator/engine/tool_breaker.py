@@ -12,8 +12,6 @@ counts are rows of the journal in their order: a resumed run goes on where the o
 An answer that what was asked for cannot be had is an answer.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass

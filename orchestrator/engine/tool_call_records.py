@@ -1,7 +1,5 @@
 """Tool calls as the journal holds them: who asked for what, and what came of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Self
 

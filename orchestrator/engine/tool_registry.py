@@ -1,7 +1,5 @@
 """The registry: which tools there are, and which of them an agent is shown."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 

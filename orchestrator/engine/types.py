@@ -1,7 +1,5 @@
 """The engine's data types: messages, tools, calls, results, agents, budgets, rubrics."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import Annotated, Any, Literal

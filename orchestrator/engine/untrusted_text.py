@@ -1,7 +1,5 @@
 """Marks around text that we do not trust: whoever wrote it cannot know the run's nonce."""
 
-from __future__ import annotations
-
 import json
 import re
 import secrets

@@ -1,7 +1,5 @@
 """Claims that a check passed, compared with the checks that ran."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence, Set
 

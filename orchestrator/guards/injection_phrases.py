@@ -3,8 +3,6 @@
 In both tables ``*`` stands for the rest of a word. White space is a single space, case is ignored.
 """
 
-from __future__ import annotations
-
 IGNORE_INSTRUCTIONS = {
     "en": (
         (
@@ -86,11 +84,7 @@ IGNORE_INSTRUCTIONS = {
         "talimat*|komut*|kural*|yönerge*",
     ),
     "vi": ("bỏ qua|phớt lờ|quên", "trước|ở trên", "hướng dẫn|chỉ dẫn|lệnh|quy tắc|chỉ thị"),
-    "id": (
-        "abaikan|lupakan",
-        "sebelumnya|di atas|terdahulu",
-        "instruksi|perintah|aturan|petunjuk",
-    ),
+    "id": ("abaikan|lupakan", "sebelumnya|di atas|terdahulu", "instruksi|perintah|aturan|petunjuk"),
     "zh": (
         "忽略*|无视*|無視*|忘记*|忘記*|忽視*|不要遵守*|不要理会*",
         "之前*|以前*|以上*|上面*|前面*|上述*|先前*|此前*|所有*|系统*|系統*",

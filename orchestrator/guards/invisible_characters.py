@@ -1,7 +1,5 @@
 """Detect characters that are invisible or that reorder the visible text."""
 
-from __future__ import annotations
-
 import re
 
 from orchestrator.engine.text_guards import Detection, Place

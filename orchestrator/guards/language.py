@@ -1,7 +1,5 @@
 """Detect the language of a text's prose, by script and by frequent words."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter

@@ -1,7 +1,5 @@
 """Remove links, images and HTML from an agent's text before it is posted."""
 
-from __future__ import annotations
-
 import re
 
 from orchestrator.engine.text_guards import Detection, Place

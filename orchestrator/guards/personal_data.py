@@ -5,8 +5,6 @@ both the shape and the check digits; the card numbers that payment services publ
 left alone.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple

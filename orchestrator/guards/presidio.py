@@ -4,8 +4,6 @@ Needs ``diffcourt[presidio]``. No language model is loaded and nothing is fetche
 which only a model can recognize, are not found.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Collection, Iterator

@@ -4,8 +4,6 @@ A match is a suspicion and not a proof, so it never blocks. What keeps an attack
 effect is that a model's words have none: see docs/guards.md.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator

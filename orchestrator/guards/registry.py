@@ -1,7 +1,5 @@
 """The text guards by name. A new one is a module here, an entry below, and one in the config."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence, Set
 from types import MappingProxyType
 

@@ -1,7 +1,5 @@
 """Detect texts that are too long, and cut their middle."""
 
-from __future__ import annotations
-
 from orchestrator.engine.text_guards import Detection, Place
 
 TAIL_CHARACTERS = 1000

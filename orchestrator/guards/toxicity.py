@@ -1,7 +1,5 @@
 """Detect abusive words by a short list, without a model."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

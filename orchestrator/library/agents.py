@@ -1,7 +1,5 @@
 """Agents of a program: a prompt, tools, a model and bounds."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field

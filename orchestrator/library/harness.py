@@ -6,8 +6,6 @@ async with Harness.open("runs.db", "run-1", tools=[deploy]) as harness:
     await harness.approve_and_execute("deploy", {"to": "production"}, who="release manager")
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager

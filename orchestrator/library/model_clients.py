@@ -1,7 +1,5 @@
 """Models by name for programs: opened when an agent first needs one, closed with the harness."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from contextlib import AsyncExitStack

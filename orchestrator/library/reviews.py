@@ -1,7 +1,5 @@
 """A review as a call: what ``diffcourt review`` does, for programs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from msgspec import to_builtins

@@ -1,7 +1,5 @@
 """One agent's work in a program's run: opens its model, makes its tools known, runs it once."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -46,7 +44,7 @@ class RunLocation:
     meta: Json
 
     @classmethod
-    def of(cls, path: str | Path | None, root: str | Path | None, run_id: str) -> RunLocation:
+    def of(cls, path: str | Path | None, root: str | Path | None, run_id: str) -> "RunLocation":
         """Locate a run; makes the journal's directory where there is none."""
         file = None if path is None else Path(path)
         if file is not None:

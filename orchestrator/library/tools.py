@@ -1,7 +1,5 @@
 """Tools from typed Python functions: JSON Schema and validation come from the signature."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Literal, get_type_hints, overload

@@ -1,7 +1,5 @@
 """The connection to one server in one run: opened when first needed, closed with the run."""
 
-from __future__ import annotations
-
 import logging
 import math
 from collections.abc import Awaitable, Mapping

@@ -4,8 +4,6 @@ The root is always closed, and so is every object inside that names its properti
 mention additional ones. Closing only narrows: what is valid for us is valid for the server.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -44,11 +42,7 @@ def close_schema(schema: Json) -> dict[str, Json]:
     combinator = next((key for key in _COMBINATORS if key in schema), None)
     if combinator:
         raise ServerError(f"its schema has {combinator} at the root, which providers do not accept")
-    closed: dict[str, Json] = {
-        "properties": {},
-        **_close(schema, 0),
-        "additionalProperties": False,
-    }
+    closed: dict[str, Json] = {"properties": {}, **_close(schema, 0), "additionalProperties": False}
     _check_validity(closed)
     return closed
 

@@ -1,7 +1,5 @@
 """The configuration of a server, as data; nothing heavy is imported here."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING

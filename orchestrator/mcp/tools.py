@@ -1,7 +1,5 @@
 """Tools of servers, as tools of the engine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 

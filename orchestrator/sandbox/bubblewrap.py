@@ -5,8 +5,6 @@ in them confines each program further: namespaces for each program would cost 16
 waiting for the kernel, thirty times in a review.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterable

@@ -5,8 +5,6 @@ root is touched, and no link is followed: links are kept as links. Writing calls
 the changes of two at once could not be told apart.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The client of the fork server, the process that forks workers; it runs ``fork_server_main``."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -12,8 +12,6 @@ is replaced on the same socket, after a line that says how it ended. Standard in
 commands: a line ``SLOT TOKEN`` replaces the worker of that slot. When it ends, everything ends.
 """
 
-from __future__ import annotations
-
 import gc
 import importlib
 import json

@@ -9,8 +9,6 @@ working directory, LIMITS are pairs of a resource number and its bound, and CGRO
 of ``cgroup.procs``.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 

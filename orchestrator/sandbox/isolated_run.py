@@ -1,7 +1,5 @@
 """Run code of the change in bubblewrap namespaces of its own; no process outlives the call."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,7 +1,5 @@
 """The client of the launcher, the process that starts programs; it runs ``launcher_main``."""
 
-from __future__ import annotations
-
 import marshal
 import os
 import socket

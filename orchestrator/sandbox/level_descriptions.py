@@ -1,7 +1,5 @@
 """What each sandbox level prevents and what it does not, for ``diffcourt doctor``."""
 
-from __future__ import annotations
-
 from msgspec import Struct
 
 from orchestrator.errors import SandboxError

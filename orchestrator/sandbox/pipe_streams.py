@@ -1,7 +1,5 @@
 """The ends of pipes as streams, on whatever event loop runs."""
 
-from __future__ import annotations
-
 import os
 
 import anyio

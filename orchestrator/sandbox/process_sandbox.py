@@ -1,7 +1,5 @@
 """The sandbox of this process: its level, decided before the first program, and its launchers."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import threading

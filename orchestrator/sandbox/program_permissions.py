@@ -1,7 +1,5 @@
 """What one program may open, and how much of the machine it may use."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from msgspec import Struct

@@ -4,8 +4,6 @@ Every program is started by the launcher, confined before its first instruction.
 that it started are killed when the call ends, however it ends.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import shutil

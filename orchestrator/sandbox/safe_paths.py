@@ -9,8 +9,6 @@ Linux resolves a path in one system call (``openat2``, since 5.6, and not where 
 it). Elsewhere each component is opened beneath the one before it. Both give the same results.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os
@@ -262,11 +260,7 @@ def _is_git(component: str) -> bool:
 class _OpenHow(ctypes.Structure):
     """``struct open_how`` of linux/openat2.h."""
 
-    _fields_ = (
-        ("flags", ctypes.c_uint64),
-        ("mode", ctypes.c_uint64),
-        ("resolve", ctypes.c_uint64),
-    )
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
 def resolve_by_openat2(directory: int, path: str, flags: int) -> int:

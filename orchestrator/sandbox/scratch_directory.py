@@ -4,8 +4,6 @@ Programs and checks may be allowed to read or write files below ``work``. The ca
 it, so that no confined process may open it. What a killed process leaves, the next one removes.
 """
 
-from __future__ import annotations
-
 import atexit
 import fcntl
 import os

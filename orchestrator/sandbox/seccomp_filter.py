@@ -5,8 +5,6 @@ to the next. Calls newer than the list do not exist for the program.
 Imported by processes that must start fast: nothing here imports more than ``struct``.
 """
 
-from __future__ import annotations
-
 import errno
 import struct
 import sys

@@ -6,8 +6,6 @@ most checks: one process, the fork server, does both once and forks the workers,
 kept for the next check.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import secrets

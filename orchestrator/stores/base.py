@@ -1,7 +1,5 @@
 """What every journal store offers, and the errors that all of them raise."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Protocol

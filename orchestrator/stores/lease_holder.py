@@ -5,8 +5,6 @@ and the namespace of the ids it is not. Linux only: elsewhere nothing is certain
 writer's lease runs out by itself.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import socket

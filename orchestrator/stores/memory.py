@@ -1,7 +1,5 @@
 """A journal in memory: for tests, and for runs that nobody wants to keep."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

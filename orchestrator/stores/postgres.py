@@ -4,8 +4,6 @@ psycopg's plain connection in a worker thread, since its async one knows asyncio
 measured by the server's clock: the machines that share it may disagree about the time.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager

@@ -4,8 +4,6 @@ Whatever is wrong with it, a review goes on without it. The change under review
 cannot write there, and a file that came with the work tree is never opened.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import sqlite3
@@ -33,7 +31,7 @@ PRAGMA user_version=1;
 
 
 @contextmanager
-def open_result_cache(directory: Path, *, outside: Path) -> Iterator[SqliteResultCache | None]:
+def open_result_cache(directory: Path, *, outside: Path) -> "Iterator[SqliteResultCache | None]":
     """Open the cache in a directory; None where it cannot be used or trusted.
 
     Args:

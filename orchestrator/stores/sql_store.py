@@ -1,7 +1,5 @@
 """What the stores on SQL databases share: one connection, used in worker threads."""
 
-from __future__ import annotations
-
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence

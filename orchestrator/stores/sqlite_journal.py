@@ -3,8 +3,6 @@
 WAL with ``synchronous=FULL``: an append is on disk when it returns.
 """
 
-from __future__ import annotations
-
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence

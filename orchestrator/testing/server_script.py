@@ -1,7 +1,5 @@
 """Scripts of a model server: lines per agent, including errors and broken replies."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import secrets
@@ -33,7 +31,7 @@ class Slow(Struct, frozen=True):
     """Delays a line by some seconds."""
 
     seconds: float
-    line: Line
+    line: "Line"
 
 
 class Trickle(Struct, frozen=True):
@@ -41,21 +39,21 @@ class Trickle(Struct, frozen=True):
 
     size: int
     seconds: float
-    line: Line
+    line: "Line"
 
 
 class Cut(Struct, frozen=True):
     """Closes the connection after so many bytes of a line's body."""
 
     after: int
-    line: Line
+    line: "Line"
 
 
 class Garble(Struct, frozen=True):
     """Overwrites every n-th byte of a line's body; its length stays the same."""
 
     every: int
-    line: Line
+    line: "Line"
 
 
 Line = (

@@ -67,11 +67,7 @@ criteria:
     abstain: zero
     tags: [deep]
 """
-FILES = {
-    "agents/perf.md": AGENT,
-    "skills_catalog/hot/SKILL.md": SKILL,
-    "rubrics/own.yaml": RUBRIC,
-}
+FILES = {"agents/perf.md": AGENT, "skills_catalog/hot/SKILL.md": SKILL, "rubrics/own.yaml": RUBRIC}
 
 
 def test_an_agent_loads_to_what_the_engine_runs(with_files):

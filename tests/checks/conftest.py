@@ -1,7 +1,5 @@
 """Running one check over files written for the purpose."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

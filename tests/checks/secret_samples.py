@@ -3,8 +3,6 @@
 Tokens are put together at run time from random parts.
 """
 
-from __future__ import annotations
-
 import base64
 import random
 import string

@@ -3,8 +3,6 @@
 No string here looks like a live secret: tokens are put together at run time from random parts.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import string

@@ -48,9 +48,7 @@ def told(script: str, folder: Path) -> str:
     return done.stdout
 
 
-def test_the_readme_shows_todays_output_and_jq_reads_its_verdict(
-    example: tuple[Path, str],
-) -> None:
+def test_the_readme_shows_todays_output_and_jq_reads_its_verdict(example: tuple[Path, str]) -> None:
     folder, printed = example
     readme = (ROOT / "README.md").read_text()
     shown = re.search(r"```text\n(NEEDS CHANGES.*?)\.\.\.\n```", readme, re.DOTALL)

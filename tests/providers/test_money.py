@@ -109,11 +109,7 @@ def test_a_contract_becomes_strict_and_keeps_its_words():
         {"type": "object", "properties": {"a": {"type": "string"}}},
         {"type": "object", "additionalProperties": {"type": "string"}},
         {"type": "object", "properties": {"a": {"$ref": "#"}}, "additionalProperties": False},
-        {
-            "type": "object",
-            "properties": {"a": {"type": "array"}},
-            "additionalProperties": False,
-        },
+        {"type": "object", "properties": {"a": {"type": "array"}}, "additionalProperties": False},
     ],
 )
 def test_what_strict_cannot_say_is_not_said_wrongly(schema):

@@ -132,8 +132,7 @@ async def test_what_servers_leave_out_or_add_is_borne():
         message(content=None, tool_calls=[]),
         message(content="done", tool_calls=None, audio=None, surprise={"a": 1}),
         message(
-            content="",
-            tool_calls=[{"function": {"name": "search", "arguments": {"text": "a"}}}],
+            content="", tool_calls=[{"function": {"name": "search", "arguments": {"text": "a"}}}]
         ),
         message(content="", tool_calls=[{"id": "", "function": {"name": "list", "arguments": ""}}]),
     ]

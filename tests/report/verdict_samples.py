@@ -242,11 +242,7 @@ def _score() -> Score:
         threshold=0.8,
         criteria=(
             CriterionScore(
-                id="files-accounted",
-                kind="measured",
-                weight=3,
-                score=1.0,
-                why="61 of 61 files",
+                id="files-accounted", kind="measured", weight=3, score=1.0, why="61 of 61 files"
             ),
             CriterionScore(
                 id="analyzers-healthy",

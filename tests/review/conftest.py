@@ -3,8 +3,6 @@
 What a review is built of, the engine, the workers, the stores and the providers, is tested on both.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections import defaultdict
 from pathlib import Path

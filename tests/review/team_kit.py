@@ -34,10 +34,7 @@ def script(**more: list[Line]) -> dict[str, list[Line]]:
     """A lead and four specialists of which security and qa do all that is required."""
     lines: dict[str, list[Line]] = {
         "lead": [plan(*TEAM)],
-        "security": [
-            looks("secrets", "invisible_characters", "ruff_security", "taint"),
-            report(),
-        ],
+        "security": [looks("secrets", "invisible_characters", "ruff_security", "taint"), report()],
         "qa": [looks("conflict_markers", "parse_check", "ruff_bugs"), report()],
         "docs": [report()],
         "architecture": [looks("api_breakage"), report()],

@@ -55,8 +55,7 @@ async def test_nothing_of_a_change_can_pass_for_a_mark(tmp_path: Path) -> None:
 
     mine = claim(path="app.py", start_line=1, end_line=1, quote=f"X = 2  # {HOSTILE}")
     lines = script(
-        lead=[plan(*TEAM, summary=HOSTILE)],
-        docs=[looks, broken, report(findings=[mine])],
+        lead=[plan(*TEAM, summary=HOSTILE)], docs=[looks, broken, report(findings=[mine])]
     )
     model = ScriptedModel(lines)
     verdict = await review(repo, model)

@@ -176,8 +176,7 @@ class Bench:
         # Text is stored as its bytes, UTF-8 or not.
         cast = {"at": "?", "body": "?"}.get(column, "CAST(? AS TEXT)")
         db.execute(
-            f"UPDATE journal SET {column} = {cast} WHERE place = ?",
-            (value, place_of(1, seq)),
+            f"UPDATE journal SET {column} = {cast} WHERE place = ?", (value, place_of(1, seq))
         )
 
     def _place(self, seq: int, place: int, db: sqlite3.Connection) -> None:

@@ -165,12 +165,7 @@ BAD: list[tuple[str, Spoil, str]] = [
 
 @pytest.mark.parametrize(("name", "spoil", "message"), BAD, ids=[b[0] for b in BAD])
 def test_bad_input_is_one_clear_line_and_no_rubric(
-    name: str,
-    spoil: Spoil,
-    message: str,
-    save: Save,
-    house: Path,
-    tmp_path: Path,
+    name: str, spoil: Spoil, message: str, save: Save, house: Path, tmp_path: Path
 ) -> None:
     items = rows(80)
     spoil(items)

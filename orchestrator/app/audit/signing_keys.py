@@ -4,8 +4,6 @@ It is read from ``DIFFCOURT_AUDIT_KEY`` or from the file that ``DIFFCOURT_AUDIT_
 Programs, workers and git get an environment without either variable.
 """
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import os

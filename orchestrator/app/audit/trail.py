@@ -1,7 +1,5 @@
 """A journal's rows as acts: who did what, when, and on which authority."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

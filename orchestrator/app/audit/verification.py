@@ -1,7 +1,5 @@
 """Verify that a run's journal was not altered, and load its audit trail."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping, Sequence

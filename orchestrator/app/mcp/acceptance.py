@@ -1,7 +1,5 @@
 """Inspect the configured MCP servers, so that a person can accept their tools."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

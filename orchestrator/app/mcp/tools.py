@@ -40,11 +40,7 @@ NETWORK = "network"
 
 @asynccontextmanager
 async def open_tools(
-    policy: Policy,
-    journal: Journal,
-    *,
-    repo: Path | None,
-    environment: Mapping[str, str],
+    policy: Policy, journal: Journal, *, repo: Path | None, environment: Mapping[str, str]
 ) -> AsyncIterator[Sequence[Tool]]:
     """Open the tools that this review's agents could call; other servers are not started.
 

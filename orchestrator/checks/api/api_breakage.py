@@ -4,8 +4,6 @@ Only what is surely public and surely broken: announced removals, names still of
 old path, members that may be inherited, and functions that decorators may alter stay quiet.
 """
 
-from __future__ import annotations
-
 import builtins
 from collections.abc import Iterator
 from typing import Any
@@ -82,7 +80,7 @@ def _compare(pair: Pair, base_tree: SourceTree, head_tree: SourceTree) -> list[R
     return [replace(one, confidence=confidence) for one in found]
 
 
-def _removed(broken: list[Change], was: ModuleApi, now: ModuleApi) -> Iterator[RawFinding]:
+def _removed(broken: "list[Change]", was: ModuleApi, now: ModuleApi) -> Iterator[RawFinding]:
     """One finding for all that one module or class lost."""
     owners: dict[str, list[str]] = {}
     for one in broken:
@@ -101,7 +99,7 @@ def _removed(broken: list[Change], was: ModuleApi, now: ModuleApi) -> Iterator[R
         )
 
 
-def _others(broken: list[Change], was: ModuleApi, now: ModuleApi) -> Iterator[RawFinding]:
+def _others(broken: "list[Change]", was: ModuleApi, now: ModuleApi) -> Iterator[RawFinding]:
     """One finding for all symbols of a module that broke in the same way."""
     alike: dict[tuple[str, str], list[Change]] = {}
     for one in broken:

@@ -1,7 +1,5 @@
 """What of a module is public, in griffe's model of it. Nothing of it is run."""
 
-from __future__ import annotations
-
 import ast
 import builtins
 import logging
@@ -261,7 +259,7 @@ class SourceTree:
         self._sources: dict[str, Source | None] = {}
         self._provided: dict[str, dict[str, tuple[str, str]]] = {}
 
-    def twin(self, other: SourceTree, path: str) -> str | None:
+    def twin(self, other: "SourceTree", path: str) -> str | None:
         """The file of this tree that is the same module as another tree's file."""
         return path if path in self.index.files else self._by_name.get(other._name(path))
 

@@ -126,13 +126,7 @@ def build_contract(name: str, session: Mapping[str, Any], options: Mapping[str, 
     Raises:
         NotCheckedError: it is of another kind, or its options are not understood.
     """
-    from importlinter.contracts import (  # noqa: PLC0415
-        acyclic_siblings,
-        forbidden,
-        independence,
-        layers,
-        protected,
-    )
+    from importlinter.contracts import acyclic_siblings, forbidden, independence, layers, protected  # noqa: PLC0415
     from importlinter.domain.contract import InvalidContractOptions  # noqa: PLC0415
 
     kinds: dict[str, type[Contract]] = {

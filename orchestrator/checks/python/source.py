@@ -3,8 +3,6 @@
 Nothing here imports or runs the code it reads.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -78,7 +76,7 @@ class Definition(Struct, frozen=True):
 
     dotted: str
     node: DefinitionNode
-    parent: Definition | None
+    parent: "Definition | None"
     conditional: bool
 
     @property

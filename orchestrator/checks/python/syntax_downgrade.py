@@ -7,8 +7,6 @@ into the tree, as are those that go over several lines; type parameters and ``ty
 are, columns may not.
 """
 
-from __future__ import annotations
-
 import ast
 import copy
 import re
@@ -139,7 +137,7 @@ class _Restore(ast.NodeTransformer):
         placed.end_lineno = source.count("\n") + 1
         return placed
 
-    def _values(self, pieces: list[Text | Field], source: str) -> list[ast.expr]:
+    def _values(self, pieces: "list[Text | Field]", source: str) -> list[ast.expr]:
         found: list[ast.expr] = []
         for piece in pieces:
             line = source.count("\n", 0, piece.start) + 1
@@ -149,7 +147,7 @@ class _Restore(ast.NodeTransformer):
                 found += self._field(piece, source, line)
         return found
 
-    def _field(self, field: Field, source: str, line: int) -> list[ast.expr]:
+    def _field(self, field: "Field", source: str, line: int) -> list[ast.expr]:
         written = source[field.start : field.end]
         tree = _rewritten(f"({written}\n)", "<field>", self._depth + 1).body
         if len(tree) != 1 or not isinstance(tree[0], ast.Expr):
@@ -211,7 +209,7 @@ class Field:
     end: int
     shown: str = ""
     conversion: str = ""
-    spec: list[Text | Field] = field(default_factory=list)
+    spec: "list[Text | Field]" = field(default_factory=list)
 
 
 def split(source: str) -> Iterator[tuple[bool, str]]:

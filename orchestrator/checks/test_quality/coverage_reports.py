@@ -4,8 +4,6 @@ A report is written by the tests of the change under review, so it is as little 
 change: no entity is expanded, nothing is loaded, and every number is checked.
 """
 
-from __future__ import annotations
-
 import json
 import posixpath
 import re
@@ -43,7 +41,7 @@ class Lines(Struct):
         if int(hits) > 0:
             self.ran.add(line)
 
-    def merge(self, other: Lines) -> None:
+    def merge(self, other: "Lines") -> None:
         """Take another report's lines over: one ran if it ran in either."""
         self.ran |= other.ran
         self.known |= other.known

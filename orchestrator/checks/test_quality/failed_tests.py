@@ -3,8 +3,6 @@
 There are up to three runs: head; head again where that failed; base where both did.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -55,7 +53,7 @@ def run(job: Job) -> CheckReply:
     )
 
 
-def _failed(given: dict[str, Any], gaps: dict[str, str]) -> list[FailedTest]:
+def _failed(given: dict[str, Any], gaps: dict[str, str]) -> "list[FailedTest]":
     """The tests that the report of a run says failed; where it cannot be believed, a gap."""
     name = given["name"]
     if given["error"]:
@@ -75,7 +73,7 @@ def _failed(given: dict[str, Any], gaps: dict[str, str]) -> list[FailedTest]:
 
 
 def _make_findings(
-    job: Job, code: str, status: int, tests: Sequence[FailedTest]
+    job: Job, code: str, status: int, tests: "Sequence[FailedTest]"
 ) -> Iterator[RawFinding]:
     """A finding for each test, or one for all of them where none is known by name."""
     how = "failed once and passed when run again" if code == "flaky" else "fails with this change"
@@ -89,7 +87,7 @@ def _make_findings(
         yield RawFinding(code, *fallback, message, key="")
 
 
-def _line_of(job: Job, test: FailedTest) -> Place | None:
+def _line_of(job: Job, test: "FailedTest") -> Place | None:
     """Where head holds the test: a line of its file that has its name."""
     parts = test.group.split(".")
     named = ("/".join(parts[:count]) + ".py" for count in range(len(parts), 0, -1))

@@ -1,7 +1,5 @@
 """What the change does to the tests: removed, emptied, skipped, or not written at all."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -43,7 +41,7 @@ def run(job: Job) -> CheckReply:
     )
 
 
-def _compare(pair: Pair, removals: RemovedTests) -> Iterator[RawFinding]:
+def _compare(pair: Pair, removals: "RemovedTests") -> Iterator[RawFinding]:
     """What happened to the tests of one file; those that are gone are only noted."""
     before, after = Suite({}, {}, None), Suite({}, {}, None)
     if pair.head and is_test(pair.path):

@@ -1,7 +1,5 @@
 """Escalation in a review: the stage of an agent's next task, and what was escalated or asked."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 from msgspec.structs import replace

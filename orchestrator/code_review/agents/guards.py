@@ -4,8 +4,6 @@ Four layers: what a model is shown (input), its calls (tool), what it reports (o
 which are ``engine.budget`` and always block. Rulings are journal notes of the topic ``guards``.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The agents of a review, and the judge's scores, checked against the rubric and its evidence."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import to_builtins
@@ -149,11 +147,7 @@ def judge_evidence(state: ReviewState) -> dict[str, object]:
         ],
         "findings_not_shown": max(0, len(synthesis.findings) - SHOWN_FINDINGS),
         "rejected": [
-            {
-                "id": rejected.finding.id,
-                "title": rejected.finding.title,
-                "reason": rejected.reason,
-            }
+            {"id": rejected.finding.id, "title": rejected.finding.title, "reason": rejected.reason}
             for rejected in synthesis.rejected[:SHOWN_FINDINGS]
         ],
         "gaps": [

@@ -1,7 +1,5 @@
 """From the lead's plan to bounded tasks. It is a proposal; nothing is left out unseen by it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 

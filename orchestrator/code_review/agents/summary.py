@@ -5,8 +5,6 @@ What it writes stands on top of the report and moves nothing. Where there is no 
 be shown, the counted summary stands alone, and a note says why.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Annotated

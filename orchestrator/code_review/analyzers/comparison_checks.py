@@ -1,7 +1,5 @@
 """Our own checks that compare both sides; like all of ours they run in a worker process."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """External programs: finding the executable and its version, and running it for JSON output."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -5,8 +5,6 @@ configuration of the change there, no file name is taken for an option or breaks
 suppression comments can be removed from the copy. Its findings are mapped back to the real paths.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 from abc import ABC, abstractmethod

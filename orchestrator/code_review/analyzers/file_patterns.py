@@ -1,7 +1,5 @@
 """Which files an analyzer reads: patterns of names, and scripts by directory and ``#!`` line."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath

@@ -1,7 +1,5 @@
 """Hadolint: selected rules about Dockerfiles and the shell commands in them."""
 
-from __future__ import annotations
-
 import re
 from pathlib import PurePosixPath
 

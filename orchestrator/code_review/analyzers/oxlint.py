@@ -1,7 +1,5 @@
 """Oxlint: selected rules about bugs in JavaScript and TypeScript."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath

@@ -5,8 +5,6 @@ cached, because it may come from a lack of time or memory; neither is a finding 
 secret's text.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import sys

@@ -1,7 +1,5 @@
 """Ruff: chosen rules about bugs and security in Python files."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping

@@ -1,7 +1,5 @@
 """Running the change's tests, where the configuration of base says how."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """ShellCheck: selected warnings about shell scripts."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import PurePosixPath

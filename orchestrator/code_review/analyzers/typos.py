@@ -1,7 +1,5 @@
 """Typos: known misspellings in prose and in comments, but not in names of code."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
@@ -32,10 +30,7 @@ _FOREIGN = re.compile(
     r"|[._-](?!en)[a-z]{2}(?:[-_][A-Za-z]{2,4})?\.(?:md|rst|txt)$"
     r"|(?:^|/)(?!en|js|py|go|ui|db|ci|qa)[a-z]{2}(?:-[A-Za-z]{2,4})?/.*\.(?:md|rst|txt)$"
 )
-_COMMENT = {
-    "#": re.compile(r"\s*#(?!!)(.*)"),
-    "/*": re.compile(r"\s*(?://|/\*|\*)(.*)"),
-}
+_COMMENT = {"#": re.compile(r"\s*#(?!!)(.*)"), "/*": re.compile(r"\s*(?://|/\*|\*)(.*)")}
 _TRIPLE = re.compile(r"""\s*[rRuUbB]{0,2}(\"\"\"|''')""")
 # Parts of prose that are no words: code, links, mail addresses, paths, names with punctuation.
 _NOT_WORDS = re.compile(

@@ -1,7 +1,5 @@
 """Changed lines that no test runs, as coverage reports show; without a report no check runs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path

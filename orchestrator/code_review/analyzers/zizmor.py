@@ -1,7 +1,5 @@
 """Zizmor: selected audits of GitHub workflows, actions and Dependabot configuration."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from pathlib import PurePosixPath

@@ -1,7 +1,5 @@
 """A change under review, as data and as JSON: two trees of one object store, and its files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Agents' reports: their findings and their objections to findings, all of it unverified."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Set
 
 from orchestrator.code_review.findings.baseline import remove_white_space

@@ -1,7 +1,5 @@
 """From an analyzer's report to evidence: located, compared with base, quoted and redacted."""
 
-from __future__ import annotations
-
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

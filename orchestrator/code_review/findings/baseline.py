@@ -8,8 +8,6 @@ that know calls by their names alone, are compared by their messages: such a cal
 function, only written differently, is not new. What flows into it is for taint tracking to report.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -3,8 +3,6 @@
 The journal is the only source. An agent's report is a claim about these calls, never a substitute.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from msgspec import Struct

@@ -3,8 +3,6 @@
 That of a finding, of an objection, and of a judge's score.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Literal

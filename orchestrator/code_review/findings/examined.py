@@ -1,7 +1,5 @@
 """Which files were examined, and which were not and why."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 from orchestrator.code_review.findings.call_evidence import Call, Work, gaps

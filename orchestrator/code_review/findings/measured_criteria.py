@@ -1,7 +1,5 @@
 """The measured criteria of a rubric: each is a share, computed from the synthesis."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from orchestrator.code_review.findings.call_evidence import Call, Work

@@ -5,8 +5,6 @@ defect whose lines overlap with its own and that it names by fingerprint, or who
 title is the same.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Any

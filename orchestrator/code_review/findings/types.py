@@ -1,7 +1,5 @@
 """Located findings: what agents and the journal are given, and what merging works on."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec import Struct, convert, field, to_builtins
@@ -77,6 +75,6 @@ class AnalysisResult(Struct, frozen=True):
         return to_builtins(self)
 
     @classmethod
-    def from_json(cls, data: Json) -> AnalysisResult:
+    def from_json(cls, data: Json) -> "AnalysisResult":
         """Read it back from the journal; None, of a call that never ran, gives an empty result."""
         return cls() if data is None else convert(data, cls)

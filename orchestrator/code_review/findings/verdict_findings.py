@@ -3,8 +3,6 @@
 Nothing is dropped: what does not count is kept in ``rejected``, with the reason.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct, field
@@ -203,9 +201,7 @@ def _reject(report: FindingReport, rejection: Rejection, policy: VerdictPolicy) 
 
 
 def _number(
-    findings: Iterable[Finding],
-    rejected: Iterable[Rejected],
-    known: Mapping[str, MergedFinding],
+    findings: Iterable[Finding], rejected: Iterable[Rejected], known: Mapping[str, MergedFinding]
 ) -> Synthesis:
     """Everything in the order of the report, with its id: F1, F2, ...; R1, R2, ... if rejected."""
     counted = tuple(

@@ -1,7 +1,5 @@
 """Waivers: findings that a person has accepted in the policy of base are marked, not dropped."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 

@@ -1,7 +1,5 @@
 """An analyzer as a tool: run it, keep what is new, say what was not looked at."""
 
-from __future__ import annotations
-
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence

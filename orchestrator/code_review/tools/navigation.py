@@ -1,7 +1,5 @@
 """Looking around: files, names, text and history. For agents that reason; bounded and read-only."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from fnmatch import fnmatchcase

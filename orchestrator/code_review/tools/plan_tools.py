@@ -4,8 +4,6 @@ The proposed plan is computed by code. A lead that is a model may plan otherwise
 plan does not mention are added when the plan is read.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -103,11 +101,7 @@ class ProposePlan:
     )
 
     def __init__(
-        self,
-        session: Session,
-        specialists: Sequence[str],
-        focus: Focus,
-        required: Sequence[str],
+        self, session: Session, specialists: Sequence[str], focus: Focus, required: Sequence[str]
     ) -> None:
         self._session, self._specialists = session, specialists
         self._focus, self._required = focus, required

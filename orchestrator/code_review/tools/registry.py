@@ -4,8 +4,6 @@ A new analyzer is a module in ``analyzers/`` or ``checks/``, a line here, its ru
 ``config/rules/``, and its name in the agents and playbooks that use it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
@@ -187,8 +185,7 @@ ANALYZERS: Mapping[str, OfSide | OfChange] = {
         "security", "Dangerous calls in JavaScript, TypeScript, Go, Java and Ruby."
     ),
     "zizmor": OfSide(
-        "Hazards in GitHub workflows and actions.",
-        lambda inputs: Zizmor(inputs.codes("zizmor")),
+        "Hazards in GitHub workflows and actions.", lambda inputs: Zizmor(inputs.codes("zizmor"))
     ),
     "shellcheck": OfSide(
         "Defects and hazards in shell scripts.",

@@ -3,8 +3,6 @@
 No model's words reach this module; what it takes is what code has verified.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
@@ -63,9 +61,7 @@ class ToolHealth(Struct, frozen=True):
 
 
 def check(
-    rule: CheckRule,
-    due: Mapping[str, frozenset[str]] | None,
-    tools: Mapping[str, ToolHealth],
+    rule: CheckRule, due: Mapping[str, frozenset[str]] | None, tools: Mapping[str, ToolHealth]
 ) -> RequiredCheck:
     """Whether a required check has run.
 

@@ -5,8 +5,6 @@ cgroup, and ended with it. A process enters a cgroup by writing to its ``cgroup.
 open and pass on, before the process is confined.
 """
 
-from __future__ import annotations
-
 import fcntl
 import itertools
 import os

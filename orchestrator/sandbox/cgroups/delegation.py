@@ -5,8 +5,6 @@ children may hold no processes itself, so we first move to a child of our own cg
 only where the cgroup is delegated to us and holds no other processes.
 """
 
-from __future__ import annotations
-
 import os
 
 from orchestrator.sandbox.cgroups.hierarchies import CONTROLLERS, Hierarchy

@@ -1,7 +1,5 @@
 """The cgroup hierarchies that this process is in, parsed from ``/proc/self``."""
 
-from __future__ import annotations
-
 import os
 import re
 

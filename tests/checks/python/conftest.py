@@ -1,7 +1,5 @@
 """Two little trees on disk, and a check run over the change between them."""
 
-from __future__ import annotations
-
 import difflib
 import json
 from collections.abc import Callable, Mapping, Sequence

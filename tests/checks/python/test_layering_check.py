@@ -141,9 +141,7 @@ def test_a_project_within_the_repository_has_contracts_of_its_own(compare: Compa
     ]
 
 
-def test_tests_may_be_under_contract_and_the_data_of_tests_declares_none(
-    compare: Compare,
-) -> None:
+def test_tests_may_be_under_contract_and_the_data_of_tests_declares_none(compare: Compare) -> None:
     both = toml(
         'type = "protected"\nprotected_modules = ["shop.store"]\nallowed_importers = ["shop"]'
     )

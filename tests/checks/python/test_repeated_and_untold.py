@@ -165,10 +165,7 @@ def test_a_changelog_that_says_nothing(compare: Callable[..., Any]) -> None:
             {"tests/test_a.py": SHORT, "CHANGELOG.md": LOG},
             {"tests/test_a.py": LONG, "CHANGELOG.md": LOG},
         ),
-        (
-            {"pkg/a.py": SHORT, "CHANGELOG.md": LOG},
-            {"pkg/a.py": "X = 2\n", "CHANGELOG.md": LOG},
-        ),
+        ({"pkg/a.py": SHORT, "CHANGELOG.md": LOG}, {"pkg/a.py": "X = 2\n", "CHANGELOG.md": LOG}),
     ],
 )
 def test_a_changelog_that_need_say_nothing(

@@ -1,7 +1,5 @@
 """Newer syntax gives the tree that older syntax for the same thing gives."""
 
-from __future__ import annotations
-
 import ast
 import sys
 from pathlib import Path

@@ -74,9 +74,7 @@ def test_a_function_that_others_may_call_tells_nothing_of_what_reaches_its_sink(
     assert (reply.findings, reply.facts["constant"]) == ([], [])
 
 
-def test_a_sink_outside_the_change_is_reported_where_the_change_leads_to_it(
-    tmp_path: Path,
-) -> None:
+def test_a_sink_outside_the_change_is_reported_where_the_change_leads_to_it(tmp_path: Path) -> None:
     files = {"app.py": APP, "helpers.py": HELPERS}
     reply = trace(tmp_path, files, paths=["app.py"])
     assert [(one.path, one.line) for one in reply.findings] == [("app.py", 8)]

@@ -4,8 +4,6 @@ Rules over external programs, patterns and taint take the samples that those are
 have theirs here. A case's files lie in a folder of its own, unless a tool wants them elsewhere.
 """
 
-from __future__ import annotations
-
 import random
 import string
 from collections.abc import Iterator, Mapping

@@ -20,9 +20,7 @@ FakeProgram = Callable[[str, str], str]
 
 @every_tool
 async def test_a_missing_program_is_an_error_that_says_how_to_install_it(
-    export: Export,
-    tmp_path: Path,
-    tool: Tool,
+    export: Export, tmp_path: Path, tool: Tool
 ) -> None:
     nowhere = Program(tool.make.name, tool.make.package, search=str(tmp_path))
     report = await tool.make({tool.code}, nowhere).run(export({tool.path: tool.text}), [tool.path])
@@ -48,11 +46,7 @@ async def test_a_missing_program_is_an_error_that_says_how_to_install_it(
     ],
 )
 async def test_failing_program_is_an_error(
-    export: Export,
-    fake_program: FakeProgram,
-    tool: Tool,
-    body: str,
-    why: str,
+    export: Export, fake_program: FakeProgram, tool: Tool, body: str, why: str
 ) -> None:
     folder = fake_program(tool.make.name, body)
     program = Program(tool.make.name, tool.make.package, limits=Limits(seconds=0.3), search=folder)
@@ -66,9 +60,7 @@ async def test_failing_program_is_an_error(
 
 @every_tool
 async def test_nothing_runs_without_codes_or_files(
-    export: Export,
-    tmp_path: Path,
-    tool: Tool,
+    export: Export, tmp_path: Path, tool: Tool
 ) -> None:
     nowhere = Program(tool.make.name, tool.make.package, search=str(tmp_path))
     side = export({tool.path: tool.text})

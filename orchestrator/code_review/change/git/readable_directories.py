@@ -4,8 +4,6 @@ Only for saying what a call may touch: git itself decides what is a repository. 
 so may be somebody else's, so that what they name must at least look like what they say it is.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

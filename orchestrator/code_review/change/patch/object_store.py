@@ -192,10 +192,7 @@ def _submodule_commit(hunks: Iterable[Hunk], marker: bytes) -> str | None:
 
 
 def _changed_file(
-    file: PatchFile,
-    base: dict[str, tuple[str, str]],
-    head: dict[str, tuple[str, str]],
-    name: str,
+    file: PatchFile, base: dict[str, tuple[str, str]], head: dict[str, tuple[str, str]], name: str
 ) -> ChangedFile:
     patch = file.patch
     old, new = (os.fsdecode(path) if path is not None else None for path in (file.old, file.new))
