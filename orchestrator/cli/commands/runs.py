@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _part(
-    parts: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, summary: str
+    parts: argparse._SubParsersAction[argparse.ArgumentParser], name: str, summary: str
 ) -> argparse.ArgumentParser:
     # Shared options may precede or follow the subcommand: a default after it must not overwrite
     # a value before it.
