@@ -20,9 +20,6 @@ TYPE_CHECKING = False  # importing typing alone would double the start-up time
 if TYPE_CHECKING:
     from typing import Any
 
-    from orchestrator.engine.call_guards import RateGuard as RateGuard
-    from orchestrator.engine.call_guards import RepetitionGuard as RepetitionGuard
-    from orchestrator.engine.call_guards import SensitiveGuard as SensitiveGuard
     from orchestrator.engine.journal_verification import VerificationResult as VerificationResult
     from orchestrator.engine.observer_events import Event as Event
     from orchestrator.engine.observer_events import Observer as Observer
@@ -34,6 +31,9 @@ if TYPE_CHECKING:
     from orchestrator.engine.ports import Ruling as Ruling
     from orchestrator.engine.state_machine import Flow as Flow
     from orchestrator.engine.state_machine import State as State
+    from orchestrator.engine.tool_call_guards import RateGuard as RateGuard
+    from orchestrator.engine.tool_call_guards import RepetitionGuard as RepetitionGuard
+    from orchestrator.engine.tool_call_guards import SensitiveGuard as SensitiveGuard
     from orchestrator.engine.tool_registry import ToolPolicy as ToolPolicy
     from orchestrator.engine.types import Bounds as Bounds
     from orchestrator.engine.types import Level as Level
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from orchestrator.library.verdict_models import Verdict as Verdict
 
 _PUBLIC = {
-    "engine.call_guards": ("RateGuard", "RepetitionGuard", "SensitiveGuard"),
+    "engine.tool_call_guards": ("RateGuard", "RepetitionGuard", "SensitiveGuard"),
     "engine.observer_events": ("Event", "Observer"),
     "engine.journal_verification": ("VerificationResult",),
     "engine.ports": ("CallContext", "Clock", "Guard", "GuardedCall", "Model", "Ruling"),

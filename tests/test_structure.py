@@ -51,7 +51,7 @@ MAY_OPEN_PATHS = {
     "sandbox/safe_paths.py": "the policy itself",
     "sandbox/scratch_directory.py": "directories of our own, also those that killed processes left",
     "sandbox/fork_server_main.py": "the null device",
-    "stores/lease_holder.py": "`/proc` of a process",
+    "stores/writer_identity.py": "`/proc` of a process",
     "stores/postgres.py": "our own data",
     "stores/result_cache.py": "the user's cache directory, outside of the work tree",
     "testing/model_server.py": "the script that a person names",

@@ -17,8 +17,8 @@ from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.providers.offline import OfflineModel
 from orchestrator.sandbox import scratch_directory
-from orchestrator.stores.lease_holder import this_process
 from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.writer_identity import this_process
 
 NAME = "estimate"
 

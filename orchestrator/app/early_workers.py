@@ -9,7 +9,7 @@ from orchestrator.checks import PREFIX
 from orchestrator.code_review.change.git.readable_directories import repository_directories
 from orchestrator.errors import DiffcourtError
 from orchestrator.resources import DATA_DIRECTORIES, data_root
-from orchestrator.sandbox.process_sandbox import SANDBOX
+from orchestrator.sandbox.process_wide_sandbox import SANDBOX
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 

@@ -33,12 +33,12 @@ from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.model_routing import ModelChoice
+from orchestrator.engine.parallel_agents import run_task
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.rubric_scoring import Mark
-from orchestrator.engine.team import run_task
 from orchestrator.engine.types import AgentSpec, Criterion
-from orchestrator.stores.lease_holder import this_process
 from orchestrator.stores.sqlite_journal import SqliteStore
+from orchestrator.stores.writer_identity import this_process
 
 AS_IS = "as-is"
 PADDING = " ".join(

@@ -45,8 +45,8 @@ from orchestrator.engine.types import Rubric
 from orchestrator.errors import DiffcourtError, InputError, StoreError
 from orchestrator.providers.offline import OfflineModel
 from orchestrator.stores.base import RunStore
-from orchestrator.stores.lease_holder import this_process
 from orchestrator.stores.memory import MemoryStore
+from orchestrator.stores.writer_identity import this_process
 
 
 class Rescored(Struct, frozen=True):

@@ -24,8 +24,8 @@ from orchestrator.errors import InputError, RunNotFound, StoreError
 from orchestrator.resources import OVERLAY, STATE_DIRECTORY, user_directory
 from orchestrator.sandbox.safe_paths import SafeDirectory, create_file, read_safely
 from orchestrator.stores.base import RunStore
-from orchestrator.stores.lease_holder import this_process
 from orchestrator.stores.sqlite_journal import SqliteStore
+from orchestrator.stores.writer_identity import this_process
 
 STATE = Path(OVERLAY, STATE_DIRECTORY)
 JOURNAL = "journal.db"

@@ -25,9 +25,9 @@ from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.human_questions import ask_person, recorded_questions
 from orchestrator.engine.journal_keys import iteration_root
+from orchestrator.engine.parallel_agents import run_task, run_team
 from orchestrator.engine.rubric_scoring import Mark, Scorecard, judge
 from orchestrator.engine.state_machine import Flow, State
-from orchestrator.engine.team import run_task, run_team
 from orchestrator.engine.tool_call_records import calls_under
 from orchestrator.errors import AnswerPending, ApprovalRequired, BudgetExhausted, NotPermitted
 

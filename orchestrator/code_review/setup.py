@@ -30,7 +30,7 @@ from orchestrator.engine.skills import UseSkill
 from orchestrator.engine.tool_registry import Registry
 from orchestrator.engine.types import AgentSpec
 from orchestrator.engine.untrusted_text import run_nonce
-from orchestrator.sandbox.process_sandbox import SANDBOX
+from orchestrator.sandbox.process_wide_sandbox import SANDBOX
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 SANDBOX_OFF = (

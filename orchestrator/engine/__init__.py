@@ -2,9 +2,13 @@
 
 Where to look::
 
-    machine.py    the main loop: states, handlers, transitions
-    agent.py      one agent's turns                  team.py      agents side by side
-    executor.py   the steps of one tool call         guards.py    what may say no
-    limits.py     reserve, then settle               journal.py   effects and replay, over log.py
-    judge.py      a rubric's score                   stopping.py  iterate, or stop and why
+    state_machine.py       the main loop: states, handlers, transitions
+    agent.py               the turns of one agent
+    parallel_agents.py     several agents at once
+    agent_context.py       what an agent's model is sent
+    executor.py            the steps of one tool call
+    tool_call_guards.py    rules that may refuse a tool call
+    budget.py              reserve, then settle
+    journal.py             effects and replay, stored by journal_log.py
+    rubric_scoring.py      the score of a rubric
 """

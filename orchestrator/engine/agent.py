@@ -15,10 +15,10 @@ from typing import Literal
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
+from orchestrator.engine.agent_context import Context, add_skill_tool
 from orchestrator.engine.budget import Account, Cost, Reservation, max_output_that_fits
 from orchestrator.engine.canonical_json import is_json
-from orchestrator.engine.concurrency import task_group
-from orchestrator.engine.context import Context, add_skill_tool
+from orchestrator.engine.concurrent_tasks import task_group
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.journal_keys import Key

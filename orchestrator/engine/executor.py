@@ -16,14 +16,14 @@ import anyio
 from msgspec import to_builtins
 
 from orchestrator.engine.budget import Account, Cost, Reservation
-from orchestrator.engine.call_guards import apply_guards
 from orchestrator.engine.canonical_json import digest, is_json
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.observer_events import Event, Observer
 from orchestrator.engine.ports import Approver, CallContext, Guard, GuardedCall, Rollback, Tool
-from orchestrator.engine.tool_breaker import ToolBreaker
+from orchestrator.engine.tool_call_guards import apply_guards
 from orchestrator.engine.tool_call_records import GuardWarning, ended_calls
+from orchestrator.engine.tool_circuit_breaker import ToolBreaker
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import (
     AgentSpec,

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from orchestrator import errors
 from orchestrator.engine.budget import NO_COST, Cost, Reservation
 from orchestrator.engine.canonical_json import canonical, digest
-from orchestrator.engine.concurrency import task_group
+from orchestrator.engine.concurrent_tasks import task_group
 from orchestrator.engine.journal_chain import SigningKey
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.journal_log import LEASE_SECONDS, JournalLog

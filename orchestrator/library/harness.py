@@ -24,7 +24,7 @@ from orchestrator.engine.approvals import (
     request_digest,
 )
 from orchestrator.engine.budget import Account
-from orchestrator.engine.concurrency import task_group
+from orchestrator.engine.concurrent_tasks import task_group
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.journal_verification import VerificationResult, verify_journal

@@ -16,17 +16,17 @@ from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.observer_events import Observer
+from orchestrator.engine.parallel_agents import run_task
 from orchestrator.engine.ports import Clock
 from orchestrator.engine.secret_redaction import Redactor
-from orchestrator.engine.team import run_task
 from orchestrator.engine.types import Json
 from orchestrator.library.agents import Agent, AgentResult
 from orchestrator.library.model_clients import Models
 from orchestrator.sandbox.file_rollback import FileRollback
 from orchestrator.stores.base import RunStore
-from orchestrator.stores.lease_holder import this_process
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.stores.sqlite_journal import SqliteStore
+from orchestrator.stores.writer_identity import this_process
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ from orchestrator.providers.conversation import (
     strict_output_schema,
     tool_choice,
 )
-from orchestrator.providers.reply_parsing import (
+from orchestrator.providers.reply_validation import (
     Counts,
     InvalidReplyError,
     Reply,

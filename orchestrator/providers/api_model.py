@@ -19,7 +19,7 @@ from orchestrator.errors import ModelError
 from orchestrator.providers import pricing
 from orchestrator.providers.circuit_breaker import CircuitBreaker, State
 from orchestrator.providers.provider_errors import TransientError, classify_status, error_kind
-from orchestrator.providers.reply_parsing import (
+from orchestrator.providers.reply_validation import (
     InvalidReplyError,
     Reply,
     drop_unsafe_calls,

@@ -32,7 +32,7 @@ from orchestrator.providers.conversation import (
     tool_choice,
 )
 from orchestrator.providers.provider_errors import TransientError, error_kind
-from orchestrator.providers.reply_parsing import (
+from orchestrator.providers.reply_validation import (
     InvalidReplyError,
     Reply,
     ToolCallParser,

@@ -33,7 +33,7 @@ from orchestrator.providers.conversation import (
     strict_output_schema,
     tool_choice,
 )
-from orchestrator.providers.reply_parsing import (
+from orchestrator.providers.reply_validation import (
     MAX_BLOCKS,
     InvalidReplyError,
     Reply,

@@ -22,7 +22,7 @@ from orchestrator.sandbox import bubblewrap, kernel_calls, scratch_directory
 from orchestrator.sandbox.cgroups.cgroup import Cgroup
 from orchestrator.sandbox.confinement import user_number
 from orchestrator.sandbox.launcher_client import PACKAGE, SAFE_PATH, installation_directories
-from orchestrator.sandbox.process_sandbox import SANDBOX
+from orchestrator.sandbox.process_wide_sandbox import SANDBOX
 from orchestrator.sandbox.program_permissions import Limits
 
 MAIN = Path(__file__).with_name("isolated_main.py")

@@ -6,7 +6,7 @@ from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap, kernel_calls
 from orchestrator.sandbox.confinement import is_available
 from orchestrator.sandbox.launcher_client import Level
-from orchestrator.sandbox.process_sandbox import SANDBOX
+from orchestrator.sandbox.process_wide_sandbox import SANDBOX
 
 _BOTH = (
     "the network: TCP, UDP, Unix sockets",

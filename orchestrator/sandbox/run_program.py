@@ -18,12 +18,12 @@ import anyio
 from anyio.abc import ByteReceiveStream, Process
 from msgspec import Struct
 
-from orchestrator.engine.concurrency import task_group
+from orchestrator.engine.concurrent_tasks import task_group
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox.cgroups.cgroup import Cgroup
 from orchestrator.sandbox.launcher_client import SAFE_PATH
 from orchestrator.sandbox.pipe_streams import PipeReader, PipeWriter
-from orchestrator.sandbox.process_sandbox import SANDBOX
+from orchestrator.sandbox.process_wide_sandbox import SANDBOX
 from orchestrator.sandbox.program_permissions import Limits, Permissions
 
 

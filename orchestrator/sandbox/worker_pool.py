@@ -23,7 +23,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox.fork_server import ForkServer, WorkerEndedError
 from orchestrator.sandbox.fork_server_main import ready_line
-from orchestrator.sandbox.process_sandbox import SANDBOX
+from orchestrator.sandbox.process_wide_sandbox import SANDBOX
 
 PACKAGE_PARENT = Path(__file__).resolve().parents[2]
 

@@ -7,7 +7,7 @@ from typing import Protocol
 from orchestrator.engine.ports import JournalStore, Row, RunIndex, RunMeta
 from orchestrator.engine.types import Json
 from orchestrator.errors import RunNotFound, StoreError
-from orchestrator.stores.lease_holder import display_name
+from orchestrator.stores.writer_identity import display_name
 
 
 class RunStore(JournalStore, RunIndex, Protocol):

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from orchestrator.engine.ports import Clock, Row, RunMeta
 from orchestrator.engine.types import Json
 from orchestrator.stores.base import lease_lost, run_exists, run_locked, run_not_found
-from orchestrator.stores.lease_holder import is_gone
+from orchestrator.stores.writer_identity import is_gone
 
 
 @dataclass

@@ -12,7 +12,7 @@ from anyio import to_thread
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.engine.types import Json
 from orchestrator.stores.base import lease_lost, run_exists, run_locked, run_not_found
-from orchestrator.stores.lease_holder import is_gone
+from orchestrator.stores.writer_identity import is_gone
 
 T = TypeVar("T")
 

@@ -5,7 +5,7 @@ import pytest
 from orchestrator.app.run_listing import build_timeline
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.journal_keys import Key
-from orchestrator.engine.team import run_team
+from orchestrator.engine.parallel_agents import run_team
 from orchestrator.engine.tool_registry import ToolPolicy
 from orchestrator.engine.types import Observation
 from orchestrator.report.timeline import render_timeline

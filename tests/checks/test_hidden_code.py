@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from orchestrator.checks import invisible_characters, parse_errors
-from orchestrator.checks.python.source import NotParsedError, read
+from orchestrator.checks import invisible_characters, syntax_and_duplicates
+from orchestrator.checks.python.parsed_sources import NotParsedError, read
 from orchestrator.checks.python.source_encoding import decode_python
 from orchestrator.code_review.analyzer_types import Side
 from orchestrator.code_review.analyzers.oxlint import Oxlint
@@ -26,7 +26,7 @@ def test_python_under_an_encoding_that_hides_it(bench, tmp_path, encoding):
     ran = subprocess.run([sys.executable, tmp_path / "run.py"], capture_output=True, check=True)
     assert ran.stdout == b"ran\n"
     assert bench.codes(invisible_characters.run, "a.py", text) == ["hidden-code"]
-    reply = bench.run(parse_errors.run, {"a.py": text})
+    reply = bench.run(syntax_and_duplicates.run, {"a.py": text})
     assert reply.findings == []
     assert f"its encoding, {encoding}, makes another text" in reply.gaps["a.py"]
     with pytest.raises(NotParsedError, match="makes another text"):
@@ -50,7 +50,7 @@ def test_encodings_that_take_without_end_are_not_tried():
 )
 def test_usual_encodings_hide_nothing(bench, data):
     assert bench.codes(invisible_characters.run, "a.py", data) == []
-    assert bench.codes(parse_errors.run, "a.py", data) == []
+    assert bench.codes(syntax_and_duplicates.run, "a.py", data) == []
 
 
 def test_java_whose_comment_ends_before_its_line(bench):

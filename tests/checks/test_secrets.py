@@ -14,7 +14,7 @@ import pytest
 
 from orchestrator.checks.check_io import RawFinding
 from orchestrator.checks.secrets import secret_scan
-from orchestrator.checks.secrets.credential_files import credential_rules
+from orchestrator.checks.secrets.credential_file_formats import credential_rules
 from orchestrator.checks.secrets.token_formats import token_formats
 from tests.checks.check_kit import as_received
 from tests.checks.conftest import Bench

@@ -5,7 +5,7 @@ from types import ModuleType
 
 import pytest
 
-from orchestrator.checks import conflict_markers, invisible_characters, parse_errors
+from orchestrator.checks import conflict_markers, invisible_characters, syntax_and_duplicates
 from orchestrator.checks.api import api_breakage
 from orchestrator.checks.check_io import CheckReply
 from orchestrator.checks.doc_quality import markdown_links
@@ -49,21 +49,27 @@ def codes(reply: CheckReply) -> list[str]:
             "<<<<<<< ours\na\n=======\nb\n>>>>>>> theirs\n",
             "Title\n=======\n>>>>>>> quoted\n",
         ),
-        (parse_errors, "python", "a.py", "def f(:\n", "def f():\n    pass\n"),
-        (parse_errors, "json", "a.json", '{"a": 1,}', '{"a": 1}'),
-        (parse_errors, "yaml", "a.yaml", "a: [1, 2\n", "a: [1, 2]\n"),
-        (parse_errors, "toml", "a.toml", "a = \n", "a = 1\n"),
-        (parse_errors, "duplicate-key", "a.json", '{"a": 1,\n "a": 2}', '{"a": 1,\n "b": 2}'),
-        (parse_errors, "duplicate-key", "a.yml", "a: 1\na: 2\n", "a: 1\nb: {a: 2}\n"),
+        (syntax_and_duplicates, "python", "a.py", "def f(:\n", "def f():\n    pass\n"),
+        (syntax_and_duplicates, "json", "a.json", '{"a": 1,}', '{"a": 1}'),
+        (syntax_and_duplicates, "yaml", "a.yaml", "a: [1, 2\n", "a: [1, 2]\n"),
+        (syntax_and_duplicates, "toml", "a.toml", "a = \n", "a = 1\n"),
         (
-            parse_errors,
+            syntax_and_duplicates,
+            "duplicate-key",
+            "a.json",
+            '{"a": 1,\n "a": 2}',
+            '{"a": 1,\n "b": 2}',
+        ),
+        (syntax_and_duplicates, "duplicate-key", "a.yml", "a: 1\na: 2\n", "a: 1\nb: {a: 2}\n"),
+        (
+            syntax_and_duplicates,
             "version-number",
             ".github/workflows/ci.yml",
             "matrix:\n  python-version:\n    - 3.9\n    - 3.10  # new\n",
             "go-version: 1.2\ntimeout: 1.10\nrust: 1.10\nrun: python 3.10\nnode: '20.10'\nruby: 1.10.2\n",
         ),
         (
-            parse_errors,
+            syntax_and_duplicates,
             "version-number",
             ".travis.yml",
             "python: [3.9, 3.10]\n",
@@ -106,8 +112,8 @@ def test_each_code_by_a_pair(
         ),
         (invisible_characters, "a.py", "\u03b1 = 0.5  # \u0394t in \u03bcs\n"),
         (invisible_characters, "a.py", "\ufeffx = 1\n"),
-        (parse_errors, "a.yaml", "a: !Ref x\n---\nb: 1\n"),
-        (parse_errors, "a.json", ""),
+        (syntax_and_duplicates, "a.yaml", "a: !Ref x\n---\nb: 1\n"),
+        (syntax_and_duplicates, "a.json", ""),
         (
             markdown_links,
             "docs/a.md",
@@ -134,7 +140,7 @@ def test_what_is_fine_stays_quiet(
     ],
 )
 def test_a_statement_that_is_never_reached(body: str, tmp_path: Path) -> None:
-    reply = look(parse_errors, tmp_path, "a.py", f"def f(x, y):\n    {body}\n")
+    reply = look(syntax_and_duplicates, tmp_path, "a.py", f"def f(x, y):\n    {body}\n")
     assert codes(reply) == ["unreachable"]
     (found,) = reply.findings
     assert f"def f(x, y):\n    {body}\n".split("\n")[found.line - 1].strip() == "print(2)"
@@ -155,7 +161,7 @@ def test_a_statement_that_is_never_reached(body: str, tmp_path: Path) -> None:
     ],
 )
 def test_what_may_be_reached_or_is_meant_so(body: str, tmp_path: Path) -> None:
-    assert codes(look(parse_errors, tmp_path, "a.py", f"def f(x, y):\n    {body}\n")) == []
+    assert codes(look(syntax_and_duplicates, tmp_path, "a.py", f"def f(x, y):\n    {body}\n")) == []
 
 
 @pytest.mark.parametrize(
@@ -177,7 +183,7 @@ def test_what_may_be_reached_or_is_meant_so(body: str, tmp_path: Path) -> None:
 def test_a_hostile_file_is_a_gap_or_a_finding_and_never_a_crash(
     name: str, content: bytes, says: str | None, tmp_path: Path
 ) -> None:
-    reply = look(parse_errors, tmp_path, name, content)
+    reply = look(syntax_and_duplicates, tmp_path, name, content)
     if says is None:
         assert (codes(reply), reply.gaps) == ([], {})
     else:
@@ -186,7 +192,7 @@ def test_a_hostile_file_is_a_gap_or_a_finding_and_never_a_crash(
 
 def test_a_file_that_a_newer_python_reads_is_read(tmp_path: Path) -> None:
     text = "def first[T](items: list[T]) -> T:\n    return f'{items['k'].decode('utf-8')}'\n"
-    reply = look(parse_errors, tmp_path, "a.py", text)
+    reply = look(syntax_and_duplicates, tmp_path, "a.py", text)
     assert (codes(reply), reply.gaps) == ([], {})
 
 

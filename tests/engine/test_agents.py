@@ -8,8 +8,8 @@ from orchestrator.engine.agent import AgentResult, run_agent
 from orchestrator.engine.budget import Account
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.parallel_agents import run_team
 from orchestrator.engine.ports import MayRetry, always_retry
-from orchestrator.engine.team import run_team
 from orchestrator.engine.types import Bounds, Request, Response, Text, ToolCall, ToolResult, Usage
 from orchestrator.errors import ModelError
 from orchestrator.providers.offline import OfflineModel

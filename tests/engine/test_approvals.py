@@ -9,12 +9,12 @@ import pytest
 
 from orchestrator.engine.agent import AgentRuntime
 from orchestrator.engine.approvals import RecordedApprovals, pending_approvals, record_decision
-from orchestrator.engine.call_guards import RepetitionGuard
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.parallel_agents import run_team
 from orchestrator.engine.ports import GuardedCall
-from orchestrator.engine.team import run_team
+from orchestrator.engine.tool_call_guards import RepetitionGuard
 from orchestrator.engine.tool_registry import ToolPolicy
 from orchestrator.engine.types import Bounds, Level, Request, Response, ToolCall, ToolResult
 from orchestrator.errors import ApprovalPending, Denied, InputError

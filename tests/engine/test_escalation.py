@@ -12,7 +12,7 @@ from orchestrator.engine.human_questions import record_answer, recorded_question
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.model_routing import HUMAN
-from orchestrator.engine.team import run_task, run_team
+from orchestrator.engine.parallel_agents import run_task, run_team
 from orchestrator.engine.types import AgentSpec, Bounds, Request, Response
 from orchestrator.errors import AnswerPending, InputError, ModelError
 from orchestrator.providers.model_selection import choose_model

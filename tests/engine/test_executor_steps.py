@@ -7,8 +7,8 @@ import pytest
 
 from orchestrator.engine.agent import AgentRuntime
 from orchestrator.engine.budget import Account
-from orchestrator.engine.call_guards import RateGuard, RepetitionGuard, SensitiveGuard
 from orchestrator.engine.ports import GuardedCall, Ruling
+from orchestrator.engine.tool_call_guards import RateGuard, RepetitionGuard, SensitiveGuard
 from orchestrator.engine.tool_registry import Registry, ToolAccess, ToolPolicy, validator
 from orchestrator.engine.types import Json, Level, Observation, ToolCall, ToolResult
 from orchestrator.testing.scripted_model import ScriptedModel

@@ -14,8 +14,8 @@ from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.parallel_agents import run_team
 from orchestrator.engine.ports import MayRetry, SystemClock, always_retry
-from orchestrator.engine.team import run_team
 from orchestrator.engine.types import (
     Bounds,
     Opaque,

@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.engine.agent import AgentResult, run_agent
-from orchestrator.engine.call_guards import RepetitionGuard
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.loop_detection import LoopPolicy
+from orchestrator.engine.tool_call_guards import RepetitionGuard
 from orchestrator.engine.types import Bounds, Json, Observation, Request, Response, Text, ToolCall
 from orchestrator.testing.scripted_model import calls, says
 from tests.engine.engine_kit import (

@@ -22,7 +22,7 @@ from orchestrator import (
     NotRegistered,
 )
 from orchestrator.cli.main import main
-from orchestrator.engine.call_guards import RepetitionGuard
+from orchestrator.engine.tool_call_guards import RepetitionGuard
 from orchestrator.engine.tool_registry import ToolPolicy
 
 pytestmark = pytest.mark.anyio

@@ -17,7 +17,7 @@ from orchestrator.catalog.layers import read_merged, read_shipped_layer
 from orchestrator.catalog.mcp_servers import ServerEntry
 from orchestrator.catalog.settings import ToolsConfig
 from orchestrator.engine.budget import Account
-from orchestrator.engine.concurrency import task_group
+from orchestrator.engine.concurrent_tasks import task_group
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.ports import Rollback

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.engine.concurrency import task_group
+from orchestrator.engine.concurrent_tasks import task_group
 from orchestrator.engine.untrusted_text import escape_markers
 from orchestrator.mcp.connection import Connection
 from orchestrator.mcp.tools import make_tools

@@ -90,7 +90,14 @@ def side(tmp_path: Path) -> Side:
 
 
 async def asked(pool: WorkerPool, memory: Memory, side: Side, paths: list[str]) -> AnalyzerReport:
-    check = SideCheck("parse_check", "parse_errors", ("*",), "file", pool=pool, session=None)  # type: ignore[arg-type]
+    check = SideCheck(
+        "parse_check",
+        "syntax_and_duplicates",
+        ("*",),
+        "file",
+        pool=pool,
+        session=None,  # type: ignore[arg-type]
+    )
     return await CachingAnalyzer(check, memory).run(side, paths)
 
 

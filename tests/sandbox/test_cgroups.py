@@ -23,7 +23,7 @@ from orchestrator.sandbox import (
 from orchestrator.sandbox.cgroups import cgroup, delegation
 from orchestrator.sandbox.cgroups.cgroup import Cgroup
 from orchestrator.sandbox.cgroups.hierarchies import Hierarchy, hierarchies
-from orchestrator.sandbox.process_sandbox import Sandbox
+from orchestrator.sandbox.process_wide_sandbox import Sandbox
 from orchestrator.sandbox.program_permissions import Limits, Permissions
 from orchestrator.sandbox.worker_pool import WorkerPool
 from tests.torture.sandbox_probes import BOMB, HOGS

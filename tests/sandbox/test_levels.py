@@ -15,11 +15,11 @@ from orchestrator.sandbox import (
     confinement,
     kernel_calls,
     level_descriptions,
-    process_sandbox,
+    process_wide_sandbox,
     run_program,
     scratch_directory,
 )
-from orchestrator.sandbox.process_sandbox import Sandbox, Setting
+from orchestrator.sandbox.process_wide_sandbox import Sandbox, Setting
 from orchestrator.sandbox.program_permissions import Limits, Permissions
 from tests.torture import sandbox_probes
 
@@ -137,7 +137,7 @@ async def test_namespaces_lost_in_the_middle_are_refused_and_not_gone_without(
 async def test_without_landlock_there_is_no_level_but_none(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(process_sandbox, "is_available", lambda: False)
+    monkeypatch.setattr(process_wide_sandbox, "is_available", lambda: False)
     with pytest.raises(SandboxError, match="requires the sandbox landlock"):
         sandbox.use("landlock")
     sandbox.use("auto")

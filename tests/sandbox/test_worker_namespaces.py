@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap, confinement, run_program, worker_pool
-from orchestrator.sandbox.process_sandbox import Sandbox
+from orchestrator.sandbox.process_wide_sandbox import Sandbox
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 pytestmark = [

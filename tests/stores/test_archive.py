@@ -17,8 +17,8 @@ from orchestrator.cli.main import main
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.errors import InputError, OutputError, RunNotFound, StoreError
-from orchestrator.stores.lease_holder import this_process
 from orchestrator.stores.sqlite_journal import SqliteStore
+from orchestrator.stores.writer_identity import this_process
 from tests.review.review_kit import Repo, change, options
 
 SHELL = "import subprocess\n\n\ndef run(x):\n    subprocess.run(x, shell=True)\n"

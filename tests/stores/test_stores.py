@@ -136,7 +136,7 @@ async def test_a_writer_whose_lease_was_taken_over_writes_nothing(again: Again) 
 
 
 async def test_a_dead_writer_of_this_machine_keeps_nobody_waiting(again: Again) -> None:
-    say = "from orchestrator.stores.lease_holder import this_process; print(this_process())"
+    say = "from orchestrator.stores.writer_identity import this_process; print(this_process())"
     done = await anyio.run_process([sys.executable, "-c", say])
     first, second = again(), again()
     await first.create("r", 1.0, {})

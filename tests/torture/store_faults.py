@@ -14,8 +14,8 @@ import anyio
 
 from orchestrator.engine.journal import EffectResult, open_journal
 from orchestrator.engine.ports import SystemClock
-from orchestrator.stores.lease_holder import this_process
 from orchestrator.stores.sqlite_journal import SqliteStore
+from orchestrator.stores.writer_identity import this_process
 from tests.torture.faulty_disk import KINDS, FaultyDisk, available
 from tests.torture.processes import Outcome, Watched, nothing, report, spread, tally
 from tests.torture.session import Desk, template

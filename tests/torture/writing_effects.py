@@ -13,8 +13,8 @@ import anyio
 from orchestrator.engine.journal import EffectResult, open_journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Level
-from orchestrator.stores.lease_holder import this_process
 from orchestrator.stores.sqlite_journal import SqliteStore
+from orchestrator.stores.writer_identity import this_process
 from tests.torture.processes import Outcome, Watched, nothing, report, spread, tally
 from tests.torture.session import CutAt
 

@@ -16,7 +16,7 @@ from orchestrator.catalog.catalog import MCP, TOOLS
 from orchestrator.catalog.layers import Layer, read_merged
 from orchestrator.catalog.mcp_servers import McpFile, ServerEntry, tool_name
 from orchestrator.catalog.settings import ToolsConfig
-from orchestrator.engine.concurrency import task_group
+from orchestrator.engine.concurrent_tasks import task_group
 from orchestrator.errors import InputError
 from orchestrator.mcp.server_config import Grant, McpServer, ServerError
 

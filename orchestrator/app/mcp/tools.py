@@ -20,7 +20,7 @@ from orchestrator.catalog.playbook_steps import iter_tool_names
 from orchestrator.catalog.settings import Settings, ToolOverride, ToolsConfig
 from orchestrator.code_review.agents.judging import participants
 from orchestrator.code_review.policy_loading import Policy
-from orchestrator.engine.concurrency import task_group
+from orchestrator.engine.concurrent_tasks import task_group
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Tool

@@ -4,7 +4,7 @@ import re
 
 from orchestrator.checks.check_io import CheckReply, Gap, RawFinding, Source, read
 from orchestrator.checks.path_kinds import is_product
-from orchestrator.checks.python.source import Job
+from orchestrator.checks.python.parsed_sources import Job
 
 CHANGED_LINES = 10  # of product source: less is seldom worth telling
 

@@ -16,7 +16,7 @@ from orchestrator.checks.python.import_resolution import (
     list_imports,
     scan_imports,
 )
-from orchestrator.checks.python.source import (
+from orchestrator.checks.python.parsed_sources import (
     Definition,
     FunctionNode,
     Job,

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import chain
 
-from orchestrator.checks.secrets.keyword_search import SearchableText, value_of
+from orchestrator.checks.secrets.keyword_prefilter import SearchableText, value_of
 from orchestrator.checks.secrets.secret_values import (
     Hit,
     is_entered,

@@ -13,8 +13,8 @@ from typing import Any
 from orchestrator.checks.check_io import CheckReply, RawFinding, Source, check_files
 from orchestrator.checks.path_kinds import path_kinds
 from orchestrator.checks.secrets.assignments import find_assignments
-from orchestrator.checks.secrets.credential_files import find_in_credential_file
-from orchestrator.checks.secrets.keyword_search import SearchableText
+from orchestrator.checks.secrets.credential_file_formats import find_in_credential_file
+from orchestrator.checks.secrets.keyword_prefilter import SearchableText
 from orchestrator.checks.secrets.private_keys import find_private_keys
 from orchestrator.checks.secrets.secret_values import Hit, compute_entropy, is_made_up
 from orchestrator.checks.secrets.token_formats import PUBLIC, token_formats

@@ -5,7 +5,7 @@ import binascii
 import re
 from collections.abc import Iterator
 
-from orchestrator.checks.secrets.keyword_search import SearchableText, value_of
+from orchestrator.checks.secrets.keyword_prefilter import SearchableText, value_of
 from orchestrator.checks.secrets.secret_values import (
     Hit,
     is_entered,

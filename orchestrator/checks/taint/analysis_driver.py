@@ -4,7 +4,7 @@ import functools
 from collections.abc import Sequence
 from typing import Final
 
-from orchestrator.checks.taint import calls, entry_points, expressions, sinks, statements
+from orchestrator.checks.taint import calls, entry_points, expressions, sink_checks, statements
 from orchestrator.checks.taint.abstract_state import collect_taints
 from orchestrator.checks.taint.abstract_values import Taint, Value
 from orchestrator.checks.taint.call_frames import BudgetExceeded, Frame, Run
@@ -152,4 +152,4 @@ def _enter(frame: Frame) -> None:
     frame.run.execute(frame, function.node.body)
     for way in frame.returns:
         for klass in sorted(entry.returns):
-            sinks.check_returned(frame, way.node, way.value, way.state, klass)
+            sink_checks.check_returned(frame, way.node, way.value, way.state, klass)

@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 from typing import Final
 
-from orchestrator.checks.taint import attribute_access, branch_conditions, sinks
+from orchestrator.checks.taint import attribute_access, branch_conditions, sink_checks
 from orchestrator.checks.taint.abstract_state import HeapObject
 from orchestrator.checks.taint.abstract_values import (
     DECODED,
@@ -27,7 +27,7 @@ _MAX_SEARCH: Final = 4
 def result(frame: Frame, call: Call) -> Value:
     """The value of a call to something outside the tree; its sinks are checked on the way."""
     models = frame.run.models
-    sinks.check_call(frame, call, call.ref)
+    sink_checks.check_call(frame, call, call.ref)
     if models.listed("noreturn", call.ref):
         return NORETURN
     if models.listed("runs", call.ref):

@@ -10,7 +10,7 @@ from orchestrator.checks.taint import (
     containers,
     definitions,
     expressions,
-    sinks,
+    sink_checks,
     strings,
 )
 from orchestrator.checks.taint.abstract_state import HeapObject, State, join_states, same_state
@@ -303,7 +303,7 @@ def assign(frame: Frame, target: ast.expr, value: Value) -> None:
 
 def _store_sink(frame: Frame, target: ast.expr, ref: str, args: list[Value]) -> None:
     ref = frame.run.models.canonical(ref)
-    sinks.check_call(frame, Call(target, Value(ref=ref), None, args, {}), ref)
+    sink_checks.check_call(frame, Call(target, Value(ref=ref), None, args, {}), ref)
 
 
 def _unpack(frame: Frame, elements: list[ast.expr], value: Value) -> None:

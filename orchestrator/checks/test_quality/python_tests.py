@@ -7,7 +7,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from orchestrator.checks.python.source import (
+from orchestrator.checks.python.parsed_sources import (
     Definition,
     DefinitionNode,
     Source,

@@ -17,13 +17,18 @@ from orchestrator.catalog.guard_policy import GuardsFile
 from orchestrator.catalog.settings import ToolsConfig
 from orchestrator.code_review.verdict.model import GuardRuling, Verdict
 from orchestrator.engine.agent import report_unchanged
-from orchestrator.engine.call_guards import RateGuard, RepetitionGuard, SensitiveGuard, WarningGuard
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Guard, Model
 from orchestrator.engine.secret_redaction import Redactor
 from orchestrator.engine.text_guards import Action, GuardDecision, GuardedModel, TextGuards
+from orchestrator.engine.tool_call_guards import (
+    RateGuard,
+    RepetitionGuard,
+    SensitiveGuard,
+    WarningGuard,
+)
 from orchestrator.engine.tool_call_records import ended_calls
 from orchestrator.engine.types import Json
 from orchestrator.errors import InputError

@@ -15,8 +15,8 @@ from orchestrator.code_review.review_state import ReviewState
 from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.parallel_agents import run_task
 from orchestrator.engine.rubric_scoring import Mark
-from orchestrator.engine.team import run_task
 from orchestrator.engine.types import AgentSpec, Criterion, Rubric
 
 

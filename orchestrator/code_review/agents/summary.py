@@ -19,7 +19,7 @@ from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.model import Finding, Rejected, Verdict
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.field_types import Strict
-from orchestrator.engine.team import run_task
+from orchestrator.engine.parallel_agents import run_task
 from orchestrator.guards.check_claims import ClaimGuard, ClaimRule
 
 MOST_TOKENS = 40_000

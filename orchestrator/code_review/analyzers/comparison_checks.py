@@ -5,7 +5,7 @@ from typing import Any
 
 from orchestrator import __version__
 from orchestrator.checks.check_io import CheckReply
-from orchestrator.checks.imports.layering_contracts import MARK, find_config_files
+from orchestrator.checks.imports.import_contracts import MARK, find_config_files
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Needs, Side
 from orchestrator.code_review.analyzers.file_patterns import matches
 from orchestrator.code_review.analyzers.one_side_checks import call_check

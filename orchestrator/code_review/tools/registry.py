@@ -209,7 +209,7 @@ ANALYZERS: Mapping[str, OfSide | OfChange] = {
     # qa
     "parse_check": _check(
         "parse_check",
-        "parse_errors",
+        "syntax_and_duplicates",
         PARSED_DATA,
         "file",
         "Python, JSON, YAML and TOML that does not parse, and Python that is never reached.",
@@ -293,7 +293,7 @@ ANALYZERS: Mapping[str, OfSide | OfChange] = {
     ),
     "import_graph": _compare(
         "import_graph",
-        "imports.import_graph",
+        "imports.import_graph_changes",
         PYTHON_MODULES,
         "Import cycles brought in, coupling, and what the change reaches.",
         whole_tree=True,
@@ -302,7 +302,7 @@ ANALYZERS: Mapping[str, OfSide | OfChange] = {
         "Imports that a contract of the repository does not allow (import-linter).",
         lambda inputs: Layering(
             "layering",
-            "imports.layering",
+            "imports.broken_contracts",
             PYTHON_MODULES,
             pool=inputs.pool,
             session=inputs.session,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from orchestrator.checks.check_io import CheckReply
-from orchestrator.checks.imports import import_graph
+from orchestrator.checks.imports import import_graph_changes
 
 Compare = Callable[..., CheckReply]
 
@@ -24,7 +24,7 @@ def broken(compare: Compare, was: str, now: str, files: Mapping[str, str]) -> li
     base = {**BASE, **files}
     head = base | {"pkg/pay.py": base["pkg/pay.py"].replace(was, now)}
     assert head != base
-    found = compare(import_graph, base, head).findings
+    found = compare(import_graph_changes, base, head).findings
     assert {one.code for one in found} <= {"broken-call"}
     return [f"{one.path}:{one.line}: {one.message.partition(': ')[2]}" for one in found]
 

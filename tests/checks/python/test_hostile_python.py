@@ -8,11 +8,11 @@ import pytest
 
 from orchestrator.checks.api import api_breakage
 from orchestrator.checks.doc_quality import docstrings
-from orchestrator.checks.imports import import_graph
+from orchestrator.checks.imports import import_graph_changes
 from orchestrator.checks.python import complexity
 from orchestrator.checks.test_quality import weakened_tests
 
-CHECKS = (api_breakage, complexity, docstrings, import_graph, weakened_tests)
+CHECKS = (api_breakage, complexity, docstrings, import_graph_changes, weakened_tests)
 DEEP = 2000
 
 HOSTILE = {

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from orchestrator.checks.check_io import CheckReply, RawFinding
-from orchestrator.checks.imports import import_graph
+from orchestrator.checks.imports import import_graph_changes
 
 Compare = Callable[..., CheckReply]
 
@@ -32,7 +32,7 @@ def _found(reply: CheckReply, code: str) -> list[RawFinding]:
 def test_a_cycle_needs_an_import_that_runs(compare: Compare, line: str, closes: bool) -> None:
     base = PACKAGE | {"pkg/a.py": "from . import b\nx = 1\n", "pkg/b.py": "y = 1\n"}
     head = base | {"pkg/b.py": line + "y = 1\n", "pkg/other.py": ""}
-    found = _found(compare(import_graph, base, head), "cycle")
+    found = _found(compare(import_graph_changes, base, head), "cycle")
     assert bool(found) is closes
     if closes:
         assert found[0].path == "pkg/b.py"
@@ -46,7 +46,7 @@ def test_the_whole_way_round_is_told_once(compare: Compare) -> None:
         "pkg/c.py": "",
     }
     head = base | {"pkg/c.py": "from .a import (\n    x,\n    y,\n)\n"}
-    found = _found(compare(import_graph, base, head), "cycle")
+    found = _found(compare(import_graph_changes, base, head), "cycle")
     assert [one.message for one in found] == [
         "This import closes a cycle: pkg.c -> pkg.a -> pkg.b -> pkg.c"
     ]
@@ -55,13 +55,13 @@ def test_the_whole_way_round_is_told_once(compare: Compare) -> None:
 def test_both_halves_in_one_change_are_one_cycle(compare: Compare) -> None:
     base = PACKAGE | {"pkg/a.py": "", "pkg/b.py": ""}
     head = PACKAGE | {"pkg/a.py": "import pkg.b\n", "pkg/b.py": "import pkg.a\n"}
-    assert len(_found(compare(import_graph, base, head), "cycle")) == 1
+    assert len(_found(compare(import_graph_changes, base, head), "cycle")) == 1
 
 
 def test_a_cycle_that_stood_before_is_quiet(compare: Compare) -> None:
     base = PACKAGE | {"pkg/a.py": "import pkg.b\n", "pkg/b.py": "import pkg.a\n", "pkg/c.py": ""}
     head = base | {"pkg/b.py": "import pkg.a\nimport pkg.c\n\n\nx = 1\n"}
-    assert not _found(compare(import_graph, base, head), "cycle")
+    assert not _found(compare(import_graph_changes, base, head), "cycle")
 
 
 def test_a_shortcut_within_an_old_cycle_is_quiet(compare: Compare) -> None:
@@ -71,21 +71,21 @@ def test_a_shortcut_within_an_old_cycle_is_quiet(compare: Compare) -> None:
         "pkg/c.py": "import pkg.a\n",
     }
     head = base | {"pkg/a.py": "import pkg.b\nimport pkg.c\n"}
-    assert not _found(compare(import_graph, base, head), "cycle")
+    assert not _found(compare(import_graph_changes, base, head), "cycle")
 
 
 def test_a_cycle_that_stood_before_is_quiet_when_a_member_is_renamed(compare: Compare) -> None:
     base = PACKAGE | {"pkg/a.py": "import pkg.b\n", "pkg/b.py": "import pkg.a\n"}
     head = PACKAGE | {"pkg/a.py": "import pkg.new\n", "pkg/new.py": "import pkg.a\n"}
     renamed = {"pkg/b.py": "pkg/new.py"}
-    assert not _found(compare(import_graph, base, head, renamed), "cycle")
-    assert _found(compare(import_graph, base | {"pkg/b.py": ""}, head, renamed), "cycle")
+    assert not _found(compare(import_graph_changes, base, head, renamed), "cycle")
+    assert _found(compare(import_graph_changes, base | {"pkg/b.py": ""}, head, renamed), "cycle")
 
 
 def test_moving_an_import_out_of_a_function_closes_a_cycle(compare: Compare) -> None:
     base = PACKAGE | {"pkg/a.py": "import pkg.b\n", "pkg/b.py": "def f():\n    import pkg.a\n"}
     head = base | {"pkg/b.py": "import pkg.a\ndef f():\n    pass\n"}
-    assert _found(compare(import_graph, base, head), "cycle")
+    assert _found(compare(import_graph_changes, base, head), "cycle")
 
 
 @pytest.mark.parametrize(
@@ -109,21 +109,21 @@ def test_a_package_that_offers_its_modules_is_a_habit(
         "pkg/mid.py": "from .a import x\n",
         "http_.py": "import pkg\nh = 1\n",
     }
-    reply = compare(import_graph, base, base | {"pkg/a.py": head_a})
+    reply = compare(import_graph_changes, base, base | {"pkg/a.py": head_a})
     assert not _found(reply, "cycle")
 
 
 def test_stubs_never_run(compare: Compare) -> None:
     base = PACKAGE | {"pkg/a.py": "import pkg.b\n", "pkg/b.pyi": ""}
     head = PACKAGE | {"pkg/a.py": "import pkg.b\nx = 1\n", "pkg/b.pyi": "import pkg.a\n"}
-    assert not _found(compare(import_graph, base, head), "cycle")
+    assert not _found(compare(import_graph_changes, base, head), "cycle")
 
 
 @pytest.mark.parametrize(("more", "jumps"), [(8, True), (7, False)])
 def test_coupling_jumps_by_eight(compare: Compare, more: int, jumps: bool) -> None:
     base = PACKAGE | {f"pkg/m{at}.py": "" for at in range(9)} | {"pkg/hub.py": "import pkg.m8\n"}
     lines = "".join(f"import pkg.m{at}\n" for at in range(more))
-    found = _found(compare(import_graph, base, base | {"pkg/hub.py": lines + "import pkg.m8\n"}),
+    found = _found(compare(import_graph_changes, base, base | {"pkg/hub.py": lines + "import pkg.m8\n"}),
                    "coupling-jump")  # fmt: skip
     assert bool(found) is jumps
     if jumps:
@@ -133,7 +133,7 @@ def test_coupling_jumps_by_eight(compare: Compare, more: int, jumps: bool) -> No
 def test_a_facade_may_import_all_it_offers(compare: Compare) -> None:
     base = PACKAGE | {f"pkg/m{at}.py": "" for at in range(9)}
     lines = "".join(f"from . import m{at}\n" for at in range(9))
-    assert not compare(import_graph, base, base | {"pkg/__init__.py": lines}).findings
+    assert not compare(import_graph_changes, base, base | {"pkg/__init__.py": lines}).findings
 
 
 def test_facts_say_what_the_change_reaches(compare: Compare) -> None:
@@ -143,7 +143,7 @@ def test_facts_say_what_the_change_reaches(compare: Compare) -> None:
         "pkg/top.py": "def f():\n    import pkg.mid\n",
         "tests/test_low.py": "import pkg.low\n",
     }
-    reply = compare(import_graph, base, base | {"pkg/low.py": "x = 1\n"})
+    reply = compare(import_graph_changes, base, base | {"pkg/low.py": "x = 1\n"})
     assert reply.facts["reached"] == {
         "pkg/low.py": {
             "importers": ["pkg/mid.py", "tests/test_low.py"],
@@ -175,7 +175,7 @@ LIBRARY = PACKAGE | {
 def test_a_name_that_is_gone_breaks_an_untouched_file(
     compare: Compare, util: str, breaks: bool
 ) -> None:
-    found = compare(import_graph, LIBRARY, LIBRARY | {"pkg/util.py": util}).findings
+    found = compare(import_graph_changes, LIBRARY, LIBRARY | {"pkg/util.py": util}).findings
     assert [(one.path, one.message) for one in found] == (
         [("pkg/user.py", "This import fails: pkg.util has no gone")] if breaks else []
     )
@@ -183,10 +183,10 @@ def test_a_name_that_is_gone_breaks_an_untouched_file(
 
 def test_a_module_that_is_gone_breaks_who_imports_it(compare: Compare) -> None:
     head = {path: text for path, text in LIBRARY.items() if path != "pkg/util.py"}
-    found = compare(import_graph, LIBRARY, head).findings
+    found = compare(import_graph_changes, LIBRARY, head).findings
     assert [one.message for one in found] == ["This import fails: the module pkg.util is gone"]
     as_package = head | {"pkg/util/__init__.py": LIBRARY["pkg/util.py"]}
-    assert not compare(import_graph, LIBRARY, as_package).findings
+    assert not compare(import_graph_changes, LIBRARY, as_package).findings
 
 
 @pytest.mark.parametrize(
@@ -205,18 +205,18 @@ def test_a_module_that_is_gone_breaks_who_imports_it(compare: Compare) -> None:
 )
 def test_a_new_import_of_a_name_that_never_was(compare: Compare, text: str, breaks: bool) -> None:
     base = LIBRARY | {"pkg/compiled.pyi": "def fast(): ...\n"}
-    reply = compare(import_graph, base, base | {"pkg/new.py": text})
+    reply = compare(import_graph_changes, base, base | {"pkg/new.py": text})
     assert [one.code for one in reply.findings] == (["broken-import"] if breaks else [])
 
 
 def test_an_import_that_was_broken_before_stays_quiet(compare: Compare) -> None:
     base = LIBRARY | {"pkg/user.py": "from pkg.util import never\n"}
     head = base | {"pkg/user.py": "from pkg.util import never\nx = 1\n"}
-    assert not compare(import_graph, base, head).findings
+    assert not compare(import_graph_changes, base, head).findings
 
 
 def test_a_changed_file_that_does_not_parse_is_a_gap(compare: Compare) -> None:
     base = PACKAGE | {"pkg/a.py": "import pkg.b\n", "pkg/b.py": ""}
-    reply = compare(import_graph, base, base | {"pkg/a.py": "import (\n"})
+    reply = compare(import_graph_changes, base, base | {"pkg/a.py": "import (\n"})
     assert reply.gaps == {"pkg/a.py": "does not parse: line 1: invalid syntax"}
     assert reply.examined == []

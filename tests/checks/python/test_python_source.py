@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.checks.python.source import (
+from orchestrator.checks.python.parsed_sources import (
     MAX_BYTES,
     NotParsedError,
     find_definitions,

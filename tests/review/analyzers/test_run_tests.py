@@ -18,7 +18,7 @@ from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import bubblewrap, scratch_directory
 from orchestrator.sandbox.isolated_run import NO_SANDBOX, run_isolated
-from orchestrator.sandbox.process_sandbox import SANDBOX
+from orchestrator.sandbox.process_wide_sandbox import SANDBOX
 from orchestrator.sandbox.program_permissions import Limits
 from tests.review.review_kit import change, options
 

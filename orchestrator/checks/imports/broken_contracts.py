@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from orchestrator.checks.check_io import CheckReply, RawFinding
-from orchestrator.checks.imports.layering_contracts import (
+from orchestrator.checks.imports.import_contracts import (
     ContractConfig,
     NotCheckedError,
     Outcome,
@@ -25,7 +25,7 @@ from orchestrator.checks.imports.layering_contracts import (
     list_edges,
     read_contracts,
 )
-from orchestrator.checks.python.source import Job, NotParsedError, read_text
+from orchestrator.checks.python.parsed_sources import Job, NotParsedError, read_text
 
 if TYPE_CHECKING:
     from grimp import ImportGraph

@@ -22,7 +22,7 @@ from orchestrator.checks.python.import_resolution import (
     read_imports,
     scan_imports,
 )
-from orchestrator.checks.python.source import (
+from orchestrator.checks.python.parsed_sources import (
     Job,
     NotParsedError,
     gap_on_error,

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from orchestrator.stores.lease_holder import display_name, is_gone, this_process
+from orchestrator.stores.writer_identity import display_name, is_gone, this_process
 
-SAY = "from orchestrator.stores.lease_holder import this_process; print(this_process(), flush=True)"
+SAY = "from orchestrator.stores.writer_identity import this_process; print(this_process(), flush=True)"
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from orchestrator.checks.check_io import CheckReply
-from orchestrator.checks.imports import layering
+from orchestrator.checks.imports import broken_contracts
 
 Compare = Callable[..., CheckReply]
 
@@ -89,7 +89,7 @@ def test_each_kind_of_contract(
     compare: Compare, contract: str, path: str, line: str, chain: str | None
 ) -> None:
     base = TREE | toml(contract, "include_external_packages = true")
-    reply = compare(layering, base, base | {path: f"{TREE[path]}{line}\n"})
+    reply = compare(broken_contracts, base, base | {path: f"{TREE[path]}{line}\n"})
     at = TREE[path].count("\n") + 1
     assert told(reply) == ([(path, at, chain)] if chain else [])
     assert reply.examined == [path]
@@ -101,21 +101,23 @@ def test_what_base_did_is_old_even_where_it_moved_to(compare: Compare) -> None:
     now = {path: text for path, text in base.items() if path != "shop/core/orders.py"}
     now |= {"shop/core/bills.py": "# billing\nfrom shop import web\n"}
     moved = {"shop/core/orders.py": "shop/core/bills.py"}
-    assert told(compare(layering, base, now, moved)) == []
+    assert told(compare(broken_contracts, base, now, moved)) == []
     again = base | {"shop/core/bills.py": "from shop import web\n"}
-    assert [path for path, *_ in told(compare(layering, base, again))] == ["shop/core/bills.py"]
+    assert [path for path, *_ in told(compare(broken_contracts, base, again))] == [
+        "shop/core/bills.py"
+    ]
 
 
 def test_a_longer_way_between_parts_that_were_entangled_is_old(compare: Compare) -> None:
     base = TREE | toml(LAYERS) | {"shop/core/orders.py": "from shop import web\n"}
     head = base | {"shop/core/bills.py": "from shop.core import orders\n"}
-    assert told(compare(layering, base, head)) == []
+    assert told(compare(broken_contracts, base, head)) == []
 
 
 def test_an_exhaustive_contract_misses_a_new_module(compare: Compare) -> None:
     base = TREE | toml(f"{LAYERS}\nexhaustive = true")
     head = base | {"shop/mail/__init__.py": "", "shop/mail/send.py": "\nimport smtplib\n"}
-    reply = compare(layering, base, head)
+    reply = compare(broken_contracts, base, head)
     assert [(f.path, f.line) for f in reply.findings] == [("shop/mail/send.py", 2)]
     assert reply.findings[0].message == 'The contract "C" lists every module, and not shop.mail'
 
@@ -128,7 +130,7 @@ def test_settings_in_ini_form_and_sources_in_src(compare: Compare) -> None:
     )
     base = {f"src/{path}": text for path, text in TREE.items()} | {".importlinter": ini}
     head = base | {"src/shop/core/orders.py": "x = 1\nimport shop.web\n"}
-    assert told(compare(layering, base, head)) == [
+    assert told(compare(broken_contracts, base, head)) == [
         ("src/shop/core/orders.py", 2, "shop.core.orders -> shop.web")
     ]
 
@@ -136,7 +138,7 @@ def test_settings_in_ini_form_and_sources_in_src(compare: Compare) -> None:
 def test_a_project_within_the_repository_has_contracts_of_its_own(compare: Compare) -> None:
     inner = {f"services/a/{path}": text for path, text in (TREE | toml(LAYERS)).items()}
     head = inner | {"services/a/shop/core/orders.py": "from shop.web import page\n"}
-    assert [path for path, *_ in told(compare(layering, inner, head))] == [
+    assert [path for path, *_ in told(compare(broken_contracts, inner, head))] == [
         "services/a/shop/core/orders.py"
     ]
 
@@ -152,7 +154,7 @@ def test_tests_may_be_under_contract_and_the_data_of_tests_declares_none(compare
     base |= {f"tests/data/{path}": text for path, text in (TREE | toml(LAYERS)).items()}
     head = base | {"tests/test_a.py": "import shop.store\n"}
     head |= {"tests/data/shop/core/orders.py": "import shop.web\n"}
-    assert told(compare(layering, base, head)) == [
+    assert told(compare(broken_contracts, base, head)) == [
         ("tests/test_a.py", 1, "tests.test_a -> shop.store")
     ]
 
@@ -160,9 +162,9 @@ def test_tests_may_be_under_contract_and_the_data_of_tests_declares_none(compare
 def test_the_change_cannot_loosen_what_it_is_held_against(compare: Compare) -> None:
     base = TREE | toml(LAYERS)
     head = base | {"shop/core/orders.py": "import shop.web\n", "pyproject.toml": "[tool.x]\n"}
-    assert len(told(compare(layering, base, head))) == 1
+    assert len(told(compare(broken_contracts, base, head))) == 1
     # A contract that only head has is no contract yet.
-    assert told(compare(layering, TREE, head | toml(LAYERS))) == []
+    assert told(compare(broken_contracts, TREE, head | toml(LAYERS))) == []
 
 
 def test_nothing_under_review_is_imported(compare: Compare) -> None:
@@ -173,7 +175,7 @@ def test_nothing_under_review_is_imported(compare: Compare) -> None:
     base["pyproject.toml"] = base["pyproject.toml"].replace('"shop"', '"trap.json"')
     head = base | {"trap/json/b.py": "from trap.json import a\n"}
     base |= {"trap/json/b.py": ""}
-    assert told(compare(layering, base, head)) == [
+    assert told(compare(broken_contracts, base, head)) == [
         ("trap/json/b.py", 1, "trap.json.b -> trap.json.a")
     ]
 
@@ -222,7 +224,9 @@ def test_what_cannot_be_held_is_a_gap(
     compare: Compare, config: dict[str, str], head: dict[str, str], path: str, why: str
 ) -> None:
     base = TREE | config
-    reply = compare(layering, base, base | {"shop/core/orders.py": "import shop.web\n"} | head)
+    reply = compare(
+        broken_contracts, base, base | {"shop/core/orders.py": "import shop.web\n"} | head
+    )
     assert reply.findings == []
     assert set(reply.gaps) == {path}
     assert why in reply.gaps[path]

@@ -7,7 +7,7 @@ from msgspec import to_builtins
 
 from orchestrator.engine.agent import AgentResult, AgentRuntime
 from orchestrator.engine.budget import NO_COST, Account
-from orchestrator.engine.concurrency import task_group
+from orchestrator.engine.concurrent_tasks import task_group
 from orchestrator.engine.escalation import Task, escalate
 from orchestrator.engine.journal import EffectResult
 from orchestrator.engine.observer_events import Event
