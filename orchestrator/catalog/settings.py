@@ -51,7 +51,7 @@ class Tests(Strict, frozen=True):
     Attributes:
         command: the program, looked up in the system's directories, and its arguments.
         report: path of the JUnit report that it writes, below the tree; empty: none.
-        seconds: time limit of one run; there are at most three.
+        seconds: time limit of one run; there are at most four.
         reads: absolute paths that it may read besides the system's programs.
     """
 

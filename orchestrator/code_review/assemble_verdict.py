@@ -65,7 +65,7 @@ def assemble_verdict(state: ReviewState) -> Verdict:
     stop, synthesis = state.stop, state.synthesis
     assert stop is not None
     gaps = [skip for skip in synthesis.skipped if skip.gap]
-    checks_ok = all(check.status in {"passed", "not_applicable"} for check in state.checks)
+    checks_ok = all(check.is_satisfied for check in state.checks)
     complete = not gaps and checks_ok and stop.reason == "done"
     outcome, reasons = decide(synthesis.findings, state.catalog.verdict_policy, complete=complete)
     looked = sum(len(checked.by) for checked in synthesis.checked)

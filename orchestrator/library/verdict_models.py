@@ -172,7 +172,13 @@ class RequiredCheck(_Part):
     """A check that must have run for the verdict to be complete."""
 
     name: str
-    status: Literal["passed", "failed", "not_run", "not_applicable"]
+    status: Annotated[
+        Literal["passed", "passed_by_own_tests", "failed", "not_run", "not_applicable"],
+        Field(
+            description="passed_by_own_tests: the change alters what decides how its tests pass, "
+            "and base's tests did not pass over its code"
+        ),
+    ]
     detail: str = ""
 
 

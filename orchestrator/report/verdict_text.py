@@ -226,14 +226,21 @@ def _render_required_checks(page: Page, verdict: Verdict) -> list[str]:
         counts[check.status] = counts.get(check.status, 0) + 1
     if not counts:
         return []
-    summary = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in counts.items())
+    summary = ", ".join(f"{count} {_format_status(name)}" for name, count in counts.items())
     lines = [page.heading(f"Required checks: {summary}")]
     for check in verdict.required_checks:
-        if check.status in {"failed", "not_run"}:
-            first = f"  {escape_line(check.name)}  {check.status.replace('_', ' ')}"
+        if check.status not in {"passed", "not_applicable"}:
+            first = f"  {escape_line(check.name)}  {_format_status(check.status)}"
             detail = f"{first}: {escape_line(check.detail)}" if check.detail else first
             lines += page.wrap(detail.strip(), first="  ", rest=DEEP_INDENT, limit=3)
     return lines
+
+
+def _format_status(status: str) -> str:
+    """A check's status in words."""
+    if status == "passed_by_own_tests":
+        return "passed, by the change's own tests"
+    return status.replace("_", " ")
 
 
 def _format_score(score: float | None) -> str:

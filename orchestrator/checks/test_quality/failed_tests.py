@@ -1,6 +1,8 @@
 """What runs of the tests say of the change: their exit status decides, a report adds names.
 
-There are up to three runs: head; head again where that failed; base where both did.
+There are up to three runs: head; head again where that failed; base where both did. Where the
+change alters what decides how the tests pass, base's tests ran over head's code too, and over
+base's where they failed there.
 """
 
 import re
@@ -45,12 +47,40 @@ def run(job: Job) -> CheckReply:
         gaps |= dict.fromkeys(files, BEFORE)
     elif outcome != "passed" and not findings:
         gaps |= dict.fromkeys(files, NO_LINE)
-    return CheckReply(
-        findings,
-        [path for path in files if path not in gaps],
-        gaps,
-        {"outcome": outcome, "exit": codes},
-    )
+    facts: dict[str, Any] = {"outcome": outcome, "exit": codes}
+    if job["own_tests"]:
+        reservation, of_base = _judge_tests_of_base(job)
+        facts["own_tests"] = reservation
+        findings += of_base
+    examined = [path for path in files if path not in gaps]
+    return CheckReply(findings, examined, gaps, facts)
+
+
+def _judge_tests_of_base(job: Job) -> tuple[str, list[RawFinding]]:
+    """Why the change's own tests are the only ones that passed, empty where base's did too.
+
+    Returns:
+        The reason, and a finding where base's tests fail over head's code and not over base's.
+    """
+    own: list[str] = job["own_tests"]
+    more = f" and {len(own) - 1} more" if len(own) > 1 else ""
+    changed = f"the change alters {own[0]}{more}"
+    if job["base_refused"]:
+        return f"{changed}; base's tests over head's code: {job['base_refused']}", []
+    codes = [each["code"] for each in job["base_runs"]]
+    if codes[0] == 0:
+        return "", []
+    over_head, over_base = (_failed(each, {}) for each in job["base_runs"])
+    known = set(over_base)
+    new = [test for test in over_head if test not in known]
+    if codes[1] != 0 and not (new and known):
+        return f"{changed}; base's tests fail over base's code too", []
+    names = ", ".join(test.shown for test in new[:3])
+    listed = f" ({names}{f' and {len(new) - 3} more' if len(new) > 3 else ''})" if names else ""
+    place = _changed_line(job)
+    message = f"Tests of base{listed} fail over the code of this change"
+    found = [RawFinding("base_fail", *place, message, key="")] if place else []
+    return f"{changed}; base's tests fail over head's code{listed}", found
 
 
 def _failed(given: dict[str, Any], gaps: dict[str, str]) -> "list[FailedTest]":

@@ -92,7 +92,10 @@ async def write_summary(state: ReviewState, verdict: Verdict) -> tuple[str, str]
 
 def _qualify_check_claims(text: str, verdict: Verdict) -> str:
     """The words, with that said behind a claim that the checks passed when not all did."""
-    if all(check.status in {"passed", "not_applicable"} for check in verdict.required_checks):
+    if all(
+        check.is_satisfied and check.status != "passed_by_own_tests"
+        for check in verdict.required_checks
+    ):
         return text
     rule = ClaimRule("complete set of checks", ["checks"], frozenset())
     found = ClaimGuard([rule], frozenset[str]).detect(text)

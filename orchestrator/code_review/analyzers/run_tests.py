@@ -2,14 +2,16 @@
 
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
+from msgspec import Struct
 
 from orchestrator.catalog.settings import Tests
+from orchestrator.checks.test_quality.test_setup_files import find_test_setup_files
 from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.change.types import Change
@@ -23,6 +25,16 @@ from orchestrator.sandbox.safe_paths import read_safely
 MAX_REPORT_BYTES = 8 << 20
 ORDER: tuple[SideName, ...] = ("head", "head", "base")
 """The sides to test until a run passes: a failure is repeated, then compared with base."""
+MOST_RUNS = 4
+"""Of one review: head twice, then base's tests over head's code and, where they fail, over base."""
+
+
+class _Part(Struct, frozen=True):
+    """Files of one side that a run is given: where they are, and which of them are executable."""
+
+    root: Path
+    paths: Sequence[str]
+    executable: Sequence[str]
 
 
 class RunTests(ComparisonCheck):
@@ -46,36 +58,70 @@ class RunTests(ComparisonCheck):
     async def extra_job(self, change: Change) -> Mapping[str, Any]:
         """The outcomes of the runs; the tests run once, however often the check is called."""
         if self._job is None and self._tests is not None:
-            self._job = await self._run_all(self._tests)
+            self._job = await self._run_all(self._tests, change)
         return self._job or {}
 
-    async def _run_all(self, tests: Tests) -> Mapping[str, Any]:
+    async def _run_all(self, tests: Tests, change: Change) -> Mapping[str, Any]:
         runs: list[dict[str, Any]] = []
         unwritten: dict[str, str] = {}
+        job = {"refused": "", "runs": runs, "unwritten": unwritten, "own_tests": []}
         try:
             for side in ORDER:
-                runs.append(await self._run(tests, side, len(runs), unwritten))
+                runs.append(await self._run(tests, [await self._part(side, unwritten)], len(runs)))
                 if runs[-1]["code"] == 0:
                     break
         except SandboxError as error:
-            return {"refused": str(error), "runs": [], "unwritten": {}}
-        return {"refused": "", "runs": runs, "unwritten": unwritten}
+            return {**job, "refused": str(error), "runs": []}
+        before = await self._session.contents.paths("base")
+        changed = {path for file in change.files for path in (file.path, file.old_path) if path}
+        own = find_test_setup_files(changed, tests.command, before)
+        if len(runs) < len(ORDER) and own:
+            job |= {"own_tests": own, **await self._run_tests_of_base(tests, own, len(runs))}
+        return job
 
-    async def _run(
-        self, tests: Tests, side: SideName, number: int, unwritten: dict[str, str]
-    ) -> dict[str, Any]:
+    async def _run_tests_of_base(
+        self, tests: Tests, own: Collection[str], number: int
+    ) -> Mapping[str, Any]:
+        """Run base's tests over head's code and, where they fail, over base's.
+
+        Args:
+            own: the files that decide what the tests say, on either side.
+        """
+        runs: list[dict[str, Any]] = []
+        mixed = [
+            await self._part("head", {}, lambda path: path not in own),
+            await self._part("base", {}, lambda path: path in own),
+        ]
+        try:
+            runs.append(await self._run(tests, mixed, number))
+            if runs[0]["code"] != 0:
+                runs.append(await self._run(tests, [await self._part("base", {})], number + 1))
+        except SandboxError as error:
+            return {"base_refused": str(error), "base_runs": []}
+        return {"base_refused": "", "base_runs": runs}
+
+    async def _part(
+        self,
+        side: SideName,
+        unwritten: dict[str, str],
+        wanted: Callable[[str], bool] = lambda path: True,
+    ) -> _Part:
+        """The regular files of a side that are wanted; what head lacks goes to ``unwritten``."""
         listed = await self._session.contents.paths(side)
         regular = [path for path, (mode, _) in listed.items() if mode.startswith("100")]
+        regular = [path for path in regular if wanted(path)]
         exported, failed = await self._session.side(side, regular)
         if side == "head":
             unwritten |= failed
         runnable = [path for path in regular if listed[path][0] == "100755" and path not in failed]
+        return _Part(exported.root, regular, runnable)
+
+    async def _run(self, tests: Tests, parts: Sequence[_Part], number: int) -> dict[str, Any]:
         with tempfile.TemporaryDirectory(
             dir=scratch_directory.work_directory(), ignore_cleanup_errors=True
         ) as directory:
             tree = Path(directory) / "tree"
-            copy = partial(_copy, exported.root, tree, regular, runnable, tests.report)
-            await anyio.to_thread.run_sync(copy)
+            await anyio.to_thread.run_sync(partial(_copy, parts, tree, tests.report))
             limits = Limits(seconds=tests.seconds)
             reads = [Path(path) for path in tests.reads]
             code = await run_isolated(tests.command, tree, reads=reads, limits=limits)
@@ -85,20 +131,19 @@ class RunTests(ComparisonCheck):
         return {"code": code, "name": tests.report, "report": report, "error": error}
 
 
-def _copy(
-    root: Path, tree: Path, paths: Sequence[str], runnable: Sequence[str], report: str
-) -> None:
-    """Copy a side for one run, without a report that the change contains."""
-    for path in paths:
-        source = root / path
-        if path != report and source.is_file():
-            target = tree / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, target)
-    tree.mkdir(exist_ok=True)
-    for path in runnable:
-        if path != report:
-            (tree / path).chmod(0o755)
+def _copy(parts: Sequence[_Part], tree: Path, report: str) -> None:
+    """Copy files for one run, without a report that the change contains."""
+    tree.mkdir()
+    for part in parts:
+        for path in part.paths:
+            source = part.root / path
+            if path != report and source.is_file():
+                target = tree / path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, target)
+        for path in part.executable:
+            if path != report:
+                (tree / path).chmod(0o755)
 
 
 def _save_report(tree: Path, report: str, keep: Path) -> str:

@@ -116,6 +116,7 @@ def health(entries: Sequence[Call]) -> dict[str, ToolHealth]:
             call.why,
             frozenset(path for name, path in open_gaps if name == tool),
             frozenset(p for one in entries if one.tool == tool for p in one.result.given),
+            str(call.result.facts.get("own_tests", "")),
         )
         for tool, call in last.items()
     }

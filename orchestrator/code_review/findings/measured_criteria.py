@@ -34,7 +34,7 @@ def score_measured(
     accounted = {c.path for c in synthesis.checked}
     accounted |= {s.path for s in synthesis.skipped if s.why and s.why != UNEXAMINED}
     applicable = [check for check in checks if check.status != "not_applicable"]
-    passed = [check for check in applicable if check.status == "passed"]
+    passed = [check for check in applicable if check.has_passed]
     unverified = [r for r in synthesis.rejected if r.cause == "unverified"]
     reported = len(synthesis.findings) + len(unverified)
     gaps = [skip for skip in synthesis.skipped if skip.gap]
@@ -52,7 +52,7 @@ def score_measured(
             len(passed),
             len(applicable),
             "required checks completed",
-            tuple(check.name for check in applicable if check.status != "passed"),
+            tuple(check.name for check in applicable if not check.has_passed),
         ),
         "analyzers-healthy": _share(
             sum(not call.why for call in calls), len(calls), "tool runs without an error"

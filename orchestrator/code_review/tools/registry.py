@@ -33,7 +33,7 @@ from orchestrator.code_review.analyzers.one_side_checks import SideCheck
 from orchestrator.code_review.analyzers.oxlint import Oxlint
 from orchestrator.code_review.analyzers.result_cache import ResultCache, with_cache
 from orchestrator.code_review.analyzers.ruff import Ruff
-from orchestrator.code_review.analyzers.run_tests import ORDER, RunTests
+from orchestrator.code_review.analyzers.run_tests import MOST_RUNS, RunTests
 from orchestrator.code_review.analyzers.shellcheck import ShellCheck
 from orchestrator.code_review.analyzers.typos import Typos
 from orchestrator.code_review.analyzers.uncovered_lines import CoverageReport, UncoveredLines
@@ -77,7 +77,7 @@ class ToolInputs(Struct, frozen=True):
     @property
     def tests_seconds(self) -> float:
         """Seconds that all runs of the tests may take together, with what is around them."""
-        return len(ORDER) * self.tests.seconds + AROUND_TESTS if self.tests else AROUND_TESTS
+        return MOST_RUNS * self.tests.seconds + AROUND_TESTS if self.tests else AROUND_TESTS
 
     def codes(self, analyzer: str, category: str | None = None) -> frozenset[str]:
         """The codes of an analyzer that the rule table turns on."""

@@ -53,11 +53,13 @@ class ToolHealth(Struct, frozen=True):
         error: its last error, empty when the last call was well.
         gaps: paths it could not look at.
         given: paths it was made to look at.
+        own_tests: why only tests of the change itself passed in it; empty where that is not so.
     """
 
     error: str
     gaps: frozenset[str]
     given: frozenset[str] = frozenset()
+    own_tests: str = ""
 
 
 def check(
@@ -88,6 +90,9 @@ def check(
         seen = "; ".join([*broken, *(f"did not look at {path}" for path in missed[:3])])
         more = f" and {len(missed) - 3} more" if len(missed) > 3 else ""
         return RequiredCheck(name=rule.name, status="failed", detail=seen + more)
+    own = "; ".join(tools[name].own_tests for name in rule.tools if tools[name].own_tests)
+    if own:
+        return RequiredCheck(name=rule.name, status="passed_by_own_tests", detail=own)
     return RequiredCheck(name=rule.name, status="passed", detail=", ".join(rule.tools))
 
 

@@ -207,8 +207,24 @@ class RequiredCheck(Strict, frozen=True):
     """A check that must have run for the verdict to be complete."""
 
     name: str
-    status: Literal["passed", "failed", "not_run", "not_applicable"]
+    status: Annotated[
+        Literal["passed", "passed_by_own_tests", "failed", "not_run", "not_applicable"],
+        Meta(
+            description="passed_by_own_tests: the change alters what decides how its tests pass, "
+            "and base's tests did not pass over its code"
+        ),
+    ]
     detail: str = ""
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether it ran to its end over all that it applies to."""
+        return self.status in {"passed", "passed_by_own_tests"}
+
+    @property
+    def is_satisfied(self) -> bool:
+        """Whether it leaves the review complete."""
+        return self.has_passed or self.status == "not_applicable"
 
 
 class CriterionScore(Strict, frozen=True):

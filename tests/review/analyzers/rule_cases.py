@@ -193,7 +193,7 @@ WHOLE = Case(
 )  # fmt: skip
 
 # Rules about tests that were run: test_run_tests.py runs some.
-RUN_RULES = ("qa.flaky-test", "qa.tests-fail")
+RUN_RULES = ("qa.base-tests-fail", "qa.flaky-test", "qa.tests-fail")
 
 # What a coverage report says of the files of its two rules: line → hits.
 COVERAGE: dict[str, dict[int, int]] = {

@@ -5,7 +5,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import anyio
@@ -13,9 +13,11 @@ import pytest
 
 from orchestrator.app.run_review import run_review
 from orchestrator.checks.test_quality.failed_tests import NotJUnitError, read_failed_tests
+from orchestrator.checks.test_quality.test_setup_files import find_test_setup_files
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import SandboxError
+from orchestrator.report.verdict_text import render_verdict
 from orchestrator.sandbox import bubblewrap, scratch_directory
 from orchestrator.sandbox.isolated_run import NO_SANDBOX, run_isolated
 from orchestrator.sandbox.process_wide_sandbox import SANDBOX
@@ -114,6 +116,80 @@ def test_the_exit_status_decides_and_not_the_report(namespaces: None, tmp_path: 
     assert ("out.xml", "names no failed test, and the exit status is 3, which counts") in gaps(
         verdict
     )
+
+
+RUN = "import unittest\nunittest.main(module=None, argv=['x', 'discover', '-s', 'tests'])\n"
+TEST = "import unittest\nfrom a import f\n\n\nclass T(unittest.TestCase):\n    def test_f(self):\n        self.assertEqual(f(), 1)\n"
+FORGERIES = {
+    "tests/test_a.py": "import os\nos._exit(0)\n",
+    "tests/test_0.py": "import atexit, os\natexit.register(os._exit, 0)\n",
+    "unittest.py": "def main(**_):\n    pass\n",
+    "run.py": "",
+}
+REQUIRED = "required_checks:\n  - {name: tests-run, tools: [run_tests], when: ['**']}\n"
+
+
+def checked_with_tests(path: Path, head: Mapping[str, str | bytes | None]) -> Verdict:
+    said = settings(command=[sys.executable, "run.py"])
+    policy = {".diffcourt/config/verdict.yaml": REQUIRED}
+    base = {"run.py": RUN, "a.py": "def f():\n    return 1\n", "tests/test_a.py": TEST}
+    repo = change(path, {**said, **policy, **base}, head)
+    return run_review(options(repo.path), ignore_event)
+
+
+@needs_bwrap
+def test_a_pass_that_the_changes_own_tests_forge_is_named_as_theirs(
+    namespaces: None, tmp_path: Path
+) -> None:
+    broken = "def f():\n    return 2\n"
+    for number, (path, forged) in enumerate(FORGERIES.items()):
+        verdict = checked_with_tests(tmp_path / f"{number}", {"a.py": broken, path: forged})
+        (check,) = verdict.required_checks
+        assert check.status == "passed_by_own_tests", path
+        assert check.detail == f"the change alters {path}; base's tests fail over head's code"
+        (found,) = (f for f in verdict.findings if f.rule == "qa.base-tests-fail")
+        assert (found.path, found.start_line, found.severity) == ("a.py", 2, "low")
+    page = render_verdict(verdict, width=200)
+    assert "tests-run  passed, by the change's own tests: the change alters run.py" in page
+    gone = {"a.py": broken, "tests/test_a.py": None, "tests/test_b.py": ""}
+    deleted = checked_with_tests(tmp_path / "deleted", gone)
+    assert deleted.required_checks[0].status == "passed_by_own_tests"
+
+
+@needs_bwrap
+def test_changed_tests_are_confirmed_by_those_of_base(namespaces: None, tmp_path: Path) -> None:
+    more = TEST.replace("test_f", "test_more")
+    right = {"a.py": "def f():\n    return 1 + 0\n", "tests/test_b.py": more}
+    confirmed = checked_with_tests(tmp_path / "right", right)
+    assert confirmed.required_checks[0].status == "passed"
+    untouched = checked_with_tests(tmp_path / "untouched", {"a.py": right["a.py"]})
+    assert untouched.required_checks[0].status == "passed"
+    assert not any(f.rule == "qa.base-tests-fail" for f in confirmed.findings)
+
+
+@pytest.mark.parametrize(
+    ("path", "decides"),
+    [
+        ("tests/test_a.py", True),
+        ("conftest.py", True),
+        ("src/sitecustomize.py", True),
+        ("pyproject.toml", True),
+        ("hooks.pth", True),
+        ("package.json", True),
+        ("tools/check.sh", True),
+        ("run/suite.py", True),
+        ("json/__init__.py", True),
+        ("pytest.py", True),
+        ("email/send.py", False),  # a package of base that happens to have such a name
+        ("src/app.py", False),
+        ("docs/guide.md", False),
+    ],
+)
+def test_which_files_decide_what_tests_say(path: str, decides: bool) -> None:
+    found = find_test_setup_files(
+        [path], ["sh", "./tools/check.sh", "-m", "run.suite"], ["email/a.py"]
+    )
+    assert found == ([path] if decides else [])
 
 
 def test_without_a_sandbox_nothing_runs(tmp_path: Path) -> None:
