@@ -3,7 +3,7 @@
 import argparse
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -22,11 +22,32 @@ exit codes:
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser with one-line errors and without abbreviated options."""
+    """An argument parser with one-line errors and without abbreviated options.
+
+    The help ends with the command's examples.
+    """
 
     def __init__(self, **settings: Any) -> None:
         settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(allow_abbrev=False, **settings)
+
+    def format_help(self) -> str:
+        """The help text with the examples at its end."""
+        from orchestrator.cli.examples import EXAMPLES
+
+        examples = EXAMPLES[self.prog]
+        lines = [f"  {self.prog} {args}".rstrip() for args in examples]
+        return "\n".join([super().format_help(), "examples:", *lines, ""])
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        options = list(map(str, action.choices))
+        hint = did_you_mean(str(value), options)
+        if action.dest == "command":
+            self.error(f"there is no command {str(value)!r}{hint}")
+        allowed = "" if hint else f"; choose from {', '.join(options)}"
+        raise argparse.ArgumentError(action, f"invalid choice: {str(value)!r}{hint}{allowed}")
 
     def _print_message(self, message: str, file: Any = None) -> None:
         try:
@@ -39,6 +60,14 @@ class Parser(argparse.ArgumentParser):
         command = self.prog.removeprefix("diffcourt").strip()
         where = f"{command}: " if command else ""
         self.exit(2, f"diffcourt: {where}{message} (see {self.prog} --help)\n")
+
+
+def did_you_mean(word: str, options: Iterable[str]) -> str:
+    """A hint at the option that resembles a word, to append to an error; empty without one."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, list(options), n=1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def add_part(parts: "argparse._SubParsersAction[P]", name: str, summary: str, **settings: Any) -> P:
@@ -114,13 +143,16 @@ def add_repo(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def add_run(parser: argparse.ArgumentParser) -> None:
-    """Add the argument that names a run."""
+def add_run(parser: argparse.ArgumentParser, *, default: str | None = None) -> None:
+    """Add the argument that names a run; it may be left out where there is a default."""
     parser.add_argument(
         "run_id",
+        nargs="?" if default else None,
+        default=default,
         type=name_of("a run (diffcourt runs lists them)"),
         metavar="RUN",
-        help="the run's id, a unique prefix of it, or latest",
+        help="the run's id, a unique prefix of it, or latest"
+        + (f"; default: {default}" if default else ""),
     )
 
 

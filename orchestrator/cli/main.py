@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _dispatch(args: list[str]) -> int:
     from importlib import import_module
 
-    from orchestrator.cli.arguments import add_part
+    from orchestrator.cli.arguments import add_part, did_you_mean
 
     # The first positional argument is the command: no option before it takes a value.
     chosen = next((arg for arg in args if not arg.startswith("-")), "")
@@ -79,7 +79,8 @@ def _dispatch(args: list[str]) -> int:
         return 2
     parsed, unknown = parser.parse_known_args(args)
     if unknown:
-        commands[chosen].error(f"unknown arguments: {' '.join(unknown)}")
+        hint = did_you_mean(unknown[0], commands[chosen]._option_string_actions)
+        commands[chosen].error(f"unknown arguments: {' '.join(unknown)}{hint}")
     code: int = parsed.run(parsed)
     return code
 

@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Recorded model and tool calls are not repeated."
     )
     parser.epilog = EXIT_CODES
-    add_run(parser)
+    add_run(parser, default="latest")
     add_repo(parser)
     answer = parser.add_argument_group("answer")
     answer.add_argument(

@@ -50,6 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.epilog = EXIT_CODES
     what = parser.add_argument_group("what to review")
+    what.add_argument(
+        "range",
+        nargs="?",
+        type=ref,
+        metavar="RANGE",
+        help="BASE..HEAD, or BASE alone: the same as --base BASE --head HEAD",
+    )
     add_repo(what)
     what.add_argument(
         "--base", type=ref, metavar="REF", help="compare with this ref; default: the merge base"
@@ -99,6 +106,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Review the change and return the exit code."""
+    _apply_range(args)
     target = JsonTarget(args.json) if args.json is not None else None
     diff = None if args.diff is None else _read(args.diff)
 
@@ -117,6 +125,26 @@ def run(args: argparse.Namespace) -> int:
     return deliver(
         args, target, lambda view, pool: run_review(options, view, pool=pool, backend=args.backend)
     )
+
+
+def _apply_range(args: argparse.Namespace) -> None:
+    """Read RANGE as git users write it into ``base`` and ``head``.
+
+    A range compares with the merge base, so two dots and three mean the same.
+
+    Raises:
+        InputError: an option names the same side again.
+    """
+    if args.range is None:
+        return
+    base, dots, head = args.range.partition("..")
+    if args.base is not None:
+        raise InputError("both RANGE and --base name the base; give one of them")
+    if dots and (args.head is not None or args.worktree or args.diff is not None):
+        raise InputError("RANGE names the head; do not add --head, --worktree or --diff")
+    args.base = base or "HEAD"
+    if dots:
+        args.head = head.removeprefix(".") or "HEAD"
 
 
 def _estimate(args: argparse.Namespace, target: JsonTarget | None, found: Estimate) -> int:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
-    add_run(parser)
+    add_run(parser, default="latest")
     add_repo(parser)
     add_json_flag(parser)
 

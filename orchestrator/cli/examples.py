@@ -1,0 +1,57 @@
+"""Two typical calls of each command and subcommand; its help ends with them."""
+
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "diffcourt": ("review", "review --help"),
+    "diffcourt review": ("main..feature", "--worktree --fail-on block --json verdict.json"),
+    "diffcourt resume": ("", "latest --answer 'The old format is still read'"),
+    "diffcourt approve": ("latest", "20261122-101500-4f2a --hours 2"),
+    "diffcourt deny": ("latest", "20261122-101500-4f2a"),
+    "diffcourt rollback": ("latest", "20261122-101500-4f2a --force"),
+    "diffcourt runs": ("--limit 5", "prune --keep 50"),
+    "diffcourt runs prune": ("--older-than 30", "--keep 50 --dry-run"),
+    "diffcourt runs export": ("latest ./run", "20261122-101500-4f2a ./run"),
+    "diffcourt runs import": ("./run", "./run/journal.jsonl"),
+    "diffcourt show": ("", "20261122-101500-4f2a --json"),
+    "diffcourt audit": ("verify latest --verdict verdict.json", "show latest"),
+    "diffcourt audit verify": ("latest --verdict verdict.json", "latest --key audit.pub"),
+    "diffcourt audit show": ("latest", "latest --json"),
+    "diffcourt catalog": ("", "--rules"),
+    "diffcourt label": (
+        "items.jsonl --rater dana",
+        "--runs --rubric pr-review --rater dana --next 10",
+    ),
+    "diffcourt rubric": ("check rubrics/pr-review.yaml", "show pr-review"),
+    "diffcourt rubric check": ("my-rubric.yaml", "rubrics/pr-review.yaml my-rubric.yaml"),
+    "diffcourt rubric show": ("pr-review", "my-rubric.yaml"),
+    "diffcourt rubric diff": ("pr-review my-rubric.yaml", "old.yaml new.yaml"),
+    "diffcourt rubric new": (
+        "items.jsonl --out my-rubric.yaml",
+        "items.jsonl --scale 1:4 --out my-rubric.yaml",
+    ),
+    "diffcourt rubric import": (
+        "rubric.json --from paperbench --out my-rubric.yaml",
+        "tests.yaml --from promptfoo --out my-rubric.yaml --items items.jsonl",
+    ),
+    "diffcourt rubric export": (
+        "my-rubric.yaml --to paperbench",
+        "my-rubric.yaml --to deepeval --items items.jsonl",
+    ),
+    "diffcourt rubric score": ("pr-review items.jsonl", "pr-review --runs --json"),
+    "diffcourt rubric eval": (
+        "pr-review items.jsonl --labels labels.jsonl",
+        "pr-review items.jsonl --labels labels.jsonl --json result.json",
+    ),
+    "diffcourt rubric tune": (
+        "pr-review items.jsonl --labels labels.jsonl",
+        "pr-review items.jsonl --labels labels.jsonl --report tuning.html",
+    ),
+    "diffcourt rubric gate": (
+        "pr-review items.jsonl --labels labels.jsonl --baseline base.json --freeze",
+        "pr-review items.jsonl --labels labels.jsonl --baseline base.json",
+    ),
+    "diffcourt schema": ("verdict", "verdict > verdict.schema.json"),
+    "diffcourt mcp": ("list", "accept tickets"),
+    "diffcourt mcp list": ("", "--repo ../service"),
+    "diffcourt mcp accept": ("tickets", "tickets --repo ../service"),
+    "diffcourt doctor": ("", "--call"),
+}

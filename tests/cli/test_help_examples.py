@@ -1,0 +1,129 @@
+"""The examples that each command's help ends with, and how commands are named."""
+
+import argparse
+import shlex
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from orchestrator.cli.arguments import Parser, add_part
+from orchestrator.cli.examples import EXAMPLES
+from orchestrator.cli.main import COMMANDS, _make_parser, main
+from tests.review.review_kit import Repo
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Repo:
+    return Repo(tmp_path / "repo")
+
+
+def every_parser() -> dict[str, Parser]:
+    top, commands = _make_parser()
+    for name, (module, summary) in COMMANDS.items():
+        import_module(f"orchestrator.cli.commands.{module}").add_arguments(
+            add_part(commands, name, summary)
+        )
+    return {parser.prog: parser for parser in walk(top)}
+
+
+def walk(parser: Parser) -> Iterator[Parser]:
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from walk(inner)
+
+
+def test_every_command_and_subcommand_has_two_examples_and_nothing_else_has() -> None:
+    assert sorted(EXAMPLES) == sorted(every_parser())
+    assert {len(examples) for examples in EXAMPLES.values()} == {2}
+
+
+@pytest.mark.parametrize("command", sorted(EXAMPLES))
+def test_every_example_is_a_valid_call(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "service").mkdir()
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for example in EXAMPLES[command]:
+        if "--help" not in example:
+            parser = every_parser()["diffcourt"]
+            parser.parse_args([*command.split()[1:], *shlex.split(example.split(" > ")[0])])
+
+
+def test_the_help_ends_with_the_examples(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["runs", "prune", "--help"]) == 0
+    assert capsys.readouterr().out.splitlines()[-3:] == [
+        "examples:",
+        "  diffcourt runs prune --older-than 30",
+        "  diffcourt runs prune --keep 50 --dry-run",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("argv", "hint"),
+    [
+        (["reviews"], "there is no command 'reviews'; did you mean review?"),
+        (["review", "--bases", "main"], "unknown arguments: --bases; did you mean --base?"),
+        (["review", "--pattern", "teem"], "invalid choice: 'teem'; did you mean team?"),
+        (["review", "--pattern", "x"], "invalid choice: 'x'; choose from team, single"),
+    ],
+)
+def test_a_word_that_resembles_an_option_is_answered_with_it(
+    argv: list[str], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(argv) == 2
+    assert hint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "files"),
+    [
+        (["first..second"], 1),
+        (["first...second"], 1),
+        (["first.."], 2),
+        (["first"], 2),
+        (["HEAD~1"], 1),
+        (["first", "--head", "second"], 1),
+    ],
+)
+def test_a_range_names_base_and_head_as_git_does(
+    argv: list[str], files: int, repo: Repo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number, name in enumerate(("first", "second", "third")):
+        repo.commit({f"{name}.txt": f"line {number}\n"})
+        repo.git("tag", name)
+    assert main(["review", "--repo", str(repo.path), "--quiet", "--fail-on", "never", *argv]) == 0
+    assert f"{files} file" in capsys.readouterr().out.splitlines()[1]
+
+
+@pytest.mark.parametrize(
+    ("argv", "error"),
+    [
+        (["a..b", "--base", "c"], "both RANGE and --base name the base; give one of them"),
+        (["a..b", "--head", "c"], "RANGE names the head"),
+        (["a..b", "--worktree"], "RANGE names the head"),
+        (["a..nosuch"], "unknown revision"),
+    ],
+)
+def test_a_side_named_twice_is_refused(
+    argv: list[str], error: str, repo: Repo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repo.commit({"a.txt": "x\n"})
+    repo.git("tag", "a")
+    assert main(["review", "--repo", str(repo.path), *argv]) == 2
+    assert error in capsys.readouterr().err
+
+
+def test_show_and_resume_take_the_latest_run(
+    repo: Repo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    repo.commit({"a.txt": "x\n"})
+    assert main(["review", "--repo", str(repo.path), "--quiet"]) == 0
+    report = capsys.readouterr().out
+    assert main(["show", "--repo", str(repo.path)]) == 0
+    assert capsys.readouterr().out.startswith(report.splitlines()[0])
+    assert main(["resume", "--repo", str(repo.path), "--quiet"]) == 0
