@@ -25,7 +25,7 @@ import anthropic
 import anyio
 import openai
 
-from orchestrator.catalog.layers import read_shipped_layer
+from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.catalog.model_config import load_models
 from orchestrator.catalog.prices import load_prices
 from orchestrator.engine.agent import AgentRuntime, run_agent

@@ -83,15 +83,15 @@ from functools import partial
 import anyio
 from pathlib import Path
 from orchestrator.checks import PREFIX
-from orchestrator.catalog.layers import read_shipped_layer
+from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.engine.ports import CallContext
-from orchestrator.code_review.change.intake import from_refs
+from orchestrator.code_review.change.change_construction import from_refs
 from orchestrator.code_review.analyzers import check_data
 from orchestrator.code_review.rule_table import load_rules
-from orchestrator.code_review.reviewed_content import open_session
+from orchestrator.code_review.review_workspace import open_session
 from orchestrator.code_review.tools.registry import ToolInputs
 from orchestrator.code_review.tools.registry import ANALYZERS, _analyzer
-from orchestrator.code_review.reviewed_content import Focus
+from orchestrator.code_review.review_workspace import Focus
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 async def main(repo):

@@ -21,7 +21,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from orchestrator.engine.types import Criterion, Rubric
-from orchestrator.tuning import calibration, cross_validation, decision_rule
+from orchestrator.tuning import calibration, cross_validation, rubric_decisions
 from orchestrator.tuning.calibration import fit_calibration
 from orchestrator.tuning.confidence_intervals import PairedComparison, compare_decisions
 from orchestrator.tuning.item_files import Item
@@ -30,7 +30,7 @@ from orchestrator.tuning.rule_fitting import Sample, fit_rules, plan_fit
 from orchestrator.tuning.training_data import build_training_data
 from orchestrator.tuning.tune import decide_rows, tune_rubric
 
-OBJECTIVE = decision_rule.Objective()
+OBJECTIVE = rubric_decisions.Objective()
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 HEDGE = r"\b(should|could|would|better|consider|instead|suggest|recommend)\b"
 REASON = r"\b(because|since|so that|to avoid|otherwise|for better|to ensure|which|in case)\b"
@@ -118,8 +118,8 @@ def curve(data: Path, _: int) -> None:
             for name, r in (("tuned", rules), ("threshold", simple)):
                 value = OBJECTIVE.score(r.decide(test)[0], test.accept, test.weight)
                 found.setdefault(f"{name} {n}", []).append(float(value))
-            t = decision_rule.compute_totals(train.x, rules.weights, train.blocked)[0]
-            held_out = decision_rule.compute_totals(test.x, rules.weights, test.blocked)[0]
+            t = rubric_decisions.compute_totals(train.x, rules.weights, train.blocked)[0]
+            held_out = rubric_decisions.compute_totals(test.x, rules.weights, test.blocked)[0]
             p = fit_calibration(t, train.accept, train.weight, plan.use_isotonic).predict(held_out)
             best = fit_calibration(held_out, test.accept, test.weight, use_isotonic=False)
             chance = rng.random(p.size) < p
@@ -217,12 +217,12 @@ def _covers(n: int, scene: str, seed: int, big: Sample, base: float) -> list[flo
         OBJECTIVE, decide_rows(s, s.w0, 0.5), apart.accept, s.accept, s.weight, s.group
     )
     cal = fit_calibration(
-        decision_rule.compute_totals(s.x, full.weights, s.blocked)[0],
+        rubric_decisions.compute_totals(s.x, full.weights, s.blocked)[0],
         s.accept,
         s.weight,
         plan.use_isotonic,
     )
-    p = cal.predict(decision_rule.compute_totals(big.x, full.weights, big.blocked)[0])
+    p = cal.predict(rubric_decisions.compute_totals(big.x, full.weights, big.blocked)[0])
     return [
         c.before.low <= base <= c.before.high,
         c.after.low <= truth <= c.after.high,

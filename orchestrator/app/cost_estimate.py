@@ -6,13 +6,13 @@ from pathlib import Path
 
 import anyio
 
-from orchestrator.app.early_workers import new_pool
+from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.policy_sources import load_policy, read_layers
 from orchestrator.app.provider_selection import route_agents
 from orchestrator.app.run_review import BACKEND, require_source, resolve_change
 from orchestrator.app.types import ReviewOptions
 from orchestrator.code_review.cost_estimate import Estimate, estimate
-from orchestrator.code_review.setup import OpenModel, open_review
+from orchestrator.code_review.review_setup import OpenModel, open_review
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.providers.offline import OfflineModel

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from orchestrator.app.state_directory import repo_root
 from orchestrator.app.types import ReviewOptions
-from orchestrator.catalog.fields import Environment
-from orchestrator.catalog.layers import Layer, make_overlay, read_shipped_layer
+from orchestrator.catalog.data_file_layers import Layer, make_overlay, read_shipped_layer
 from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.shared_literals import Environment
 from orchestrator.code_review.change.contents import list_tree
 from orchestrator.code_review.change.git.blobs import Blobs
 from orchestrator.code_review.change.git.commands import Git

@@ -6,11 +6,11 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from orchestrator.catalog.catalog import Catalog
-from orchestrator.catalog.fields import OFFLINE
 from orchestrator.catalog.prices import PRICES_FILE, price_of
 from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.agents.judging import participants
-from orchestrator.code_review.setup import OpenModel
+from orchestrator.code_review.review_setup import OpenModel
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.model_call_log import EventForwarder
 from orchestrator.engine.model_routing import ModelChoice, candidate_models, choose_named_model

@@ -15,8 +15,8 @@ import anyio
 from msgspec import Struct, convert, field
 
 from orchestrator.app import state_directory
+from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.coverage_report_copies import copy_reports
-from orchestrator.app.early_workers import new_pool
 from orchestrator.app.judge_reliability import (
     NO_JUDGE,
     PROBES,
@@ -31,9 +31,9 @@ from orchestrator.app.types import ReviewOptions, review_options
 from orchestrator.code_review.agents import judging
 from orchestrator.code_review.change.types import change_from_json
 from orchestrator.code_review.findings.measured_criteria import score_measured
-from orchestrator.code_review.flow import FLOW
+from orchestrator.code_review.review_flow import FLOW
+from orchestrator.code_review.review_setup import OpenModel, open_review
 from orchestrator.code_review.review_state import ReviewState
-from orchestrator.code_review.setup import OpenModel, open_review
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine import state_machine
 from orchestrator.engine.journal import Journal

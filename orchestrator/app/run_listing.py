@@ -25,8 +25,8 @@ from orchestrator.app.types import (
     review_options,
 )
 from orchestrator.catalog.catalog import find_problems
+from orchestrator.code_review.agent_report_contracts import contracts
 from orchestrator.code_review.policy_loading import check_references, read_catalog
-from orchestrator.code_review.report_contracts import contracts
 from orchestrator.code_review.rule_table import Rule, load_rules
 from orchestrator.code_review.tools.registry import TOOLS
 from orchestrator.code_review.verdict.model import Verdict

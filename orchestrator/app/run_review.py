@@ -19,22 +19,22 @@ from msgspec.structs import replace
 
 from orchestrator.app import run_verdict, state_directory
 from orchestrator.app.approvals import current_head
+from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.coverage_report_copies import copy_reports
-from orchestrator.app.early_workers import new_pool
 from orchestrator.app.mcp.tools import open_tools
-from orchestrator.app.own_secrets import make_redactor
 from orchestrator.app.policy_sources import load_policy, read_layers
+from orchestrator.app.process_secrets import make_redactor
 from orchestrator.app.provider_selection import open_model
 from orchestrator.app.rollback import make_rollback
 from orchestrator.app.run_verdict import VERDICT
 from orchestrator.app.types import Answer, ReviewOptions, review_options
-from orchestrator.catalog.layers import Layer
+from orchestrator.catalog.data_file_layers import Layer
 from orchestrator.code_review.assemble_verdict import conclude_review
-from orchestrator.code_review.change.intake import from_refs, from_worktree
+from orchestrator.code_review.change.change_construction import from_refs, from_worktree
 from orchestrator.code_review.change.patch.apply import from_patch
 from orchestrator.code_review.change.types import Change, change_from_json, change_to_json
-from orchestrator.code_review.flow import FLOW
-from orchestrator.code_review.setup import open_review
+from orchestrator.code_review.review_flow import FLOW
+from orchestrator.code_review.review_setup import open_review
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine import state_machine
 from orchestrator.engine.approvals import RecordedApprovals

@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct, field, to_builtins
 from msgspec.structs import asdict
 
-from orchestrator.catalog.layers import File
+from orchestrator.catalog.data_file_layers import File
 from orchestrator.catalog.playbook_steps import iter_tool_names
 from orchestrator.catalog.yaml_validation import (
     Markdown,

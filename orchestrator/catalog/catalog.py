@@ -7,21 +7,21 @@ from typing import TypeVar
 from msgspec import Struct, to_builtins
 
 from orchestrator.catalog.agents import KnownNames, load_agent
+from orchestrator.catalog.data_file_layers import Layer, check_merged, find_files, find_unused_files
 from orchestrator.catalog.guard_policy import GuardsFile
-from orchestrator.catalog.layers import Layer, check_merged, find_files, find_unused_files
 from orchestrator.catalog.mcp_servers import McpFile
 from orchestrator.catalog.model_config import MODELS_FILE, ModelsConfig, read_models
 from orchestrator.catalog.prices import PRICES_FILE, Prices, PricesFile
-from orchestrator.catalog.reference_checks import (
+from orchestrator.catalog.rubrics import load_rubric
+from orchestrator.catalog.settings import Settings, ToolsConfig
+from orchestrator.catalog.skills import load_skill
+from orchestrator.catalog.unknown_name_checks import (
     check_guard,
     check_policy,
     check_provider,
     check_settings,
     check_verdict,
 )
-from orchestrator.catalog.rubrics import load_rubric
-from orchestrator.catalog.settings import Settings, ToolsConfig
-from orchestrator.catalog.skills import load_skill
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.types import AgentSpec, Json, Rubric, Skill, ToolSpec

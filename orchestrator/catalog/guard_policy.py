@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, field
 
-from orchestrator.catalog.fields import Environment
+from orchestrator.catalog.shared_literals import Environment
 from orchestrator.engine.field_types import NonEmptyStr, Strict, UnitFloat
 from orchestrator.engine.text_guards import Action
 

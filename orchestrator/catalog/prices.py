@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from orchestrator.catalog.layers import Layer, read_merged
+from orchestrator.catalog.data_file_layers import Layer, read_merged
 from orchestrator.catalog.model_config import find_by_model
 from orchestrator.engine.field_types import NonEmptyStr, PositiveInt, Strict
 

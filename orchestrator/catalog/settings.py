@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from orchestrator.catalog.fields import Environment
+from orchestrator.catalog.shared_literals import Environment
 from orchestrator.engine.field_types import (
     NonEmptyStr,
     PositiveFloat,

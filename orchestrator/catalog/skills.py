@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, field, to_builtins
 
-from orchestrator.catalog.layers import File
+from orchestrator.catalog.data_file_layers import File
 from orchestrator.catalog.playbook_steps import SECTIONS, read_sections, read_steps
 from orchestrator.catalog.yaml_validation import (
     Markdown,

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from orchestrator.catalog.fields import SEVERITIES, Severity
+from orchestrator.catalog.shared_literals import SEVERITIES, Severity
 from orchestrator.engine.field_types import NonEmptyStr, Strict, UnitFloat
 
 

@@ -107,6 +107,6 @@ def _print_error(text: str) -> None:
 
 
 def _without_secrets(text: str) -> str:
-    from orchestrator.app.own_secrets import make_redactor  # only errors need it
+    from orchestrator.app.process_secrets import make_redactor  # only errors need it
 
     return make_redactor(os.environ)(text)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
 
-from orchestrator.catalog.fields import OUTCOMES
+from orchestrator.catalog.shared_literals import OUTCOMES
 from orchestrator.cli.output import JsonTarget, emit, use_color, width_of
 from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK
 
@@ -49,7 +49,7 @@ def deliver(
     Raises:
         DiffcourtError: the work failed, or its result could not be written.
     """
-    from orchestrator.app.early_workers import start_workers
+    from orchestrator.app.check_worker_startup import start_workers
 
     with start_workers(args.repo) as pool:
         from orchestrator.app import run_review  # noqa: F401 - imports, while workers start

@@ -7,12 +7,12 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from orchestrator import __version__
-from orchestrator.catalog.fields import Outcome
+from orchestrator.catalog.shared_literals import Outcome
+from orchestrator.code_review.agent_report_contracts import SpecialistReport, as_form
 from orchestrator.code_review.agents import escalation_stages
-from orchestrator.code_review.agents.guards import rulings, without_secrets
+from orchestrator.code_review.agents.guard_placement import rulings, without_secrets
 from orchestrator.code_review.agents.judging import has_model_lead
 from orchestrator.code_review.findings.agent_reports import claim_fingerprint
-from orchestrator.code_review.report_contracts import SpecialistReport, as_form
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.stop_rules import Stop as StopRuling
 from orchestrator.code_review.verdict.decision import decide

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from orchestrator.catalog.fields import OFFLINE
 from orchestrator.catalog.prices import Price, price_of
+from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.agents import judging, planning, summary
 from orchestrator.code_review.agents.judging import has_model_lead
 from orchestrator.code_review.review_state import ReviewState, Round

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 
 from orchestrator.catalog.catalog import Catalog, load_catalog
-from orchestrator.catalog.fields import Environment
-from orchestrator.catalog.layers import Layer, locate_text
+from orchestrator.catalog.data_file_layers import Layer, locate_text
 from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.shared_literals import Environment
+from orchestrator.code_review.agent_report_contracts import contracts
 from orchestrator.code_review.analyzers import check_data
 from orchestrator.code_review.findings import waivers
 from orchestrator.code_review.findings.measured_criteria import MEASURES
-from orchestrator.code_review.report_contracts import contracts
 from orchestrator.code_review.rule_table import RuleTable, load_rules
 from orchestrator.code_review.tools.registry import TOOLS
 from orchestrator.engine.types import Rubric

@@ -6,10 +6,15 @@ from functools import partial
 
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.settings import Settings
-from orchestrator.code_review.findings.call_evidence import Call, Work, analyzer_calls, answers
+from orchestrator.code_review.agent_report_contracts import Plan
+from orchestrator.code_review.findings.evidence_from_journal import (
+    Call,
+    Work,
+    analyzer_calls,
+    answers,
+)
 from orchestrator.code_review.findings.verdict_findings import Synthesis
-from orchestrator.code_review.report_contracts import Plan
-from orchestrator.code_review.reviewed_content import Focus, Session
+from orchestrator.code_review.review_workspace import Focus, Session
 from orchestrator.code_review.stop_rules import Iteration, Stop
 from orchestrator.code_review.tools.registry import ANALYZERS
 from orchestrator.code_review.verdict.model import RequiredCheck

@@ -9,8 +9,8 @@ from typing import Annotated
 
 from msgspec import Meta, field, to_builtins
 
-from orchestrator.catalog.fields import Severity
-from orchestrator.catalog.layers import Layer, find_files, locate_text, read_directory
+from orchestrator.catalog.data_file_layers import Layer, find_files, locate_text, read_directory
+from orchestrator.catalog.shared_literals import Severity
 from orchestrator.checks.path_kinds import Kind
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.field_types import Strict

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from orchestrator.code_review.json_schemas import inline_references
+from orchestrator.code_review.json_schema_generation import inline_references
 from orchestrator.engine.ports import Model, Tool
 from orchestrator.engine.types import AgentSpec, Bounds
 from orchestrator.errors import InputError

@@ -44,9 +44,9 @@ from orchestrator.engine.types import (
 )
 from orchestrator.engine.untrusted_text import run_nonce, unframe
 from orchestrator.errors import ActionFailed, ApprovalPending, InputError, refused
+from orchestrator.library.agent_tasks import RunLocation, RunParts, WorkNumbers, run_agent_task
 from orchestrator.library.agents import Agent, AgentResult
 from orchestrator.library.model_clients import Models
-from orchestrator.library.runtime import RunLocation, RunParts, WorkNumbers, run_agent_task
 
 Context = TypeVar("Context")
 Handler = Callable[[Mapping[str, Json]], Awaitable[Json]]

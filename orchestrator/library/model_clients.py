@@ -7,7 +7,7 @@ from functools import partial
 
 from msgspec import Struct
 
-from orchestrator.catalog.layers import read_shipped_layer
+from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.catalog.model_config import load_models
 from orchestrator.catalog.prices import load_prices
 from orchestrator.engine.journal import Journal

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from textwrap import dedent
 
-from orchestrator.catalog.fields import SEVERITIES
+from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.code_review.verdict.model import Finding, Verdict, severity_counts
 from orchestrator.report.terminal_escaping import (
     escape_code_lines,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from orchestrator.catalog.fields import SEVERITIES
+from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.code_review.rule_table import Rule
 
 HEAD = """\

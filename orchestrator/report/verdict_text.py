@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.cells import cell_len
 
-from orchestrator.catalog.fields import Outcome
+from orchestrator.catalog.shared_literals import Outcome
 from orchestrator.code_review.verdict.model import Skipped, Usage, Verdict
 from orchestrator.errors import answer_command
 from orchestrator.report import findings_text

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from orchestrator.engine.types import Json, Opaque, Response, Text, ToolCall, Usage
-from orchestrator.testing import api_rules
-from orchestrator.testing.api_rules import (
+from orchestrator.testing import api_validation
+from orchestrator.testing.api_validation import (
     RequestRejectedError,
     check_schema,
     compile_object_schema,
@@ -21,7 +21,7 @@ PATH = "/v1/chat/completions"
 
 _STRING = {"type": "string"}
 _FUNCTION = object_schema(
-    {"name": {"type": "string", "pattern": api_rules.NAME}, "parameters": {"type": "object"}},
+    {"name": {"type": "string", "pattern": api_validation.NAME}, "parameters": {"type": "object"}},
     {"description": _STRING},
 )
 _CALL = object_schema(
@@ -57,7 +57,7 @@ _FORMATS = {
             "type": {},
             "json_schema": object_schema(
                 {
-                    "name": {"type": "string", "pattern": api_rules.NAME},
+                    "name": {"type": "string", "pattern": api_validation.NAME},
                     "schema": {"type": "object"},
                 },
                 {"strict": {"type": "boolean"}},
@@ -100,13 +100,13 @@ class ChatApi:
         Raises:
             RequestRejectedError: with the server's status and message.
         """
-        api_rules.check_key(headers, self._key)
+        api_validation.check_key(headers, self._key)
         check_schema(body, _BODY, "request")
         missing = sorted(self._lacks & body.keys())
         if missing:
             raise RequestRejectedError(f"Unsupported parameter: '{missing[0]}'")
         tools = [tool["function"] for tool in body.get("tools", [])]
-        api_rules.check_tools((t["name"] for t in tools), (t["parameters"] for t in tools))
+        api_validation.check_tools((t["name"] for t in tools), (t["parameters"] for t in tools))
         if "stream_options" in body and not body.get("stream"):
             raise RequestRejectedError(
                 "The 'stream_options' parameter is only allowed when 'stream' is set."
@@ -122,10 +122,12 @@ class ChatApi:
             return
         if "tools" in body and "schemas_with_tools" in self._lacks:
             raise RequestRejectedError("Cannot use custom grammar constraints with tools.")
-        if api_rules.check_typed_object(form, _FORMATS, "response_format") == "json_schema":
+        if api_validation.check_typed_object(form, _FORMATS, "response_format") == "json_schema":
             given = form["json_schema"]
             if given.get("strict"):
-                api_rules.check_strict_schema(given["schema"], "response_format", all_required=True)
+                api_validation.check_strict_schema(
+                    given["schema"], "response_format", all_required=True
+                )
 
     def _check_talk(self, messages: list[Json]) -> None:
         waiting: list[str] = []
@@ -167,7 +169,7 @@ class ChatApi:
         system = str(body["messages"][0].get("content"))
         marks = _MARK.findall(system)
         self._mark = marks[-1] if marks else "tool_call"
-        return api_rules.parse_agent_name(system)
+        return api_validation.parse_agent_name(system)
 
     def schema(self, body: dict[str, Json]) -> Mapping[str, Json] | None:
         """Return the output schema, from the parameter or the system prompt; None without one."""

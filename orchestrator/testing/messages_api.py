@@ -6,8 +6,8 @@ from itertools import pairwise
 from typing import Any
 
 from orchestrator.engine.types import Block, Json, Opaque, Response, Text, ToolCall, Usage
-from orchestrator.testing import api_rules
-from orchestrator.testing.api_rules import (
+from orchestrator.testing import api_validation
+from orchestrator.testing.api_validation import (
     RequestRejectedError,
     check_schema,
     check_typed_object,
@@ -31,7 +31,10 @@ _CACHE = {
 }
 _TEXT = object_schema({"type": {"const": "text"}, "text": _WORDS}, _CACHE)
 _TOOL = object_schema(
-    {"name": {"type": "string", "pattern": api_rules.NAME}, "input_schema": {"type": "object"}},
+    {
+        "name": {"type": "string", "pattern": api_validation.NAME},
+        "input_schema": {"type": "object"},
+    },
     {"description": {"type": "string"}, "strict": {"type": "boolean"}, **_CACHE},
 )
 _BODY = compile_object_schema(
@@ -80,7 +83,7 @@ _BLOCKS = {
             {
                 "type": {},
                 "id": _ID,
-                "name": {"type": "string", "pattern": api_rules.NAME},
+                "name": {"type": "string", "pattern": api_validation.NAME},
                 "input": {"type": "object"},
             },
             _CACHE,
@@ -105,7 +108,7 @@ class MessagesApi:
         Raises:
             RequestRejectedError: with the service's status and message.
         """
-        api_rules.check_key(headers, self._key, also="x-api-key")
+        api_validation.check_key(headers, self._key, also="x-api-key")
         if headers.get("anthropic-version") not in VERSIONS:
             raise RequestRejectedError("anthropic-version: header is required")
         check_schema(body, _BODY, "request")
@@ -116,10 +119,10 @@ class MessagesApi:
         if "tool_choice" in body and "tools" not in body:
             raise RequestRejectedError("tool_choice: may only be specified while providing tools")
         tools = body.get("tools", [])
-        api_rules.check_tools((t["name"] for t in tools), (t["input_schema"] for t in tools))
+        api_validation.check_tools((t["name"] for t in tools), (t["input_schema"] for t in tools))
         form = body.get("output_config", {}).get("format")
         if form:
-            api_rules.check_strict_schema(
+            api_validation.check_strict_schema(
                 form["schema"], "output_config.format.schema", all_required=False
             )
         if json.dumps(body).count('"cache_control"') > MAX_BREAKPOINTS:
@@ -170,7 +173,7 @@ class MessagesApi:
     def agent(self, body: dict[str, Json]) -> str:
         """Parse the agent's name."""
         system = body.get("system") or [{"text": ""}]
-        return api_rules.parse_agent_name(system[0]["text"])
+        return api_validation.parse_agent_name(system[0]["text"])
 
     def schema(self, body: dict[str, Json]) -> Mapping[str, Json] | None:
         """Return the output schema of a request, None without one."""

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from orchestrator.engine.types import Json, Response, Text, ToolCall, Usage
 from orchestrator.errors import InputError, ScriptError
 from orchestrator.testing import chat_api, messages_api, responses_api
-from orchestrator.testing.api_rules import RequestRejectedError, parse_body
+from orchestrator.testing.api_validation import RequestRejectedError, parse_body
 from orchestrator.testing.chat_api import ChatApi
 from orchestrator.testing.http_server import HttpReply, HttpRequest, serve_http
 from orchestrator.testing.messages_api import MessagesApi

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from orchestrator.engine.types import Block, Json, Opaque, Response, Text, ToolCall, Usage
-from orchestrator.testing import api_rules
-from orchestrator.testing.api_rules import (
+from orchestrator.testing import api_validation
+from orchestrator.testing.api_validation import (
     RequestRejectedError,
     check_schema,
     check_typed_object,
@@ -22,7 +22,7 @@ _CALL_ID = {"type": "string", "minLength": 1, "maxLength": 64}
 _FUNCTION = object_schema(
     {
         "type": {"const": "function"},
-        "name": {"type": "string", "pattern": api_rules.NAME},
+        "name": {"type": "string", "pattern": api_validation.NAME},
         "parameters": {"type": "object"},
         "strict": {"type": "boolean"},
     },
@@ -31,7 +31,7 @@ _FUNCTION = object_schema(
 _FORMAT = object_schema(
     {
         "type": {"const": "json_schema"},
-        "name": {"type": "string", "pattern": api_rules.NAME},
+        "name": {"type": "string", "pattern": api_validation.NAME},
         "schema": {"type": "object"},
         "strict": {"type": "boolean"},
     }
@@ -64,7 +64,7 @@ _ITEMS = {
         {
             "type": {},
             "call_id": _CALL_ID,
-            "name": {"type": "string", "pattern": api_rules.NAME},
+            "name": {"type": "string", "pattern": api_validation.NAME},
             "arguments": _STRING,
         },
         {"id": _STRING, "status": _STRING},
@@ -91,17 +91,19 @@ class ResponsesApi:
         Raises:
             RequestRejectedError: with the service's status and message.
         """
-        api_rules.check_key(headers, self._key)
+        api_validation.check_key(headers, self._key)
         check_schema(body, _BODY, "request")
         tools = body.get("tools", [])
-        api_rules.check_tools((t["name"] for t in tools), (t["parameters"] for t in tools))
+        api_validation.check_tools((t["name"] for t in tools), (t["parameters"] for t in tools))
         if "tool_choice" in body and not tools:
             raise RequestRejectedError(
                 "Tool choice 'auto' must be specified with 'tools' parameter."
             )
         form = body.get("text", {}).get("format")
         if form and form["strict"]:
-            api_rules.check_strict_schema(form["schema"], "text.format.schema", all_required=True)
+            api_validation.check_strict_schema(
+                form["schema"], "text.format.schema", all_required=True
+            )
         self._check_input(body["input"])
 
     def _check_input(self, items: list[Json]) -> None:
@@ -146,7 +148,7 @@ class ResponsesApi:
 
     def agent(self, body: dict[str, Json]) -> str:
         """Parse the agent's name."""
-        return api_rules.parse_agent_name(body.get("instructions", ""))
+        return api_validation.parse_agent_name(body.get("instructions", ""))
 
     def schema(self, body: dict[str, Json]) -> Mapping[str, Json] | None:
         """Return the output schema of a request, None without one."""
@@ -241,7 +243,7 @@ class ResponsesApi:
                 for place, part in enumerate(item["content"]):
                     where = {"output_index": at, "content_index": place, "item_id": item["id"]}
                     yield event("response.content_part.added", part={**part, "text": ""}, **where)
-                    for piece in api_rules.split_in_half(part.get("text", "")):
+                    for piece in api_validation.split_in_half(part.get("text", "")):
                         told = {"delta": piece, "logprobs": [], **where}
                         yield event("response.output_text.delta", **told)
                     yield event("response.content_part.done", part=part, **where)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from orchestrator.engine.types import Rubric
-from orchestrator.tuning import decision_rule
+from orchestrator.tuning import rubric_decisions
 from orchestrator.tuning.cross_validation import refit_bootstrap
 from orchestrator.tuning.item_files import Item
 from orchestrator.tuning.rule_fitting import plan_fit
@@ -43,16 +43,18 @@ def select_items_to_label(
     free = find_free_nodes(rubric)
     x = score_matrix(rubric, unlabeled, free)
     blocked = np.zeros(len(unlabeled), dtype=bool)
-    total = decision_rule.compute_totals(x, node_weights(rubric, free)[None, :], blocked)[0]
+    total = rubric_decisions.compute_totals(x, node_weights(rubric, free)[None, :], blocked)[0]
     value = _THRESHOLD_SCALE * np.exp(-np.abs(total - rubric.threshold) / _THRESHOLD_SCALE)
     if data is not None and min(data.sample.minority_items, data.sample.items) > 0:
         rules = refit_bootstrap(
             data.sample,
-            plan_fit(data.sample, decision_rule.Objective()),
+            plan_fit(data.sample, rubric_decisions.Objective()),
             np.random.default_rng(seed),
             COMMITTEE_SIZE,
         )
-        votes = decision_rule.compute_totals(x, rules.weights, blocked) >= rules.thresholds[:, None]
+        votes = (
+            rubric_decisions.compute_totals(x, rules.weights, blocked) >= rules.thresholds[:, None]
+        )
         share = votes.mean(axis=0)
         value += share * (1.0 - share)
     return _alternate_groups(unlabeled, value, count)

@@ -21,8 +21,8 @@ from statistics import NormalDist
 import numpy as np
 from msgspec import Struct
 
-from orchestrator.tuning.decision_rule import Objective
 from orchestrator.tuning.ordinal_regression import Bools, Floats, Ints
+from orchestrator.tuning.rubric_decisions import Objective
 
 CONFIDENCE_LEVEL = 0.95
 _MAX_KAPPA = 0.999

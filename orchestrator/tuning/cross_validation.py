@@ -9,8 +9,8 @@ from orchestrator.tuning.confidence_intervals import (
     compare_decisions,
     format_statistic,
 )
-from orchestrator.tuning.decision_rule import compute_totals
 from orchestrator.tuning.ordinal_regression import Bools, Floats, Ints
+from orchestrator.tuning.rubric_decisions import compute_totals
 from orchestrator.tuning.rule_fitting import (
     FitPlan,
     FittedRules,

@@ -7,7 +7,7 @@ import numpy as np
 from msgspec import Struct
 
 from orchestrator.engine.types import Rubric
-from orchestrator.tuning import agreement, calibration, decision_rule
+from orchestrator.tuning import agreement, calibration, rubric_decisions
 from orchestrator.tuning.calibration import Calibration
 from orchestrator.tuning.confidence_intervals import (
     Interval,
@@ -83,7 +83,7 @@ def evaluate_rubric(
         labels: digest of the labels.
     """
     s = data.sample
-    t = decision_rule.compute_totals(s.x, s.w0[None, :], s.blocked)[0]
+    t = rubric_decisions.compute_totals(s.x, s.w0[None, :], s.blocked)[0]
     accept: Bools = t >= rubric.threshold
     y, w = s.accept, s.weight
     both = np.stack([y, accept]).astype(float)
@@ -136,7 +136,7 @@ def _kappa(y: Bools, accept: Bools, w: Floats, group: Any) -> Interval | None:
     )
     if value is None:
         return None
-    omitted = decision_rule.Objective().score(accept, y, leave_one_group_out(group, w))
+    omitted = rubric_decisions.Objective().score(accept, y, leave_one_group_out(group, w))
     return kappa_interval(value, jackknife_variance(omitted), omitted.size)
 
 
@@ -161,8 +161,8 @@ def _weighted_kappa(data: TrainingData) -> Interval | None:
 def _score_trivial_policies(data: TrainingData, rubric: Rubric) -> dict[str, float]:
     """Kappa of accepting all and rejecting all (0 by definition) and of equal weights."""
     s = data.sample
-    t = decision_rule.compute_totals(s.x, np.sign(s.w0)[None, :], s.blocked)[0]
-    equal = decision_rule.Objective().score(t >= rubric.threshold, s.accept, s.weight)
+    t = rubric_decisions.compute_totals(s.x, np.sign(s.w0)[None, :], s.blocked)[0]
+    equal = rubric_decisions.Objective().score(t >= rubric.threshold, s.accept, s.weight)
     return {"accept all": 0.0, "reject all": 0.0, "equal weights": float(equal)}
 
 

@@ -7,9 +7,9 @@ import numpy as np
 from msgspec import Struct
 
 from orchestrator.engine.types import Rubric
-from orchestrator.tuning.decision_rule import decide_item
 from orchestrator.tuning.item_files import Item
 from orchestrator.tuning.ordinal_regression import Floats
+from orchestrator.tuning.rubric_decisions import decide_item
 
 STRONG_LENGTH_BIAS = 0.3
 """Absolute rank correlation of total and text length, within a label, that counts as strong."""

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 from msgspec import Struct
 
-from orchestrator.tuning import agreement, decision_rule
+from orchestrator.tuning import agreement, rubric_decisions
 from orchestrator.tuning.confidence_intervals import Interval, format_statistic, jackknife_interval
 from orchestrator.tuning.ordinal_regression import Bools, Floats
 from orchestrator.tuning.rule_fitting import MIN_ITEMS, MIN_MINORITY, Sample
@@ -136,7 +136,7 @@ def _find_low_agreement(inter_rater: InterRaterAgreement) -> list[str]:
 def _find_opposed_raters(data: TrainingData) -> list[str]:
     """Raters whose labels the total ranks in opposite directions, even if they share no item."""
     s = data.sample
-    t = decision_rule.compute_totals(s.x, s.w0[None, :], s.blocked)[0]
+    t = rubric_decisions.compute_totals(s.x, s.w0[None, :], s.blocked)[0]
     above: list[tuple[str, Interval]] = []
     below: list[tuple[str, Interval]] = []
     for k, name in enumerate(data.raters):

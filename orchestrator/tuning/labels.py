@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from orchestrator.catalog.fields import OUTCOMES
+from orchestrator.catalog.shared_literals import OUTCOMES
 from orchestrator.errors import InputError
 from orchestrator.tuning.item_files import Item
 from orchestrator.tuning.text_files import parse_object, read_text, write_text_atomically

@@ -9,16 +9,16 @@ from msgspec import Struct
 
 from orchestrator.engine.types import Json, Rubric
 from orchestrator.errors import InputError
-from orchestrator.tuning import decision_rule
+from orchestrator.tuning import rubric_decisions
 from orchestrator.tuning.confidence_intervals import (
     PairedComparison,
     compare_decisions,
     format_change,
     format_statistic,
 )
-from orchestrator.tuning.decision_rule import decide_item
 from orchestrator.tuning.labels import Label
 from orchestrator.tuning.provenance import count_seen_groups, digest_labels
+from orchestrator.tuning.rubric_decisions import decide_item
 from orchestrator.tuning.rubric_file import digest_rule
 from orchestrator.tuning.training_data import TrainingData
 
@@ -104,7 +104,7 @@ def check_against_baseline(
     now = {i.id: decide_item(rubric, i.scores)[0] for i in data.items}
     after = np.array([now[i.id] for i in data.items])[s.item]
     comparison = compare_decisions(
-        decision_rule.Objective(), before, after[None, :], s.accept, s.weight, s.group
+        rubric_decisions.Objective(), before, after[None, :], s.accept, s.weight, s.group
     )
     changed = tuple(i.id for i in data.items if now[i.id] != decisions[i.id])
     return GateResult(

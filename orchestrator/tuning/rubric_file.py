@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 from msgspec import to_builtins
 
-from orchestrator.catalog.layers import File
+from orchestrator.catalog.data_file_layers import File
 from orchestrator.catalog.rubrics import load_rubric
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.types import Criterion, Group, Json, Rubric

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from msgspec import Struct, field
 
-from orchestrator.tuning import calibration, decision_rule, ordinal_regression
+from orchestrator.tuning import calibration, ordinal_regression, rubric_decisions
 from orchestrator.tuning.ordinal_regression import Bools, Floats, Ints
 
 MIN_ITEMS, MIN_MINORITY = 60, 20
@@ -88,14 +88,14 @@ class FitPlan(Struct, frozen=True):
         penalties: candidates in descending order, beginning with infinity.
     """
 
-    objective: decision_rule.Objective = field(default_factory=decision_rule.Objective)
+    objective: rubric_decisions.Objective = field(default_factory=rubric_decisions.Objective)
     fit_weights: bool = True
     use_isotonic: bool = False
     penalties: tuple[float, ...] = ordinal_regression.PENALTIES
     inner_folds: int = INNER_FOLDS
 
 
-def plan_fit(sample: Sample, objective: decision_rule.Objective) -> FitPlan:
+def plan_fit(sample: Sample, objective: rubric_decisions.Objective) -> FitPlan:
     """The settings that the number of labels allows."""
     enough = sample.items >= MIN_ITEMS and sample.minority_items >= MIN_MINORITY
     return FitPlan(
@@ -120,7 +120,7 @@ class FittedRules(Struct, frozen=True):
 
     def decide(self, sample: Sample) -> Bools:
         """(r, n) decisions on a sample's rows."""
-        t = decision_rule.compute_totals(sample.x, self.weights, sample.blocked)
+        t = rubric_decisions.compute_totals(sample.x, self.weights, sample.blocked)
         out: Bools = t >= self.thresholds[:, None]
         return out
 
@@ -179,13 +179,13 @@ def _fit_chunk(
     degenerate = (w > 0.0).sum(axis=1) == 0
     w[degenerate] = sample.w0
     penalty[degenerate] = np.inf
-    t = decision_rule.compute_totals(sample.x, w, sample.blocked)
+    t = rubric_decisions.compute_totals(sample.x, w, sample.blocked)
     y = sample.accept
     unblocked = weights * ~sample.blocked
     platt = None if plan.use_isotonic else calibration.fit_platt(t, y, unblocked)
     q = y if platt is None else calibration.predict_platt(t, platt)
     q = np.where(sample.blocked, y, q)
-    threshold = decision_rule.choose_threshold(t, q.astype(float), weights, plan.objective)
+    threshold = rubric_decisions.choose_threshold(t, q.astype(float), weights, plan.objective)
     return w, threshold, penalty
 
 

@@ -24,10 +24,10 @@ from orchestrator.tuning.confidence_intervals import (
     t_quantile,
 )
 from orchestrator.tuning.criterion_analysis import CriterionAnalysis, analyze_criteria
-from orchestrator.tuning.decision_rule import Flip, Objective, compute_totals, find_flips
 from orchestrator.tuning.item_files import Item
 from orchestrator.tuning.label_assessment import LabelAssessment, assess_labels
 from orchestrator.tuning.ordinal_regression import Bools, Floats
+from orchestrator.tuning.rubric_decisions import Flip, Objective, compute_totals, find_flips
 from orchestrator.tuning.rule_fitting import FitPlan, FittedRules, Sample, fit_rules, plan_fit
 from orchestrator.tuning.training_data import TrainingData, require_trainable
 

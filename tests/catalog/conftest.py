@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import pytest
 
 from orchestrator.catalog.catalog import Catalog, find_problems, load_catalog
-from orchestrator.catalog.layers import Layer, make_overlay, read_shipped_layer
+from orchestrator.catalog.data_file_layers import Layer, make_overlay, read_shipped_layer
 from orchestrator.code_review.tools.registry import TOOLS
 
 NAVIGATION = frozenset({"read_file", "glob", "search", "git_diff", "git_log", "git_blame"})

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.catalog.layers import (
+from orchestrator.catalog.data_file_layers import (
     Layer,
     make_overlay,
     read_directory,

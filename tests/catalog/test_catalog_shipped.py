@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from orchestrator.catalog.layers import read_shipped_layer
+from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.catalog.playbook_steps import read_steps
 from orchestrator.code_review.rule_table import load_rules
 from orchestrator.engine.types import Level

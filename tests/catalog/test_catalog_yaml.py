@@ -9,8 +9,8 @@ import yaml
 from msgspec import Meta, field
 
 from orchestrator.catalog import yaml_documents
+from orchestrator.catalog.data_file_layers import find_files, read_shipped_layer
 from orchestrator.catalog.guard_policy import GuardsFile
-from orchestrator.catalog.layers import find_files, read_shipped_layer
 from orchestrator.catalog.mcp_servers import McpFile
 from orchestrator.catalog.model_config import ModelsConfig
 from orchestrator.catalog.prices import PricesFile

@@ -3,7 +3,7 @@
 import importlib
 from pathlib import Path
 
-from orchestrator.catalog.layers import read_shipped_layer
+from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.checks.taint.library_models import _load, load
 from orchestrator.code_review.analyzers import check_data
 

@@ -11,7 +11,7 @@ from typing import Literal
 import pytest
 from msgspec import convert
 
-from orchestrator.catalog.fields import Outcome
+from orchestrator.catalog.shared_literals import Outcome
 from orchestrator.cli.main import main
 from orchestrator.cli.output import JsonTarget
 from orchestrator.cli.review_output import add_result_options, deliver, exit_code

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.catalog.layers import read_shipped_layer
+from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.cli.main import COMMANDS
-from orchestrator.code_review.flow import FLOW
+from orchestrator.code_review.review_flow import FLOW
 from orchestrator.code_review.rule_table import load_rules
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.state_machine import check, diagram

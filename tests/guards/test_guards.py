@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.engine.text_guards import Action, TextGuard, TextGuards
 from orchestrator.errors import GuardRefused
-from orchestrator.guards.language import detect_language
+from orchestrator.guards.language_detection import detect_language
 from orchestrator.guards.markup_removal import LINK, strip_markup
 from orchestrator.guards.prompt_injection import MARK
 from orchestrator.guards.registry import GUARDS

@@ -13,7 +13,7 @@ from mcp_types import Tool
 from msgspec import convert
 
 from orchestrator.app.mcp.tools import ALLOWED, make_server
-from orchestrator.catalog.layers import read_merged, read_shipped_layer
+from orchestrator.catalog.data_file_layers import read_merged, read_shipped_layer
 from orchestrator.catalog.mcp_servers import ServerEntry
 from orchestrator.catalog.settings import ToolsConfig
 from orchestrator.engine.budget import Account

@@ -13,10 +13,10 @@ from orchestrator.app.policy_sources import read_layers
 from orchestrator.catalog.settings import Settings
 from orchestrator.cli.main import main
 from orchestrator.code_review.assemble_verdict import assemble_verdict
-from orchestrator.code_review.change.intake import from_refs
-from orchestrator.code_review.flow import FLOW
+from orchestrator.code_review.change.change_construction import from_refs
 from orchestrator.code_review.policy_loading import read_policy
-from orchestrator.code_review.setup import OpenModel, open_review
+from orchestrator.code_review.review_flow import FLOW
+from orchestrator.code_review.review_setup import OpenModel, open_review
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine import state_machine
 from orchestrator.engine.journal import open_journal

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 import yaml
 
-from orchestrator.catalog.layers import make_overlay, read_merged, read_shipped_layer
+from orchestrator.catalog.data_file_layers import make_overlay, read_merged, read_shipped_layer
 from orchestrator.catalog.mcp_servers import McpFile
 from orchestrator.engine.tool_registry import validator
 from orchestrator.errors import ConfigError

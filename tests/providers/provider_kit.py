@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from orchestrator.catalog.layers import read_shipped_layer
+from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.catalog.model_config import CallPolicy, Capabilities, ModelsConfig, load_models
 from orchestrator.catalog.prices import Prices, load_prices
 from orchestrator.engine.agent import AgentResult, AgentRuntime, run_agent

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.catalog.layers import make_overlay, read_shipped_layer
+from orchestrator.catalog.data_file_layers import make_overlay, read_shipped_layer
 from orchestrator.catalog.model_config import load_models
 from orchestrator.catalog.prices import LongRates, Price, load_prices, price_of
-from orchestrator.code_review.report_contracts import contracts
+from orchestrator.code_review.agent_report_contracts import contracts
 from orchestrator.engine.model_routing import HUMAN
 from orchestrator.errors import ConfigError, InputError
 from orchestrator.providers.factory import make_model, missing_variable
@@ -17,7 +17,7 @@ from orchestrator.providers.pricing import compute_cost, compute_savings, max_ca
 from orchestrator.providers.reply_validation import Counts
 from orchestrator.providers.strict_schemas import to_strict_schema
 from orchestrator.providers.token_bounds import max_input_tokens, max_text_tokens
-from orchestrator.testing.api_rules import check_strict_schema
+from orchestrator.testing.api_validation import check_strict_schema
 from tests.providers.provider_kit import REPORT, request, shipped_models
 
 COUNT = st.integers(0, 2_000_000)

@@ -10,17 +10,17 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from orchestrator.app.early_workers import new_pool
+from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.policy_sources import read_layers
 from orchestrator.app.types import ReviewOptions
 from orchestrator.catalog.settings import Settings
 from orchestrator.code_review.assemble_verdict import conclude_review
-from orchestrator.code_review.change.intake import from_refs
-from orchestrator.code_review.flow import FLOW
+from orchestrator.code_review.change.change_construction import from_refs
 from orchestrator.code_review.policy_loading import read_policy
-from orchestrator.code_review.reviewed_content import Session, open_session
+from orchestrator.code_review.review_flow import FLOW
+from orchestrator.code_review.review_setup import OpenModel, open_review
+from orchestrator.code_review.review_workspace import Session, open_session
 from orchestrator.code_review.rule_table import load_rules
-from orchestrator.code_review.setup import OpenModel, open_review
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine import state_machine
 from orchestrator.engine.journal import open_journal

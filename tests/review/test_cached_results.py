@@ -10,12 +10,12 @@ from types import SimpleNamespace
 import pytest
 
 from orchestrator.app.run_review import run_review
-from orchestrator.catalog.layers import read_shipped_layer
+from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.checks import PREFIX
 from orchestrator.checks.check_io import RawFinding
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
-from orchestrator.code_review.analyzers.executables import Program
 from orchestrator.code_review.analyzers.one_side_checks import SideCheck
+from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.analyzers.result_cache import (
     CachingAnalyzer,
     cacheable_entries,

@@ -7,10 +7,10 @@ from typing import Literal
 import pytest
 from msgspec import convert
 
+from orchestrator.code_review.agent_report_contracts import Citation, ReportedFinding
 from orchestrator.code_review.findings.agent_reports import locate_claim
 from orchestrator.code_review.findings.citations import Sources, check_claim
 from orchestrator.code_review.findings.types import LocatedFinding
-from orchestrator.code_review.report_contracts import Citation, ReportedFinding
 from orchestrator.code_review.verdict.model import Evidence, Finding
 from tests.review.review_kit import change, session_of
 

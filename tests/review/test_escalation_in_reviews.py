@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.catalog.layers import read_shipped_layer
+from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.catalog.model_config import load_models
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.human_questions import record_answer

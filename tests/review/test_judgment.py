@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec import convert
 
+from orchestrator.code_review.agent_report_contracts import ReportedFinding
 from orchestrator.code_review.findings.agent_reports import claim_fingerprint
-from orchestrator.code_review.report_contracts import ReportedFinding
 from orchestrator.engine.types import Request, Response
 from orchestrator.report.verdict_text import render_verdict
 from orchestrator.testing.scripted_model import ScriptedModel, calls, says

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from orchestrator.catalog.fields import SEVERITIES, Severity
+from orchestrator.catalog.shared_literals import SEVERITIES, Severity
 from orchestrator.catalog.verdict_policy import VerdictPolicy, Waiver
 from orchestrator.code_review.findings.merging import FindingReport, build_finding, merge
 from orchestrator.code_review.findings.types import LocatedFinding

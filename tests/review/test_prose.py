@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.code_review.findings.call_evidence import Call, Work
+from orchestrator.code_review.findings.evidence_from_journal import Call, Work
 from orchestrator.code_review.findings.types import AnalysisResult
 from orchestrator.code_review.findings.verdict_findings import Synthesis, build_findings
 from orchestrator.code_review.verdict.decision import decide

@@ -7,7 +7,7 @@ import pytest
 
 from orchestrator.checks import PREFIX
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
-from orchestrator.code_review.analyzers.executables import Program
+from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.findings.types import AnalysisResult
 from orchestrator.code_review.tools.analyzer_tools import SideTool

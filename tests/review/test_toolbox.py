@@ -1,6 +1,6 @@
 """The table of tools agrees with what stands behind it."""
 
-from orchestrator.catalog.layers import read_shipped_layer
+from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.code_review.policy_loading import read_catalog
 from orchestrator.code_review.rule_table import load_rules
 from orchestrator.code_review.tools.registry import ANALYZERS, TOOLS

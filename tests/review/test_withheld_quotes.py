@@ -6,11 +6,11 @@ import anyio
 import pytest
 
 from orchestrator.checks import PREFIX
-from orchestrator.code_review.analyzers.executables import Program
+from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.analyzers.ruff import Ruff
-from orchestrator.code_review.findings import analyzer_evidence
+from orchestrator.code_review.findings import evidence_from_analyzers
 from orchestrator.code_review.findings.types import AnalysisResult, LocatedFinding
-from orchestrator.code_review.reviewed_content import Session
+from orchestrator.code_review.review_workspace import Session
 from orchestrator.code_review.tools.analyzer_tools import SideTool
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Observation
@@ -38,7 +38,7 @@ def _findings(seen: Observation) -> tuple[LocatedFinding, ...]:
 async def test_a_file_whose_search_times_out_is_not_quoted_and_the_others_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(analyzer_evidence, "SECONDS", 1.0)
+    monkeypatch.setattr(evidence_from_analyzers, "SECONDS", 1.0)
     repo = change(tmp_path, {}, {"app.py": EVAL, "slow.py": EVAL + SLOW})
     quotes = "orchestrator.checks.redacted_quotes"
     async with session_of(repo) as session, WorkerPool(1, prefix=PREFIX, modules=[quotes]) as pool:

@@ -21,11 +21,11 @@ from typing import Any
 import anyio
 from msgspec.structs import replace
 
-from orchestrator.app.early_workers import new_pool
-from orchestrator.catalog.layers import make_overlay, read_shipped_layer
-from orchestrator.code_review.change.intake import from_refs
+from orchestrator.app.check_worker_startup import new_pool
+from orchestrator.catalog.data_file_layers import make_overlay, read_shipped_layer
+from orchestrator.code_review.change.change_construction import from_refs
 from orchestrator.code_review.policy_loading import read_policy
-from orchestrator.code_review.setup import OpenModel, open_review
+from orchestrator.code_review.review_setup import OpenModel, open_review
 from orchestrator.code_review.tools.registry import ANALYZERS
 from orchestrator.engine.agent import run_agent
 from orchestrator.engine.approvals import RecordedApprovals, pending_approvals, record_decision

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from orchestrator.engine.rubric_scoring import total
 from orchestrator.engine.types import Criterion, Rubric
-from orchestrator.tuning import decision_rule, ordinal_regression
+from orchestrator.tuning import ordinal_regression, rubric_decisions
 from orchestrator.tuning.calibration import fit_isotonic
 from orchestrator.tuning.rule_fitting import Sample, assign_group_folds, fit_rules, plan_fit
 from orchestrator.tuning.training_data import merge_rare_levels
@@ -86,7 +86,7 @@ def test_a_weight_never_changes_its_sign() -> None:
     one = np.ones(200)
     s = Sample(x, np.array([1.0, 1.0, -1.0]), y, 2, 1, np.arange(200), one, one < 0, np.arange(200))
     w = fit_rules(
-        s, plan_fit(s, decision_rule.Objective()), one[None, :], np.random.default_rng(1)
+        s, plan_fit(s, rubric_decisions.Objective()), one[None, :], np.random.default_rng(1)
     ).weights[0]
     assert w[0] > 0.5
     assert w[1] == pytest.approx(0.0, abs=1e-6)
@@ -99,12 +99,12 @@ def test_few_or_weak_labels_leave_the_weights_alone() -> None:
     y = (rng.random(150) < 1 / (1 + np.exp(-6 * (x.mean(axis=1) - 0.5)))).astype(int)
     s = Sample(x, np.ones(4), y, 2, 1, np.arange(150), one, one < 0, np.arange(150))
     found = fit_rules(
-        s, plan_fit(s, decision_rule.Objective()), one[None, :], np.random.default_rng(1)
+        s, plan_fit(s, rubric_decisions.Objective()), one[None, :], np.random.default_rng(1)
     )
     assert found.penalties[0] == np.inf
     assert found.weights[0] == pytest.approx(np.ones(4))
-    assert plan_fit(_first(s, 59), decision_rule.Objective()).fit_weights is False
-    assert plan_fit(s, decision_rule.Objective()).fit_weights is True
+    assert plan_fit(_first(s, 59), rubric_decisions.Objective()).fit_weights is False
+    assert plan_fit(s, rubric_decisions.Objective()).fit_weights is True
 
 
 def _first(s: Sample, n: int) -> Sample:
@@ -123,19 +123,21 @@ def test_totals_of_arrays_are_those_of_the_engine() -> None:
         "r", 1, "d", 0.5, tuple(Criterion(f"c{j}", "measured", "d", w[j]) for j in range(4))
     )
     blocked = np.zeros(40, dtype=bool)
-    for row, found in zip(x, decision_rule.compute_totals(x, w[None, :], blocked)[0], strict=True):
+    for row, found in zip(
+        x, rubric_decisions.compute_totals(x, w[None, :], blocked)[0], strict=True
+    ):
         given = {f"c{j}": None if np.isnan(v) else float(v) for j, v in enumerate(row)}
         assert found == pytest.approx(total(rubric, given) or 0.0)
 
 
 def test_the_best_threshold_is_the_best_of_all() -> None:
     rng = np.random.default_rng(8)
-    for objective in (decision_rule.Objective(), decision_rule.Objective(5.0, 1.0)):
+    for objective in (rubric_decisions.Objective(), rubric_decisions.Objective(5.0, 1.0)):
         for _ in range(20):
             t = np.round(rng.random((1, 30)), 1)
             y = rng.random(30) < t[0]
             w = rng.random((1, 30))
-            best = decision_rule.choose_threshold(t, y.astype(float), w, objective)[0]
+            best = rubric_decisions.choose_threshold(t, y.astype(float), w, objective)[0]
             tried = [objective.score(t[0] >= c, y, w[0]) for c in np.arange(-0.05, 1.2, 0.05)]
             assert objective.score(t[0] >= best, y, w[0]) == pytest.approx(max(tried))
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from orchestrator.tuning import cross_validation, decision_rule
+from orchestrator.tuning import cross_validation, rubric_decisions
 from orchestrator.tuning.confidence_intervals import (
     Interval,
     compare_decisions,
@@ -14,7 +14,7 @@ from orchestrator.tuning.confidence_intervals import (
 from orchestrator.tuning.rule_fitting import Sample, fit_rules, plan_fit
 from orchestrator.tuning.tune import decide_rows
 
-OBJECTIVE = decision_rule.Objective()
+OBJECTIVE = rubric_decisions.Objective()
 
 
 @pytest.mark.parametrize("df", [5, 9, 20, 100])

@@ -223,8 +223,8 @@ def test_eval_names_the_ceiling_and_what_is_stale(
 def _renamed(tmp_path: Path, house: Path, items: Path) -> Rubric:
     """A tuned rubric, whether or not this sample happens to prove it."""
     from orchestrator.cli.commands.rubric.shared_inputs import load_inputs
-    from orchestrator.tuning.decision_rule import Objective
     from orchestrator.tuning.provenance import add_provenance
+    from orchestrator.tuning.rubric_decisions import Objective
     from orchestrator.tuning.tune import tune_rubric
 
     read = load_inputs(parse(command, "eval", house, items))

@@ -13,7 +13,7 @@ from msgspec import Struct, to_builtins
 from orchestrator.app.mcp.tools import ALLOWED, allowed_servers, make_server
 from orchestrator.app.policy_sources import read_layers_on_disk
 from orchestrator.catalog.catalog import MCP, TOOLS
-from orchestrator.catalog.layers import Layer, read_merged
+from orchestrator.catalog.data_file_layers import Layer, read_merged
 from orchestrator.catalog.mcp_servers import McpFile, ServerEntry, tool_name
 from orchestrator.catalog.settings import ToolsConfig
 from orchestrator.engine.concurrent_tasks import task_group

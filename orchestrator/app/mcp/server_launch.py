@@ -15,7 +15,7 @@ import anyio
 from anyio.abc import Process
 
 from orchestrator.catalog.mcp_servers import ServerEntry
-from orchestrator.code_review.analyzers.executables import OWN_DIRECTORIES
+from orchestrator.code_review.analyzers.program_execution import OWN_DIRECTORIES
 from orchestrator.errors import SandboxError
 from orchestrator.mcp.server_config import Connect, ReportEnd
 from orchestrator.sandbox import scratch_directory

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from orchestrator.app.mcp.server_launch import make_connector
 from orchestrator.catalog.catalog import Catalog
-from orchestrator.catalog.fields import OFFLINE
 from orchestrator.catalog.mcp_servers import ServerEntry, tool_name
 from orchestrator.catalog.playbook_steps import iter_tool_names
 from orchestrator.catalog.settings import Settings, ToolOverride, ToolsConfig
+from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.agents.judging import participants
 from orchestrator.code_review.policy_loading import Policy
 from orchestrator.engine.concurrent_tasks import task_group

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from orchestrator.catalog.fields import OFFLINE
+from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.cli.arguments import add_json_flag, add_repo
 from orchestrator.cli.output import as_json, emit, width_of
 from orchestrator.errors import EXIT_OK, EXIT_USAGE, ConfigError, DiffcourtError

@@ -149,7 +149,7 @@ def _apply_range(args: argparse.Namespace) -> None:
 
 def _estimate(args: argparse.Namespace, target: JsonTarget | None, found: Estimate) -> int:
     """Print an estimate; with ``--json`` it is written in place of the verdict."""
-    from orchestrator.report.cost_estimate import render_cost_estimate, to_document
+    from orchestrator.report.cost_estimate_text import render_cost_estimate, to_document
 
     if target is not None:
         target.write(to_document(found))

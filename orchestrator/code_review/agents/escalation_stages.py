@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
-from orchestrator.code_review.findings.call_evidence import latest
+from orchestrator.code_review.findings.evidence_from_journal import latest
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.model import Escalation, HumanQuestion
 from orchestrator.engine.escalation import StageChange

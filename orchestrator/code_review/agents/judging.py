@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from msgspec import to_builtins
 
 from orchestrator.catalog.catalog import Catalog
-from orchestrator.catalog.fields import OFFLINE
-from orchestrator.catalog.reference_checks import JUDGE
 from orchestrator.catalog.settings import Settings
+from orchestrator.catalog.shared_literals import OFFLINE
+from orchestrator.catalog.unknown_name_checks import JUDGE
+from orchestrator.code_review.agent_report_contracts import JudgedCriterion, JudgeReport, as_form
 from orchestrator.code_review.agents.planning import build_brief
 from orchestrator.code_review.findings.citations import Sources, format_citation
-from orchestrator.code_review.report_contracts import JudgedCriterion, JudgeReport, as_form
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.engine.agent import AgentResult
 from orchestrator.engine.escalation import Task

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from orchestrator.catalog.verdict_policy import CheckRule
+from orchestrator.code_review.agent_report_contracts import Plan, PlannedSkip, PlannedTask, as_form
 from orchestrator.code_review.agents import escalation_stages
-from orchestrator.code_review.report_contracts import Plan, PlannedSkip, PlannedTask, as_form
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.analyzer_tools import Analysis
 from orchestrator.code_review.verdict.decision import concerned

@@ -12,15 +12,15 @@ from typing import Annotated
 from msgspec import Meta
 from msgspec.structs import replace
 
+from orchestrator.code_review.agent_report_contracts import as_form
 from orchestrator.code_review.agents.planning import build_brief
-from orchestrator.code_review.json_schemas import inlined
-from orchestrator.code_review.report_contracts import as_form
+from orchestrator.code_review.json_schema_generation import inlined
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.verdict.model import Finding, Rejected, Verdict
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.field_types import Strict
 from orchestrator.engine.parallel_agents import run_task
-from orchestrator.guards.check_claims import ClaimGuard, ClaimRule
+from orchestrator.guards.passed_check_claims import ClaimGuard, ClaimRule
 
 MOST_TOKENS = 40_000
 """Of the one call, input and answer."""

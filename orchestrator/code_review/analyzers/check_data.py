@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from orchestrator.catalog.layers import Layer, find_files
+from orchestrator.catalog.data_file_layers import Layer, find_files
 from orchestrator.catalog.yaml_validation import parse_yaml
 from orchestrator.code_review.rule_table import RuleTable
 from orchestrator.engine.canonical_json import digest

@@ -12,7 +12,7 @@ from orchestrator.code_review.analyzers.one_side_checks import call_check
 from orchestrator.code_review.change.contents import SIDES
 from orchestrator.code_review.change.skipped_files import LINK
 from orchestrator.code_review.change.types import Change, ChangedFile
-from orchestrator.code_review.reviewed_content import Session
+from orchestrator.code_review.review_workspace import Session
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox.worker_pool import WorkerPool
 

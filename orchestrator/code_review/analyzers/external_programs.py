@@ -17,7 +17,12 @@ from msgspec import Struct, field
 
 from orchestrator.checks.check_io import Gap, RawFinding
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Needs, Side
-from orchestrator.code_review.analyzers.executables import LIMITS, MAX_FILES, Program, one_line
+from orchestrator.code_review.analyzers.program_execution import (
+    LIMITS,
+    MAX_FILES,
+    Program,
+    one_line,
+)
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.safe_paths import SafeDirectory

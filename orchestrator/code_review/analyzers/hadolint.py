@@ -4,15 +4,15 @@ import re
 from pathlib import PurePosixPath
 
 from orchestrator.checks.check_io import RawFinding
-from orchestrator.code_review.analyzers.executables import (
-    MAX_FILES_IF_SLOW,
-    NO_MEMORY_LIMIT,
-    one_line,
-)
 from orchestrator.code_review.analyzers.external_programs import (
     FileCopies,
     ProgramAnalyzer,
     ProgramReport,
+)
+from orchestrator.code_review.analyzers.program_execution import (
+    MAX_FILES_IF_SLOW,
+    NO_MEMORY_LIMIT,
+    one_line,
 )
 
 _NAMES = frozenset({"Dockerfile", "Containerfile"})

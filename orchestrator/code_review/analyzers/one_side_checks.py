@@ -10,7 +10,7 @@ from orchestrator.checks import PREFIX
 from orchestrator.checks.check_io import CheckReply, RawFinding
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Needs, Side
 from orchestrator.code_review.analyzers.file_patterns import matches
-from orchestrator.code_review.reviewed_content import Session
+from orchestrator.code_review.review_workspace import Session
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox.worker_pool import WorkerPool
 

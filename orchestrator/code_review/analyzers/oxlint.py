@@ -7,12 +7,12 @@ from typing import Any
 
 from orchestrator.checks.check_io import RawFinding
 from orchestrator.checks.patterns.template_scripts import Script, extract_scripts, is_component
-from orchestrator.code_review.analyzers.executables import one_line
 from orchestrator.code_review.analyzers.external_programs import (
     FileCopies,
     ProgramAnalyzer,
     ProgramReport,
 )
+from orchestrator.code_review.analyzers.program_execution import one_line
 
 _SUFFIXES = frozenset({".js", ".jsx", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".tsx"})
 _SUPPRESSION = re.compile(rb"\b(?:eslint|oxlint)-(?:disable|enable)")

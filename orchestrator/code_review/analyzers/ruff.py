@@ -9,13 +9,13 @@ from typing import Any
 
 from orchestrator.checks.check_io import Gap, RawFinding
 from orchestrator.checks.path_kinds import is_test
-from orchestrator.code_review.analyzers.executables import one_line
 from orchestrator.code_review.analyzers.external_programs import (
     FileCopies,
     ProgramAnalyzer,
     ProgramReport,
 )
 from orchestrator.code_review.analyzers.file_patterns import interpreter, may_be_script
+from orchestrator.code_review.analyzers.program_execution import one_line
 
 # The newest that ruff knows, so that new syntax is no error and most names are known. What the
 # project supports is unknown here, so rules about what an older Python lacks do not apply.

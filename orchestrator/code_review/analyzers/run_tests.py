@@ -15,7 +15,7 @@ from orchestrator.checks.test_quality.test_setup_files import find_test_setup_fi
 from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.change.types import Change
-from orchestrator.code_review.reviewed_content import Session
+from orchestrator.code_review.review_workspace import Session
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.isolated_run import run_isolated

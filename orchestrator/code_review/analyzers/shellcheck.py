@@ -6,17 +6,17 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from orchestrator.checks.check_io import RawFinding
-from orchestrator.code_review.analyzers.executables import (
-    MAX_FILES_IF_SLOW,
-    NO_MEMORY_LIMIT,
-    one_line,
-)
 from orchestrator.code_review.analyzers.external_programs import (
     FileCopies,
     ProgramAnalyzer,
     ProgramReport,
 )
 from orchestrator.code_review.analyzers.file_patterns import interpreter, may_be_script
+from orchestrator.code_review.analyzers.program_execution import (
+    MAX_FILES_IF_SLOW,
+    NO_MEMORY_LIMIT,
+    one_line,
+)
 
 _SUFFIXES = frozenset({".sh", ".bash", ".ksh"})
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "ksh88", "ksh93"})

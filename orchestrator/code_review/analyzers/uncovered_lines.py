@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck
 from orchestrator.code_review.change.git.commands import OID, Git
 from orchestrator.code_review.change.types import Change
-from orchestrator.code_review.reviewed_content import Session
+from orchestrator.code_review.review_workspace import Session
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 

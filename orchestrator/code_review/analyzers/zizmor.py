@@ -7,12 +7,12 @@ from types import MappingProxyType
 from typing import Any
 
 from orchestrator.checks.check_io import RawFinding
-from orchestrator.code_review.analyzers.executables import ProgramFailed, one_line
 from orchestrator.code_review.analyzers.external_programs import (
     FileCopies,
     ProgramAnalyzer,
     ProgramReport,
 )
+from orchestrator.code_review.analyzers.program_execution import ProgramFailed, one_line
 
 _OPTIONS = (
     "--offline", "--no-config", "--no-ignores", "--no-progress", "--color=never", "--quiet",

@@ -9,11 +9,11 @@ from typing import Literal
 
 from msgspec import Struct, to_builtins
 
+from orchestrator.code_review.agent_report_contracts import Citation
 from orchestrator.code_review.change.contents import SideName
-from orchestrator.code_review.findings.baseline import remove_white_space
+from orchestrator.code_review.findings.new_findings import remove_white_space
 from orchestrator.code_review.findings.types import LocatedFinding
-from orchestrator.code_review.report_contracts import Citation
-from orchestrator.code_review.reviewed_content import Session
+from orchestrator.code_review.review_workspace import Session
 from orchestrator.code_review.verdict.model import Cause, Finding
 from orchestrator.engine.types import Json
 from orchestrator.engine.untrusted_text import escape_markers

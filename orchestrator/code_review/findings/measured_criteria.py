@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from orchestrator.code_review.findings.call_evidence import Call, Work
-from orchestrator.code_review.findings.examined import UNEXAMINED
+from orchestrator.code_review.findings.evidence_from_journal import Call, Work
+from orchestrator.code_review.findings.examined_files import UNEXAMINED
 from orchestrator.code_review.findings.verdict_findings import Synthesis
 from orchestrator.code_review.verdict.model import RequiredCheck
 from orchestrator.engine.rubric_scoring import Mark

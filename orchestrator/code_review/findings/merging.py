@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from orchestrator.catalog.fields import SEVERITIES
+from orchestrator.catalog.shared_literals import SEVERITIES
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.code_review.findings.types import LocatedFinding
 from orchestrator.code_review.findings.waivers import matching_waivers

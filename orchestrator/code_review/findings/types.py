@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import Struct, convert, field, to_builtins
 
-from orchestrator.catalog.fields import Severity
+from orchestrator.catalog.shared_literals import Severity
 from orchestrator.code_review.verdict.model import Cause
 from orchestrator.engine.field_types import UnitFloat
 from orchestrator.engine.types import Json

@@ -15,8 +15,8 @@ from orchestrator.code_review.findings.agent_reports import (
     locate_claim,
     read_reports,
 )
-from orchestrator.code_review.findings.call_evidence import Call, Work
 from orchestrator.code_review.findings.citations import Rejection, Sources, check_claim
+from orchestrator.code_review.findings.evidence_from_journal import Call, Work
 from orchestrator.code_review.findings.merging import (
     FindingReport,
     MergedFinding,
@@ -26,7 +26,7 @@ from orchestrator.code_review.findings.merging import (
     report_order,
 )
 from orchestrator.code_review.findings.types import LocatedFinding
-from orchestrator.code_review.reviewed_content import Session
+from orchestrator.code_review.review_workspace import Session
 from orchestrator.code_review.rule_table import RuleTable
 from orchestrator.code_review.verdict.model import Checked, Finding, Rejected, Skipped
 

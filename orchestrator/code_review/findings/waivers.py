@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from msgspec.structs import replace
 
 from orchestrator.catalog.catalog import VERDICT
-from orchestrator.catalog.layers import Layer, locate_text
+from orchestrator.catalog.data_file_layers import Layer, locate_text
 from orchestrator.catalog.verdict_policy import VerdictPolicy, Waiver
 from orchestrator.code_review.rule_table import RuleTable
 from orchestrator.code_review.verdict.decision import matches

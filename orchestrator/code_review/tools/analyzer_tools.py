@@ -15,13 +15,13 @@ from orchestrator.code_review.analyzer_types import (
     SideAnalyzer,
 )
 from orchestrator.code_review.change.types import ChangedFile
-from orchestrator.code_review.findings.analyzer_evidence import (
+from orchestrator.code_review.findings.evidence_from_analyzers import (
     IntroducedFindings,
     all_findings,
     introduced_findings,
 )
 from orchestrator.code_review.findings.types import AnalysisResult
-from orchestrator.code_review.reviewed_content import Session
+from orchestrator.code_review.review_workspace import Session
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.errors import SandboxError

@@ -4,10 +4,10 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from fnmatch import fnmatchcase
 
-from orchestrator.code_review.analyzers.executables import Program
+from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.change import history
 from orchestrator.code_review.change.contents import decode
-from orchestrator.code_review.reviewed_content import Session
+from orchestrator.code_review.review_workspace import Session
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.errors import InputError

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from orchestrator.checks.path_kinds import path_kinds
 from orchestrator.code_review.change.types import ChangedFile
-from orchestrator.code_review.reviewed_content import Focus, Session
+from orchestrator.code_review.review_workspace import Focus, Session
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Json, Observation, ToolSpec
 

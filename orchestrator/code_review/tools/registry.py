@@ -14,7 +14,6 @@ from orchestrator.catalog.settings import Tests, ToolsConfig
 from orchestrator.code_review.analyzer_types import ChangeAnalyzer, Needs, SideAnalyzer
 from orchestrator.code_review.analyzers.check_data import added_file_patterns, contents_digest
 from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck, Layering
-from orchestrator.code_review.analyzers.executables import Program
 from orchestrator.code_review.analyzers.file_patterns import (
     ANY,
     CHANGELOG_FILES,
@@ -31,6 +30,7 @@ from orchestrator.code_review.analyzers.file_patterns import (
 from orchestrator.code_review.analyzers.hadolint import Hadolint
 from orchestrator.code_review.analyzers.one_side_checks import SideCheck
 from orchestrator.code_review.analyzers.oxlint import Oxlint
+from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.analyzers.result_cache import ResultCache, with_cache
 from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.analyzers.run_tests import MOST_RUNS, RunTests
@@ -38,7 +38,7 @@ from orchestrator.code_review.analyzers.shellcheck import ShellCheck
 from orchestrator.code_review.analyzers.typos import Typos
 from orchestrator.code_review.analyzers.uncovered_lines import CoverageReport, UncoveredLines
 from orchestrator.code_review.analyzers.zizmor import Zizmor
-from orchestrator.code_review.reviewed_content import Focus, Session
+from orchestrator.code_review.review_workspace import Focus, Session
 from orchestrator.code_review.tools.analyzer_tools import ChangeTool, SideTool
 from orchestrator.code_review.tools.navigation import SPECS as NAVIGATION
 from orchestrator.code_review.tools.navigation import Navigation

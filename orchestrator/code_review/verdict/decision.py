@@ -9,7 +9,7 @@ from functools import lru_cache
 from msgspec import Struct
 from pathspec.patterns.gitignore.basic import GitIgnoreBasicPattern
 
-from orchestrator.catalog.fields import SEVERITIES, Outcome, Severity
+from orchestrator.catalog.shared_literals import SEVERITIES, Outcome, Severity
 from orchestrator.catalog.verdict_policy import CheckRule, VerdictPolicy
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.verdict.model import Finding, RequiredCheck

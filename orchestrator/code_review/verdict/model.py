@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, field
 
-from orchestrator.catalog.fields import SEVERITIES, Outcome, Severity
-from orchestrator.code_review.json_schemas import schema_of
+from orchestrator.catalog.shared_literals import SEVERITIES, Outcome, Severity
+from orchestrator.code_review.json_schema_generation import schema_of
 from orchestrator.engine.field_types import Strict, UnitFloat
 from orchestrator.engine.text_guards import Action
 

@@ -16,7 +16,7 @@ from orchestrator.report.tuning.text_report import (
     list_comparisons,
 )
 from orchestrator.tuning.confidence_intervals import PairedComparison, format_statistic
-from orchestrator.tuning.decision_rule import Flip
+from orchestrator.tuning.rubric_decisions import Flip
 from orchestrator.tuning.tune import ConfusionMatrix, TuningResult
 
 STYLE = """

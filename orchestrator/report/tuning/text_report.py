@@ -13,7 +13,6 @@ from orchestrator.tuning.confidence_intervals import (
 )
 from orchestrator.tuning.criterion_analysis import CriterionAnalysis
 from orchestrator.tuning.cross_validation import extrapolate_learning_curve
-from orchestrator.tuning.decision_rule import Flip
 from orchestrator.tuning.evaluation import Evaluation
 from orchestrator.tuning.judge_reliability import (
     STRONG_LENGTH_BIAS,
@@ -22,6 +21,7 @@ from orchestrator.tuning.judge_reliability import (
     find_instability,
 )
 from orchestrator.tuning.label_assessment import InterRaterAgreement, LabelAssessment
+from orchestrator.tuning.rubric_decisions import Flip
 from orchestrator.tuning.tune import TuningResult
 
 MAX_FLIPS = 20

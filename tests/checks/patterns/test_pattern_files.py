@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.catalog.layers import read_shipped_layer
+from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.checks import patterns
 from orchestrator.checks.check_io import CheckReply
 from orchestrator.checks.patterns.pattern_definitions import load

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.catalog.layers import read_shipped_layer
+from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.code_review.analyzer_types import Side
 from orchestrator.code_review.rule_table import RuleTable, load_rules
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.code_review.analyzer_types import Side
-from orchestrator.code_review.analyzers.executables import Program
 from orchestrator.code_review.analyzers.oxlint import Oxlint
+from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.rule_table import RuleTable
 
 pytestmark = pytest.mark.anyio

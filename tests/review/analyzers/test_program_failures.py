@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
-from orchestrator.code_review.analyzers.executables import Program
+from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox.program_permissions import Limits

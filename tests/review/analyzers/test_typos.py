@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from orchestrator.code_review.analyzer_types import Side
-from orchestrator.code_review.analyzers.executables import Program
+from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.analyzers.typos import Typos
 
 pytestmark = pytest.mark.anyio

@@ -7,9 +7,9 @@ from pathlib import Path
 import anyio
 import pytest
 
+from orchestrator.code_review.change.change_construction import from_refs
 from orchestrator.code_review.change.contents import Contents, decode
 from orchestrator.code_review.change.git.blobs import MAX_BLOB
-from orchestrator.code_review.change.intake import from_refs
 from orchestrator.errors import InputError, StoreError
 from tests.review.change.conftest import new_blob
 

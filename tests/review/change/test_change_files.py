@@ -5,8 +5,8 @@ import os
 import pytest
 
 from orchestrator.checks.path_kinds import path_kinds
+from orchestrator.code_review.change.change_construction import from_refs
 from orchestrator.code_review.change.contents import Contents, decode
-from orchestrator.code_review.change.intake import from_refs
 from orchestrator.errors import InputError
 from tests.review.change.conftest import new_blob
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.code_review.change import history
+from orchestrator.code_review.change.change_construction import from_refs, from_worktree
 from orchestrator.code_review.change.contents import Contents
-from orchestrator.code_review.change.intake import from_refs, from_worktree
 from orchestrator.code_review.change.patch.apply import from_patch
 from orchestrator.errors import InputError
 from tests.review.change.conftest import Repo, new_blob

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from orchestrator.code_review.change.intake import from_refs, from_worktree
+from orchestrator.code_review.change.change_construction import from_refs, from_worktree
 from orchestrator.errors import InputError
 from tests.review.change.conftest import Repo
 

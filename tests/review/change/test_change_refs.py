@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.code_review.change.change_construction import from_refs
 from orchestrator.code_review.change.git.commands import Git
 from orchestrator.code_review.change.git.commit_resolution import open_repository
-from orchestrator.code_review.change.intake import from_refs
 from orchestrator.errors import InputError
 
 pytestmark = pytest.mark.anyio

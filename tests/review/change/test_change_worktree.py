@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from orchestrator.code_review.change import history
+from orchestrator.code_review.change.change_construction import from_worktree
 from orchestrator.code_review.change.contents import Contents, decode
 from orchestrator.code_review.change.file_export import write_files
-from orchestrator.code_review.change.intake import from_worktree
 from orchestrator.errors import InputError, StoreError
 from tests.review.change.conftest import new_blob
 

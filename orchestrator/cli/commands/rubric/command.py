@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from orchestrator.catalog.fields import OFFLINE
+from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.cli.arguments import add_part, add_repo, amount, count, name_of
 from orchestrator.cli.commands.rubric import file_commands, scoring, tuning
 from orchestrator.cli.commands.rubric.shared_inputs import add_items, add_labels

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TextIO
 
-from orchestrator.catalog.fields import OFFLINE
+from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.cli.commands.rubric.shared_inputs import find_rubric, require_numpy, to_json_data
 from orchestrator.cli.output import emit, width_of
 from orchestrator.errors import EXIT_INCOMPLETE, EXIT_OK, InputError
@@ -58,7 +58,7 @@ def _print_score(
     args: argparse.Namespace,
     out: TextIO,
 ) -> None:
-    from orchestrator.tuning.decision_rule import decide_item
+    from orchestrator.tuning.rubric_decisions import decide_item
 
     ok, total = decide_item(rubric, item.scores)
     row = {"id": item.id, "repeat": item.repeat, "accept": ok, "total": total, **more}

@@ -16,7 +16,7 @@ from orchestrator.cli.output import JsonTarget, as_json, emit, use_color, width_
 from orchestrator.errors import EXIT_GATED, EXIT_OK, InputError
 
 if TYPE_CHECKING:
-    from orchestrator.tuning.decision_rule import Objective
+    from orchestrator.tuning.rubric_decisions import Objective
 
 
 def evaluate(args: argparse.Namespace, out: TextIO) -> int:
@@ -36,7 +36,7 @@ def evaluate(args: argparse.Namespace, out: TextIO) -> int:
 
 
 def _read_objective(args: argparse.Namespace) -> Objective:
-    from orchestrator.tuning.decision_rule import Objective
+    from orchestrator.tuning.rubric_decisions import Objective
 
     merge, block = args.cost_false_merge, args.cost_false_block
     if merge is None and block is None:

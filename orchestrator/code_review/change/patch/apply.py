@@ -6,9 +6,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from orchestrator.code_review.change.change_construction import compare_trees, resolve_base_or_head
 from orchestrator.code_review.change.git.commands import Git, git_error, shorten
 from orchestrator.code_review.change.git.readable_directories import resolve_path
-from orchestrator.code_review.change.intake import compare_trees, resolve_base_or_head
 from orchestrator.code_review.change.patch.file_names import strip_level
 from orchestrator.code_review.change.patch.object_store import (
     NO_CONTENTS,
@@ -18,7 +18,7 @@ from orchestrator.code_review.change.patch.object_store import (
 )
 from orchestrator.code_review.change.patch.unified_diff import FilePatch, Reader
 from orchestrator.code_review.change.types import Change, ChangedFile
-from orchestrator.code_review.change.worktree import open_extra_store
+from orchestrator.code_review.change.worktree_snapshot import open_extra_store
 from orchestrator.errors import InputError, StoreError
 
 

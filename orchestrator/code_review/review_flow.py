@@ -14,8 +14,8 @@ from functools import wraps
 from msgspec.structs import replace
 
 from orchestrator.code_review.agents import escalation_stages, judging, planning
-from orchestrator.code_review.findings import examined, waivers
-from orchestrator.code_review.findings.call_evidence import Failure, Work, failures, health
+from orchestrator.code_review.findings import examined_files, waivers
+from orchestrator.code_review.findings.evidence_from_journal import Failure, Work, failures, health
 from orchestrator.code_review.findings.measured_criteria import score_measured
 from orchestrator.code_review.findings.verdict_findings import Synthesis, build_findings
 from orchestrator.code_review.review_state import ReviewState, Round
@@ -105,8 +105,8 @@ async def synthesize(state: ReviewState) -> str:
     state.synthesis = replace(
         found,
         findings=waivers.apply_waivers(found.findings, policy, day),
-        checked=examined.list_checked(calls),
-        skipped=examined.list_skipped(
+        checked=examined_files.list_checked(calls),
+        skipped=examined_files.list_skipped(
             state.session, calls, team, state.withheld(), planning.skipped_by_lead(state)
         ),
     )

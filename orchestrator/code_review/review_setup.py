@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from msgspec import Struct
 
 from orchestrator.catalog.settings import Settings
-from orchestrator.code_review.agents.guards import Guards
+from orchestrator.code_review.agents.guard_placement import Guards
 from orchestrator.code_review.agents.planning import RULES
 from orchestrator.code_review.analyzers import check_data
 from orchestrator.code_review.analyzers.result_cache import ResultCache
@@ -15,7 +15,7 @@ from orchestrator.code_review.analyzers.uncovered_lines import CoverageReport
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.policy_loading import Policy
 from orchestrator.code_review.review_state import ReviewState
-from orchestrator.code_review.reviewed_content import Focus, Session, open_session
+from orchestrator.code_review.review_workspace import Focus, Session, open_session
 from orchestrator.code_review.tools.registry import ToolInputs, build
 from orchestrator.code_review.verdict.decision import excluded, required
 from orchestrator.engine.agent import AgentRuntime

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from orchestrator.code_review.findings.call_evidence import Call, Work, gaps
-from orchestrator.code_review.reviewed_content import Session
+from orchestrator.code_review.findings.evidence_from_journal import Call, Work, gaps
+from orchestrator.code_review.review_workspace import Session
 from orchestrator.code_review.verdict.model import Checked, Skipped
 
 WHOLE_CHANGE = "*"

@@ -11,7 +11,7 @@ from orchestrator.code_review.change.git.blobs import look_up_objects
 from orchestrator.code_review.change.git.commands import OID, Git
 from orchestrator.code_review.change.git.commit_resolution import open_repository
 from orchestrator.code_review.change.types import Change, ChangedFile
-from orchestrator.code_review.change.worktree import is_dirty, snapshot_worktree
+from orchestrator.code_review.change.worktree_snapshot import is_dirty, snapshot_worktree
 from orchestrator.engine.concurrent_tasks import run_both
 
 _DEFAULTS = (

@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.app.own_secrets import make_redactor
+from orchestrator.app.process_secrets import make_redactor
 from orchestrator.cli.main import main
 from tests.providers.provider_kit import open_session
 from tests.review.review_kit import change

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Iterator
 
-from orchestrator.catalog.fields import OFFLINE
 from orchestrator.catalog.guard_policy import (
     GUARDS,
     GuardActions,
@@ -11,6 +10,7 @@ from orchestrator.catalog.guard_policy import (
     TierOverride,
 )
 from orchestrator.catalog.settings import Settings, ToolsConfig
+from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.catalog.verdict_policy import VerdictPolicy
 from orchestrator.catalog.yaml_documents import Node
 from orchestrator.catalog.yaml_validation import describe_unknown_name

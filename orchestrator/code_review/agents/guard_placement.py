@@ -12,9 +12,9 @@ from typing import Literal
 from msgspec import Struct, convert, to_builtins
 from msgspec.structs import replace
 
-from orchestrator.catalog.fields import OFFLINE, Environment
 from orchestrator.catalog.guard_policy import GuardsFile
 from orchestrator.catalog.settings import ToolsConfig
+from orchestrator.catalog.shared_literals import OFFLINE, Environment
 from orchestrator.code_review.verdict.model import GuardRuling, Verdict
 from orchestrator.engine.agent import report_unchanged
 from orchestrator.engine.canonical_json import digest
@@ -108,7 +108,7 @@ class Guards(Struct, frozen=True):
 
     def _texts(self, layer: Literal["input", "output"]) -> TextGuards:
         # Only where a model answers: they are a tenth of the start of an offline review.
-        from orchestrator.guards.check_claims import ClaimRule  # noqa: PLC0415
+        from orchestrator.guards.passed_check_claims import ClaimRule  # noqa: PLC0415
         from orchestrator.guards.registry import GuardSettings, make_guards  # noqa: PLC0415
 
         setting = GuardSettings(

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta, convert, field
 
-from orchestrator.catalog.fields import Severity
-from orchestrator.code_review.json_schemas import inlined
+from orchestrator.catalog.shared_literals import Severity
+from orchestrator.code_review.json_schema_generation import inlined
 from orchestrator.code_review.verdict.model import Cause
 from orchestrator.engine.field_types import Strict, UnitFloat
 from orchestrator.engine.types import Json
