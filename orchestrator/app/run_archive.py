@@ -18,9 +18,9 @@ from typing import Any
 import anyio
 
 from orchestrator.app import state_directory
-from orchestrator.app.run_listing import build_timeline
 from orchestrator.app.run_verdict import VERDICT
 from orchestrator.app.state_directory import PATCH
+from orchestrator.app.stored_runs import build_timeline
 from orchestrator.app.types import ReviewOptions, TimelineEntry, is_program_run
 from orchestrator.engine.journal_chain import GENESIS, verify_chain
 from orchestrator.engine.ports import Row, RunMeta

@@ -227,7 +227,7 @@ class Journal:
         return sum((*begun, *(cost for _, cost in self._lost)), NO_COST)
 
     def begin_again(self, key: Key | str) -> None:
-        """Say that an effect under way is tried once more, its first try lost as in a crash."""
+        """Say that an effect under way is attempted again, its first attempt lost as in a crash."""
         self._append("intent", str(key), dict(self._records[str(key)].body))
 
     def outcomes(self, under: Key | str = "") -> dict[str, Json]:

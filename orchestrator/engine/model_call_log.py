@@ -20,13 +20,13 @@ class CallEvent(Struct, frozen=True):
     """An event around a model call: a retry, a lost reply, or a change of the circuit breaker.
 
     Attributes:
-        kind: ``retry``: a try failed and there will be another. ``lost``: the last one failed, and
+        kind: ``retry``: an attempt failed and another follows. ``lost``: the last one failed, and
             may have been billed. ``breaker``: it changed its state.
         provider, model, agent: whose call; no agent for what concerns all of them.
         detail: why, in words; for the breaker ``closed -> open: why``.
-        number: which try failed, from 1.
-        wait: seconds until the next try.
-        lost: the failed try may have been answered, and billed, without our seeing it.
+        number: which attempt failed, from 1.
+        wait: seconds until the next attempt.
+        lost: the failed attempt may have been answered and billed, though no answer arrived.
     """
 
     kind: Literal["retry", "lost", "breaker"]
@@ -44,7 +44,7 @@ class CallEvent(Struct, frozen=True):
             return f"the breaker of {self.provider} {self.model}: {self.detail}"
         if self.kind == "retry":
             billed = ", which may have been billed" if self.lost else ""
-            failed = f"try {self.number} failed{billed} ({self.detail})"
+            failed = f"attempt {self.number} failed{billed} ({self.detail})"
             return f"{who}: {failed}; again in {self.wait:.2g} s"
         return f"{who}: {self.detail}"
 

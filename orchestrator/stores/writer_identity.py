@@ -55,7 +55,7 @@ def is_gone(holder: str) -> bool:
     try:
         _, state, since = _process_stat(pid)
     except (OSError, ValueError):
-        return False  # not ours to see, or it ended just now: the next try will tell
+        return False  # not ours to see, or it ended just now: the next attempt decides
     return state in _DEAD or since != int(started)
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from orchestrator.app.rescore import Rescored, rescore
-from orchestrator.app.run_listing import show_run
 from orchestrator.app.run_review import run_review
+from orchestrator.app.stored_runs import show_run
 from orchestrator.cli.main import main
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.errors import EXIT_INCOMPLETE, EXIT_USAGE

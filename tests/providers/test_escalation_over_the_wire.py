@@ -187,9 +187,9 @@ def test_what_happens_around_calls_is_in_the_journal_and_not_in_the_digest(
     lines = [line for _, line in around]
     assert "no price is known for local-model" in lines[0]
     assert lines[1].startswith(
-        "generalist, openai-compatible local-model: try 1 failed (status 429"
+        "generalist, openai-compatible local-model: attempt 1 failed (status 429"
     )
-    assert "try 3 failed, which may have been billed (the connection broke off" in lines[4]
+    assert "attempt 3 failed, which may have been billed (the connection broke off" in lines[4]
     assert [line.split(": ")[1] for line in lines if "the breaker of" in line] == [
         "closed -> open",
         "open -> half-open",

@@ -9,7 +9,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from msgspec.structs import replace
 
 from orchestrator.app.cost_estimate import estimate_cost
-from orchestrator.app.run_listing import show_run
+from orchestrator.app.stored_runs import show_run
 from orchestrator.cli.review_output import exit_code
 from orchestrator.code_review.cost_estimate import Estimate
 from orchestrator.engine.observer_events import Event

@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from orchestrator.app import run_archive, run_listing, state_directory
+from orchestrator.app import run_archive, state_directory, stored_runs
 from orchestrator.app.run_review import resume_review, run_review
 from orchestrator.cli.main import main
 from orchestrator.engine.observer_events import ignore_event
@@ -81,7 +81,7 @@ def test_an_imported_run_is_the_same_run(
     assert again == rows
     assert (after.run_id, after.started, after.writer) == (before.run_id, before.started, None)
     assert after.meta["options"] == {**before.meta["options"], "repo": str(elsewhere)}
-    assert run_listing.show_run(elsewhere, "latest") == run_listing.show_run(reviewed, "latest")
+    assert stored_runs.show_run(elsewhere, "latest") == stored_runs.show_run(reviewed, "latest")
     with pytest.raises(StoreError, match="here already; nothing was changed"):
         run_archive.import_run(elsewhere, exported / file)
     assert rows_of(elsewhere)[1] == rows
@@ -97,7 +97,7 @@ def test_an_interrupted_run_goes_on_after_its_state_was_lost(tmp_path: Path) -> 
     run_archive.export_run(repo, "latest", tmp_path / "cut")
     shutil.rmtree(state_directory.state_dir(repo))
     run_archive.import_run(repo, tmp_path / "cut")
-    assert [info.state for info in run_listing.list_runs(repo)] == ["interrupted"]
+    assert [info.state for info in stored_runs.list_runs(repo)] == ["interrupted"]
     assert resume_review(repo, "latest", ignore_event).digest == whole.digest
 
 
@@ -122,7 +122,7 @@ def test_a_patch_travels_with_its_run(tmp_path: Path, elsewhere: Path) -> None:
     carried.unlink()
     with pytest.raises(InputError, match="change.patch is missing; import the whole directory"):
         run_archive.import_run(elsewhere, tmp_path / "run" / "journal.jsonl")
-    assert run_listing.list_runs(elsewhere) == []
+    assert stored_runs.list_runs(elsewhere) == []
     carried.write_bytes(patch)
     run_archive.import_run(elsewhere, tmp_path / "run")
     assert resume_review(elsewhere, name, ignore_event).digest == whole.digest
@@ -172,7 +172,7 @@ def test_what_is_damaged_does_not_come_in(
     with pytest.raises(InputError, match=r"is damaged|or is damaged") as caught:
         run_archive.import_run(elsewhere, tmp_path)
     assert "\n" not in str(caught.value)
-    assert run_listing.list_runs(elsewhere) == []
+    assert stored_runs.list_runs(elsewhere) == []
     assert not (state_directory.state_dir(elsewhere) / "runs").exists()
 
 
@@ -208,7 +208,7 @@ def five(elsewhere: Path, reviewed: Path) -> Path:
     meta = rows_of(reviewed)[0].meta
     with state_directory.open_store(state_directory.state_dir(elsewhere)) as store:
         for number in range(5):
-            started = time.time() - (number + 0.5) * run_listing.DAY
+            started = time.time() - (number + 0.5) * stored_runs.DAY
             anyio.run(store.create, f"run{number}", started, meta)
             state_directory.make_scratch_dir(state_directory.state_dir(elsewhere), f"run{number}")
         anyio.run(store.acquire, "run4", this_process(), 30)
@@ -236,7 +236,7 @@ def test_old_runs_go_and_the_one_that_is_being_written_stays(
         told = json.loads(capsys.readouterr().out)
         assert [run["run_id"] for run in told] == going
         left = everything if dry else everything - set(going)
-        assert {run.run_id for run in run_listing.list_runs(five)} == left
+        assert {run.run_id for run in stored_runs.list_runs(five)} == left
         assert {
             place.name for place in (state_directory.state_dir(five) / "runs").iterdir()
         } == left

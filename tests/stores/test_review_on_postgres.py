@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.app import run_archive, run_listing, state_directory
+from orchestrator.app import run_archive, state_directory, stored_runs
 from orchestrator.app.run_review import resume_review, run_review
 from orchestrator.cli.main import main
 from orchestrator.engine.observer_events import ignore_event
@@ -31,7 +31,7 @@ def test_runs_are_kept_on_the_server_and_not_in_the_repository(
     verdict = run_review(options(repo.path, provider="offline"), ignore_event)
     assert verdict.verdict == "needs_changes"
     assert not (state_directory.state_dir(repo.path) / "journal.db").exists()
-    assert [run.run_id for run in run_listing.list_runs(repo.path)] == [verdict.run_id]
+    assert [run.run_id for run in stored_runs.list_runs(repo.path)] == [verdict.run_id]
     assert resume_review(repo.path, "latest", ignore_event) == verdict
     # The same run, from the server into the repository's own journal.
     run_archive.export_run(repo.path, "latest", tmp_path / "run")

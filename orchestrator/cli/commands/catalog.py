@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the catalog on stdout, and every error on stderr."""
-    from orchestrator.app.run_listing import list_catalog, list_rules
+    from orchestrator.app.catalog_listing import list_catalog, list_rules
 
     if args.rules:
         from orchestrator.report.rules_page import render_rules_page

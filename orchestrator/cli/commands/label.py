@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _read_runs(repo: Path | None) -> list[Item]:
     """Finished runs of the repository as items."""
-    from orchestrator.app.run_listing import list_runs, show_run
+    from orchestrator.app.stored_runs import list_runs, show_run
     from orchestrator.tuning.item_files import item_from_verdict
 
     shown = (show_run(repo, info.run_id) for info in list_runs(repo) if info.verdict)

@@ -75,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from orchestrator.app.run_listing import list_newest_runs
+    from orchestrator.app.stored_runs import list_newest_runs
 
     most = LISTED if args.limit is None and not args.json else args.limit
     found, left = list_newest_runs(args.repo, most)
@@ -95,7 +95,7 @@ def _print(found: list[RunInfo], json: bool) -> None:
 
 
 def _prune(args: argparse.Namespace) -> int:
-    from orchestrator.app.run_listing import prune_runs
+    from orchestrator.app.stored_runs import prune_runs
 
     deleted = prune_runs(args.repo, args.keep, args.older_than, dry=args.dry_run)
     if deleted or args.json:

@@ -1,4 +1,4 @@
-"""List runs, load one run, and list the catalog and its rules."""
+"""List, show and remove the runs of a journal store."""
 
 import json
 import math
@@ -13,28 +13,20 @@ from msgspec import convert
 
 from orchestrator.app import state_directory
 from orchestrator.app.audit.trail import note_subject
-from orchestrator.app.policy_sources import read_layers_on_disk
 from orchestrator.app.run_verdict import VERDICT, waiting_verdict
 from orchestrator.app.types import (
     PROGRAM,
-    CatalogListing,
     RunInfo,
     Shown,
     TimelineEntry,
     is_program_run,
     review_options,
 )
-from orchestrator.catalog.catalog import find_problems
-from orchestrator.code_review.agent_report_contracts import contracts
-from orchestrator.code_review.policy_loading import check_references, read_catalog
-from orchestrator.code_review.rule_table import Rule, load_rules
-from orchestrator.code_review.tools.registry import TOOLS
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.approvals import ASKED
 from orchestrator.engine.journal import error_from_json
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.ports import Row, RunMeta
-from orchestrator.errors import ConfigError
 from orchestrator.stores.base import RunStore
 
 DAY = 24 * 3600.0
@@ -197,34 +189,3 @@ def _summarize_note(body: Mapping[str, Any]) -> str:
         return f"context compaction: {observations} observations, {turns} turns omitted"
     subject = note_subject(body)
     return f"{subject}: {body['why']}" if subject and "why" in body else subject
-
-
-def list_rules(repo: Path | None) -> list[Rule]:
-    """The effective rules, the repository's ``.diffcourt/`` on disk included.
-
-    Raises:
-        ConfigError: the first error in a file.
-    """
-    return list(load_rules(read_layers_on_disk(repo)).rules.values())
-
-
-def list_catalog(repo: Path | None) -> CatalogListing:
-    """The effective catalog, the repository's ``.diffcourt/`` on disk included."""
-    layers = read_layers_on_disk(repo)
-    tools = list(TOOLS.items())
-    errors = find_problems(layers, tools=TOOLS.keys(), contracts=contracts())
-    try:
-        table = load_rules(layers)
-        found = read_catalog(layers)
-        check_references(found, table, layers)
-    except ConfigError as error:
-        errors += [error] if str(error) not in map(str, errors) else []
-    if errors:
-        return CatalogListing([], [], tools, [], errors)
-    return CatalogListing(
-        [(agent.name, agent.description) for agent in found.agents.values()],
-        [(skill.name, skill.description) for skill in found.skills.values()],
-        tools,
-        [(rubric.name, rubric.description) for rubric in found.rubrics.values()],
-        [],
-    )
