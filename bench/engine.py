@@ -33,7 +33,7 @@ from orchestrator.engine.tool_call_guards import RateGuard, RepetitionGuard
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds, Json, Observation, ToolSpec, Usage
 from orchestrator.stores.sqlite_journal import SqliteStore
-from orchestrator.testing.scripted_model import ScriptedModel, calls, says
+from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
 
 NUMBER = {
     "type": "object",
@@ -58,8 +58,8 @@ async def team(agents: int, turns: int, latency: float) -> tuple[float, int]:
         store = SqliteStore(Path(folder) / "journal.db")
         await store.create("run", 0.0, {})
         script = {
-            f"a{n}": [calls(("echo", {"x": turn})) for turn in range(turns - 1)]
-            + [says('{"ok": true}')]
+            f"a{n}": [tool_call_reply(("echo", {"x": turn})) for turn in range(turns - 1)]
+            + [text_reply('{"ok": true}')]
             for n in range(agents)
         }
         model = ScriptedModel(script, latency=latency, worst=Usage(10, 10))

@@ -88,7 +88,7 @@ from orchestrator.engine.ports import CallContext
 from orchestrator.code_review.change.change_construction import from_refs
 from orchestrator.code_review.analyzers import check_data
 from orchestrator.code_review.rule_table import load_rules
-from orchestrator.code_review.review_workspace import open_session
+from orchestrator.code_review.review_workspace import open_review_workspace
 from orchestrator.code_review.tools.registry import ToolInputs
 from orchestrator.code_review.tools.registry import ANALYZERS, _analyzer
 from orchestrator.code_review.review_workspace import Focus
@@ -103,16 +103,16 @@ async def main(repo):
             modules = ["orchestrator.checks.preload"] if warm else []
             async with (
                 WorkerPool(2, prefix=PREFIX, modules=modules) as pool,
-                open_session(change, rules, {}, cores=2) as session,
+                open_review_workspace(change, rules, {}, cores=2) as workspace,
             ):
                 if warm:
                     nothing = {"root": ".", "paths": []}
                     await pool.call("orchestrator.checks.conflict_markers:run", nothing, seconds=30)
                 files = [
-                    check_data.write(kind, [read_shipped_layer()], session.root / kind.directory.partition("/")[2])
+                    check_data.write(kind, [read_shipped_layer()], workspace.root / kind.directory.partition("/")[2])
                     for kind in check_data.KINDS
                 ]
-                tool = _analyzer(name, entry, ToolInputs(session, pool, (), Focus(), (), *files))
+                tool = _analyzer(name, entry, ToolInputs(workspace, pool, (), Focus(), (), *files))
                 start = time.perf_counter()
                 await tool.run({}, CallContext("", "", 120))
                 took.append(time.perf_counter() - start)

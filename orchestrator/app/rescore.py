@@ -153,7 +153,7 @@ def _require_same_score(card: Scorecard | None, verdict: Verdict) -> None:
 
 async def _score_run(request: JudgeRequest, verdict: Verdict, rubric: Rubric) -> Rescored:
     state = request.state
-    paths = [file.path for file in state.session.change.files]
+    paths = [file.path for file in state.workspace.change.files]
     recorded = await _read_recorded_marks(state, rubric)
     marks = {
         **score_measured(state.synthesis, paths, state.checks, state.calls(), state.team()),

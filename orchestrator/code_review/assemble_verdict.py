@@ -70,7 +70,7 @@ def assemble_verdict(state: ReviewState) -> Verdict:
     outcome, reasons = decide(synthesis.findings, state.catalog.verdict_policy, complete=complete)
     looked = sum(len(checked.by) for checked in synthesis.checked)
     total = state.scorecard.total if state.scorecard and state.scorecard.total is not None else 1.0
-    change = state.session.change
+    change = state.workspace.change
     verdict = Verdict(
         run_id=state.journal.run_id,
         change=ChangeRef(
@@ -257,8 +257,8 @@ def _provenance(state: ReviewState) -> Provenance:
         version=__version__,
         provider=state.runtime.model.name,
         models=tuple(sorted(models)),
-        policy_commit=state.session.change.policy_commit,
-        digests=_sorted({**state.catalog.digests, "config/rules": state.session.rules.digest}),
+        policy_commit=state.workspace.change.policy_commit,
+        digests=_sorted({**state.catalog.digests, "config/rules": state.workspace.rules.digest}),
         analyzers=_sorted(
             {call.result.tool: call.result.version for call in state.calls() if call.result.version}
         ),
@@ -275,7 +275,7 @@ def _sorted(table: dict[str, str]) -> dict[str, str]:
 def _summary(state: ReviewState) -> str:
     counts = severity_counts(state.synthesis.findings)
     said = ", ".join(f"{count} {severity}" for severity, count in counts.items() if count)
-    files = len(state.session.change.files)
+    files = len(state.workspace.change.files)
     gaps = sum(skip.gap for skip in state.synthesis.skipped)
     parts = [f"{files} changed {'file' if files == 1 else 'files'}", said or "no findings"]
     if gaps:

@@ -145,7 +145,7 @@ def estimate(state: ReviewState) -> Estimate:
 
 def _one_iteration(state: ReviewState) -> Iterator[Task]:
     """The tasks of one iteration in which every specialist gets every file."""
-    if not state.session.change.files:
+    if not state.workspace.change.files:
         return
     state.rounds.append(Round(1))
     if state.settings.pattern == "single":
@@ -177,7 +177,7 @@ def _estimate_share(state: ReviewState, task: Task, limit: Bill) -> Share:
 
 def _expected_usage(state: ReviewState, task: Task, turns: int, price: Price | None) -> Usage:
     spec = task.spec
-    sizes = [state.session.files[path].size for path in planning.reviewable_paths(state)]
+    sizes = [state.workspace.files[path].size for path in planning.reviewable_paths(state)]
     read = sum(min(size, READ_AT_MOST) for size in sizes) // BYTES_PER_TOKEN
     return pricing.estimate_conversation(
         price,

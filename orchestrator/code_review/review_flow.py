@@ -57,7 +57,7 @@ def may_ask(handler: Handler) -> Handler:
 
 async def intake(state: ReviewState) -> str:
     """Look at what the change is. An empty one needs no review."""
-    if state.session.change.files:
+    if state.workspace.change.files:
         return "Plan"
     state.stop = Stop("done", "the change is empty; there is nothing to review")
     return "Done"
@@ -100,14 +100,14 @@ async def act(state: ReviewState) -> str:
 async def synthesize(state: ReviewState) -> str:
     """Bring together what all iterations so far have shown."""
     calls, team, policy = state.calls(), state.team(), state.catalog.verdict_policy
-    found = await build_findings(state.session, calls, team, state.answers(), policy)
+    found = await build_findings(state.workspace, calls, team, state.answers(), policy)
     day = await waivers.run_day(policy, state.journal)
     state.synthesis = replace(
         found,
         findings=waivers.apply_waivers(found.findings, policy, day),
         checked=examined_files.list_checked(calls),
         skipped=examined_files.list_skipped(
-            state.session, calls, team, state.withheld(), planning.skipped_by_lead(state)
+            state.workspace, calls, team, state.withheld(), planning.skipped_by_lead(state)
         ),
     )
     return "Evaluate"
@@ -181,7 +181,7 @@ def _measured(state: ReviewState) -> dict[str, Mark]:
     calls, rules = state.calls(), state.catalog.verdict_policy.required_checks
     tools = health(calls)
     state.checks = [check(rule, planning.due_paths(state, rule), tools) for rule in rules]
-    everything = [file.path for file in state.session.change.files]
+    everything = [file.path for file in state.workspace.change.files]
     return dict(score_measured(state.synthesis, everything, state.checks, calls, state.team()))
 
 

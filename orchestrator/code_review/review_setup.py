@@ -15,7 +15,7 @@ from orchestrator.code_review.analyzers.uncovered_lines import CoverageReport
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.policy_loading import Policy
 from orchestrator.code_review.review_state import ReviewState
-from orchestrator.code_review.review_workspace import Focus, Session, open_session
+from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace, open_review_workspace
 from orchestrator.code_review.tools.registry import ToolInputs, build
 from orchestrator.code_review.verdict.decision import excluded, required
 from orchestrator.engine.agent import AgentRuntime
@@ -85,11 +85,11 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
     SANDBOX.use(settings.sandbox)
     notes = _announce(model, settings, journal, observer)
     left_out, cores = excluded(change, catalog.verdict_policy), len(os.sched_getaffinity(0))
-    async with open_session(
+    async with open_review_workspace(
         change, policy.rules, left_out, cores=cores, max_bytes=settings.limits.max_file_bytes
-    ) as session:
+    ) as workspace:
         focus = Focus()
-        inputs = _tool_inputs(policy, session, focus, pool, coverage, cache)
+        inputs = _tool_inputs(policy, workspace, focus, pool, coverage, cache)
         guards = Guards(catalog.guards, policy.environment, policy.author_tier, journal)
         executor = Executor(
             Registry([UseSkill(), *build(inputs, catalog.tool_policy), *tools]),
@@ -112,7 +112,7 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
             outgoing=guards.outgoing(model.model),
         )
         budget = _budget(settings, journal)
-        yield ReviewState(session, catalog, settings, runtime, budget, focus, notes)
+        yield ReviewState(workspace, catalog, settings, runtime, budget, focus, notes)
 
 
 def _announce(
@@ -133,7 +133,7 @@ def _budget(settings: Settings, journal: Journal) -> Account:
 
 def _tool_inputs(
     policy: Policy,
-    session: Session,
+    workspace: ReviewWorkspace,
     focus: Focus,
     pool: WorkerPool,
     coverage: Sequence[CoverageReport],
@@ -141,17 +141,17 @@ def _tool_inputs(
 ) -> ToolInputs:
     """What the review's own tools are built from; writes the data files that checks read."""
     settings = policy.settings
-    paths = [file.path for file in session.change.files if not session.left_out(file)]
+    paths = [file.path for file in workspace.change.files if not workspace.left_out(file)]
     checks = required(policy.catalog.verdict_policy.required_checks, paths)
     return ToolInputs(
-        session=session,
+        workspace=workspace,
         pool=pool,
         specialists=settings.specialists,
         focus=focus,
         required_checks=[rule.name for rule in checks],
-        taint_models=check_data.write(check_data.TAINT, policy.layers, session.root / "taint"),
+        taint_models=check_data.write(check_data.TAINT, policy.layers, workspace.root / "taint"),
         pattern_files=check_data.write(
-            check_data.PATTERNS, policy.layers, session.root / "patterns"
+            check_data.PATTERNS, policy.layers, workspace.root / "patterns"
         ),
         coverage=coverage,
         cache=cache,

@@ -14,7 +14,7 @@ from orchestrator.code_review.findings.evidence_from_journal import (
     answers,
 )
 from orchestrator.code_review.findings.verdict_findings import Synthesis
-from orchestrator.code_review.review_workspace import Focus, Session
+from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
 from orchestrator.code_review.stop_rules import Iteration, Stop
 from orchestrator.code_review.tools.registry import ANALYZERS
 from orchestrator.code_review.verdict.model import RequiredCheck
@@ -67,7 +67,7 @@ class ReviewState:
         closing: what the lead says at the end, empty where it says nothing.
     """
 
-    session: Session
+    workspace: ReviewWorkspace
     catalog: Catalog
     settings: Settings
     runtime: AgentRuntime

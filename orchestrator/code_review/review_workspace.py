@@ -26,7 +26,7 @@ from orchestrator.sandbox.safe_paths import read_safely
 
 
 @dataclass
-class Session:
+class ReviewWorkspace:
     """What the tools of a review share.
 
     Attributes:
@@ -109,14 +109,14 @@ class Session:
 
 
 @asynccontextmanager
-async def open_session(
+async def open_review_workspace(
     change: Change,
     rules: RuleTable,
     excluded: Mapping[str, str],
     *,
     cores: int,
     max_bytes: int = BIG_FILE_BYTES,
-) -> AsyncIterator[Session]:
+) -> AsyncIterator[ReviewWorkspace]:
     """Open a change to the tools of a review; what is written is removed at the end."""
     with tempfile.TemporaryDirectory(
         dir=scratch_directory.work_directory(), ignore_cleanup_errors=True
@@ -125,7 +125,7 @@ async def open_session(
         for name in SIDES:
             (root / name).mkdir()
         async with Contents(change) as contents:
-            yield Session(
+            yield ReviewWorkspace(
                 change=change,
                 rules=rules,
                 contents=contents,

@@ -33,10 +33,10 @@ from orchestrator.testing.responses_api import ResponsesApi
 from orchestrator.testing.server_script import (
     Cut,
     Garble,
-    Line,
     Raw,
     Refuse,
     Script,
+    ServerReply,
     Signer,
     Slow,
     Trickle,
@@ -75,7 +75,7 @@ class ModelServer:
 
     def __init__(
         self,
-        script: Mapping[str, Sequence[Line]] | None = None,
+        script: Mapping[str, Sequence[ServerReply]] | None = None,
         *,
         key: str = KEY,
         lacks: frozenset[str] = frozenset(),
@@ -125,7 +125,9 @@ class ModelServer:
         )
         return reply
 
-    async def _reply(self, api: Api, agent: str, line: Line, body: dict[str, Json]) -> HttpReply:
+    async def _reply(
+        self, api: Api, agent: str, line: ServerReply, body: dict[str, Json]
+    ) -> HttpReply:
         match line:
             case Slow(seconds, delayed):
                 await anyio.sleep(seconds)
@@ -212,7 +214,7 @@ def _garble(data: bytes, every: int) -> bytes:
 # --- the command ----------------------------------------------------------------------------------
 
 
-def read_script(text: str) -> dict[str, list[Line]]:
+def read_script(text: str) -> dict[str, list[ServerReply]]:
     """Parse a script from JSON: agent → lines.
 
     A line is a string (the answer's text), ``{"report": {...}}``,
@@ -231,10 +233,10 @@ def read_script(text: str) -> dict[str, list[Line]]:
         raise InputError(f"invalid script: {type(error).__name__}: {error}") from None
 
 
-def _parse_line(line: Any, name: str) -> Line:
+def _parse_line(line: Any, name: str) -> ServerReply:
     if isinstance(line, str):
         return Response((Text(line),), "end")
-    parsed: Line
+    parsed: ServerReply
     if "calls" in line:
         parsed = Response(
             tuple(

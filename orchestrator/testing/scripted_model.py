@@ -12,19 +12,19 @@ from orchestrator.engine.ports import MayRetry, always_retry
 from orchestrator.engine.types import Json, Request, Response, Text, ToolCall, Usage
 from orchestrator.errors import ModelError, ScriptError
 
-Line = Response | ModelError | Callable[[Request], Response]
+ScriptedReply = Response | ModelError | Callable[[Request], Response]
 """The next reply to an agent: a response, an error, or a function of the request."""
 
 _ids = itertools.count(1)
 
 
-def says(text: str, *, usage: Usage = Usage()) -> Response:
+def text_reply(text: str, *, usage: Usage = Usage()) -> Response:
     """Return a final answer."""
     return Response((Text(text),), "end", usage)
 
 
-def calls(*requested: tuple[str, Mapping[str, Json]], usage: Usage = Usage()) -> Response:
-    """Return a turn that calls tools: ``calls(("search", {"pattern": "x"}))``."""
+def tool_call_reply(*requested: tuple[str, Mapping[str, Json]], usage: Usage = Usage()) -> Response:
+    """Return a turn that calls tools: ``tool_call_reply(("search", {"pattern": "x"}))``."""
     blocks = tuple(ToolCall(f"call{next(_ids)}", name, args) for name, args in requested)
     return Response(blocks, "tool_use", usage)
 
@@ -41,7 +41,11 @@ class ScriptedModel:
     name = "scripted"
 
     def __init__(
-        self, script: Mapping[str, Sequence[Line]], *, latency: float = 0.0, worst: Usage = Usage()
+        self,
+        script: Mapping[str, Sequence[ScriptedReply]],
+        *,
+        latency: float = 0.0,
+        worst: Usage = Usage(),
     ) -> None:
         self._script = {agent: list(lines) for agent, lines in script.items()}
         self._latency, self._worst = latency, worst

@@ -31,7 +31,7 @@ class Slow(Struct, frozen=True):
     """Delays a line by some seconds."""
 
     seconds: float
-    line: "Line"
+    line: "ServerReply"
 
 
 class Trickle(Struct, frozen=True):
@@ -39,24 +39,24 @@ class Trickle(Struct, frozen=True):
 
     size: int
     seconds: float
-    line: "Line"
+    line: "ServerReply"
 
 
 class Cut(Struct, frozen=True):
     """Closes the connection after so many bytes of a line's body."""
 
     after: int
-    line: "Line"
+    line: "ServerReply"
 
 
 class Garble(Struct, frozen=True):
     """Overwrites every n-th byte of a line's body; its length stays the same."""
 
     every: int
-    line: "Line"
+    line: "ServerReply"
 
 
-Line = (
+ServerReply = (
     Response | Refuse | Raw | Slow | Trickle | Cut | Garble | Callable[[dict[str, Json]], Response]
 )
 """The next reply to an agent. A function receives the request's body."""
@@ -70,10 +70,10 @@ def thinking_block(text: str) -> Opaque:
 class Script:
     """Lines per agent; without lines, each agent returns the smallest valid report."""
 
-    def __init__(self, lines: Mapping[str, Sequence[Line]] | None) -> None:
+    def __init__(self, lines: Mapping[str, Sequence[ServerReply]] | None) -> None:
         self._lines = None if lines is None else {name: list(own) for name, own in lines.items()}
 
-    def next(self, agent: str, schema: Mapping[str, Json] | None) -> Line:
+    def next(self, agent: str, schema: Mapping[str, Json] | None) -> ServerReply:
         """Take an agent's next line.
 
         Raises:

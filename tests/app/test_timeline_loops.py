@@ -9,7 +9,7 @@ from orchestrator.engine.parallel_agents import run_team
 from orchestrator.engine.tool_registry import ToolPolicy
 from orchestrator.engine.types import Observation
 from orchestrator.report.timeline import render_timeline
-from orchestrator.testing.scripted_model import calls
+from orchestrator.testing.scripted_model import tool_call_reply
 from tests.engine.engine_kit import (
     RUN,
     Echo,
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 async def test_both_are_shown_with_their_reason() -> None:
     store = await created()
     broken = Echo(run=lambda arguments, context: Observation("no", ok=False))
-    model = TurnModel(lambda request, turn: calls(("echo", {"text": f"{turn}" * turn})))
+    model = TurnModel(lambda request, turn: tool_call_reply(("echo", {"text": f"{turn}" * turn})))
     async with open_memory_journal(store) as journal:
         runtime = make_runtime(
             journal, model, broken, policy=ToolPolicy(failures={"*": 2}, pause={"*": 9})

@@ -31,7 +31,7 @@ from orchestrator.engine.types import (
 )
 from orchestrator.providers.token_bounds import max_input_tokens
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.scripted_model import ScriptedModel, calls, says
+from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.engine.engine_kit import (
     REPORT,
     RUN,
@@ -46,7 +46,7 @@ from tests.engine.engine_kit import (
 
 pytestmark = pytest.mark.anyio
 
-GOOD = says('{"answer": 1}')
+GOOD = text_reply('{"answer": 1}')
 SKILLS = (
     Skill("reading", "Read closely. Use for prose.", "Read each line twice with `echo`."),
     Skill("counting", "Count things.", "Count with `gone`."),
@@ -75,12 +75,12 @@ async def test_a_skill_is_listed_opened_replaced_and_gone_when_its_step_is_over(
     model = ScriptedModel(
         {
             "worker": [
-                calls(use("reading")),
-                calls(("echo", {"text": "a"})),
-                calls(use("counting")),
-                calls(("use_skill", {})),
-                calls(use("reading")),
-                says("no report"),
+                tool_call_reply(use("reading")),
+                tool_call_reply(("echo", {"text": "a"})),
+                tool_call_reply(use("counting")),
+                tool_call_reply(("use_skill", {})),
+                tool_call_reply(use("reading")),
+                text_reply("no report"),
                 GOOD,
             ]
         }
@@ -120,7 +120,7 @@ def assert_only_added_to(requests: list[Request]) -> None:
 async def test_a_skill_gives_no_tool_and_another_agents_skill_cannot_be_opened() -> None:
     gone = Echo("gone")
     model = ScriptedModel(
-        {"worker": [calls(use("counting"), ("gone", {"text": "x"}), use("hidden")), GOOD]}
+        {"worker": [tool_call_reply(use("counting"), ("gone", {"text": "x"}), use("hidden")), GOOD]}
     )
     async with open_memory_journal() as journal:
         runtime = progressive(make_runtime(journal, model, Echo(), gone, UseSkill()))
@@ -168,7 +168,7 @@ class NoTwice:
 
 @pytest.mark.parametrize("window", [None, 9_000])
 async def test_an_open_skill_passes_the_input_guards_as_the_prompt_does(window: int | None) -> None:
-    scripted = ScriptedModel({"worker": [calls(use("reading"))]}, worst=Usage(100, 10))
+    scripted = ScriptedModel({"worker": [tool_call_reply(use("reading"))]}, worst=Usage(100, 10))
     guards = TextGuards("input", [(NoTwice(), "block")], lambda ruled: None)
     async with open_memory_journal() as journal:
         model = GuardedModel(scripted, guards, Redactor())

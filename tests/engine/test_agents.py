@@ -13,7 +13,7 @@ from orchestrator.engine.ports import MayRetry, always_retry
 from orchestrator.engine.types import Bounds, Request, Response, Text, ToolCall, ToolResult, Usage
 from orchestrator.errors import ModelError
 from orchestrator.providers.offline import OfflineModel
-from orchestrator.testing.scripted_model import ScriptedModel, calls, says
+from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.engine.engine_kit import (
     REPORT,
     RUN,
@@ -27,7 +27,7 @@ from tests.engine.engine_kit import (
 )
 
 pytestmark = pytest.mark.anyio
-GOOD = says('{"answer": 1}')
+GOOD = text_reply('{"answer": 1}')
 
 
 async def run(model: ScriptedModel, *tools: Echo, bounds: Bounds = Bounds(turns=9)) -> AgentResult:  # noqa: B008
@@ -39,7 +39,7 @@ async def run(model: ScriptedModel, *tools: Echo, bounds: Bounds = Bounds(turns=
 
 async def test_tools_then_a_report() -> None:
     model = ScriptedModel(
-        {"worker": [calls(("echo", {"text": "a"}), ("echo", {"text": "b"})), GOOD]}
+        {"worker": [tool_call_reply(("echo", {"text": "a"}), ("echo", {"text": "b"})), GOOD]}
     )
     result = await run(model)
     model.finish()
@@ -53,7 +53,12 @@ async def test_tools_then_a_report() -> None:
 
 @pytest.mark.parametrize(
     "bad",
-    [says("no json"), says('{"answer": "one"}'), says(""), says('{"answer": NaN}')]
+    [
+        text_reply("no json"),
+        text_reply('{"answer": "one"}'),
+        text_reply(""),
+        text_reply('{"answer": NaN}'),
+    ]
     + [Response((Text('{"answer": 1'),), "max_tokens")],
 )
 async def test_a_report_that_breaks_its_contract_is_sent_back_twice_then_failed(
@@ -80,7 +85,7 @@ async def test_a_paused_answer_is_gone_on_with() -> None:
 
 
 async def test_turns_are_bounded() -> None:
-    model = ScriptedModel({"worker": [calls(("echo", {"text": "x"}))] * 3})
+    model = ScriptedModel({"worker": [tool_call_reply(("echo", {"text": "x"}))] * 3})
     result = await run(model, bounds=Bounds(turns=3))
     assert (result.status, result.turns) == ("budget", 3)
 
@@ -157,7 +162,7 @@ async def test_two_hundred_agents_never_overdraw_one_budget() -> None:
     used = Usage(60, 40, usd=0.01)
 
     def answer(request: Request, turn: int) -> Response:
-        return calls(("echo", {"text": f"{request.agent}"}), usage=used)
+        return tool_call_reply(("echo", {"text": f"{request.agent}"}), usage=used)
 
     model = TurnModel(answer, latency=0.005, worst=Usage(60, 40, usd=0.01))
     async with open_memory_journal() as journal:
@@ -214,7 +219,7 @@ class Priced(TurnModel):
     """Each token of an answer may be used; remembers how long it was allowed to answer."""
 
     def __init__(self, use: float) -> None:
-        super().__init__(lambda request, turn: calls(("echo", {"text": str(turn)})))
+        super().__init__(lambda request, turn: tool_call_reply(("echo", {"text": str(turn)})))
         self._use = use
         self.allowed: list[int] = []
 
@@ -257,7 +262,7 @@ async def test_a_resumed_run_has_the_same_record_though_less_is_left() -> None:
 
 
 async def test_a_secret_that_a_model_says_is_not_recorded() -> None:
-    store, said = await created(), says('{"answer": 1, "note": "hunter2-hunter2"}')
+    store, said = await created(), text_reply('{"answer": 1, "note": "hunter2-hunter2"}')
     async with open_memory_journal(store, secrets=["hunter2-hunter2"]) as journal:
         runtime = make_runtime(journal, ScriptedModel({"worker": [said]}))
         await run_agent(spec("worker", "echo"), "go", runtime, Key("w"), account())

@@ -19,7 +19,7 @@ from orchestrator.engine.tool_registry import ToolPolicy
 from orchestrator.engine.types import Bounds, Level, Request, Response, ToolCall, ToolResult
 from orchestrator.errors import ApprovalPending, Denied, InputError
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.scripted_model import ScriptedModel, calls, says
+from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.engine.engine_kit import (
     REPORT,
     Echo,
@@ -246,8 +246,8 @@ async def test_a_call_that_a_person_refused_does_not_count_for_the_guards(desk: 
 async def test_the_others_of_a_team_finish_before_it_waits(desk: Desk) -> None:
     def answer(request: Request, turn: int) -> Response:
         if request.agent == "a1" and turn == 1:
-            return calls(("deploy", {"text": "v1"}))
-        return says('{"answer": 1}')
+            return tool_call_reply(("deploy", {"text": "v1"}))
+        return text_reply('{"answer": 1}')
 
     model = TurnModel(answer, latency=0.02)
 

@@ -17,7 +17,12 @@ from orchestrator.engine.types import AgentSpec, Bounds, Request, Response
 from orchestrator.errors import AnswerPending, InputError, ModelError
 from orchestrator.providers.model_selection import choose_model
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.scripted_model import Line, ScriptedModel, calls, says
+from orchestrator.testing.scripted_model import (
+    ScriptedModel,
+    ScriptedReply,
+    text_reply,
+    tool_call_reply,
+)
 from tests.engine.engine_kit import (
     REPORT,
     account,
@@ -42,7 +47,7 @@ CLOUD = Provider(api="chat", key_env="K", base_url_env="U", models=MODELS, can=F
 CONFIG = ModelsConfig(STAGES, {"cloud": CLOUD})
 ALL = ("fast", "fast-retry", "strong", "strongest", HUMAN)
 DEAD = ModelError("the line went dead")
-GOOD, BAD = says('{"answer": 42}'), says('{"answer": "many"}')
+GOOD, BAD = text_reply('{"answer": 42}'), text_reply('{"answer": "many"}')
 
 
 def escalating(name: str = "worker", *stages: str, **more: object) -> AgentSpec:
@@ -70,12 +75,14 @@ def stage_changes(journal: Journal) -> list[tuple[str, str, str]]:
         ([BAD] * 3, "its report broke the contract"),
         ([Response((), "refused")], "the model's answer was refused"),
         ([Response((), "filtered")], "the model's answer was filtered"),
-        ([says("")] * 3, "the answer was empty"),
-        ([Response(says('{"ans').blocks, "max_tokens")] * 3, "cut off at its token limit"),
+        ([text_reply("")] * 3, "the answer was empty"),
+        ([Response(text_reply('{"ans').blocks, "max_tokens")] * 3, "cut off at its token limit"),
     ],
     ids=["error", "contract", "refused", "filtered", "empty", "truncated"],
 )
-async def test_a_failure_escalates_one_stage_with_its_reason(lines: list[Line], why: str) -> None:
+async def test_a_failure_escalates_one_stage_with_its_reason(
+    lines: list[ScriptedReply], why: str
+) -> None:
     async with open_memory_journal() as journal:
         model = ScriptedModel({"worker": [*lines, GOOD]})
         result = await work(journal, model, Task(escalating(), "do it", Key("a")))
@@ -117,7 +124,7 @@ async def test_without_stages_a_failure_is_a_failure_under_the_same_keys() -> No
 )
 async def test_a_spent_budget_does_not_escalate(bounds: dict[str, float], status: str) -> None:
     async with open_memory_journal() as journal:
-        model = ScriptedModel({"worker": [calls(("echo", {"text": "x"}))]})
+        model = ScriptedModel({"worker": [tool_call_reply(("echo", {"text": "x"}))]})
         task = Task(escalating(bounds=Bounds(**bounds)), "do it", Key("a"))
         if "tokens" in bounds:
             model = ScriptedModel({}, worst=replace(GOOD.usage, output_tokens=99))
@@ -230,7 +237,7 @@ async def test_a_kill_between_stages_repeats_nothing_that_was_recorded(at: int) 
     def dies(request: Request) -> Response:
         raise Killed
 
-    lines: list[Line] = [DEAD, BAD, BAD, BAD, GOOD]
+    lines: list[ScriptedReply] = [DEAD, BAD, BAD, BAD, GOOD]
     with pytest.raises(Killed):
         async with open_memory_journal(store) as journal:
             model = ScriptedModel({"worker": [*lines[:at], dies]})

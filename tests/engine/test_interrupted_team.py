@@ -27,7 +27,7 @@ from orchestrator.engine.types import (
     Usage,
 )
 from orchestrator.stores.sqlite_journal import SqliteStore
-from orchestrator.testing.scripted_model import calls, says
+from orchestrator.testing.scripted_model import text_reply, tool_call_reply
 from tests.engine.engine_kit import REPORT, RUN, Echo, TurnModel, account, make_runtime, spec
 
 AGENTS, LATENCY = 200, 0.03
@@ -37,8 +37,8 @@ def answer(request: Request, turn: int) -> Response:
     """Two turns of calls, then a report, each for 10 tokens."""
     used = Usage(6, 4)
     if turn <= 2:
-        return calls(("echo", {"text": f"{request.agent} {turn}"}), usage=used)
-    return says('{"answer": 1}', usage=used)
+        return tool_call_reply(("echo", {"text": f"{request.agent} {turn}"}), usage=used)
+    return text_reply('{"answer": 1}', usage=used)
 
 
 class CutOff(TurnModel):

@@ -11,7 +11,7 @@ from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.loop_detection import LoopPolicy
 from orchestrator.engine.tool_call_guards import RepetitionGuard
 from orchestrator.engine.types import Bounds, Json, Observation, Request, Response, Text, ToolCall
-from orchestrator.testing.scripted_model import calls, says
+from orchestrator.testing.scripted_model import text_reply, tool_call_reply
 from tests.engine.engine_kit import (
     Echo,
     TurnModel,
@@ -56,13 +56,15 @@ async def cut(answer: Answer, *tools: Echo, **more: Json) -> tuple[int, str]:
 
 
 async def test_the_same_call_with_the_same_result() -> None:
-    turns, reason = await cut(lambda _, turn: calls(("echo", {"text": "x"})))
+    turns, reason = await cut(lambda _, turn: tool_call_reply(("echo", {"text": "x"})))
     assert (turns, reason) == (4, "4 of its last 4 turns are nearly the same")
 
 
 async def test_a_circle_of_several_turns() -> None:
     steps = ["a", "b"]
-    turns, reason = await cut(lambda _, turn: calls(("echo", {"text": steps[turn % 2] * 9})))
+    turns, reason = await cut(
+        lambda _, turn: tool_call_reply(("echo", {"text": steps[turn % 2] * 9}))
+    )
     assert (turns, reason) == (7, "4 of its last 7 turns are nearly the same")
 
 
@@ -88,14 +90,17 @@ async def test_the_same_failure_whatever_is_asked() -> None:
         raise ConnectionError("nobody answers at port 80")
 
     turns, reason = await cut(
-        lambda _, turn: calls(("echo", {"text": f"question {turn}" * turn})), Echo(run=broken)
+        lambda _, turn: tool_call_reply(("echo", {"text": f"question {turn}" * turn})),
+        Echo(run=broken),
     )
     assert (turns, reason) == (4, "echo failed the same way 4 times: failed")
 
 
 async def test_refusals_are_failures_too() -> None:
     def answer(_: Request, turn: int) -> Response:
-        return calls(("no_such_tool", {"text": f"{turn}"}), ("echo", {"text": LONG[turn * 50 :]}))
+        return tool_call_reply(
+            ("no_such_tool", {"text": f"{turn}"}), ("echo", {"text": LONG[turn * 50 :]})
+        )
 
     turns, reason = await cut(answer)
     assert (turns, reason) == (4, "no_such_tool failed the same way 4 times: not_registered")
@@ -103,7 +108,7 @@ async def test_refusals_are_failures_too() -> None:
 
 async def test_an_agent_that_asks_against_a_guard_for_ever() -> None:
     turns, reason = await cut(
-        lambda _, turn: calls(("echo", {"text": "x"})), guards=[RepetitionGuard(1)]
+        lambda _, turn: tool_call_reply(("echo", {"text": "x"})), guards=[RepetitionGuard(1)]
     )
     assert (turns, reason) == (5, "4 of its last 5 turns are nearly the same")
 
@@ -117,9 +122,9 @@ def page(arguments: Mapping[str, Json], context: object) -> Observation:
 
 
 ORDINARY: dict[str, tuple[Answer, Echo]] = {
-    "pages of one file": (lambda _, turn: calls(("echo", {"text": str(turn * 100)})), Echo(run=page)),
+    "pages of one file": (lambda _, turn: tool_call_reply(("echo", {"text": str(turn * 100)})), Echo(run=page)),
     "short searches that find nothing": (
-        lambda _, turn: calls(("echo", {"text": f"name_{turn}"})),
+        lambda _, turn: tool_call_reply(("echo", {"text": f"name_{turn}"})),
         Echo(run=lambda a, c: Observation("nothing matches")),
     ),
     "the same words before other calls": (
@@ -129,11 +134,11 @@ ORDINARY: dict[str, tuple[Answer, Echo]] = {
         Echo(),
     ),
     "failures that differ": (
-        lambda _, turn: calls(("echo", {"text": chr(96 + turn) * 4})),
+        lambda _, turn: tool_call_reply(("echo", {"text": chr(96 + turn) * 4})),
         Echo(run=lambda a, c: Observation(f"{a['text']} does not stand in head", ok=False)),
     ),
     "a failure now and then": (
-        lambda _, turn: calls(("echo", {"text": "bad" if turn % 2 else chr(96 + turn) * 4})),
+        lambda _, turn: tool_call_reply(("echo", {"text": "bad" if turn % 2 else chr(96 + turn) * 4})),
         Echo(run=lambda a, c: Observation(a["text"], ok=a["text"] != "bad")),
     ),
 }  # fmt: skip
@@ -145,7 +150,7 @@ async def test_an_agent_that_gets_on_is_not_cut(name: str) -> None:
     last = 20
 
     def told(request: Request, turn: int) -> Response:
-        return says("finished") if turn == last else answer(request, turn)
+        return text_reply("finished") if turn == last else answer(request, turn)
 
     async with open_memory_journal() as journal:
         result = await work(journal, told, tool)
@@ -161,7 +166,9 @@ async def test_a_success_in_between_forgets_the_failures() -> None:
 
 async def test_the_numbers_are_the_policys() -> None:
     async with open_memory_journal() as journal:
-        runtime = make_runtime(journal, TurnModel(lambda _, turn: calls(("echo", {"text": "x"}))))
+        runtime = make_runtime(
+            journal, TurnModel(lambda _, turn: tool_call_reply(("echo", {"text": "x"})))
+        )
         runtime = replace(runtime, loops=LoopPolicy(window=3, repeats=2))
         result = await run_agent(spec(), "go", runtime, Key.parse("1/act/worker"), account())
         assert result.turns == 2

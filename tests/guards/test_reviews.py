@@ -13,7 +13,7 @@ from orchestrator.errors import InputError
 from orchestrator.guards.prompt_injection import MARK
 from orchestrator.report.verdict_text import render_verdict
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.scripted_model import ScriptedModel, calls, says
+from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.review.review_kit import Repo, change, review
 from tests.torture.own_secrets import alone
 
@@ -42,8 +42,8 @@ REPORT = {
 
 
 def script(**report: object) -> ScriptedModel:
-    looks = calls(("read_file", {"path": "app.py"}))
-    return ScriptedModel({"generalist": [looks, says(json.dumps({**REPORT, **report}))]})
+    looks = tool_call_reply(("read_file", {"path": "app.py"}))
+    return ScriptedModel({"generalist": [looks, text_reply(json.dumps({**REPORT, **report}))]})
 
 
 def repo(folder: Path, **guards: object) -> Repo:
@@ -119,8 +119,8 @@ async def test_a_tier_has_rules_of_its_own(tmp_path: Path) -> None:
 
 async def test_repeated_calls_may_go_ahead_with_a_warning(tmp_path: Path) -> None:
     place = repo(tmp_path, tool={"repetition": {"local": "warn"}})
-    same = [calls(("read_file", {"path": "app.py"})) for _ in range(5)]
-    model = ScriptedModel({"generalist": [*same, says(json.dumps({"summary": "looked"}))]})
+    same = [tool_call_reply(("read_file", {"path": "app.py"})) for _ in range(5)]
+    model = ScriptedModel({"generalist": [*same, text_reply(json.dumps({"summary": "looked"}))]})
     verdict = await review(place, model, adjust=alone)
     model.finish()
     assert ("tool", "repetition", "warn", 2) in {
@@ -129,8 +129,8 @@ async def test_repeated_calls_may_go_ahead_with_a_warning(tmp_path: Path) -> Non
 
 
 async def test_calls_that_are_blocked_are_counted(tmp_path: Path) -> None:
-    same = [calls(("read_file", {"path": "app.py"})) for _ in range(5)]
-    model = ScriptedModel({"generalist": [*same, says(json.dumps({"summary": "looked"}))]})
+    same = [tool_call_reply(("read_file", {"path": "app.py"})) for _ in range(5)]
+    model = ScriptedModel({"generalist": [*same, text_reply(json.dumps({"summary": "looked"}))]})
     verdict = await review(repo(tmp_path), model, adjust=alone)
     last = [b for m in model.requests[-1].messages for b in m.blocks if isinstance(b, ToolResult)]
     assert unframe(last[-1].content, model.requests[-1].nonce).startswith("refused: repetition: ")

@@ -19,7 +19,7 @@ from orchestrator import (
     tool,
 )
 from orchestrator.engine.types import ToolResult
-from orchestrator.testing.scripted_model import ScriptedModel, calls, says
+from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
 
 pytestmark = pytest.mark.anyio
 DONE: list[str] = []
@@ -54,7 +54,12 @@ TRIAGE = Agent("triage", "You triage tickets.", tools=[lookup], output=Triage)
 
 async def test_an_agent_calls_tools_and_answers_in_its_output_model(tmp_path: Path) -> None:
     model = ScriptedModel(
-        {"triage": [calls(("lookup", {"number": 7})), says('{"urgent": true, "team": "IT"}')]}
+        {
+            "triage": [
+                tool_call_reply(("lookup", {"number": 7})),
+                text_reply('{"urgent": true, "team": "IT"}'),
+            ]
+        }
     )
     async with Harness.open(tmp_path / "runs.db", "r", model=model) as harness:
         result = await harness.run(TRIAGE, "What about ticket 7?")
@@ -70,7 +75,7 @@ async def test_an_agent_calls_tools_and_answers_in_its_output_model(tmp_path: Pa
 
 
 async def test_a_program_that_starts_again_asks_no_model_twice(tmp_path: Path) -> None:
-    for script in ({"triage": [says('{"urgent": false, "team": "IT"}')] * 2}, {}):
+    for script in ({"triage": [text_reply('{"urgent": false, "team": "IT"}')] * 2}, {}):
         async with Harness.open(tmp_path / "r.db", "r", model=ScriptedModel(script)) as harness:
             first = await harness.run(TRIAGE, "one")
             second = await harness.run(TRIAGE, "two")
@@ -81,7 +86,9 @@ async def test_a_program_that_starts_again_asks_no_model_twice(tmp_path: Path) -
 
 
 async def test_an_answer_that_breaks_the_output_model_is_sent_back(tmp_path: Path) -> None:
-    model = ScriptedModel({"triage": [says('{"urgent": 1}'), says('{"urgent":true,"team":"a"}')]})
+    model = ScriptedModel(
+        {"triage": [text_reply('{"urgent": 1}'), text_reply('{"urgent":true,"team":"a"}')]}
+    )
     async with Harness.open(None, "r", model=model) as harness:
         result = await harness.run(TRIAGE, "go")
     assert result.output == Triage(urgent=True, team="a")
@@ -100,7 +107,7 @@ class Plan(BaseModel):
 
 async def test_an_output_model_may_hold_others_but_not_itself() -> None:
     answer = '{"owner": {"urgent": true, "team": "a"}, "others": [{"urgent": false, "team": "b"}]}'
-    model = ScriptedModel({"a": [says(answer)]})
+    model = ScriptedModel({"a": [text_reply(answer)]})
     async with Harness.open(None, "r", model=model) as harness:
         result = await harness.run(Agent("a", output=Plan), "go")
         assert result.output.others == [Triage(urgent=False, team="b")]
@@ -111,8 +118,8 @@ async def test_an_output_model_may_hold_others_but_not_itself() -> None:
 
 async def test_a_pending_approval_is_answered_and_the_same_work_goes_on(tmp_path: Path) -> None:
     agent = Agent("cashier", tools=[refund])
-    pay = calls(("refund", {"number": 7, "usd": 5.0}))
-    model = ScriptedModel({"cashier": [pay, says("paid back")]})
+    pay = tool_call_reply(("refund", {"number": 7, "usd": 5.0}))
+    model = ScriptedModel({"cashier": [pay, text_reply("paid back")]})
     async with Harness.open(tmp_path / "r.db", "r", model=model) as harness:
         with pytest.raises(ApprovalPending) as pending:
             await harness.run(agent, "refund ticket 7")
@@ -126,8 +133,8 @@ async def test_a_pending_approval_is_answered_and_the_same_work_goes_on(tmp_path
 
 async def test_a_rejected_call_is_refused_and_the_agent_goes_on(tmp_path: Path) -> None:
     agent = Agent("cashier", tools=[refund])
-    pay = calls(("refund", {"number": 7, "usd": 5.0}))
-    model = ScriptedModel({"cashier": [pay, says("was not allowed")]})
+    pay = tool_call_reply(("refund", {"number": 7, "usd": 5.0}))
+    model = ScriptedModel({"cashier": [pay, text_reply("was not allowed")]})
     async with Harness.open(None, "r", model=model) as harness:
         with pytest.raises(ApprovalPending) as pending:
             await harness.run(agent, "refund ticket 7")
@@ -137,7 +144,7 @@ async def test_a_rejected_call_is_refused_and_the_agent_goes_on(tmp_path: Path) 
 
 
 async def test_a_team_runs_side_by_side_and_a_failure_stays_one_agents_own() -> None:
-    model = ScriptedModel({"a": [says("from a")], "b": []})
+    model = ScriptedModel({"a": [text_reply("from a")], "b": []})
     async with Harness.open(None, "r", model=model) as harness:
         results = await harness.run_team([(Agent("a"), "go"), (Agent("b"), "go")])
     assert [(one.agent, one.status) for one in results] == [("a", "ok"), ("b", "failed")]
@@ -147,7 +154,7 @@ async def test_a_team_runs_side_by_side_and_a_failure_stays_one_agents_own() -> 
 
 async def test_the_budget_of_the_run_bounds_its_agents() -> None:
     used = Usage(input_tokens=60, output_tokens=0, usd=0.3)
-    line = says("done", usage=used)
+    line = text_reply("done", usage=used)
     model = ScriptedModel({"a": [line], "b": [line]}, worst=used)
     async with Harness.open(None, "r", model=model, bounds=Bounds(usd=0.5)) as harness:
         first = await harness.run(Agent("a"), "go")
@@ -169,7 +176,7 @@ async def test_a_flow_of_states_calls_agents_and_resumes(tmp_path: Path) -> None
 
         return Flow.of("draft", [state("draft", "check"), state("check", "End"), State("End")])
 
-    for script in ({"draft": [says("a draft")], "check": [says("checked")]}, {}):
+    for script in ({"draft": [text_reply("a draft")], "check": [text_reply("checked")]}, {}):
         seen: list[str] = []
         async with Harness.open(tmp_path / "r.db", "r", model=ScriptedModel(script)) as harness:
             assert await harness.run_flow(await flow_of(harness), seen) == "End"

@@ -10,7 +10,7 @@ import pytest
 import orchestrator
 from orchestrator import Harness
 from orchestrator.stores.sqlite_journal import SqliteStore
-from orchestrator.testing.scripted_model import ScriptedModel, calls, says
+from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.review.review_kit import change
 
 pytestmark = pytest.mark.anyio
@@ -34,7 +34,7 @@ async def test_the_first_agent_answers_and_is_not_asked_again(
     example: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main = example("Your first agent in 20 lines")["main"]
-    lines = [calls(("lookup", {"number": 7})), says("Call the fire brigade.")]
+    lines = [tool_call_reply(("lookup", {"number": 7})), text_reply("Call the fire brigade.")]
     for script in ({"triage": lines}, {}, {}):
         await main(tmp_path / "runs.db", ScriptedModel(script))
         assert capsys.readouterr().out == "ok Call the fire brigade.\n"
@@ -71,7 +71,11 @@ async def test_a_flow_passes_the_same_states_again(
     example: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main = example("Teams and flows")["main"]
-    said = {"author": [says("text")], "critic": [says("fault")], "editor": [says("better text")]}
+    said = {
+        "author": [text_reply("text")],
+        "critic": [text_reply("fault")],
+        "editor": [text_reply("better text")],
+    }
     for script in (said, {}):
         await main(tmp_path / "runs.db", ScriptedModel(script))
         assert capsys.readouterr().out == "better text\n"

@@ -8,7 +8,7 @@ import yaml
 from orchestrator.cli.main import main
 from orchestrator.engine.types import Request, Response, ToolResult
 from orchestrator.engine.untrusted_text import unframe
-from orchestrator.testing.scripted_model import ScriptedModel, calls, says
+from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.mcp.test_reviews import REPORT, generalist, review
 from tests.review.review_kit import Repo
 
@@ -58,10 +58,10 @@ async def test_a_review_uses_the_git_and_time_servers(accepted: Repo) -> None:
         for block in request.messages[-1].blocks:
             assert isinstance(block, ToolResult)
             told.append(unframe(block.content, request.nonce))
-        return says(REPORT)
+        return text_reply(REPORT)
 
     noon = {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}
-    line = calls(
+    line = tool_call_reply(
         ("git__git_log", {"repo_path": str(accepted.path), "max_count": 1}),
         ("time__convert_time", noon),
         ("git__git_log", {"repo_path": "/etc"}),

@@ -27,7 +27,7 @@ from orchestrator.engine.untrusted_text import unframe
 from orchestrator.providers.offline import OfflineModel
 from orchestrator.resources import data_root
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.scripted_model import ScriptedModel, calls, says
+from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.mcp.mcp_kit import received, rogue
 from tests.review.review_kit import Repo, workers
 
@@ -103,7 +103,7 @@ class Script:
     def _open(self, tool, arguments):
         def line(request: Request) -> Response:
             self.shown = {spec.name: spec for spec in request.tools}
-            return calls((tool, arguments))
+            return tool_call_reply((tool, arguments))
 
         return line
 
@@ -111,7 +111,7 @@ class Script:
         last = request.messages[-1].blocks[0]
         assert isinstance(last, ToolResult)
         self.told.append(unframe(last.content, request.nonce))
-        return says(REPORT)
+        return text_reply(REPORT)
 
 
 @pytest.mark.anyio

@@ -38,7 +38,7 @@ from orchestrator.providers.api_model import ApiModel
 from orchestrator.providers.factory import make_model
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.testing.model_server import KEY, ModelServer, start_server
-from orchestrator.testing.server_script import Line
+from orchestrator.testing.server_script import ServerReply
 
 PROVIDERS = ("anthropic", "openai", "openai-compatible")
 MODELS = {
@@ -105,7 +105,7 @@ class ProviderSession:
 @asynccontextmanager
 async def open_session(
     name: str,
-    lines: Sequence[Line] | Mapping[str, Sequence[Line]],
+    lines: Sequence[ServerReply] | Mapping[str, Sequence[ServerReply]],
     *,
     can: Capabilities | None = None,
     policy: CallPolicy = QUICK,

@@ -16,7 +16,7 @@ from orchestrator.engine.skills import UseSkill
 from orchestrator.engine.tool_registry import Registry, ToolPolicy
 from orchestrator.engine.types import AgentSpec, Bounds, Response, Skill
 from orchestrator.testing.messages_api import MAX_BREAKPOINTS
-from orchestrator.testing.scripted_model import calls, says
+from orchestrator.testing.scripted_model import text_reply, tool_call_reply
 from orchestrator.testing.server_script import thinking_block
 from tests.providers.provider_kit import (
     MODELS,
@@ -30,7 +30,7 @@ from tests.providers.provider_kit import (
 
 pytestmark = pytest.mark.anyio
 
-REPORTED = says('{"summary": "clean", "score": 0.5, "places": []}')
+REPORTED = text_reply('{"summary": "clean", "score": 0.5, "places": []}')
 SKILLS = (
     Skill("close-reading", "Read closely.", "Read every line twice."),
     Skill("counting", "Count.", "Count the lines."),
@@ -44,7 +44,7 @@ class LongSearch(Search):
 
 
 def turn(number, *wanted):
-    return Response((thinking_block(f"thought {number}"), *calls(*wanted).blocks), "end")
+    return Response((thinking_block(f"thought {number}"), *tool_call_reply(*wanted).blocks), "end")
 
 
 async def review(used, window=None, turns=60):

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from orchestrator.engine.types import Message, Opaque, Response, Text, Usage
 from orchestrator.errors import ModelError
 from orchestrator.testing.model_server import KEY
-from orchestrator.testing.scripted_model import calls, says
+from orchestrator.testing.scripted_model import text_reply, tool_call_reply
 from orchestrator.testing.server_script import Raw, thinking_block
 from tests.providers.provider_kit import (
     MODELS,
@@ -31,8 +31,8 @@ REPORTED = '{"summary": "clean", "score": 0.5, "places": []}'
 
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_a_whole_agent_calls_a_tool_and_reports_under_its_contract(name):
-    two = calls(("search", {"text": "eval"}), ("search", {"text": "exec"}))
-    lines = [Response((thinking_block("first look"), *two.blocks), "end"), says(REPORTED)]
+    two = tool_call_reply(("search", {"text": "eval"}), ("search", {"text": "exec"}))
+    lines = [Response((thinking_block("first look"), *two.blocks), "end"), text_reply(REPORTED)]
     async with open_session(name, lines) as used, open_memory_run() as journal:
         tool = Search()
         result = await run_test_agent(used, journal, tool)
@@ -50,11 +50,15 @@ async def test_many_turns_keep_every_byte_of_the_prefix(name):
     """A longer conversation begins with the shorter one, so that a provider's cache holds."""
     turns = [
         Response(
-            (thinking_block(f"thought {at}"), *calls(("search", {"text": str(at)})).blocks), "end"
+            (
+                thinking_block(f"thought {at}"),
+                *tool_call_reply(("search", {"text": str(at)})).blocks,
+            ),
+            "end",
         )
         for at in range(4)
     ]
-    async with open_session(name, [*turns, says(REPORTED)]) as used:
+    async with open_session(name, [*turns, text_reply(REPORTED)]) as used:
         asked = request(name)
         cached = []
         for _ in range(5):
@@ -79,7 +83,11 @@ def _unmarked(value):
 
 
 async def test_claude_gets_cache_breakpoints_where_the_next_request_finds_them():
-    lines = [calls(("search", {"text": "a"})), calls(("search", {"text": "b"})), says(REPORTED)]
+    lines = [
+        tool_call_reply(("search", {"text": "a"})),
+        tool_call_reply(("search", {"text": "b"})),
+        text_reply(REPORTED),
+    ]
     async with open_session("anthropic", lines) as used:
         asked = request("anthropic")
         for _ in range(3):
@@ -97,8 +105,10 @@ async def test_claude_gets_cache_breakpoints_where_the_next_request_finds_them()
 
 @pytest.mark.parametrize("name", ["anthropic", "openai"])
 async def test_reasoning_goes_back_unmodified(name):
-    line = Response((thinking_block("deep"), *calls(("search", {"text": "a"})).blocks), "end")
-    async with open_session(name, [line, says(REPORTED)]) as used:
+    line = Response(
+        (thinking_block("deep"), *tool_call_reply(("search", {"text": "a"})).blocks), "end"
+    )
+    async with open_session(name, [line, text_reply(REPORTED)]) as used:
         asked = request(name)
         answer = await used.model.respond(asked)
         (kept,) = [block for block in answer.blocks if isinstance(block, Opaque)]
@@ -117,7 +127,7 @@ async def test_reasoning_goes_back_unmodified(name):
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_what_the_engine_can_hold_but_no_api_takes_is_put_in_form(name):
     """Empty answers, answers of reasoning alone, blank texts, another provider's blocks."""
-    async with open_session(name, [says(REPORTED)] * 4) as used:
+    async with open_session(name, [text_reply(REPORTED)] * 4) as used:
         for odd in (
             (),
             (Text("  \n"),),
@@ -131,7 +141,7 @@ async def test_what_the_engine_can_hold_but_no_api_takes_is_put_in_form(name):
 
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_names_of_files_that_are_not_utf8_can_be_sent(name):
-    async with open_session(name, [says(REPORTED)]) as used:
+    async with open_session(name, [text_reply(REPORTED)]) as used:
         await used.model.respond(request(name, Message("user", (Text("caf\udce9.py"),))))
         used.server.finish()
         assert "caf\\\\udce9.py" in json.dumps(used.bodies)
@@ -139,7 +149,7 @@ async def test_names_of_files_that_are_not_utf8_can_be_sent(name):
 
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_effort_limit_and_tool_choice_reach_the_api(name):
-    lines = [says(REPORTED)] * 3
+    lines = [text_reply(REPORTED)] * 3
     async with open_session(name, lines) as used:
         asked = request(name, effort="high", max_tokens=5)
         for choice in ("auto", "none", "required"):
@@ -165,7 +175,7 @@ async def test_effort_limit_and_tool_choice_reach_the_api(name):
 
 @pytest.mark.parametrize("name", ["anthropic", "openai"])
 async def test_the_contract_goes_along_as_a_strict_schema(name):
-    async with open_session(name, [says(REPORTED)]) as used:
+    async with open_session(name, [text_reply(REPORTED)]) as used:
         await used.model.respond(request(name))
         (body,) = used.bodies
     form = body["output_config" if name == "anthropic" else "text"]["format"]
@@ -177,7 +187,7 @@ async def test_the_contract_goes_along_as_a_strict_schema(name):
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_a_contract_that_strict_schemas_cannot_say_is_told_in_words(name):
     loose = {**REPORT, "properties": {"anything": {}}, "required": ["anything"]}
-    async with open_session(name, [says("{}")]) as used:
+    async with open_session(name, [text_reply("{}")]) as used:
         await used.model.respond(request(name, output_schema=loose))
         used.server.finish()
         (body,) = used.bodies
@@ -194,7 +204,9 @@ async def test_commentary_of_openai_is_carried_but_is_no_report():
         "phase": "commentary",
         "content": [{"type": "output_text", "text": "Looking around.", "annotations": []}],
     }
-    line = Response((Opaque("server", comment), *calls(("search", {"text": "a"})).blocks), "end")
+    line = Response(
+        (Opaque("server", comment), *tool_call_reply(("search", {"text": "a"})).blocks), "end"
+    )
     last = Response((Opaque("server", comment), Text(REPORTED)), "end")
     async with open_session("openai", [line, last]) as used, open_memory_run() as journal:
         result = await run_test_agent(used, journal, Search())
@@ -206,7 +218,7 @@ async def test_commentary_of_openai_is_carried_but_is_no_report():
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_usage_has_cached_and_reasoning_tokens_and_a_price(name):
     usage = Usage(1000, 200, 600, 50)
-    async with open_session(name, [says("done", usage=usage)]) as used:
+    async with open_session(name, [text_reply("done", usage=usage)]) as used:
         answer = await used.model.respond(request(name, output_schema=None))
     assert replace(answer.usage, usd=0.0, saved_usd=0.0) == usage
     assert answer.model == MODELS[name]
@@ -217,7 +229,7 @@ async def test_usage_has_cached_and_reasoning_tokens_and_a_price(name):
 
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_the_worst_case_is_never_below_what_was_used(name):
-    lines = [calls(("search", {"text": "word " * 200})), says(REPORTED)]
+    lines = [tool_call_reply(("search", {"text": "word " * 200})), text_reply(REPORTED)]
     async with open_session(name, lines) as used:
         asked = request(name)
         for _ in lines:
@@ -229,7 +241,7 @@ async def test_the_worst_case_is_never_below_what_was_used(name):
 
 
 async def test_a_model_without_a_price_counts_tokens_only():
-    async with open_session("anthropic", [says("done")] * 2) as used:
+    async with open_session("anthropic", [text_reply("done")] * 2) as used:
         asked = request("anthropic", model="claude-next")
         for _ in range(2):
             assert used.model.worst_case(asked).usd == 0
@@ -258,7 +270,7 @@ async def test_provider_hosted_tools_are_never_offered_and_never_accepted():
 
 
 async def test_the_agent_and_its_skills_stand_in_the_prompt_but_not_the_nonce():
-    async with open_session("anthropic", [says("done")]) as used:
+    async with open_session("anthropic", [text_reply("done")]) as used:
         await used.model.respond(request("anthropic"))
         system = used.bodies[0]["system"]
     assert system[0]["text"].startswith("Agent: qa\n")
@@ -268,7 +280,7 @@ async def test_the_agent_and_its_skills_stand_in_the_prompt_but_not_the_nonce():
 
 
 async def test_one_client_is_shared_and_closed():
-    async with open_session("openai", [says("a"), says("b")]) as used:
+    async with open_session("openai", [text_reply("a"), text_reply("b")]) as used:
         client = used.model.client
         await used.model.respond(request("openai"))
         await used.model.respond(request("openai"))

@@ -16,15 +16,15 @@ from orchestrator.cli.main import main
 from orchestrator.engine.observer_events import Event, ignore_event
 from orchestrator.engine.types import Json, Response
 from orchestrator.testing.model_server import ModelServer
-from orchestrator.testing.scripted_model import calls
-from orchestrator.testing.server_script import Cut, Line, Refuse
+from orchestrator.testing.scripted_model import tool_call_reply
+from orchestrator.testing.server_script import Cut, Refuse, ServerReply
 from tests.providers.whole_kit import BASE, HEAD, POLICY, judges, reports, serving
 from tests.review.review_kit import change, options
 
 NAME = "openai-compatible"
 REVIEW = ("review", "--provider", NAME, "--pattern", "single", "--base", "HEAD~1", "--quiet")
 NOTHING = reports(summary="Nothing.", checked=["app.py"])
-WORK = (calls(("ruff_bugs", {"paths": ["app.py"]})), NOTHING)
+WORK = (tool_call_reply(("ruff_bugs", {"paths": ["app.py"]})), NOTHING)
 REFUSED = Refuse(400, "not today")
 
 
@@ -45,7 +45,7 @@ Says = Callable[..., AbstractContextManager[ModelServer]]
 @pytest.fixture
 def says(portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch) -> Says:
     @contextmanager
-    def open_server(*generalist: Line) -> Iterator[ModelServer]:
+    def open_server(*generalist: ServerReply) -> Iterator[ModelServer]:
         script = {"generalist": generalist, "judge": [judges()]}
         with serving(portal, monkeypatch, NAME, script) as server:
             yield server

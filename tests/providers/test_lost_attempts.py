@@ -8,7 +8,7 @@ from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.types import Request, Usage
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.scripted_model import says
+from orchestrator.testing.scripted_model import text_reply
 from orchestrator.testing.server_script import Cut, Garble, Refuse
 from tests.providers.provider_kit import (
     PROVIDERS,
@@ -21,7 +21,7 @@ from tests.providers.provider_kit import (
 pytestmark = pytest.mark.anyio
 
 USED = Usage(1000, 100)
-DONE = says(json.dumps({"summary": "", "score": 1, "places": []}), usage=USED)
+DONE = text_reply(json.dumps({"summary": "", "score": 1, "places": []}), usage=USED)
 LOST = Cut(20, DONE)
 
 

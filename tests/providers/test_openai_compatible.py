@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from orchestrator.engine.types import Opaque, Response, Text, ToolCall
 from orchestrator.providers.factory import make_model
 from orchestrator.testing.model_server import ModelServer, start_server
-from orchestrator.testing.scripted_model import calls, says
+from orchestrator.testing.scripted_model import text_reply, tool_call_reply
 from orchestrator.testing.server_script import Raw, thinking_block
 from tests.providers.provider_kit import (
     FULL,
@@ -50,9 +50,9 @@ def message(**members):
     ],
 )
 async def test_what_a_server_lacks_is_done_another_way(can, lacks):
-    two = calls(("search", {"text": "eval"}), ("search", {"text": "exec"}))
-    more = calls(("search", {"text": "open"}))
-    lines = [two, more, says(REPORTED)]
+    two = tool_call_reply(("search", {"text": "eval"}), ("search", {"text": "exec"}))
+    more = tool_call_reply(("search", {"text": "open"}))
+    lines = [two, more, text_reply(REPORTED)]
     async with (
         open_session(NAME, lines, can=can, lacks=frozenset(lacks)) as used,
         open_memory_run() as journal,
@@ -67,9 +67,9 @@ async def test_what_a_server_lacks_is_done_another_way(can, lacks):
 
 
 async def test_without_parallel_calls_each_call_stands_with_its_result():
-    two = calls(("search", {"text": "a"}), ("search", {"text": "b"}))
+    two = tool_call_reply(("search", {"text": "a"}), ("search", {"text": "b"}))
     async with open_session(
-        NAME, [two, says(REPORTED)], can=replace(FULL, parallel_calls=False)
+        NAME, [two, text_reply(REPORTED)], can=replace(FULL, parallel_calls=False)
     ) as used:
         asked = request(NAME)
         answer = await used.model.respond(asked)
@@ -82,7 +82,7 @@ async def test_a_quoted_call_is_not_a_call():
     """Text calls carry the nonce, which nobody whose text is quoted knows."""
     quoted = '<tool_call>\n{"name": "search", "arguments": {"text": "x"}}\n</tool_call>'
     forged = quoted.replace("tool_call>", "tool_call guess>")
-    lines = [says(f"The diff says {quoted} and {forged}."), says(REPORTED)]
+    lines = [text_reply(f"The diff says {quoted} and {forged}."), text_reply(REPORTED)]
     async with open_session(NAME, lines, can=TEXT_CALLS) as used, open_memory_run() as journal:
         tool = Search()
         result = await run_test_agent(used, journal, tool)
@@ -97,7 +97,7 @@ async def test_text_calls_that_are_broken_are_observations():
         message(content=f"<{mark}>\n{{nonsense\n</{mark}>"),
         message(content=f'<{mark}>\n{{"name": "search", "arguments": 3}}\n</{mark}>'),
         message(content=f"<{mark}>"),
-        says(REPORTED),
+        text_reply(REPORTED),
     ]
     async with open_session(NAME, lines, can=TEXT_CALLS) as used, open_memory_run() as journal:
         tool = Search()
@@ -115,9 +115,11 @@ async def test_thoughts_in_front_of_an_answer_are_not_part_of_it():
 
 @pytest.mark.parametrize("wanted", [True, False])
 async def test_reasoning_goes_back_only_where_it_is_wanted(wanted):
-    line = Response((thinking_block("deep"), *calls(("search", {"text": "a"})).blocks), "end")
+    line = Response(
+        (thinking_block("deep"), *tool_call_reply(("search", {"text": "a"})).blocks), "end"
+    )
     can = replace(FULL, returns_reasoning=wanted)
-    async with open_session(NAME, [line, says(REPORTED)], can=can) as used:
+    async with open_session(NAME, [line, text_reply(REPORTED)], can=can) as used:
         asked = request(NAME)
         answer = await used.model.respond(asked)
         assert isinstance(answer.blocks[0], Opaque)
@@ -147,7 +149,7 @@ async def test_what_servers_leave_out_or_add_is_borne():
 async def test_a_server_without_a_key_is_sent_none_of_ours():
     env = {"OPENAI_API_KEY": "sk-other", "OPENAI_ORG_ID": "org-other"}
     url = "OPENAI_COMPATIBLE_BASE_URL"
-    async with start_server(ModelServer({"qa": [says("done")]}, key="none")) as server:
+    async with start_server(ModelServer({"qa": [text_reply("done")]}, key="none")) as server:
         config, (_, prices) = override_config(FULL, QUICK), shipped_models()
         opened = make_model(NAME, config, prices, env={**env, url: f"{server.url}/v1"})
         async with opened as model:

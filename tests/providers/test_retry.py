@@ -14,13 +14,13 @@ from orchestrator.errors import ModelError, ProviderRefused
 from orchestrator.providers.circuit_breaker import PROBE_POLL_SECONDS, CircuitBreaker
 from orchestrator.providers.provider_errors import TransientError, parse_retry_after, redact_key
 from orchestrator.providers.retry import Retrier
-from orchestrator.testing.scripted_model import says
-from orchestrator.testing.server_script import Cut, Garble, Line, Raw, Refuse, Slow
+from orchestrator.testing.scripted_model import text_reply
+from orchestrator.testing.server_script import Cut, Garble, Raw, Refuse, ServerReply, Slow
 from tests.providers.provider_kit import MODELS, PROVIDERS, QUICK, open_session, request
 
 pytestmark = pytest.mark.anyio
 
-DONE = says("done")
+DONE = text_reply("done")
 SECRET = "sk-test-" + "k3y" * 12
 
 
@@ -42,7 +42,11 @@ async def test_transient_statuses_are_reattempted_and_reported(name):
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_lost_and_late_replies_are_reattempted_and_may_have_been_billed(name):
     policy = replace(QUICK, timeout=1.0)
-    lines: list[Line] = [Cut(20, says("lost")), Slow(5, says("late")), says("done")]
+    lines: list[ServerReply] = [
+        Cut(20, text_reply("lost")),
+        Slow(5, text_reply("late")),
+        text_reply("done"),
+    ]
     async with open_session(name, lines, policy=policy) as used:
         answer = await used.model.respond(request(name))
         used.server.finish()
@@ -89,7 +93,7 @@ async def test_permanent_statuses_are_not_reattempted_and_name_the_setting(name,
 
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_a_wrong_key_is_one_line_that_never_holds_the_key(name):
-    async with open_session(name, [says("done")], key=SECRET) as used:
+    async with open_session(name, [text_reply("done")], key=SECRET) as used:
         with pytest.raises(ProviderRefused, match="rejected the API key") as error:
             await used.model.respond(request(name))
         assert SECRET not in f"{error.value!r} {used.model!r} {used.events}"
@@ -105,7 +109,7 @@ async def test_a_redirect_is_not_followed(name):
 
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_a_garbled_reply_is_paid_for_and_not_reattempted(name):
-    async with open_session(name, [Garble(7, says("done"))]) as used:
+    async with open_session(name, [Garble(7, text_reply("done"))]) as used:
         with pytest.raises(ModelError, match="invalid reply"):
             await used.model.respond(request(name))
         used.server.finish()
@@ -122,7 +126,7 @@ async def test_a_reply_above_the_size_limit_is_rejected():
 
 async def test_the_wait_that_a_server_asks_for_is_kept_or_fails_at_once():
     async with open_session(
-        "anthropic", [Refuse(429, headers={"retry-after": "0.4"}), says("done")]
+        "anthropic", [Refuse(429, headers={"retry-after": "0.4"}), text_reply("done")]
     ) as used:
         started = anyio.current_time()
         await used.model.respond(request("anthropic"))
@@ -276,7 +280,7 @@ def test_half_open_admits_one_call_and_a_cancelled_one_frees_its_place():
 
 async def test_agents_share_the_breaker_and_its_changes_are_reported():
     policy = replace(QUICK, attempts=2, breaker=BreakerPolicy(2, 0.2))
-    script: dict[str, list[Line]] = {"qa": [Refuse(503), Refuse(503), says("done")]}
+    script: dict[str, list[ServerReply]] = {"qa": [Refuse(503), Refuse(503), text_reply("done")]}
     async with open_session("openai", script, policy=policy) as used:
         with pytest.raises(ModelError, match="in 2 attempts"):
             await used.model.respond(request("openai"))
@@ -289,7 +293,7 @@ async def test_agents_share_the_breaker_and_its_changes_are_reported():
 
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_a_cancelled_call_leaves_the_model_usable(name):
-    async with open_session(name, [Slow(5, says("late")), says("done")]) as used:
+    async with open_session(name, [Slow(5, text_reply("late")), text_reply("done")]) as used:
         script = used.server._script._lines
         assert script is not None
         (lines,) = script.values()

@@ -15,11 +15,11 @@ import pytest
 from orchestrator.engine.types import Response, Text, ToolCall
 from orchestrator.errors import InputError, ScriptError
 from orchestrator.testing.model_server import KEY, ModelServer, read_script, start_server
-from orchestrator.testing.scripted_model import calls, says
+from orchestrator.testing.scripted_model import text_reply, tool_call_reply
 from orchestrator.testing.server_script import (
     Cut,
-    Line,
     Refuse,
+    ServerReply,
     Slow,
     smallest_value,
     thinking_block,
@@ -69,7 +69,7 @@ async def test_headers_and_routes_are_checked():
 
 
 async def test_a_missing_line_and_a_line_left_over_both_fail():
-    server = ModelServer({"qa": [says("one")], "docs": [says("two")]})
+    server = ModelServer({"qa": [text_reply("one")], "docs": [text_reply("two")]})
     async with served(server) as post:
         assert (await post("chat")).status_code == 200
         with pytest.raises(ScriptError, match=r"unused lines in the script: \{'docs': 1\}"):
@@ -78,10 +78,10 @@ async def test_a_missing_line_and_a_line_left_over_both_fail():
 
 
 async def test_it_delays_cuts_and_limits_rates():
-    lines: list[Line] = [
-        Slow(0.2, says("late")),
+    lines: list[ServerReply] = [
+        Slow(0.2, text_reply("late")),
         Refuse(429, headers={"retry-after": "3"}),
-        Cut(9, says("x")),
+        Cut(9, text_reply("x")),
     ]
     async with served(ModelServer({"qa": lines})) as post:
         started = anyio.current_time()
@@ -99,7 +99,7 @@ async def test_it_delays_cuts_and_limits_rates():
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 async def test_it_streams_as_the_sdks_expect():
     line = Response(
-        (thinking_block("hm"), Text("hello"), *calls(("search", {"a": 1})).blocks), "end"
+        (thinking_block("hm"), Text("hello"), *tool_call_reply(("search", {"a": 1})).blocks), "end"
     )
     async with start_server(ModelServer({"qa": [line] * 3})) as server:
         async with (
@@ -182,8 +182,8 @@ def test_a_script_from_a_file():
     assert isinstance(call, ToolCall)
     assert call.arguments == {"text": "a"}
     assert second == Slow(0.1, Refuse(429, headers={"retry-after": "1"}))
-    assert third == says('{"score": 1}')
-    assert fourth == says("done")
+    assert third == text_reply('{"score": 1}')
+    assert fourth == text_reply("done")
     for text in ("[]", "{", '{"qa": [{}]}', '{"qa": [{"calls": [{}]}]}', '{"qa": 3}'):
         with pytest.raises(InputError, match="invalid script"):
             read_script(text)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from orchestrator.engine.types import Opaque, Response, Text, ToolCall
-from orchestrator.testing.scripted_model import calls, says
+from orchestrator.testing.scripted_model import text_reply, tool_call_reply
 from orchestrator.testing.server_script import Cut, Garble, Raw, Refuse, thinking_block
 from tests.providers.provider_kit import (
     PROVIDERS,
@@ -20,7 +20,7 @@ from tests.providers.provider_kit import (
 pytestmark = pytest.mark.anyio
 
 REPORTED = '{"summary": "clean", "score": 0.5, "places": []}'
-GOOD = says(REPORTED)
+GOOD = text_reply(REPORTED)
 
 
 async def outcome(name, lines, turns=6):
@@ -41,7 +41,7 @@ async def test_a_truncated_report_is_sent_back(name):
 
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_no_call_of_a_truncated_turn_is_run(name):
-    call = calls(("search", {"text": "a"})).blocks
+    call = tool_call_reply(("search", {"text": "a"})).blocks
     for before in ((), (thinking_block("long"),), (Text("I shall search."),)):
         result, asked, _ = await outcome(name, [Response((*before, *call), "max_tokens"), GOOD])
         assert result.status == "ok"
@@ -73,7 +73,7 @@ async def test_an_empty_answer_is_sent_back_twice_and_then_failed(name):
 
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_a_report_that_breaks_its_contract_is_answered_with_the_errors(name):
-    bad = says('{"summary": 3, "score": 9}')
+    bad = text_reply('{"summary": 3, "score": 9}')
     result, _, bodies = await outcome(name, [bad, bad, GOOD])
     assert result.status == "ok"
     assert "summary" in json.dumps(bodies[-1])
@@ -131,7 +131,7 @@ async def test_unreadable_arguments_are_an_observation_and_never_a_call(name):
 
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_ids_that_are_missing_strange_or_repeated_are_replaced(name):
-    first = calls(("search", {"text": "a"})).blocks[0]
+    first = tool_call_reply(("search", {"text": "a"})).blocks[0]
     assert isinstance(first, ToolCall)
     odd = tuple(ToolCall(given, "search", {"text": "a"}) for given in (first.id, first.id, "x y"))
     result, asked, _ = await outcome(name, [Response((first,), "end"), Response(odd, "end"), GOOD])
@@ -162,9 +162,9 @@ async def test_unknown_blocks_are_carried_along():
     [
         ([Refuse(403)], False),
         ([Refuse(429)] * 3, False),
-        ([Cut(5, says("done")), Refuse(403)], True),
-        ([Refuse(503), Refuse(503), Cut(5, says("done"))], True),
-        ([Garble(7, says("done"))], True),
+        ([Cut(5, text_reply("done")), Refuse(403)], True),
+        ([Refuse(503), Refuse(503), Cut(5, text_reply("done"))], True),
+        ([Garble(7, text_reply("done"))], True),
     ],
 )
 async def test_a_call_that_was_rejected_costs_nothing(lines, billed):

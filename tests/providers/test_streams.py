@@ -15,8 +15,8 @@ from orchestrator.errors import ModelError
 from orchestrator.providers.factory import make_model
 from orchestrator.providers.provider_errors import TransientError
 from orchestrator.providers.reply_validation import UNREADABLE, InvalidReplyError, Reply
-from orchestrator.testing.scripted_model import calls, says
-from orchestrator.testing.server_script import Cut, Line, Raw, Trickle, thinking_block
+from orchestrator.testing.scripted_model import text_reply, tool_call_reply
+from orchestrator.testing.server_script import Cut, Raw, ServerReply, Trickle, thinking_block
 from tests.providers.provider_kit import (
     FULL,
     PROVIDERS,
@@ -38,7 +38,7 @@ UNKNOWN = Opaque(
 )
 
 
-CALLED = calls(("search", {"text": "héllo \u2028"}), ("search", {"text": ""})).blocks
+CALLED = tool_call_reply(("search", {"text": "héllo \u2028"}), ("search", {"text": ""})).blocks
 USED = Usage(900, 70, cached_tokens=300, reasoning_tokens=20)
 LINE = Response((thinking_block("Let me see."), Text("I will search."), *CALLED), "tool_use", USED)
 
@@ -60,7 +60,7 @@ async def both(name: str, *lines: Response) -> list[Response]:
 
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_a_streamed_answer_is_the_same_as_a_whole_one(name):
-    whole, streamed = await both(name, LINE, says("done"))
+    whole, streamed = await both(name, LINE, text_reply("done"))
     assert [type(block) for block in streamed.blocks] == [Opaque, Text, ToolCall, ToolCall]
     assert streamed.blocks[1:] == whole.blocks[1:]
     thought, same = streamed.blocks[0], whole.blocks[0]
@@ -98,7 +98,7 @@ async def test_every_end_is_the_same(name, stop):
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_a_stream_that_is_cut_is_lost_wherever_that_is(name):
     for after in (0, 40, 400, 1200):
-        async with open_session(name, [Cut(after, LINE), says("done")], can=STREAMED) as used:
+        async with open_session(name, [Cut(after, LINE), text_reply("done")], can=STREAMED) as used:
             answer = await used.model.respond(request(name))
             used.server.finish()
         assert answer.blocks[-1] == Text("done")
@@ -115,7 +115,7 @@ BROKEN = {
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_a_stream_that_stops_or_says_that_it_failed_is_lost(name):
     failed = b": ping\r\n\r\n" + told(BROKEN[name]).replace(b"\n", b"\r\n")
-    lines: list[Line] = [Raw(b"", EVENTS), Raw(failed, EVENTS), says("done")]
+    lines: list[ServerReply] = [Raw(b"", EVENTS), Raw(failed, EVENTS), text_reply("done")]
     async with open_session(name, lines, can=STREAMED) as used:
         answer = await used.model.respond(request(name))
         used.server.finish()
@@ -130,7 +130,7 @@ async def test_a_stream_that_stops_or_says_that_it_failed_is_lost(name):
 async def test_a_response_that_failed_is_tried_again_where_that_may_help(code, tries):
     failed = {"status": "failed", "error": {"code": code, "message": "no"}, "output": []}
     told_failed = Raw(told({"type": "response.failed", "response": failed}), EVENTS)
-    lines: list[Line] = [told_failed, says("done")]
+    lines: list[ServerReply] = [told_failed, text_reply("done")]
     async with open_session("openai", lines[:tries], can=STREAMED) as used:
         if tries == 1:
             with pytest.raises(ModelError, match="error 'invalid_prompt'"):
@@ -143,13 +143,15 @@ async def test_a_response_that_failed_is_tried_again_where_that_may_help(code, t
 async def test_a_stream_may_take_long_but_not_be_silent():
     name = "anthropic"
     policy = replace(QUICK, timeout=1.0)
-    slow, silent = Trickle(60, 0.08, says("done")), Trickle(200, 3, says("late"))
+    slow, silent = Trickle(60, 0.08, text_reply("done")), Trickle(200, 3, text_reply("late"))
     async with open_session(name, [slow], can=STREAMED, policy=policy) as used:
         started = anyio.current_time()
         await used.model.respond(request(name))
         assert anyio.current_time() - started > policy.timeout
     assert used.events == []
-    async with open_session(name, [silent, says("done")], can=STREAMED, policy=policy) as used:
+    async with open_session(
+        name, [silent, text_reply("done")], can=STREAMED, policy=policy
+    ) as used:
         await used.model.respond(request(name))
     assert [event.lost for event in used.events] == [True]
 
@@ -274,7 +276,7 @@ async def test_calls_are_understood_however_a_server_numbers_them(chunks):
 @pytest.mark.parametrize("name", PROVIDERS)
 async def test_a_large_stream_is_decoded_while_the_event_loop_runs(name):
     text = "word " * 60_000
-    async with open_session(name, [says(text)], can=STREAMED) as used:
+    async with open_session(name, [text_reply(text)], can=STREAMED) as used:
         answer = await used.model.respond(request(name))
     assert answer.blocks == (Text(text),)
 

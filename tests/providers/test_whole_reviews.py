@@ -17,8 +17,8 @@ from orchestrator.engine.types import Json, Response, Text, Usage
 from orchestrator.errors import ScriptError
 from orchestrator.providers import pricing
 from orchestrator.report.verdict_text import render_verdict
-from orchestrator.testing.scripted_model import calls
-from orchestrator.testing.server_script import Cut, Garble, Line, Refuse, Slow, Trickle
+from orchestrator.testing.scripted_model import tool_call_reply
+from orchestrator.testing.server_script import Cut, Garble, Refuse, ServerReply, Slow, Trickle
 from tests.providers.whole_kit import (
     FINDING,
     PROVIDERS,
@@ -122,8 +122,8 @@ def test_what_goes_wrong_on_the_way_is_tried_again_and_what_cannot_be_used_escal
 def test_a_specialist_reads_the_playbook_that_it_opens(
     portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path
 ) -> None:
-    opened = calls(("use_skill", {"name": "test-strength"}))
-    script = {"generalist": [opened, calls(CHECKS), reports()], "judge": [judges()]}
+    opened = tool_call_reply(("use_skill", {"name": "test-strength"}))
+    script = {"generalist": [opened, tool_call_reply(CHECKS), reports()], "judge": [judges()]}
     with serving(portal, monkeypatch, "anthropic", script) as server:
         verdict = review(repo, "anthropic", pattern="single")
     server.finish()
@@ -141,8 +141,8 @@ def test_a_specialist_reads_the_playbook_that_it_opens(
 def test_answers_are_kept_short_and_then_the_run_stops_with_what_it_has(
     portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch, repo: Path, name: str
 ) -> None:
-    script: dict[str, list[Line]] = {
-        "generalist": [calls(CHECKS), _wordy, reports()],
+    script: dict[str, list[ServerReply]] = {
+        "generalist": [tool_call_reply(CHECKS), _wordy, reports()],
         "judge": [judges()],
     }
     with serving(portal, monkeypatch, name, script) as server:
@@ -204,7 +204,7 @@ def _wordy(body: dict[str, Json]) -> Response:
     """A call, unlike those before it, after as many words as are allowed."""
     size = len(json.dumps(body))
     said = " ".join(f"{word}{size}" for word in range(50))
-    call = calls(("search", {"pattern": f"eval{size}"}))
+    call = tool_call_reply(("search", {"pattern": f"eval{size}"}))
     return replace(call, blocks=(Text(said), *call.blocks), usage=Usage(size // 5, _limit(body)))
 
 

@@ -14,8 +14,8 @@ from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import Event, ignore_event
 from orchestrator.engine.types import Json, Response, Text
 from orchestrator.testing.model_server import KEY, ModelServer, start_server
-from orchestrator.testing.scripted_model import calls
-from orchestrator.testing.server_script import Line
+from orchestrator.testing.scripted_model import tool_call_reply
+from orchestrator.testing.server_script import ServerReply
 from tests.review.review_kit import change, options
 
 PROVIDERS = ("anthropic", "openai", "openai-compatible")
@@ -73,18 +73,18 @@ def judges(score: float | None = 1.0, missing: Sequence[str] = ()) -> Response:
     return reports(criteria=[{"id": name, **one} for name in JUDGED])
 
 
-def team(**other: Sequence[Line]) -> dict[str, Sequence[Line]]:
+def team(**other: Sequence[ServerReply]) -> dict[str, Sequence[ServerReply]]:
     """What a whole team says in one iteration; ``other`` agents' lines replace these."""
     return {
-        "lead": [calls(("propose_plan", {})), plans(), sums_up()],
+        "lead": [tool_call_reply(("propose_plan", {})), plans(), sums_up()],
         "security": [
-            calls(("read_file", {"path": "app.py"}), ("search", {"pattern": "eval"})),
+            tool_call_reply(("read_file", {"path": "app.py"}), ("search", {"pattern": "eval"})),
             reports(summary="One.", findings=[FINDING], checked=["app.py"]),
         ],
-        "qa": [calls(("ruff_bugs", {"paths": ["app.py"]})), reports(checked=["app.py"])],
+        "qa": [tool_call_reply(("ruff_bugs", {"paths": ["app.py"]})), reports(checked=["app.py"])],
         "docs": [reports(summary="Nothing.")],
         "architecture": [reports(summary="Nothing.")],
-        "judge": [calls(("read_file", {"path": "app.py"})), judges()],
+        "judge": [tool_call_reply(("read_file", {"path": "app.py"})), judges()],
         **other,
     }
 
@@ -99,7 +99,7 @@ def serving(
     portal: BlockingPortal,
     patch: pytest.MonkeyPatch,
     name: str,
-    script: Mapping[str, Sequence[Line]],
+    script: Mapping[str, Sequence[ServerReply]],
     *,
     local: str = "local-model",
 ) -> Iterator[ModelServer]:

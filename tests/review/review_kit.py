@@ -19,7 +19,7 @@ from orchestrator.code_review.change.change_construction import from_refs
 from orchestrator.code_review.policy_loading import read_policy
 from orchestrator.code_review.review_flow import FLOW
 from orchestrator.code_review.review_setup import OpenModel, open_review
-from orchestrator.code_review.review_workspace import Session, open_session
+from orchestrator.code_review.review_workspace import ReviewWorkspace, open_review_workspace
 from orchestrator.code_review.rule_table import load_rules
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine import state_machine
@@ -135,12 +135,12 @@ async def review(
 
 
 @asynccontextmanager
-async def session_of(repo: Repo) -> AsyncIterator[Session]:
+async def workspace_of(repo: Repo) -> AsyncIterator[ReviewWorkspace]:
     """The ground of a review of the newest commit."""
     found = await from_refs(repo.path, "HEAD~1", "HEAD")
     rules = load_rules(await read_layers(found))
-    async with open_session(found, rules, {}, cores=1) as session:
-        yield session
+    async with open_review_workspace(found, rules, {}, cores=1) as workspace:
+        yield workspace
 
 
 def bounded(settings: Settings, **bounds: float) -> Settings:
@@ -155,7 +155,7 @@ __all__ = [
     "options",
     "partial",
     "review",
-    "session_of",
     "unchanged",
     "workers",
+    "workspace_of",
 ]

@@ -7,32 +7,32 @@ from msgspec.structs import replace
 from orchestrator.catalog.settings import Settings
 from orchestrator.engine.types import Json, Request, Response, Text, ToolResult
 from orchestrator.engine.untrusted_text import parse_framed
-from orchestrator.testing.scripted_model import Line, calls, says
+from orchestrator.testing.scripted_model import ScriptedReply, text_reply, tool_call_reply
 
 TEAM = ("security", "qa", "docs", "architecture")
 
 
 def plan(*agents: str, **more: object) -> Response:
     tasks = [{"agent": agent, "paths": ["app.py"], "why": "it changed"} for agent in agents]
-    return says(json.dumps({"tasks": tasks, **more}))
+    return text_reply(json.dumps({"tasks": tasks, **more}))
 
 
 def report(**more: object) -> Response:
-    return says(json.dumps({"summary": "looked", **more}))
+    return text_reply(json.dumps({"summary": "looked", **more}))
 
 
 def sums(text: str = "It names the app.", *named: str) -> Response:
     """What the lead says at the end."""
-    return says(json.dumps({"summary": text, "findings": list(named)}))
+    return text_reply(json.dumps({"summary": text, "findings": list(named)}))
 
 
 def looks(*tools: str) -> Response:
-    return calls(*((tool, {"paths": ["app.py"]}) for tool in tools))
+    return tool_call_reply(*((tool, {"paths": ["app.py"]}) for tool in tools))
 
 
-def script(**more: list[Line]) -> dict[str, list[Line]]:
+def script(**more: list[ScriptedReply]) -> dict[str, list[ScriptedReply]]:
     """A lead and four specialists of which security and qa do all that is required."""
-    lines: dict[str, list[Line]] = {
+    lines: dict[str, list[ScriptedReply]] = {
         "lead": [plan(*TEAM)],
         "security": [looks("secrets", "invisible_characters", "ruff_security", "taint"), report()],
         "qa": [looks("conflict_markers", "parse_check", "ruff_bugs"), report()],
@@ -63,7 +63,7 @@ def scores(**more: object) -> Response:
         {"id": name, "why": "as read", "evidence": [SEEN], "score": best.get(name, 1), **more}
         for name in ids
     ]
-    return says(json.dumps({"criteria": criteria}))
+    return text_reply(json.dumps({"criteria": criteria}))
 
 
 def observed(request: Request) -> list[dict[str, Json]]:

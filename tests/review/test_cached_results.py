@@ -96,7 +96,7 @@ async def asked(pool: WorkerPool, memory: Memory, side: Side, paths: list[str]) 
         ("*",),
         "file",
         pool=pool,
-        session=None,  # type: ignore[arg-type]
+        workspace=None,  # type: ignore[arg-type]
     )
     return await CachingAnalyzer(check, memory).run(side, paths)
 

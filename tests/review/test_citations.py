@@ -12,7 +12,7 @@ from orchestrator.code_review.findings.agent_reports import locate_claim
 from orchestrator.code_review.findings.citations import Sources, check_claim
 from orchestrator.code_review.findings.types import LocatedFinding
 from orchestrator.code_review.verdict.model import Evidence, Finding
-from tests.review.review_kit import change, session_of
+from tests.review.review_kit import change, workspace_of
 
 pytestmark = pytest.mark.anyio
 
@@ -42,10 +42,10 @@ REMOVED = {**ADDED, "removed": True}
 
 
 async def test_findings_are_checked_against_head_and_the_change(tmp_path: Path) -> None:
-    async with session_of(change(tmp_path, BASE, HEAD)) as session:
+    async with workspace_of(change(tmp_path, BASE, HEAD)) as workspace:
 
         async def rejected(**more: object) -> str:
-            found = await check_claim(session, claim(**more))
+            found = await check_claim(workspace, claim(**more))
             return found.reason if found else ""
 
         # A file that the change does not touch: only with the changed line that is the cause.
@@ -88,8 +88,8 @@ CITED: list[tuple[CitationSource, str, str, str]] = [
 
 async def test_a_citation_is_valid_where_its_text_occurs(tmp_path: Path) -> None:
     answers: Mapping[str, list[str]] = {"search": [ANSWER]}
-    async with session_of(change(tmp_path, BASE, HEAD)) as session:
-        known = Sources(session, {"F1": FOUND}, lambda tool: answers.get(tool, []))
+    async with workspace_of(change(tmp_path, BASE, HEAD)) as workspace:
+        known = Sources(workspace, {"F1": FOUND}, lambda tool: answers.get(tool, []))
         for source, name, quote, fault in CITED:
             cited = Citation(source, name, quote)
             said = await known.check([cited])

@@ -14,7 +14,7 @@ from orchestrator.engine.untrusted_text import parse_framed
 from orchestrator.errors import ModelError
 from orchestrator.report.verdict_text import render_verdict
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.scripted_model import Line, ScriptedModel, says
+from orchestrator.testing.scripted_model import ScriptedModel, ScriptedReply, text_reply
 from tests.review.review_kit import Repo, bounded, change, review
 from tests.review.team_kit import TEAM, claim, judged, looks, plan, report, script, sums
 
@@ -43,14 +43,14 @@ def once(settings: Settings) -> Settings:
     return bounded(unjudged(settings), iterations=1)
 
 
-def closed(line: Line, **more: object) -> ScriptedModel:
+def closed(line: ScriptedReply, **more: object) -> ScriptedModel:
     """A review with one finding, of which the lead says this at the end."""
     lines = script(lead=[plan(*TEAM, summary="It names the app."), line])
     lines["docs"] = [report(findings=[claim(title="Use of F401", **more)])]
     return ScriptedModel(lines)
 
 
-async def said(repo: Repo, line: Line) -> Verdict:
+async def said(repo: Repo, line: ScriptedReply) -> Verdict:
     model = closed(line)
     verdict = await review(repo, model, adjust=unjudged)
     model.finish()
@@ -89,12 +89,12 @@ async def test_the_lead_sums_up_what_was_merged_once_and_without_tools(
         (sums("All is well.", "F1", "F7"), "it names F7, which is no finding of this review"),
         (sums("See R3, and F1."), "it names R3"),
         (sums("x" * 1501), "it has 1,501 characters"),
-        (says('{"summary": "All is well."}'), '"findings" is a required property'),
+        (text_reply('{"summary": "All is well."}'), '"findings" is a required property'),
         (ModelError("the line went dead"), "the line went dead"),
     ],
 )
 async def test_what_cannot_be_shown_leaves_the_counts_and_says_why(
-    repo: Repo, line: Line, why: str
+    repo: Repo, line: ScriptedReply, why: str
 ) -> None:
     verdict = await said(repo, line)
     assert (verdict.lead_summary, verdict.verdict) == ("", "needs_changes")

@@ -15,7 +15,7 @@ from orchestrator.engine.types import Request, Response
 from orchestrator.errors import ModelError
 from orchestrator.providers.model_selection import choose_model
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.scripted_model import ScriptedModel, calls, says
+from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.review.review_kit import Repo, change, review
 from tests.review.team_kit import TEAM, judged, looks, plan, report, scores, script, sums
 
@@ -51,7 +51,7 @@ def stage_changes(verdict: Verdict) -> list[tuple[str, int, str, str]]:
 async def test_a_task_that_fails_escalates_until_it_is_done_and_the_verdict_says_why(
     repo: Repo,
 ) -> None:
-    broken = [says("no JSON")] * 3
+    broken = [text_reply("no JSON")] * 3
     calling = [looks("typos"), Response((), "refused")]
     model = ScriptedModel(script(docs=[DEAD, *broken, *calling, report()]))
     verdict = await review(repo, model, choose_model=CHOOSE)
@@ -74,7 +74,7 @@ async def test_a_task_that_fails_escalates_until_it_is_done_and_the_verdict_says
 
 async def test_a_guard_that_refuses_after_an_escalation_names_the_agent(repo: Repo) -> None:
     repeated = [looks("typos", "typos")] * 2
-    other = calls(("typos", {"paths": ["app.py", "app.py"]}))
+    other = tool_call_reply(("typos", {"paths": ["app.py", "app.py"]}))
     model = ScriptedModel(script(docs=[DEAD, *repeated, other, report()]))
     verdict = await review(repo, model, choose_model=CHOOSE)
     model.finish()
@@ -106,7 +106,7 @@ async def test_a_score_below_the_minimum_lets_the_next_task_begin_at_the_next_st
 
 
 async def test_a_task_of_a_later_round_begins_where_the_last_one_ended(repo: Repo) -> None:
-    refused = calls(("typos", {"files": "all"}))
+    refused = tool_call_reply(("typos", {"files": "all"}))
     lines = script(lead=[plan(*TEAM), plan("docs")])
     lines["docs"] = [DEAD, DEAD, refused, report(), looks("typos"), report()]
     model = ScriptedModel(lines)

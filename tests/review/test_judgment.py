@@ -11,7 +11,7 @@ from orchestrator.code_review.agent_report_contracts import ReportedFinding
 from orchestrator.code_review.findings.agent_reports import claim_fingerprint
 from orchestrator.engine.types import Request, Response
 from orchestrator.report.verdict_text import render_verdict
-from orchestrator.testing.scripted_model import ScriptedModel, calls, says
+from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.review.review_kit import bounded, change, partial, review
 from tests.review.team_kit import (
     TEAM,
@@ -134,7 +134,7 @@ async def test_no_prose_of_any_agent_moves_the_verdict(tmp_path: Path) -> None:
     told = set()
     for words in PROSE:
         tasks = [{"agent": agent, "paths": ["app.py"], "why": words} for agent in TEAM]
-        planned = says(json.dumps({"summary": words, "tasks": tasks}))
+        planned = text_reply(json.dumps({"summary": words, "tasks": tasks}))
         lines = script(lead=[planned, sums(words, "F1")])
         quote = 'subprocess.run("make " + name, shell=True)'
         mine = claim(start_line=8, end_line=8, quote=quote, cwe=[78], detail=words,
@@ -176,9 +176,9 @@ async def test_a_score_counts_by_its_evidence_and_in_the_order_of_the_rubric(
              "evidence": [{"source": source, "name": what, "quote": quote}]}
             for name, source, what, quote in cited
         ]  # fmt: skip
-        return says(json.dumps({"criteria": said}))
+        return text_reply(json.dumps({"criteria": said}))
 
-    reads = calls(("read_file", {"path": "app.py"}))
+    reads = tool_call_reply(("read_file", {"path": "app.py"}))
     model = ScriptedModel(script(lead=[plan(*TEAM), sums()], judge=[reads, judge]))
     once = partial(bounded, iterations=1)
     verdict = await review(repo, model, adjust=lambda settings: judged(once(settings)))

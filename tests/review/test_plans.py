@@ -6,7 +6,12 @@ from pathlib import Path
 import pytest
 
 from orchestrator.engine.types import Request, Response
-from orchestrator.testing.scripted_model import Line, ScriptedModel, calls, says
+from orchestrator.testing.scripted_model import (
+    ScriptedModel,
+    ScriptedReply,
+    text_reply,
+    tool_call_reply,
+)
 from tests.review.review_kit import change, review
 from tests.review.team_kit import facts, report
 
@@ -25,15 +30,15 @@ def planned(**more: object) -> Response:
     """A plan that keeps the code from everyone who could find something in it."""
     tasks = [{"agent": "docs", "paths": ["app.py", "notes.md", "no.py"], "why": OBEY},
              {"agent": "nobody", "paths": ["app.py"]}]  # fmt: skip
-    return says(json.dumps({"summary": "Adds an app.", "tasks": tasks, **more}))
+    return text_reply(json.dumps({"summary": "Adds an app.", "tasks": tasks, **more}))
 
 
-def does(agent: str) -> Line:
+def does(agent: str) -> ScriptedReply:
     """Runs all that is due over the files that it is given."""
 
     def act(request: Request) -> Response:
         paths = facts(request)["paths"]
-        return calls(*((tool, {"paths": paths}) for tool in DUE[agent]))
+        return tool_call_reply(*((tool, {"paths": paths}) for tool in DUE[agent]))
 
     return act
 
@@ -73,7 +78,7 @@ async def test_open_ends_of_a_plan_reach_the_verdict_and_no_check_is_passed_by_h
 ) -> None:
     repo = change(tmp_path, {}, HEAD)
     asked = [{"question": "Is the name public?"}]
-    half = calls(*((tool, {"paths": ["notes.md"]}) for tool in DUE["security"]))
+    half = tool_call_reply(*((tool, {"paths": ["notes.md"]}) for tool in DUE["security"]))
     lead = planned(open_questions=asked, required_checks=["workflows", "fuzzing"])
     verdict = await review(repo, team(lead, security=[half, report()]))
     assert "open question: Is the name public?" in verdict.stop.uncertain

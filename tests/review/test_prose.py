@@ -12,7 +12,7 @@ from orchestrator.code_review.findings.verdict_findings import Synthesis, build_
 from orchestrator.code_review.verdict.decision import decide
 from orchestrator.code_review.verdict.model import Finding
 from orchestrator.engine.agent import AgentResult
-from tests.review.review_kit import change, session_of
+from tests.review.review_kit import change, workspace_of
 from tests.review.test_merging import POLICY, tool
 
 pytestmark = pytest.mark.anyio
@@ -68,13 +68,13 @@ async def test_prose_changes_no_finding_and_no_outcome(tmp_path: Path) -> None:
     finding = replace(tool(start_line=1, end_line=1).finding, fingerprint=name)
     shown = AnalysisResult("ruff", findings=(finding,))
     calls = [Call("1/act/qa/turn1/tool1/ruff", 1, "qa", "ruff", "", shown)]
-    async with session_of(change(tmp_path, {}, {"app.py": LINES})) as session:
+    async with workspace_of(change(tmp_path, {}, {"app.py": LINES})) as workspace:
         told = []
         for _ in range(60):
             prose = ["".join(pick.choices(BAIT, k=pick.randint(0, 4))) for _ in range(9)]
             said = team(prose)
             told.append(
-                essence(await build_findings(session, calls, said, lambda name: [], POLICY))
+                essence(await build_findings(workspace, calls, said, lambda name: [], POLICY))
             )
     assert all(one == told[0] for one in told)
     findings, rejected, (outcome, _) = told[0]

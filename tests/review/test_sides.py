@@ -13,7 +13,7 @@ from orchestrator.code_review.findings.types import AnalysisResult
 from orchestrator.code_review.tools.analyzer_tools import SideTool
 from orchestrator.engine.ports import CallContext
 from orchestrator.sandbox.worker_pool import WorkerPool
-from tests.review.review_kit import change, session_of
+from tests.review.review_kit import change, workspace_of
 
 pytestmark = pytest.mark.anyio
 CONTEXT = CallContext("", "", 60)
@@ -47,8 +47,8 @@ async def test_base_is_analyzed_when_head_has_findings(
     tmp_path: Path, base: str, head: str, asked: list[str], new: int
 ) -> None:
     repo, ruff = change(tmp_path, {"app.py": base}, {"app.py": head}), Watched()
-    async with session_of(repo) as session, WorkerPool(1, prefix=PREFIX) as pool:
-        seen = await SideTool("ruff_security", "", ruff, session, pool).run({}, CONTEXT)
+    async with workspace_of(repo) as workspace, WorkerPool(1, prefix=PREFIX) as pool:
+        seen = await SideTool("ruff_security", "", ruff, workspace, pool).run({}, CONTEXT)
     result = AnalysisResult.from_json(seen.data)
     assert (ruff.asked, len(result.findings)) == (asked, new)
     assert result.examined == ("app.py",)
@@ -62,8 +62,8 @@ async def test_a_program_without_a_version_is_an_error(tmp_path: Path) -> None:
     program.chmod(0o755)
     ruff = Ruff({"S307"}, Program("ruff", "ruff", search=str(program.parent)))
     repo = change(tmp_path / "repo", {"app.py": "x = 1\n"}, {"app.py": EVAL})
-    async with session_of(repo) as session, WorkerPool(1, prefix=PREFIX) as pool:
-        seen = await SideTool("ruff_security", "", ruff, session, pool).run({}, CONTEXT)
+    async with workspace_of(repo) as workspace, WorkerPool(1, prefix=PREFIX) as pool:
+        seen = await SideTool("ruff_security", "", ruff, workspace, pool).run({}, CONTEXT)
     assert not seen.ok
     result = AnalysisResult.from_json(seen.data)
     assert "exit code 3" in result.error

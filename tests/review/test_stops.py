@@ -10,7 +10,7 @@ from orchestrator.catalog.settings import Settings
 from orchestrator.engine.types import Request, Response, Usage
 from orchestrator.errors import ModelError, ScriptError
 from orchestrator.providers.offline import OfflineModel
-from orchestrator.testing.scripted_model import ScriptedModel, says
+from orchestrator.testing.scripted_model import ScriptedModel, text_reply
 from tests.review.review_kit import Repo, bounded, change, review
 from tests.review.team_kit import TEAM, claim, judged, plan, report, scores, script, sums
 
@@ -98,7 +98,7 @@ async def test_a_blocking_question_is_for_a_person(repo: Repo) -> None:
 
 
 async def test_a_plan_that_forgets_a_file_is_mended(repo: Repo) -> None:
-    model = ScriptedModel(script(lead=[says('{"tasks": []}')]))
+    model = ScriptedModel(script(lead=[text_reply('{"tasks": []}')]))
     verdict = await review(repo, model)
     model.finish()
     assert verdict.status == "complete"
@@ -112,7 +112,9 @@ async def test_a_lead_that_fails_does_not_end_the_review(repo: Repo) -> None:
 
 
 async def test_a_report_that_breaks_its_contract_is_sent_back(repo: Repo) -> None:
-    model = ScriptedModel(script(docs=[says("all good!"), says('{"findings": 3}'), report()]))
+    model = ScriptedModel(
+        script(docs=[text_reply("all good!"), text_reply('{"findings": 3}'), report()])
+    )
     verdict = await review(repo, model)
     model.finish()
     assert verdict.status == "complete"

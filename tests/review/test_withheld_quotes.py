@@ -10,12 +10,12 @@ from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.findings import evidence_from_analyzers
 from orchestrator.code_review.findings.types import AnalysisResult, LocatedFinding
-from orchestrator.code_review.review_workspace import Session
+from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.tools.analyzer_tools import SideTool
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Observation
 from orchestrator.sandbox.worker_pool import WorkerPool
-from tests.review.review_kit import change, session_of
+from tests.review.review_kit import change, workspace_of
 
 pytestmark = pytest.mark.anyio
 SECRET = "tuna" + "Salad41"
@@ -24,9 +24,9 @@ EVAL = f'def run(name):\n    return eval(name, password="{SECRET}")\n'
 SLOW = '"""\n' + "PuTTY-User-Key-File-2: \n" * 30_000 + '"""\n'
 
 
-async def _looked(session: Session, pool: WorkerPool) -> Observation:
+async def _looked(workspace: ReviewWorkspace, pool: WorkerPool) -> Observation:
     ruff = Ruff({"S307"}, Program("ruff", Ruff.package))
-    tool = SideTool("ruff_security", "", ruff, session, pool)
+    tool = SideTool("ruff_security", "", ruff, workspace, pool)
     return await tool.run({}, CallContext("", "", 60))
 
 
@@ -41,9 +41,12 @@ async def test_a_file_whose_search_times_out_is_not_quoted_and_the_others_are(
     monkeypatch.setattr(evidence_from_analyzers, "SECONDS", 1.0)
     repo = change(tmp_path, {}, {"app.py": EVAL, "slow.py": EVAL + SLOW})
     quotes = "orchestrator.checks.redacted_quotes"
-    async with session_of(repo) as session, WorkerPool(1, prefix=PREFIX, modules=[quotes]) as pool:
+    async with (
+        workspace_of(repo) as workspace,
+        WorkerPool(1, prefix=PREFIX, modules=[quotes]) as pool,
+    ):
         with anyio.fail_after(60):
-            seen = await _looked(session, pool)
+            seen = await _looked(workspace, pool)
     good, bad = sorted(_findings(seen), key=lambda found: found.path)
     assert good.quote == EVAL.split("\n")[1].replace(SECRET, "[redacted]")
     assert (bad.path, bad.start_line, bad.quote) == ("slow.py", 2, "[withheld]")
@@ -53,8 +56,8 @@ async def test_a_file_whose_search_times_out_is_not_quoted_and_the_others_are(
 
 async def test_nothing_is_quoted_when_no_worker_can_search_it(tmp_path: Path) -> None:
     closed = WorkerPool(1, prefix=PREFIX)
-    async with session_of(change(tmp_path, {}, {"app.py": EVAL})) as session:
-        seen = await _looked(session, closed)
+    async with workspace_of(change(tmp_path, {}, {"app.py": EVAL})) as workspace:
+        seen = await _looked(workspace, closed)
     (found,) = _findings(seen)
     assert found.quote == "[withheld]"
     assert found.detail.endswith("(the workers are closed)")
@@ -63,7 +66,7 @@ async def test_nothing_is_quoted_when_no_worker_can_search_it(tmp_path: Path) ->
 
 async def test_no_worker_is_needed_when_there_is_nothing_to_quote(tmp_path: Path) -> None:
     repo = change(tmp_path, {}, {"app.py": f'PASSWORD = "{SECRET}"\n'})
-    async with session_of(repo) as session, WorkerPool(1, prefix=PREFIX) as pool:
-        seen = await _looked(session, pool)
+    async with workspace_of(repo) as workspace, WorkerPool(1, prefix=PREFIX) as pool:
+        seen = await _looked(workspace, pool)
         assert not pool._slots
     assert _findings(seen) == ()

@@ -12,8 +12,8 @@ import anyio
 
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.types import Level, ToolSpec
-from orchestrator.testing.scripted_model import says
-from orchestrator.testing.server_script import Line, Raw
+from orchestrator.testing.scripted_model import text_reply
+from orchestrator.testing.server_script import Raw, ServerReply
 from tests.providers.provider_kit import (
     PROVIDERS,
     SEARCH,
@@ -27,7 +27,7 @@ from tests.torture.malformed_replies import malformed, malformed_stream
 
 FULL = 10_000
 BATCH = 240
-GOOD = says('{"summary": "clean", "score": 0.5, "places": []}')
+GOOD = text_reply('{"summary": "clean", "score": 0.5, "places": []}')
 ITS_OWN = ("thinking", "reasoning", "is none of")
 """Refusals of blocks that the reply itself made up: they go back as they came."""
 
@@ -45,7 +45,7 @@ def name_of(seed: int) -> str:
 
 async def answered(name: str, seeds: Sequence[int], say: Callable[[str], None]) -> int:
     """Give each reply to an agent of its own, then three good ones; returns how many failed."""
-    lines: dict[str, list[Line]] = {
+    lines: dict[str, list[ServerReply]] = {
         name_of(seed): [_reply(name, seed), GOOD, GOOD, GOOD] for seed in seeds
     }
     failed = 0

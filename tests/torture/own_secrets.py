@@ -24,7 +24,7 @@ from orchestrator.engine.secret_redaction import REDACTED, Redactor
 from orchestrator.engine.types import Json, Response
 from orchestrator.errors import ScriptError
 from orchestrator.stores.memory import MemoryStore
-from orchestrator.testing.scripted_model import ScriptedModel, calls, says
+from orchestrator.testing.scripted_model import ScriptedModel, text_reply, tool_call_reply
 from tests.review.review_kit import change, review
 
 FULL = 20_000
@@ -178,13 +178,13 @@ def hostile(secret: str) -> dict[str, Sequence[Response]]:
     }
     return {
         "generalist": [
-            calls(
+            tool_call_reply(
                 ("search", {"pattern": secret}),
                 ("read_file", {"path": "app.py"}),
                 *((text[:60], {text: [text]}) for text in said),
             ),
-            says(f"{secret[:half]}\n{secret[half:]}"),
-            says(json.dumps(report)),
+            text_reply(f"{secret[:half]}\n{secret[half:]}"),
+            text_reply(json.dumps(report)),
         ]
     }
 

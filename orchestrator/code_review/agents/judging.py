@@ -92,7 +92,7 @@ def citable_sources(state: ReviewState, answers: Callable[[str], Iterable[str]])
     """
     rejected = (entry.finding for entry in state.synthesis.rejected)
     findings = {finding.id: finding for finding in (*state.synthesis.findings, *rejected)}
-    return Sources(state.session, findings, answers)
+    return Sources(state.workspace, findings, answers)
 
 
 async def read_marks(

@@ -30,7 +30,7 @@ def build_brief(task: str, nonce: str, **facts: object) -> str:
 
 def lead_brief(state: ReviewState) -> str:
     """What the lead is asked."""
-    change, focus = state.session.change, state.focus
+    change, focus = state.workspace.change, state.focus
     task = "Plan the review of this change: who looks at which files, and why."
     if focus.retry is not None:
         task = "Plan another round of this review, for what the last one missed only."
@@ -55,7 +55,7 @@ def _answers_for_brief(state: ReviewState) -> dict[str, object]:
 
 def reviewable_paths(state: ReviewState) -> list[str]:
     """The files that somebody must look at."""
-    return [f.path for f in state.session.change.files if not state.session.left_out(f)]
+    return [f.path for f in state.workspace.change.files if not state.workspace.left_out(f)]
 
 
 def plan_for_one_agent(state: ReviewState, agent: str) -> Plan:
@@ -167,7 +167,7 @@ def build_tasks(state: ReviewState) -> list[Task]:
     for planned in state.round.plan.tasks:
         scopes.setdefault(planned.agent, {}).update(dict.fromkeys(planned.paths))
         whys.setdefault(planned.agent, []).append(planned.why)
-    change, nonce = state.session.change, state.runtime.executor.nonce
+    change, nonce = state.workspace.change, state.runtime.executor.nonce
     return [
         Task(
             spec,
@@ -199,7 +199,7 @@ def _without_idle_tools(state: ReviewState, agent: str, paths: Iterable[str]) ->
     agent keeps them all: that they looked for nothing is then on record.
     """
     registry, spec = state.runtime.executor.registry, state.catalog.agents[agent]
-    files = [state.session.files[path] for path in paths]
+    files = [state.workspace.files[path] for path in paths]
     names = {name for file in files for name in (file.path, file.old_path) if name}
 
     known = [registry.get(name) for name in spec.tools if name in registry.specs()]

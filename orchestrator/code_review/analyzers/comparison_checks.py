@@ -12,7 +12,7 @@ from orchestrator.code_review.analyzers.one_side_checks import call_check
 from orchestrator.code_review.change.contents import SIDES
 from orchestrator.code_review.change.skipped_files import LINK
 from orchestrator.code_review.change.types import Change, ChangedFile
-from orchestrator.code_review.review_workspace import Session
+from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox.worker_pool import WorkerPool
 
@@ -38,11 +38,11 @@ class ComparisonCheck:
         patterns: Sequence[str],
         *,
         pool: WorkerPool,
-        session: Session,
+        workspace: ReviewWorkspace,
         whole_tree: bool = False,
     ) -> None:
         self.name, self._module, self._patterns = name, module, tuple(patterns)
-        self._pool, self._session, self._whole_tree = pool, session, whole_tree
+        self._pool, self._workspace, self._whole_tree = pool, workspace, whole_tree
 
     def wants(self, path: str) -> bool:
         """Whether the file's name matches the check's patterns."""
@@ -58,10 +58,10 @@ class ComparisonCheck:
         """Run the check over the changed files."""
         if not files:
             return AnalyzerReport(self.name, __version__)
-        trees = {side: await self._session.contents.paths(side) for side in SIDES}
+        trees = {side: await self._workspace.contents.paths(side) for side in SIDES}
         if self._whole_tree:
             for side, paths in trees.items():
-                await self._session.side(side, [path for path in paths if self.wants(path)])
+                await self._workspace.side(side, [path for path in paths if self.wants(path)])
         job = {
             "base_root": str(base.root),
             "head_root": str(head.root),
@@ -106,11 +106,11 @@ class Layering(ComparisonCheck):
         self, change: Change, base: Side, head: Side, files: Sequence[ChangedFile]
     ) -> AnalyzerReport:
         """Look for contracts in base; where there are any, run the check."""
-        contents = self._session.contents
+        contents = self._workspace.contents
         tree = await contents.paths("base")
         regular = [path for path, (mode, _) in tree.items() if mode.startswith("100")]
         found = find_config_files(regular, [file.path for file in files])
         if not any([MARK in await contents.read(tree[path][1]) for path in found]):
             return AnalyzerReport(self.name, __version__)
-        await self._session.side("base", found)
+        await self._workspace.side("base", found)
         return await super().run(change, base, head, files)

@@ -10,7 +10,7 @@ from orchestrator.checks import PREFIX
 from orchestrator.checks.check_io import CheckReply, RawFinding
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Needs, Side
 from orchestrator.code_review.analyzers.file_patterns import matches
-from orchestrator.code_review.review_workspace import Session
+from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox.worker_pool import WorkerPool
 
@@ -95,14 +95,14 @@ class SideCheck:
         needs: Needs,
         *,
         pool: WorkerPool,
-        session: Session,
+        workspace: ReviewWorkspace,
         tree: Literal["nothing", "names", "files"] = "nothing",
         extra: Mapping[str, Any] | None = None,
         depends: str = "",
     ) -> None:
         self.name, self.needs = name, needs
         self._function, self._patterns = f"{module}:run", tuple(patterns)
-        self._pool, self._session = pool, session
+        self._pool, self._workspace = pool, workspace
         self._tree, self._extra, self._depends = tree, dict(extra or {}), depends
 
     @property
@@ -118,10 +118,10 @@ class SideCheck:
         """Run the check over the paths; a file that breaks it is a gap, the others go on."""
         job = {"root": str(side.root), **self._extra}
         if paths and self._tree != "nothing":
-            names = list(await self._session.contents.paths(side.name))
+            names = list(await self._workspace.contents.paths(side.name))
             if self._tree == "files":
                 names = [name for name in names if self.wants(name)]
-                await self._session.side(side.name, names)
+                await self._workspace.side(side.name, names)
             job["tree"] = names
         findings: list[RawFinding] = []
         examined: set[str] = set()

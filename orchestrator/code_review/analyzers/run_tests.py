@@ -15,7 +15,7 @@ from orchestrator.checks.test_quality.test_setup_files import find_test_setup_fi
 from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.change.types import Change
-from orchestrator.code_review.review_workspace import Session
+from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.isolated_run import run_isolated
@@ -46,11 +46,11 @@ class RunTests(ComparisonCheck):
     """
 
     def __init__(
-        self, patterns: Sequence[str], tests: Tests | None, *, pool: Any, session: Session
+        self, patterns: Sequence[str], tests: Tests | None, *, pool: Any, workspace: ReviewWorkspace
     ) -> None:
         wanted = patterns if tests else ()
         super().__init__(
-            "run_tests", "test_quality.failed_tests", wanted, pool=pool, session=session
+            "run_tests", "test_quality.failed_tests", wanted, pool=pool, workspace=workspace
         )
         self._tests = tests
         self._job: Mapping[str, Any] | None = None
@@ -72,7 +72,7 @@ class RunTests(ComparisonCheck):
                     break
         except SandboxError as error:
             return {**job, "refused": str(error), "runs": []}
-        before = await self._session.contents.paths("base")
+        before = await self._workspace.contents.paths("base")
         changed = {path for file in change.files for path in (file.path, file.old_path) if path}
         own = find_test_setup_files(changed, tests.command, before)
         if len(runs) < len(ORDER) and own:
@@ -107,10 +107,10 @@ class RunTests(ComparisonCheck):
         wanted: Callable[[str], bool] = lambda path: True,
     ) -> _Part:
         """The regular files of a side that are wanted; what head lacks goes to ``unwritten``."""
-        listed = await self._session.contents.paths(side)
+        listed = await self._workspace.contents.paths(side)
         regular = [path for path, (mode, _) in listed.items() if mode.startswith("100")]
         regular = [path for path in regular if wanted(path)]
-        exported, failed = await self._session.side(side, regular)
+        exported, failed = await self._workspace.side(side, regular)
         if side == "head":
             unwritten |= failed
         runnable = [path for path in regular if listed[path][0] == "100755" and path not in failed]
@@ -125,7 +125,7 @@ class RunTests(ComparisonCheck):
             limits = Limits(seconds=tests.seconds)
             reads = [Path(path) for path in tests.reads]
             code = await run_isolated(tests.command, tree, reads=reads, limits=limits)
-            keep = self._session.root / f"run_tests-{number}.xml"
+            keep = self._workspace.root / f"run_tests-{number}.xml"
             error = await anyio.to_thread.run_sync(_save_report, tree, tests.report, keep)
         report = str(keep) if tests.report and not error else ""
         return {"code": code, "name": tests.report, "report": report, "error": error}

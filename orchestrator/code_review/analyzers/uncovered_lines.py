@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck
 from orchestrator.code_review.change.git.commands import OID, Git
 from orchestrator.code_review.change.types import Change
-from orchestrator.code_review.review_workspace import Session
+from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.sandbox.worker_pool import WorkerPool
 
 
@@ -43,11 +43,15 @@ class UncoveredLines(ComparisonCheck):
         reports: Sequence[CoverageReport],
         *,
         pool: WorkerPool,
-        session: Session,
+        workspace: ReviewWorkspace,
     ) -> None:
         wanted = patterns if reports else ()
         super().__init__(
-            "uncovered_lines", "test_quality.uncovered_lines", wanted, pool=pool, session=session
+            "uncovered_lines",
+            "test_quality.uncovered_lines",
+            wanted,
+            pool=pool,
+            workspace=workspace,
         )
         self._reports = tuple(reports)
 
@@ -68,7 +72,7 @@ class UncoveredLines(ComparisonCheck):
         return [self._copy(report) for report in self._reports]
 
     def _copy(self, report: CoverageReport) -> CoverageReport:
-        copy = self._session.root / Path(report.path).name
+        copy = self._workspace.root / Path(report.path).name
         with suppress(OSError):
             copy.write_bytes(Path(report.path).read_bytes())
             return replace(report, path=str(copy))

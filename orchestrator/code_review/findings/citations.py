@@ -13,7 +13,7 @@ from orchestrator.code_review.agent_report_contracts import Citation
 from orchestrator.code_review.change.contents import SideName
 from orchestrator.code_review.findings.new_findings import remove_white_space
 from orchestrator.code_review.findings.types import LocatedFinding
-from orchestrator.code_review.review_workspace import Session
+from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.model import Cause, Finding
 from orchestrator.engine.types import Json
 from orchestrator.engine.untrusted_text import escape_markers
@@ -36,13 +36,13 @@ def contains_quote(lines: Iterable[str], quote: str) -> bool:
     return bool(wanted) and wanted in remove_white_space([escape_markers("\n".join(lines))])
 
 
-async def read_lines(session: Session, side: SideName, path: str) -> list[str]:
+async def read_lines(workspace: ReviewWorkspace, side: SideName, path: str) -> list[str]:
     """The lines of a regular file of a side's tree, changed or not; empty where there is none."""
-    mode, _ = (await session.contents.paths(side)).get(path, ("", ""))
+    mode, _ = (await workspace.contents.paths(side)).get(path, ("", ""))
     if not mode.startswith("100"):
         return []
-    written, failed = await session.side(side, [path])
-    return [] if path in failed else session.read(written, path)
+    written, failed = await workspace.side(side, [path])
+    return [] if path in failed else workspace.read(written, path)
 
 
 class Rejection(Struct, frozen=True):
@@ -52,29 +52,29 @@ class Rejection(Struct, frozen=True):
     reason: str
 
 
-async def check_claim(session: Session, finding: LocatedFinding) -> Rejection | None:
+async def check_claim(workspace: ReviewWorkspace, finding: LocatedFinding) -> Rejection | None:
     """Why an agent's finding does not count; None when it does."""
-    lines = await read_lines(session, "head", finding.path)
+    lines = await read_lines(workspace, "head", finding.path)
     if not lines:
         return Rejection("unverified", f"{finding.path} is not a file of head that can be read")
     if not contains_quote(lines[finding.start_line - 1 : finding.end_line], finding.quote):
         where = f"{finding.path}:{finding.start_line}"
         return Rejection("unverified", f"its quote does not stand at {where}")
-    if any(finding.start_line <= n <= finding.end_line for n in session.added(finding.path)):
+    if any(finding.start_line <= n <= finding.end_line for n in workspace.added(finding.path)):
         return None
     why = "it lies outside the lines that the change adds, and names no changed line as its cause"
     if finding.because_of is not None:
-        why = _check_cause(session, finding.because_of)
+        why = _check_cause(workspace, finding.because_of)
     return Rejection("outside", why) if why else None
 
 
-def _check_cause(session: Session, cause: Cause) -> str:
+def _check_cause(workspace: ReviewWorkspace, cause: Cause) -> str:
     """Why the line named as the cause is not a changed line; empty when it is one."""
     if cause.removed:
-        files = [f for f in session.change.files if (f.old_path or f.path) == cause.path]
+        files = [f for f in workspace.change.files if (f.old_path or f.path) == cause.path]
         changed = any(cause.line in file.removed for file in files)
     else:
-        changed = cause.line in session.added(cause.path)
+        changed = cause.line in workspace.added(cause.path)
     if changed:
         return ""
     verb = "removes" if cause.removed else "adds"
@@ -94,7 +94,7 @@ class Sources(Struct, frozen=True):
         answers: what a tool answered in this run, by its name.
     """
 
-    session: Session
+    workspace: ReviewWorkspace
     findings: Mapping[str, Finding]
     answers: Callable[[str], Iterable[str]]
 
@@ -124,7 +124,7 @@ class Sources(Struct, frozen=True):
         """The texts of a source."""
         match citation.source:
             case "file":
-                return ["\n".join(await read_lines(self.session, "head", citation.name))]
+                return ["\n".join(await read_lines(self.workspace, "head", citation.name))]
             case "diff":
                 return await self._changed_lines(citation.name)
             case "finding":
@@ -136,10 +136,10 @@ class Sources(Struct, frozen=True):
     async def _changed_lines(self, path: str) -> list[str]:
         """The lines that the change adds to a file, and those that it removes."""
         texts: list[str] = []
-        for file in self.session.change.files:
+        for file in self.workspace.change.files:
             if path in {file.path, file.old_path}:
-                head = await read_lines(self.session, "head", file.path)
-                base = await read_lines(self.session, "base", file.old_path or file.path)
+                head = await read_lines(self.workspace, "head", file.path)
+                base = await read_lines(self.workspace, "base", file.old_path or file.path)
                 for lines, numbers in ((head, file.added), (base, file.removed)):
                     texts.append("\n".join(lines[n - 1] for n in numbers if n <= len(lines)))
         return texts

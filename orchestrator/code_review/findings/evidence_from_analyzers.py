@@ -17,7 +17,7 @@ from orchestrator.code_review.findings.new_findings import (
     remove_white_space,
 )
 from orchestrator.code_review.findings.types import LocatedFinding, RejectedFinding
-from orchestrator.code_review.review_workspace import Session
+from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.rule_table import Rule
 from orchestrator.sandbox.worker_pool import WorkerPool
 
@@ -37,14 +37,14 @@ class IntroducedFindings(Struct, frozen=True):
 class _SideReader:
     """The files of one side, each read once, and checks over them."""
 
-    def __init__(self, session: Session, side: Side, pool: WorkerPool) -> None:
-        self._session, self._side, self._pool = session, side, pool
+    def __init__(self, workspace: ReviewWorkspace, side: Side, pool: WorkerPool) -> None:
+        self._workspace, self._side, self._pool = workspace, side, pool
         self._lines: dict[str, Sequence[str]] = {}
 
     def lines(self, path: str) -> Sequence[str]:
         """The lines of a file; none where it cannot be read."""
         if path not in self._lines:
-            self._lines[path] = self._session.read(self._side, path)
+            self._lines[path] = self._workspace.read(self._side, path)
         return self._lines[path]
 
     async def scopes(self, raws: Iterable[RawFinding]) -> Mapping[tuple[str, int], str]:
@@ -91,7 +91,7 @@ class _SideReader:
 
 
 async def introduced_findings(
-    session: Session,
+    workspace: ReviewWorkspace,
     pool: WorkerPool,
     base: AnalyzerReport,
     head: AnalyzerReport,
@@ -105,31 +105,31 @@ async def introduced_findings(
         sides: base and head.
         base_unknown: files whose base could not be read; only their added lines count.
     """
-    before, after = (_SideReader(session, side, pool) for side in sides)
-    old = await _classify(session, base, before)
+    before, after = (_SideReader(workspace, side, pool) for side in sides)
+    old = await _classify(workspace, base, before)
     new = [
         finding
-        for finding in find_new(old, await _classify(session, head, after), session.added)
+        for finding in find_new(old, await _classify(workspace, head, after), workspace.added)
         if finding.raw.path not in base_unknown
-        or finding.raw.line in session.added(finding.raw.path)
+        or finding.raw.line in workspace.added(finding.raw.path)
     ]
-    return await _quote(session, assign_fingerprints(new, old), after)
+    return await _quote(workspace, assign_fingerprints(new, old), after)
 
 
 async def all_findings(
-    session: Session, pool: WorkerPool, report: AnalyzerReport, head: Side
+    workspace: ReviewWorkspace, pool: WorkerPool, report: AnalyzerReport, head: Side
 ) -> IntroducedFindings:
     """The findings of a report that compares both sides itself: all are introduced."""
-    reader = _SideReader(session, head, pool)
-    findings = await _classify(session, report, reader)
-    return await _quote(session, assign_fingerprints(findings), reader)
+    reader = _SideReader(workspace, head, pool)
+    findings = await _classify(workspace, report, reader)
+    return await _quote(workspace, assign_fingerprints(findings), reader)
 
 
 async def _classify(
-    session: Session, report: AnalyzerReport, files: _SideReader
+    workspace: ReviewWorkspace, report: AnalyzerReport, files: _SideReader
 ) -> list[ComparableFinding]:
     """The findings of a report that a rule is on for, each with what it is compared by."""
-    rules = [(raw, session.rules.find(report.tool, raw.code)) for raw in report.findings]
+    rules = [(raw, workspace.rules.find(report.tool, raw.code)) for raw in report.findings]
     kept = [
         (raw, rule.id)
         for raw, rule in rules
@@ -150,7 +150,7 @@ def _comparable(
 
 
 async def _quote(
-    session: Session, findings: Mapping[str, ComparableFinding], files: _SideReader
+    workspace: ReviewWorkspace, findings: Mapping[str, ComparableFinding], files: _SideReader
 ) -> IntroducedFindings:
     quoted: list[LocatedFinding] = []
     rejected: list[RejectedFinding] = []
@@ -159,7 +159,7 @@ async def _quote(
         raw = finding.raw
         why = errors.get(raw.path, "it could not be read")
         shown = quotes.get(fingerprint, (WITHHELD, f"{UNSEARCHED} ({why})", ""))
-        located = _locate(session.rules.rules[finding.rule], raw, fingerprint, *shown)
+        located = _locate(workspace.rules.rules[finding.rule], raw, fingerprint, *shown)
         if 1 <= raw.line <= len(files.lines(raw.path)) and located.quote.strip():
             quoted.append(located)
         else:

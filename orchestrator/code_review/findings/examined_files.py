@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from orchestrator.code_review.findings.evidence_from_journal import Call, Work, gaps
-from orchestrator.code_review.review_workspace import Session
+from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.model import Checked, Skipped
 
 WHOLE_CHANGE = "*"
@@ -28,7 +28,7 @@ def list_checked(calls: Iterable[Call]) -> tuple[Checked, ...]:
 
 
 def list_skipped(
-    session: Session,
+    workspace: ReviewWorkspace,
     calls: Sequence[Call],
     team: Iterable[Work],
     withheld: Mapping[str, tuple[str, bool]],
@@ -42,9 +42,9 @@ def list_skipped(
     """
     skipped: list[Skipped] = []
     examined = {path for call in calls for path in call.result.examined}
-    for file in session.change.files:
-        if why := session.left_out(file):
-            skipped.append(Skipped(path=file.path, why=why, gap=session.unread(file)))
+    for file in workspace.change.files:
+        if why := workspace.left_out(file):
+            skipped.append(Skipped(path=file.path, why=why, gap=workspace.unread(file)))
         elif file.path not in examined:
             skipped.append(Skipped(path=file.path, why=UNEXAMINED, gap=True))
     skipped += _list_gaps(calls)

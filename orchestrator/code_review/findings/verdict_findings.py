@@ -26,7 +26,7 @@ from orchestrator.code_review.findings.merging import (
     report_order,
 )
 from orchestrator.code_review.findings.types import LocatedFinding
-from orchestrator.code_review.review_workspace import Session
+from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.rule_table import RuleTable
 from orchestrator.code_review.verdict.model import Checked, Finding, Rejected, Skipped
 
@@ -48,7 +48,7 @@ class Synthesis(Struct, frozen=True):
 
 
 async def build_findings(
-    session: Session,
+    workspace: ReviewWorkspace,
     calls: Sequence[Call],
     team: Sequence[Work],
     answers: Callable[[str], Iterable[str]],
@@ -64,18 +64,18 @@ async def build_findings(
     proved = _analyzer_reports(
         (call, finding) for call in calls for finding in call.result.findings
     )
-    harmless = _only_constants(proved, calls, session.rules)
+    harmless = _only_constants(proved, calls, workspace.rules)
     for fingerprint in harmless:
         del proved[fingerprint]
     reports = list(read_reports(team))
     refuted = {fingerprint: report for fingerprint, (report, _) in harmless.items()}
-    claims = await _check_claims(session, reports, proved, refuted)
+    claims = await _check_claims(workspace, reports, proved, refuted)
     merged = merge([*proved.values(), *claims.valid], policy)
     known = {report.finding.fingerprint: one for one in merged for report in one.reports}
     for fingerprint, agent in claims.confirmations:
         known[fingerprint].confirmed_by[agent] = None
-    sources = Sources(session, {}, answers)
-    objections = await collect_objections(sources, reports, session.rules, known)
+    sources = Sources(workspace, {}, answers)
+    objections = await collect_objections(sources, reports, workspace.rules, known)
     findings = [build_finding(one, policy, objections.get(one.fingerprint, ())) for one in merged]
     rejected = [entry for finding in findings if (entry := _argued_down(finding))]
     set_aside = {entry.finding.fingerprint for entry in rejected}
@@ -148,7 +148,7 @@ class _Claims(Struct):
 
 
 async def _check_claims(
-    session: Session,
+    workspace: ReviewWorkspace,
     reports: Iterable[AgentReport],
     proved: Mapping[str, FindingReport],
     refuted: Mapping[str, FindingReport],
@@ -172,7 +172,7 @@ async def _check_claims(
                 continue
             seen.add(identity)
             made = FindingReport(agent, finding, from_analyzer=False, refers_to=refers_to)
-            if rejection := await check_claim(session, finding):
+            if rejection := await check_claim(workspace, finding):
                 claims.rejected.append((made, rejection))
             else:
                 claims.valid.append(made)

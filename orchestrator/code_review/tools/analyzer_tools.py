@@ -21,7 +21,7 @@ from orchestrator.code_review.findings.evidence_from_analyzers import (
     introduced_findings,
 )
 from orchestrator.code_review.findings.types import AnalysisResult
-from orchestrator.code_review.review_workspace import Session
+from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.errors import SandboxError
@@ -55,17 +55,17 @@ class _Scope(Struct, frozen=True):
 
 
 def select(
-    session: Session, wanted: Sequence[str] | None, by: SideAnalyzer | ChangeAnalyzer
+    workspace: ReviewWorkspace, wanted: Sequence[str] | None, by: SideAnalyzer | ChangeAnalyzer
 ) -> _Scope:
     """The files that an analyzer can look at, of those that were asked for."""
     scope = _Scope()
-    for path in session.files if wanted is None else dict.fromkeys(wanted):
-        file = session.files.get(path)
+    for path in workspace.files if wanted is None else dict.fromkeys(wanted):
+        file = workspace.files.get(path)
         if file is None:
             scope.gaps[path] = "not a changed file"
-        elif session.left_out(file) or not (by.wants(path) or by.wants(file.old_path or path)):
+        elif workspace.left_out(file) or not (by.wants(path) or by.wants(file.old_path or path)):
             continue
-        elif by.needs == "tree" and not session.change.has_tree:
+        elif by.needs == "tree" and not workspace.change.has_tree:
             scope.gaps[path] = "needs the whole tree, and only a patch is known"
         elif by.needs == "file" and not file.whole:
             scope.gaps[path] = "needs the whole file, and only the patch's hunks are known"
@@ -123,10 +123,10 @@ class Analysis(ABC, Generic[A]):
     """
 
     def __init__(
-        self, name: str, description: str, analyzer: A, session: Session, pool: WorkerPool
+        self, name: str, description: str, analyzer: A, workspace: ReviewWorkspace, pool: WorkerPool
     ) -> None:
         self.spec = ToolSpec(name, description, PATHS_SCHEMA, timeout=120)
-        self._analyzer, self._session, self._pool = analyzer, session, pool
+        self._analyzer, self._workspace, self._pool = analyzer, workspace, pool
         self._lock = anyio.Lock()
         self._known: dict[tuple[str, ...] | None, Observation] = {}
 
@@ -158,21 +158,21 @@ class SideTool(Analysis[SideAnalyzer]):
     """
 
     async def _look(self, paths: Sequence[str] | None) -> Observation:
-        analyzer, session = self._analyzer, self._session
-        scope = select(session, paths, analyzer)
+        analyzer, workspace = self._analyzer, self._workspace
+        scope = select(workspace, paths, analyzer)
         head_paths = [file.path for file in scope.files if file.in_head]
         base_paths = [file.old_path or file.path for file in scope.files if file.in_base]
-        head_side, unwritten = await session.side("head", head_paths)
+        head_side, unwritten = await workspace.side("head", head_paths)
         head = await self._report(head_side, [p for p in head_paths if p not in unwritten])
         base, found = AnalyzerReport(head.tool, head.version), IntroducedFindings()
         if head.findings:  # else none of them is new, whatever base holds
-            base_side, _ = await session.side("base", base_paths)
+            base_side, _ = await workspace.side("base", base_paths)
             base = await self._report(base_side, base_paths)
             # Where base could not be read there is nothing to compare with: only added lines count.
             unread = frozenset(f.path for f in scope.files if (f.old_path or f.path) in base.gaps)
             sides = base_side, head_side
             found = await introduced_findings(
-                session, self._pool, base, head, sides, base_unknown=unread
+                workspace, self._pool, base, head, sides, base_unknown=unread
             )
         gaps = {**scope.gaps, **unwritten, **head.gaps}
         deleted = frozenset(file.path for file in scope.files if file.status == "deleted")
@@ -187,7 +187,7 @@ class SideTool(Analysis[SideAnalyzer]):
 
     async def _report(self, side: Side, paths: Sequence[str]) -> AnalyzerReport:
         analyzer = self._analyzer
-        async with self._session.slots:
+        async with self._workspace.slots:
             try:
                 return await analyzer.run(side, [path for path in paths if analyzer.wants(path)])
             except SandboxError as error:
@@ -198,20 +198,20 @@ class ChangeTool(Analysis[ChangeAnalyzer]):
     """A tool over an analyzer that looks at both sides itself."""
 
     async def _look(self, paths: Sequence[str] | None) -> Observation:
-        analyzer, session = self._analyzer, self._session
-        scope = select(session, paths, analyzer)
+        analyzer, workspace = self._analyzer, self._workspace
+        scope = select(workspace, paths, analyzer)
         old = [file.old_path or file.path for file in scope.files if file.in_base]
-        base, _ = await session.side("base", old)
-        head, unwritten = await session.side("head", [f.path for f in scope.files if f.in_head])
+        base, _ = await workspace.side("base", old)
+        head, unwritten = await workspace.side("head", [f.path for f in scope.files if f.in_head])
         files = [file for file in scope.files if file.path not in unwritten]
         try:
-            async with session.slots:
-                report = await analyzer.run(session.change, base, head, files)
+            async with workspace.slots:
+                report = await analyzer.run(workspace.change, base, head, files)
         except SandboxError as error:
             report = AnalyzerReport(analyzer.name, "", error=str(error))
         cited = {raw.path for raw in report.findings}
-        tree = await session.contents.paths("head")
-        head, _ = await session.side("head", sorted(cited & tree.keys()))
-        found = await all_findings(session, self._pool, report, head)
+        tree = await workspace.contents.paths("head")
+        head, _ = await workspace.side("head", sorted(cited & tree.keys()))
+        found = await all_findings(workspace, self._pool, report, head)
         gaps = {**scope.gaps, **unwritten, **report.gaps}
         return as_observation(report, found, gaps, scope.files)

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from orchestrator.code_review.analyzers.program_execution import Program
 from orchestrator.code_review.change import history
 from orchestrator.code_review.change.contents import decode
-from orchestrator.code_review.review_workspace import Session
+from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Json, Observation, ToolSpec
 from orchestrator.errors import InputError
@@ -89,10 +89,10 @@ SPECS: tuple[ToolSpec, ...] = tuple(
 
 
 class Navigation:
-    """The functions behind the tools, over one session; each is named like its tool."""
+    """The functions behind the tools, over one workspace; each is named like its tool."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, workspace: ReviewWorkspace) -> None:
+        self._workspace = workspace
 
     def tools(self) -> list[Look]:
         """All of them."""
@@ -101,10 +101,10 @@ class Navigation:
     async def read_file(self, arguments: Mapping[str, Json]) -> str:
         """Numbered lines of one file."""
         path, side = arguments["path"], arguments.get("side", "head")
-        entry = (await self._session.contents.paths(side)).get(path)
+        entry = (await self._workspace.contents.paths(side)).get(path)
         if entry is None:
             raise InputError(f"{path} does not stand in {side}")
-        data = await self._session.contents.read(entry[1])
+        data = await self._workspace.contents.read(entry[1])
         if b"\0" in data[:8000]:
             raise InputError(f"{path} is binary")
         lines = decode(data).split("\n")
@@ -115,7 +115,7 @@ class Navigation:
 
     async def glob(self, arguments: Mapping[str, Json]) -> str:
         """Paths that match."""
-        tree = await self._session.contents.paths(arguments.get("side", "head"))
+        tree = await self._workspace.contents.paths(arguments.get("side", "head"))
         found = sorted(path for path in tree if fnmatchcase(path, arguments["pattern"]))
         more = len(found) - NAMES_AT_MOST
         tail = [f"and {more} more; narrow the pattern"] if more > 0 else []
@@ -123,8 +123,8 @@ class Navigation:
 
     async def search(self, arguments: Mapping[str, Json]) -> str:
         """Matching lines, by ripgrep over the exported tree."""
-        session, wanted = self._session, arguments.get("glob", "*")
-        tree = await session.contents.paths("head")
+        workspace, wanted = self._workspace, arguments.get("glob", "*")
+        tree = await workspace.contents.paths("head")
         paths = [
             path
             for path, (mode, _) in tree.items()
@@ -132,7 +132,7 @@ class Navigation:
         ]
         if len(paths) > SEARCHED_FILES_AT_MOST:
             raise InputError(f"{len(paths)} files are too many to search; narrow them with glob")
-        side, _ = await session.side("head", paths)
+        side, _ = await workspace.side("head", paths)
         done = await run(
             [
                 RIPGREP.find(), "--no-config", "--no-ignore", "--hidden", "--json",
@@ -153,23 +153,23 @@ class Navigation:
 
     async def git_diff(self, arguments: Mapping[str, Json]) -> str:
         """The change as text."""
-        return await history.diff(self._session.change, arguments.get("path"))
+        return await history.diff(self._workspace.change, arguments.get("path"))
 
     async def git_log(self, arguments: Mapping[str, Json]) -> str:
         """The history of a file."""
         self._needs_history()
         limit = arguments.get("limit", 10)
-        return await history.log(self._session.change, arguments["path"], limit)
+        return await history.log(self._workspace.change, arguments["path"], limit)
 
     async def git_blame(self, arguments: Mapping[str, Json]) -> str:
         """Who wrote lines."""
         self._needs_history()
         return await history.blame(
-            self._session.change, arguments["path"], arguments["start"], arguments["end"]
+            self._workspace.change, arguments["path"], arguments["start"], arguments["end"]
         )
 
     def _needs_history(self) -> None:
-        if not self._session.change.has_tree:
+        if not self._workspace.change.has_tree:
             raise InputError("a patch without a repository has no history")
 
 

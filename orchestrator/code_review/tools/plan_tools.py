@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from orchestrator.checks.path_kinds import path_kinds
 from orchestrator.code_review.change.types import ChangedFile
-from orchestrator.code_review.review_workspace import Focus, Session
+from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
 from orchestrator.engine.ports import CallContext
 from orchestrator.engine.types import Json, Observation, ToolSpec
 
@@ -51,13 +51,13 @@ class ChangeSummary:
         NOTHING,
     )
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, workspace: ReviewWorkspace) -> None:
+        self._workspace = workspace
 
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
         """List the files, riskiest first."""
-        session = self._session
-        files = sorted(session.change.files, key=lambda file: (-risk(file), file.path))
+        workspace = self._workspace
+        files = sorted(workspace.change.files, key=lambda file: (-risk(file), file.path))
         kinds = Counter(kind_of(file.path) for file in files)
         content = {
             "files": [
@@ -67,13 +67,13 @@ class ChangeSummary:
                     "kind": kind_of(file.path),
                     "added": len(file.added),
                     "removed": len(file.removed),
-                    "left_out": session.left_out(file),
+                    "left_out": workspace.left_out(file),
                 }
                 for file in files[:LISTED_AT_MOST]
             ],
             "more_files": max(0, len(files) - LISTED_AT_MOST),
             "kinds": dict(sorted(kinds.items())),
-            "notes": list(session.change.notes),
+            "notes": list(workspace.change.notes),
         }
         return Observation(json.dumps(content))
 
@@ -101,15 +101,19 @@ class ProposePlan:
     )
 
     def __init__(
-        self, session: Session, specialists: Sequence[str], focus: Focus, required: Sequence[str]
+        self,
+        workspace: ReviewWorkspace,
+        specialists: Sequence[str],
+        focus: Focus,
+        required: Sequence[str],
     ) -> None:
-        self._session, self._specialists = session, specialists
+        self._workspace, self._specialists = workspace, specialists
         self._focus, self._required = focus, required
 
     async def run(self, arguments: Mapping[str, Json], context: CallContext) -> Observation:
         """Propose; the same files give the same plan."""
-        session, focus = self._session, self._focus
-        open_files = [file for file in session.change.files if not session.left_out(file)]
+        workspace, focus = self._workspace, self._focus
+        open_files = [file for file in workspace.change.files if not workspace.left_out(file)]
         ordered = [f.path for f in sorted(open_files, key=lambda file: (-risk(file), file.path))]
         if focus.retry is None:
             tasks = [
@@ -126,8 +130,8 @@ class ProposePlan:
             "tasks": tasks,
             "skips": [
                 {"path": file.path, "why": why}
-                for file in session.change.files
-                if (why := session.left_out(file))
+                for file in workspace.change.files
+                if (why := workspace.left_out(file))
             ],
             "required_checks": list(self._required),
             "open_questions": [],

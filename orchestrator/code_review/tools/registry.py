@@ -38,7 +38,7 @@ from orchestrator.code_review.analyzers.shellcheck import ShellCheck
 from orchestrator.code_review.analyzers.typos import Typos
 from orchestrator.code_review.analyzers.uncovered_lines import CoverageReport, UncoveredLines
 from orchestrator.code_review.analyzers.zizmor import Zizmor
-from orchestrator.code_review.review_workspace import Focus, Session
+from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
 from orchestrator.code_review.tools.analyzer_tools import ChangeTool, SideTool
 from orchestrator.code_review.tools.navigation import SPECS as NAVIGATION
 from orchestrator.code_review.tools.navigation import Navigation
@@ -63,7 +63,7 @@ class ToolInputs(Struct, frozen=True):
         tests: how the change's tests are run; None: they are not run.
     """
 
-    session: Session
+    workspace: ReviewWorkspace
     pool: WorkerPool
     specialists: Sequence[str]
     focus: Focus
@@ -81,7 +81,7 @@ class ToolInputs(Struct, frozen=True):
 
     def codes(self, analyzer: str, category: str | None = None) -> frozenset[str]:
         """The codes of an analyzer that the rule table turns on."""
-        return self.session.rules.codes(analyzer, category)
+        return self.workspace.rules.codes(analyzer, category)
 
 
 RUFF = Program("ruff", Ruff.package)  # one for both of its tools: its version is asked for once
@@ -114,7 +114,7 @@ def _check(
     return OfSide(
         about,
         lambda inputs: SideCheck(
-            name, module, patterns, needs, pool=inputs.pool, session=inputs.session, tree=tree
+            name, module, patterns, needs, pool=inputs.pool, workspace=inputs.workspace, tree=tree
         ),
     )
 
@@ -126,7 +126,7 @@ def _taint(inputs: ToolInputs) -> SideAnalyzer:
         PYTHON,
         "tree",
         pool=inputs.pool,
-        session=inputs.session,
+        workspace=inputs.workspace,
         tree="files",
         extra={"library_models": inputs.taint_models},
     )
@@ -141,7 +141,7 @@ def _patterns(category: str, about: str) -> OfSide:
             (*PATTERN_LANGUAGES, *added_file_patterns(inputs.pattern_files)),
             "file",
             pool=inputs.pool,
-            session=inputs.session,
+            workspace=inputs.workspace,
             extra={"languages": list(inputs.pattern_files), "codes": codes},
             depends=f"{codes} {contents_digest(inputs.pattern_files)}",
         )
@@ -155,7 +155,12 @@ def _compare(
     return OfChange(
         about,
         lambda inputs: ComparisonCheck(
-            name, module, patterns, pool=inputs.pool, session=inputs.session, whole_tree=whole_tree
+            name,
+            module,
+            patterns,
+            pool=inputs.pool,
+            workspace=inputs.workspace,
+            whole_tree=whole_tree,
         ),
     )
 
@@ -236,12 +241,12 @@ ANALYZERS: Mapping[str, OfSide | OfChange] = {
     "uncovered_lines": OfChange(
         "Changed lines that no test runs, where a coverage report was given.",
         lambda inputs: UncoveredLines(
-            TESTABLE_CODE, inputs.coverage, pool=inputs.pool, session=inputs.session
+            TESTABLE_CODE, inputs.coverage, pool=inputs.pool, workspace=inputs.workspace
         ),
     ),
     "run_tests": OfChange(
         "The change's tests, run in namespaces of their own, where base configures a command.",
-        lambda inputs: RunTests(ANY, inputs.tests, pool=inputs.pool, session=inputs.session),
+        lambda inputs: RunTests(ANY, inputs.tests, pool=inputs.pool, workspace=inputs.workspace),
         lambda inputs: inputs.tests_seconds,
     ),
     # docs
@@ -305,7 +310,7 @@ ANALYZERS: Mapping[str, OfSide | OfChange] = {
             "imports.broken_contracts",
             PYTHON_MODULES,
             pool=inputs.pool,
-            session=inputs.session,
+            workspace=inputs.workspace,
             whole_tree=True,
         ),
     ),
@@ -323,13 +328,13 @@ TOOLS: Mapping[str, str] = {
 
 
 def build(inputs: ToolInputs, policy: ToolsConfig) -> list[Tool]:
-    """All tools over one session, with the limits that the tool policy gives them."""
-    session = inputs.session
+    """All tools over one workspace, with the limits that the tool policy gives them."""
+    workspace = inputs.workspace
     tools: list[Tool] = [_analyzer(name, entry, inputs) for name, entry in ANALYZERS.items()]
-    tools += Navigation(session).tools()
+    tools += Navigation(workspace).tools()
     tools += [
-        ChangeSummary(session),
-        ProposePlan(session, inputs.specialists, inputs.focus, inputs.required_checks),
+        ChangeSummary(workspace),
+        ProposePlan(workspace, inputs.specialists, inputs.focus, inputs.required_checks),
     ]
     for tool in tools:
         own = policy.tools.get(tool.spec.name)
@@ -346,9 +351,9 @@ def build(inputs: ToolInputs, policy: ToolsConfig) -> list[Tool]:
 def _analyzer(name: str, entry: OfSide | OfChange, inputs: ToolInputs) -> Tool:
     if isinstance(entry, OfSide):
         analyzer = with_cache(entry.make(inputs), inputs.cache)
-        return SideTool(name, entry.description, analyzer, inputs.session, inputs.pool)
+        return SideTool(name, entry.description, analyzer, inputs.workspace, inputs.pool)
     made = entry.make(inputs)
-    tool = ChangeTool(name, entry.description, made, inputs.session, inputs.pool)
+    tool = ChangeTool(name, entry.description, made, inputs.workspace, inputs.pool)
     if entry.seconds is not None:
         tool.spec = replace(tool.spec, timeout=entry.seconds(inputs))
     return tool
