@@ -37,7 +37,6 @@ async def current_head(options: Mapping[str, Any], reviewed: str) -> str:
     """The present head commit of a review, to which an approval is bound besides the call.
 
     Args:
-        options: the options of the review.
         reviewed: the head that it reviews; for a patch or a work tree it is also the present one.
     """
     if options["has_diff"] or options["worktree"]:

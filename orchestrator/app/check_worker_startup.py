@@ -23,11 +23,7 @@ def new_pool() -> WorkerPool:
 
 @contextmanager
 def start_workers(repo: Path | None) -> Iterator[WorkerPool]:
-    """Start workers and a sandbox in other processes while the caller continues.
-
-    Args:
-        repo: the repository to review; None: the current directory.
-    """
+    """Start workers and a sandbox in other processes while the caller continues."""
     pool = new_pool()
     pool.start()
     with suppress(DiffcourtError):  # an error is raised again by the first program

@@ -26,9 +26,6 @@ NAME = "estimate"
 def estimate_cost(options: ReviewOptions, backend: str = BACKEND) -> Estimate:
     """Estimate what a review will cost. It needs no key.
 
-    Args:
-        backend: the event loop, ``asyncio`` or ``trio``.
-
     Raises:
         DiffcourtError: the change cannot be reviewed; says what to do.
     """

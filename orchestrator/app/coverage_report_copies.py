@@ -31,10 +31,6 @@ async def copy_reports(
 ) -> tuple[CoverageReport, ...]:
     """Copy the coverage reports for the run, once: a resumed run reads the same bytes.
 
-    Args:
-        root: the root of the work tree.
-        scratch: the run's own directory.
-
     Raises:
         InputError: one that the command line names cannot be read, or is too large.
         StoreError: a copy cannot be written.

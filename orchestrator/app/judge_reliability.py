@@ -1,8 +1,4 @@
-"""Judge a recorded review again: repeatedly, and with perturbed evidence (reversed, padded).
-
-The scores are kept in ``judgings.db`` beside the runs, never in the finished run, so that the same
-question is paid for once.
-"""
+"""Judge a recorded review again: repeatedly, and with perturbed evidence (reversed, padded)."""
 
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -115,12 +111,7 @@ class Judge:
     async def score(
         self, criteria: Sequence[Criterion], probe: str = AS_IS, number: int = 1
     ) -> Scores:
-        """The judge's marks.
-
-        Args:
-            probe: perturbation of the evidence, a key of ``PROBES``.
-            number: number of the repetition.
-        """
+        """The judge's marks."""
         evidence = PROBES.get(probe, keep_evidence)(judging.judge_evidence(self._state))
         task = judging.build_judge_task(self._state, criteria, Key(REJUDGE), evidence)
         keyed = self._assign_key(task, probe, number)

@@ -81,11 +81,7 @@ def _is_policy(path: str) -> bool:
 
 
 def read_layers_on_disk(repo: Path | None) -> list[Layer]:
-    """The layers as they are in a work tree, to check them before they are committed.
-
-    Args:
-        repo: a directory of it; None: the current directory.
-    """
+    """The layers as they are in a work tree, to check them before they are committed."""
     root = repo_root(repo or Path()).resolve()
     found = [os.fspath(path.relative_to(root)) for path in sorted((root / OVERLAY).rglob("*"))]
     with SafeDirectory(root) as tree:

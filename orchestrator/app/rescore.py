@@ -81,7 +81,6 @@ def rescore(
     Args:
         names: run names as ``diffcourt show`` accepts them; none for every finished run, oldest
             first.
-        options: whether and how missing or repeated judgings are made.
 
     Raises:
         RunNotFound: no run has such a name.

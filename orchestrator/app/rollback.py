@@ -62,9 +62,6 @@ def roll_back(
 ) -> dict[str, list[str]]:
     """Restore what a call changed, or what all calls of the run changed, newest first.
 
-    Args:
-        force: also restore files that were changed since.
-
     Returns:
         Call → the paths that were restored.
 

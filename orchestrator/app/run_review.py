@@ -1,9 +1,4 @@
-"""Run a review from its options to its verdict: a new one, or one that was interrupted.
-
-    options → the change (git) → its policy → model, tools and reports, opened → the flow → verdict
-
-Each function here blocks until it is done.
-"""
+"""Run a review from its options to its verdict: a new one, or one that was interrupted."""
 
 import hashlib
 import os
@@ -77,10 +72,6 @@ def run_review(
 ) -> Verdict:
     """Review a change.
 
-    Args:
-        pool: worker processes that were started ahead.
-        backend: the event loop, ``asyncio`` or ``trio``.
-
     Raises:
         DiffcourtError: the change cannot be reviewed; says what to do.
         Interrupted: the user stopped it; what was done is kept.
@@ -127,11 +118,6 @@ def resume_review(
     backend: str = BACKEND,
 ) -> Verdict:
     """Continue an interrupted run, or one that waits for an answer; a finished one has its verdict.
-
-    Args:
-        answer: a person's answer to the run's question.
-        pool: worker processes that were started ahead.
-        backend: the event loop, ``asyncio`` or ``trio``.
 
     Raises:
         RunNotFound: no run has that name.
@@ -221,11 +207,7 @@ async def _review(run: Run, observer: Observer, *, answer: Answer | None, resume
 
 
 async def resolve_change(options: ReviewOptions, scratch: Path, journal: Journal) -> Change:
-    """The change to review, by object ids: found out once, and the same in every resumption.
-
-    Args:
-        scratch: a directory for the git objects of a patch or a work tree.
-    """
+    """The change to review, by object ids: found out once, and the same in every resumption."""
     repo = options.repo or Path()
 
     async def perform() -> EffectResult:

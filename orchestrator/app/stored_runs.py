@@ -38,11 +38,7 @@ def list_runs(repo: Path | None) -> list[RunInfo]:
 
 
 def list_newest_runs(repo: Path | None, most: int | None) -> tuple[list[RunInfo], int]:
-    """The newest runs of a repository, newest first, and the number of older ones.
-
-    Args:
-        most: maximum number; None for all.
-    """
+    """At most ``most`` runs of a repository, newest first, and the number of older ones."""
     with state_directory.open_store(state_directory.state_dir(repo)) as store:
         return anyio.run(_list_newest, store, most)
 
@@ -71,7 +67,6 @@ def prune_runs(
     Args:
         keep: number of newest runs to keep; None to remove by age only.
         days: minimum age of a removed run.
-        dry: only list, remove nothing.
     """
     directory = state_directory.state_dir(repo)
     with state_directory.open_store(directory) as store:

@@ -88,15 +88,7 @@ class KnownNames(Struct, frozen=True):
 
 
 def load_agent(file: File, known: KnownNames, errors: list[ConfigError]) -> AgentSpec | None:
-    """Read one agent.
-
-    Args:
-        file: ``agents/<name>.md``.
-        errors: every error is added here.
-
-    Returns:
-        The agent, or None when it has errors.
-    """
+    """Read one agent; None when it has errors, which are added to ``errors``."""
     try:
         page = split_front_matter(file.data, file.display_path)
     except ConfigError as error:

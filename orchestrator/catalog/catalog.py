@@ -64,8 +64,6 @@ def load_catalog(layers: Sequence[Layer], *, tools: Tools, contracts: Contracts)
     Args:
         layers: lowest first. A later layer's agent, skill or rubric replaces the earlier one
             of that file name; maps in ``config/*.yaml`` merge, lists and values are replaced.
-        tools: the tools that exist; those of ``config/mcp.yaml`` are added.
-        contracts: the report formats that exist: name → JSON Schema.
 
     Raises:
         ConfigError: the first error.

@@ -74,10 +74,6 @@ def make_overlay(label: str, files: Mapping[str, bytes]) -> Layer:
 
     It is policy and can widen what an agent may do, so its bytes must come from the base commit,
     never from the change under review or from the working tree.
-
-    Args:
-        label: the directory's name in messages, ``.diffcourt``.
-        files: name relative to that directory → content.
     """
     return Layer(label, dict(files))
 
@@ -88,7 +84,6 @@ def find_files(layers: Sequence[Layer], pattern: str) -> dict[str, File]:
     A later layer's file replaces that of an earlier layer.
 
     Args:
-        layers: lowest first.
         pattern: such as ``agents/*.md``; ``*`` matches within one directory.
     """
     files = {
@@ -113,9 +108,6 @@ def locate_text(layers: Sequence[Layer], pattern: str, text: str) -> tuple[str, 
     """The first line that contains a text: the file's name for messages, and the 1-based line.
 
     For an error in what several files say together. The topmost layer is searched first.
-
-    Args:
-        pattern: as of ``find_files``; returned with line 0 when no file contains the text.
     """
     for layer in reversed(layers):
         for path, data in sorted(layer.files.items()):
@@ -187,11 +179,6 @@ def read_directory(layers: Sequence[Layer], directory: str, model: type[T]) -> l
 
     A later layer adds a file, or replaces that of an earlier layer.
 
-    Args:
-        layers: lowest first.
-        directory: such as ``config/rules``.
-        model: the struct that each file is read into.
-
     Raises:
         ConfigError: the first error.
     """
@@ -202,11 +189,7 @@ def read_directory(layers: Sequence[Layer], directory: str, model: type[T]) -> l
 def check_merged(
     layers: Sequence[Layer], path: str, model: type[T], errors: list[ConfigError]
 ) -> tuple[Node, T] | None:
-    """Read one YAML file of all layers, merged, as a tree and as a struct; None when it has errors.
-
-    Args:
-        errors: every error is added here.
-    """
+    """One YAML file of all layers, merged: tree and struct; None, and ``errors`` filled, else."""
     node = _merge_files(layers, path, errors)
     value = convert_node(model, node, errors) if node else None
     return (node, value) if node and value else None

@@ -232,11 +232,7 @@ def load_models(layers: Sequence[Layer]) -> ModelsConfig:
 
 
 def read_models(layers: Sequence[Layer], errors: list[ConfigError]) -> ModelsConfig | None:
-    """``config/models.yaml`` of all layers; None when it has an error.
-
-    Args:
-        errors: every error is added here.
-    """
+    """``config/models.yaml`` of all layers; None when it has errors, added to ``errors``."""
     own = [error for layer in layers[1:] for error in _check_key_destinations(layer)]
     found = check_merged(layers, MODELS_FILE, ModelsConfig, own)
     if found is not None:

@@ -1,7 +1,4 @@
-"""Reading a playbook's steps: one text that a model reads as prose and code reads as a list.
-
-A step is a numbered item under ``## Steps``. The tools it names stand in backticks.
-"""
+"""Reading a playbook's steps: one text that a model reads as prose and code reads as a list."""
 
 import re
 from collections.abc import Iterator

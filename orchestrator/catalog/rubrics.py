@@ -11,11 +11,7 @@ from orchestrator.errors import ConfigError
 
 
 def load_rubric(file: File, errors: list[ConfigError]) -> Rubric | None:
-    """Read one rubric.
-
-    Returns:
-        The rubric, or None when it has an error; then every error is added to ``errors``.
-    """
+    """Read one rubric; None when it has errors, which are added to ``errors``."""
     try:
         node = parse_yaml(file.data, file.display_path)
     except ConfigError as error:

@@ -38,16 +38,7 @@ class SkillFrontMatter(Strict, frozen=True):
 
 
 def load_skill(file: File, tools: Collection[str], errors: list[ConfigError]) -> Skill | None:
-    """Read one skill.
-
-    Args:
-        file: a ``SKILL.md``; the name of its directory is the skill's.
-        tools: names of the tools that exist.
-        errors: every error is added here.
-
-    Returns:
-        The skill, or None when it has errors.
-    """
+    """Read one skill; None when it has errors, which are added to ``errors``."""
     try:
         page = split_front_matter(file.data, file.display_path)
     except ConfigError as error:

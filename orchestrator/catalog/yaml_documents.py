@@ -124,8 +124,6 @@ class DocumentReader:
         """Read a value and its position.
 
         Args:
-            event: the first event of the value.
-            level: number of lists and maps around it.
             line: the line that errors name; for a value in a map that of its key.
         """
         if level >= MAX_DEPTH:
@@ -314,8 +312,6 @@ def parse_text(text: str, name: str, before: int = 0) -> Node:
     """Read one document.
 
     Args:
-        text: YAML.
-        name: the file's name in messages.
         before: number of lines above ``text`` in the file.
 
     Raises:

@@ -53,8 +53,6 @@ def read_yaml(model: type[T], data: bytes, name: str) -> T:
 
     Args:
         model: should derive from ``Strict``, otherwise unknown keys are ignored.
-        data: the file's content.
-        name: the file's name in messages.
 
     Raises:
         ConfigError: the first error, with its line.

@@ -39,9 +39,6 @@ COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 
-    Args:
-        argv: the arguments without the program's name; the process's own when None.
-
     Returns:
         The exit code: 0 below ``--fail-on``, 1 at or above it, 2 wrong usage, configuration or
         input, 3 incomplete or failed, 130 interrupted.

@@ -104,8 +104,6 @@ async def run_agent(
     """Let one agent work on a brief until it reports, fails, or its bounds end it.
 
     Args:
-        brief: its task, the first user message.
-        key: the task, or an attempt at it; everything it does is recorded below.
         account: its budget; nothing it does costs more.
 
     Raises:

@@ -128,9 +128,6 @@ class Context:
 
         What is on record decides: a turn that was asked before is asked in the very same words.
 
-        Args:
-            turn: the turn that is to be asked.
-
         Raises:
             ModelError: what may not be left out does not fit.
         """

@@ -1,8 +1,4 @@
-"""Questions that only a person can answer: asked once, answered once, and gone on with.
-
-A question is an effect under ``KEY/answer``. While nobody has answered it stays begun, and stops
-the run; the answer is its outcome, with who gave it and when, so a resumed run finds it recorded.
-"""
+"""Questions that only a person can answer: asked once, answered once, and gone on with."""
 
 from collections.abc import Mapping
 
@@ -73,10 +69,6 @@ async def record_answer(
     journal: Journal, name: str, text: str, *, who: str, now: float
 ) -> Question:
     """Record a person's answer to a question that waits.
-
-    Args:
-        name: the question's; empty for the only one that waits.
-        now: seconds since the epoch.
 
     Raises:
         InputError: none of that name waits, or several do and none is named.

@@ -316,7 +316,6 @@ class Journal:
         """The only way to touch the world: perform once, or return what is recorded.
 
         Args:
-            key: where in the run it stands.
             request: what is asked; its digest must equal the recorded one.
             perform: does it; with ``admit`` it is given what that decided.
             admit: decides whether and how it may be done, and reserves its worst case; raises
@@ -324,7 +323,6 @@ class Journal:
             level: what a crash in the middle leaves behind, see below.
             durable: wait until the outcome is on disk. False for reading tools, whose outcome is
                 used only by a model call that is itself waited for.
-            undo: takes back a half-done write.
 
         An intent without an outcome is a crash in between: READ is performed again, WRITE is undone
         first, anything above is handed to a person.

@@ -116,7 +116,6 @@ def signed_head_body(
     Args:
         seq: its own row number; it signs all rows before it.
         at: its own time, which it signs as well: no later row would.
-        head: hash of the row before it.
     """
     signature = key.sign(_message(key, run_id, seq, at, head))
     return {"algorithm": key.algorithm, "key": key.key_id, "signature": signature.hex()}
@@ -154,7 +153,6 @@ def find_signature_errors(
 
     Args:
         rows: as the chain has them; errors of the chain itself are not reported here.
-        keys: the known keys by their ids.
     """
     head = ""
     for row in rows:

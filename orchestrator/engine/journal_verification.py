@@ -72,7 +72,6 @@ def verify_journal(
     """Verify the rows of one run.
 
     Args:
-        rows: as the store has them, in the order of their numbers.
         anchor: the head that they must have had.
         keys: keys that signed it, by their ids. With any given, every row must be signed.
     """

@@ -77,10 +77,6 @@ class EventForwarder:
 def reserve_retry(journal: Journal, key: Key, account: Account, held: Cost) -> bool:
     """Book an attempt whose reply was lost at its worst case, so that another one can be made.
 
-    Args:
-        key: of the call that is under way.
-        held: its reservation.
-
     Returns:
         False where both do not fit the budget: then there is no next one.
     """

@@ -1,8 +1,4 @@
-"""Scoring by a rubric: the scores of its criteria → the total, blockers and missing evidence.
-
-Measured criteria are scored by code. Judged ones need a model or a person; where there is none they
-are reported as not scored, and their weight is left out as the rubric says.
-"""
+"""Scoring by a rubric: the scores of its criteria → the total, blockers and missing evidence."""
 
 import math
 from collections.abc import Mapping

@@ -1,8 +1,4 @@
-"""Skills, disclosed one at a time: a model sees their names and purposes, and opens what it needs.
-
-The open skill's text stands behind the conversation as an aside (see ``types.Aside``), never within
-what a provider caches, so that opening and closing one costs its own length and nothing else.
-"""
+"""Skills, disclosed one at a time: a model sees names and purposes, and opens what it needs."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,9 +1,4 @@
-"""The main loop: a flow of states, run to its end.
-
-A flow is a table: each state has a handler and the states it may lead to. A handler does the work
-and returns the next state; the machine holds it to the table and journals the step. The table is
-checked as a graph, and the docs' diagram is drawn from it.
-"""
+"""The main loop: a flow of states, run to its end."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Generic, TypeVar

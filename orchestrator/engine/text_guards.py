@@ -1,8 +1,4 @@
-"""Guards over text on its way to a model, and over what an agent reports.
-
-A guard only looks: it says what it found, and how the text would read without it. What is done
-about it (block, warn, modify, off) is policy, and stands beside the guard.
-"""
+"""Guards over text on its way to a model, and over what an agent reports."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol

@@ -1,8 +1,4 @@
-"""Guards over tool calls: rate limits, repetition, sensitive operations.
-
-Guards rule before the call begins. They learn only of calls that went ahead, from the executor; a
-resumed run tells them of the recorded ones, so that they rule as they would have.
-"""
+"""Guards over tool calls: rate limits, repetition, sensitive operations."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence

@@ -43,8 +43,6 @@ def render_verdict(
     neither move the cursor nor imitate a line of the report.
 
     Args:
-        width: maximum line width in columns.
-        color: use ANSI codes.
         repo: the ``--repo`` that the user gave; repeated in suggested commands.
     """
     page = Page(max(width, MIN_WIDTH), color)

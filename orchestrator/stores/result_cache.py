@@ -1,8 +1,4 @@
-"""A cache of analyzer results in one SQLite file of the user's cache directory.
-
-Whatever is wrong with it, a review goes on without it. The change under review
-cannot write there, and a file that came with the work tree is never opened.
-"""
+"""A cache of analyzer results in one SQLite file of the user's cache directory."""
 
 import hashlib
 import os

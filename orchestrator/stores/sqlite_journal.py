@@ -1,7 +1,4 @@
-"""The journal in one SQLite file: the default, no server, safe against a power cut.
-
-WAL with ``synchronous=FULL``: an append is on disk when it returns.
-"""
+"""The journal in one SQLite file: the default, no server, safe against a power cut."""
 
 import sqlite3
 import time

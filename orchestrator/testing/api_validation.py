@@ -98,9 +98,6 @@ def parse_body(headers: Mapping[str, str], body: bytes) -> dict[str, Json]:
 def check_key(headers: Mapping[str, str], key: str, *, also: str = "") -> None:
     """Check the API key.
 
-    Args:
-        also: another header that may carry the key.
-
     Raises:
         RequestRejectedError: status 401.
     """

@@ -1,7 +1,4 @@
-"""The Chat Completions API: strict request validation, replies and streams.
-
-Features can be switched off, since servers of this API differ.
-"""
+"""The Chat Completions API: strict request validation, replies and streams."""
 
 import json
 import re

@@ -48,9 +48,6 @@ async def serve_http(handle: Handler, host: str, port: int) -> AsyncIterator[int
 
     Args:
         port: 0 for any free port.
-
-    Returns:
-        The port.
     """
     listener = await anyio.create_tcp_listener(local_host=host, local_port=port)
     async with listener, task_group() as group:

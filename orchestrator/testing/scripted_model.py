@@ -1,7 +1,4 @@
-"""A model that replies from a script, for tests of flows and agents.
-
-A request for which the script has no line left, and lines that are unused at the end, are errors.
-"""
+"""A model that replies from a script, for tests of flows and agents."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence

@@ -28,10 +28,6 @@ def select_items_to_label(
     labels, are ordered by distance from the threshold. Every group is selected once before any is
     selected twice, because items of one pull request carry similar information.
 
-    Args:
-        data: the labels so far, None when there are none.
-        count: number of items to select.
-
     Returns:
         Item ids, the most informative first.
     """

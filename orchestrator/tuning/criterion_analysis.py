@@ -46,13 +46,7 @@ def analyze_criteria(
     fitted: Floats | None = None,
     refits: FittedRules | None = None,
 ) -> list[CriterionAnalysis]:
-    """Analyze every free criterion.
-
-    Args:
-        names: (p,) of the criteria.
-        fitted: (p,) fitted weights, None where nothing was fitted.
-        refits: bootstrap refits of the procedure, None where none were made.
-    """
+    """Analyze every free criterion."""
     correlations = _correlate_criteria(sample)
     total_auc = _total_auc(sample, sample.w0)
     out = []

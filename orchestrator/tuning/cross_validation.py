@@ -167,7 +167,6 @@ def find_generalization_failures(
     earlier ones must keep a gain (temporal validation).
 
     Args:
-        threshold: the present rubric's.
         held_out_accept: (splits, n) held-out decisions of the new rule.
     """
     s = data.sample

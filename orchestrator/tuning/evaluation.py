@@ -75,13 +75,7 @@ class Evaluation(Struct, frozen=True):
 def evaluate_rubric(
     rubric: Rubric, data: TrainingData, items: list[Item], labels: str
 ) -> Evaluation:
-    """Evaluate a rubric.
-
-    Args:
-        data: labeled items, built for this rubric.
-        items: all items, repeated scorings included.
-        labels: digest of the labels.
-    """
+    """Evaluate a rubric."""
     s = data.sample
     t = rubric_decisions.compute_totals(s.x, s.w0[None, :], s.blocked)[0]
     accept: Bools = t >= rubric.threshold

@@ -107,9 +107,6 @@ def parse_label(raw: Any, location: str) -> Value:
 def extract_labels(items: Iterable[Item], name: str | None) -> list[Label]:
     """The labels in the items' own rows.
 
-    Args:
-        name: which label, when rows have several.
-
     Raises:
         InputError: rows have several labels and no name was given, or a label is invalid.
     """

@@ -59,7 +59,6 @@ def build_design(z: Floats, y: Ints, levels: int) -> Design:
     Args:
         z: (n, p) criteria times present weights.
         y: (n,) categories 0..levels-1.
-        levels: number of categories, at least 2.
     """
     n, p = z.shape
     k = levels - 1
@@ -106,8 +105,6 @@ def solve(
         weights: (r, n), not negative, each row with a positive sum.
         lam: (r,), finite.
         initial: (r, k-1+p), feasible (cuts rise, ``theta >= 0``).
-        steps: maximum number of Newton steps.
-        tol: convergence tolerance: largest change of a parameter in a step.
 
     Returns:
         (r, k-1+p) parameters.
@@ -226,7 +223,6 @@ def negative_log_likelihoods(d: Design, b: Floats, items: int) -> Floats:
 
     Args:
         b: (r, k-1+p).
-        items: n.
 
     Returns:
         (r, n) in nats; 0 for items without rows in the design.

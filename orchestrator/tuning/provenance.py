@@ -49,10 +49,6 @@ def add_provenance(
 ) -> Rubric:
     """The tuned rubric with its name, next version and provenance.
 
-    Args:
-        name: the new rubric's name, which is its file's stem.
-        labels: the labels it was fitted on.
-
     Raises:
         ValueError: nothing was fitted.
     """

@@ -1,7 +1,4 @@
-"""Import and export of rubrics in the formats of HealthBench, autorubric, promptfoo and deepeval.
-
-What maps to a rubric is converted; what does not is listed in ``unmapped``.
-"""
+"""Import and export of rubrics of HealthBench, autorubric, promptfoo and deepeval."""
 
 from collections.abc import Mapping
 from typing import Any

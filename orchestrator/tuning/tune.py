@@ -103,11 +103,6 @@ def tune_rubric(
 ) -> TuningResult:
     """Tune a rubric.
 
-    Args:
-        data: labeled items, built for this rubric.
-        items: all items, to find the decisions that change.
-        refits: number of bootstrap refits behind the weights' intervals.
-
     Raises:
         InputError: nothing can be fitted on these labels.
     """

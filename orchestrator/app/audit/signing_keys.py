@@ -1,8 +1,4 @@
-"""Load the Ed25519 key that signs journals, and keep it from child processes.
-
-It is read from ``DIFFCOURT_AUDIT_KEY`` or from the file that ``DIFFCOURT_AUDIT_KEY_FILE`` names.
-Programs, workers and git get an environment without either variable.
-"""
+"""Load the Ed25519 key that signs journals, and keep it from child processes."""
 
 import ctypes
 import hashlib

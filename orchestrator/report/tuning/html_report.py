@@ -44,11 +44,7 @@ th{color:var(--dim);font-weight:600}a{color:var(--a)}.dim{color:var(--dim)}
 
 
 def render_tuning_page(result: TuningResult, title: str) -> str:
-    """The page, ending in a newline.
-
-    Args:
-        title: what was tuned; escaped here, as all external text is.
-    """
+    """The page, ending in a newline."""
     body = [
         f"<h1>{_escape(title)}</h1>",
         _render_conclusion(result),
