@@ -219,7 +219,7 @@ async def test_a_base_is_taken_as_named(repo, tmp_path):
     patch = b"--- a/x.py\n+++ b/x.py\n@@ -1 +1 @@\n-b\n+c\n"
     change = await from_patch(patch, "x.diff", repo.root, "side", tmp_path / "scratch")
     assert change.base == repo.oid("side")
-    with pytest.raises(InputError, match="unknown here"):
+    with pytest.raises(InputError, match="unknown revision"):
         await from_patch(patch, "x.diff", repo.root, "nowhere", tmp_path / "scratch")
 
 

@@ -231,19 +231,19 @@ async def test_a_repository_in_sha256(tmp_path, repo):
 
 
 BAD_REFS = [
-    ("nowhere", "unknown here"),
+    ("nowhere", "unknown revision"),
     ("-h", "no name of a commit"),
     ("--output=x", "no name of a commit"),
     ("", "no name of a commit"),
     ("a\0b", "NUL"),
     ("\ud800", "cannot be looked up"),
-    ("main..topic", "no single commit"),
-    ("main...topic", "no single commit"),
-    ("^main", "unknown here"),
+    ("main..topic", "names a range"),
+    ("main...topic", "names a range"),
+    ("^main", "unknown revision"),
     ("HEAD:t.py", "is no commit;"),
     ("HEAD^{tree}", "is no commit;"),
-    ("HEAD~99", "unknown here"),
-    ("line\nbreak", "unknown here"),
+    ("HEAD~99", "unknown revision"),
+    ("line\nbreak", "unknown revision"),
     ("twice", "ambiguous"),
 ]
 

@@ -282,10 +282,10 @@ class Git(Struct, frozen=True):
         if ref == "HEAD":
             return "this repository has no commit yet; commit something, or use --worktree"
         if ".." in ref:
-            return f"{shown} is no single commit; give the two sides as --base and --head"
+            return f"{shown} names a range, not one commit; give it as diffcourt review BASE..HEAD"
         if await self.is_shallow():
             return f"{shown} is not in this shallow clone; git fetch it first"
-        return f"{shown} is unknown here; git branch --all and git tag list what there is"
+        return f"unknown revision {shown}; list branches and tags with git branch --all and git tag"
 
     async def is_shallow(self) -> bool:
         """Whether the clone's history was cut off."""
