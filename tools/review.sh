@@ -1,9 +1,12 @@
 #!/bin/sh
-# Review a repository and end with 0 once a verdict is there, whatever it says: review.sh REPO BASE HEAD [OPTION...]
-# With no BASE and no HEAD: the newest commit. The exit codes of `diffcourt review` itself gate a CI job.
+# Review a repository: review.sh REPO BASE HEAD [OPTION...]. With no BASE and no HEAD: the newest commit.
+# It ends with 0 once a verdict is there, or, with --fail-on among the options, as `diffcourt review` does.
 set -u
-repo=$1 base=$2 head=$3
+repo=$1 base=$2 head=$3 gate=
 shift 3
+for option; do
+    case $option in --fail-on | --fail-on=*) gate=yes ;; esac
+done
 verdict=$(mktemp) || exit 2
 trap 'rm -f "$verdict"' EXIT
 rm -f "$verdict"
@@ -17,5 +20,5 @@ fi
 
 "$BIN/diffcourt" review --repo "$repo" --json "$verdict" "$@"
 code=$?
-[ -s "$verdict" ] && exit 0
+[ -z "$gate" ] && [ -s "$verdict" ] && exit 0
 exit $code

@@ -1,8 +1,10 @@
 """Restore the files that a run's writing tools changed, when a person asks for it."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 import anyio
+from msgspec import to_builtins
 
 from orchestrator.app import state_directory
 from orchestrator.app.approvals import current_user
@@ -10,7 +12,7 @@ from orchestrator.app.types import is_program_run, review_options
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.ports import RunMeta
 from orchestrator.errors import InputError
-from orchestrator.sandbox.file_rollback import FileRollback
+from orchestrator.sandbox.file_rollback import FileRollback, Restored
 from orchestrator.stores.base import RunStore
 
 TOPIC = "rollback"
@@ -24,21 +26,23 @@ def make_rollback(repo: Path | None, folder: Path, run_id: str) -> FileRollback:
 
 
 async def restore_calls(
-    files: FileRollback, journal: Journal, call: str | None, *, who: str, force: bool
-) -> dict[str, list[str]]:
+    files: FileRollback, journal: Journal, call: str | None, *, who: str, force: Collection[str]
+) -> dict[str, Restored]:
     """Put back what a call changed, or what all calls did, and record who asked for it.
 
     Raises:
-        InputError: no such call changed files, or they have been changed since.
+        InputError: no such call changed files, or ``force`` comes without a call.
     """
+    if force and call is None:
+        raise InputError("name the call whose change of these files is to be restored")
     committed = [one.ref for one in files.snapshots() if one.state == "committed"]
     chosen = committed[::-1] if call is None else [call]
     if not chosen:
         raise InputError("no call of this run changed files that can be restored")
-    restored: dict[str, list[str]] = {}
+    restored: dict[str, Restored] = {}
     for ref in chosen:
         restored[ref] = files.restore(ref, force=force)
-        journal.add_note(TOPIC, {"who": who, "paths": list(restored[ref])}, ref)
+        journal.add_note(TOPIC, {"who": who, **to_builtins(restored[ref])}, ref)
     await journal.flush()
     return restored
 
@@ -58,20 +62,23 @@ def _files_of(run: RunMeta, state_dir: Path) -> FileRollback:
 
 
 def roll_back(
-    repo: Path | None, run_id: str, call: str | None, *, force: bool = False
-) -> dict[str, list[str]]:
+    repo: Path | None, run_id: str, call: str | None, *, force: Collection[str] = ()
+) -> dict[str, Restored]:
     """Restore what a call changed, or what all calls of the run changed, newest first.
 
+    Args:
+        force: paths to restore even though they were changed since.
+
     Returns:
-        Call → the paths that were restored.
+        Call → what was restored, and what was kept because somebody else changed it since.
 
     Raises:
         RunNotFound: no run has that name.
-        InputError: no such call changed files, or they have been changed since.
+        InputError: no such call changed files, or ``force`` comes without a call.
     """
     folder = state_directory.state_dir(repo)
 
-    async def work(store: RunStore, run: RunMeta) -> dict[str, list[str]]:
+    async def work(store: RunStore, run: RunMeta) -> dict[str, Restored]:
         files = _files_of(run, folder)
         async with state_directory.open_writing(store, run.run_id) as journal:
             return await restore_calls(files, journal, call, who=current_user(), force=force)

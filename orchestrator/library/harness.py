@@ -7,7 +7,15 @@ async with Harness.open("runs.db", "run-1", tools=[deploy]) as harness:
 """
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Self, TypeVar
@@ -47,6 +55,7 @@ from orchestrator.errors import ActionFailed, ApprovalPending, InputError, refus
 from orchestrator.library.agent_tasks import RunLocation, RunParts, WorkNumbers, run_agent_task
 from orchestrator.library.agents import Agent, AgentResult
 from orchestrator.library.model_clients import Models
+from orchestrator.sandbox.file_rollback import Restored
 
 Context = TypeVar("Context")
 Handler = Callable[[Mapping[str, Json]], Awaitable[Json]]
@@ -340,20 +349,20 @@ class Harness:
         )
 
     async def rollback(
-        self, call: str | None = None, *, who: str = "", force: bool = False
-    ) -> dict[str, list[str]]:
+        self, call: str | None = None, *, who: str = "", force: Collection[str] = ()
+    ) -> dict[str, Restored]:
         """Put back what a call changed, or what all calls of the run did, the newest first.
 
         Args:
             call: a call's key; None: all that have not been put back.
             who: recorded as the one who asked for it.
-            force: also files that were changed again since.
+            force: paths to put back even though they were changed again since.
 
         Returns:
-            Call → the paths that were put back.
+            Call → the paths that were put back, and those kept because they were changed since.
 
         Raises:
-            InputError: nothing was changed, or files have been changed since.
+            InputError: nothing was changed, or ``force`` comes without a call.
         """
         if self._parts.files is None:
             raise InputError("this run was opened without root=, so no call changed files")

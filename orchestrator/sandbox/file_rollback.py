@@ -10,7 +10,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,18 @@ class Snapshot(Struct, frozen=True):
     ref: str
     directory: Path
     state: str
+
+
+class Restored(Struct, frozen=True):
+    """What a rollback did with the files that a call changed.
+
+    Attributes:
+        paths: restored to their state before the call.
+        kept: left as they are, because they are not as the call left them.
+    """
+
+    paths: tuple[str, ...]
+    kept: tuple[str, ...]
 
 
 class FileRollback:
@@ -98,14 +110,14 @@ class FileRollback:
                 found.append(Snapshot(ref, directory, (directory / "state").read_text()))
         return found
 
-    def restore(self, ref: str, *, force: bool = False) -> list[str]:
-        """Restore the files that a committed call changed; returns their paths.
+    def restore(self, ref: str, *, force: Collection[str] = ()) -> Restored:
+        """Restore the files that a committed call changed and nobody has changed since.
 
         Args:
-            force: also overwrite later changes.
+            force: paths to restore even though they have been changed since.
 
         Raises:
-            InputError: there is no such call, its files have been changed since, or they cannot be
+            InputError: there is no such call, it changed no such path, or the files cannot be
                 restored.
         """
         try:
@@ -113,23 +125,23 @@ class FileRollback:
         except OSError as error:
             raise InputError(f"cannot be restored: {error}; fix that and run again") from None
 
-    def _restore(self, ref: str, force: bool) -> list[str]:
+    def _restore(self, ref: str, force: Collection[str]) -> Restored:
         directory = self._place(ref)
         if not directory.exists() or (directory / "state").read_text() == "begun":
             raise InputError(f"no call {ref} changed files in this run")
         before, after = _manifest(directory / "before.json"), _manifest(directory / "after.json")
-        changed = [path for path in {**before, **after} if before.get(path) != after.get(path)]
+        changed = {path for path in {**before, **after} if before.get(path) != after.get(path)}
+        if others := sorted(set(force) - changed):
+            raise InputError(f"{others[0]} was not changed by {ref}, so it cannot be restored")
         with SafeDirectory(self._root) as root:
             now = self._entries(root)
-            since = sorted(path for path in changed if now.get(path) != after.get(path))
-            if since and not force:
-                raise InputError(
-                    f"{since[0]} has been changed since (and {len(since) - 1} more); "
-                    "use --force to restore them anyway"
-                )
-            _restore_paths(root, directory / "files", before, now, changed)
-        _write(directory / "state", b"undone")
-        return sorted(changed)
+            due = {path for path in changed if now.get(path) != before.get(path)}
+            chosen = {path for path in due if now.get(path) == after.get(path) or path in force}
+            chosen -= _blocked_paths(chosen, before, now)
+            _restore_paths(root, directory / "files", before, now, chosen)
+        if chosen == due:
+            _write(directory / "state", b"undone")
+        return Restored(tuple(sorted(chosen)), tuple(sorted(due - chosen)))
 
     # --- on disk ----------------------------------------------------------------------------
 
@@ -185,9 +197,28 @@ class FileRollback:
         before = _manifest(directory / "before.json")
         with SafeDirectory(self._root) as root:
             now = self._entries(root)
+            self._keep_overwritten(root, directory, before, now)
             _restore_paths(root, directory / "files", before, now, {**before, **now})
         _write(directory / "after.json", (directory / "before.json").read_bytes())
         _write(directory / "state", b"undone")
+
+    def _keep_overwritten(
+        self,
+        root: SafeDirectory,
+        directory: Path,
+        before: Mapping[str, Entry],
+        now: Mapping[str, Entry],
+    ) -> None:
+        """Save what an undo overwrites: another program may have written it during the call."""
+        lost = {
+            path: entry
+            for path, entry in now.items()
+            if entry[0] == "file" and before.get(path, ("", 0, ""))[2] != entry[2]
+        }
+        with suppress(OSError, NotPermitted):  # a full disk must not keep the files changed
+            self._copy(root, lost, directory / "files")
+            if lost:
+                _write(directory / "overwritten.json", json.dumps(lost).encode("ascii"))
 
     def _entries(self, root: SafeDirectory) -> dict[str, Entry]:
         """Everything below the root: path → entry, directories before their contents."""
@@ -221,6 +252,30 @@ def _list_directory(root: SafeDirectory, below: str) -> list[tuple[str, os.stat_
     finally:
         os.close(directory)
     return found
+
+
+def _blocked_paths(
+    chosen: Collection[str], before: Mapping[str, Entry], now: Mapping[str, Entry]
+) -> set[str]:
+    """The paths that cannot be restored without what somebody else has made or removed."""
+    blocked: set[str] = set()
+
+    def will_be_directory(path: str) -> bool:
+        entries = before if path in chosen and path not in blocked else now
+        return path in entries and entries[path][0] == "directory"
+
+    for path in sorted(chosen):  # a directory comes before what is in it
+        above = path.rpartition("/")[0]
+        if path in before and above and not will_be_directory(above):
+            blocked.add(path)
+    removed = {path for path in chosen if path not in before}
+    for path in sorted(chosen, reverse=True):
+        if path in now and now[path][0] == "directory" and not will_be_directory(path):
+            inside = {other for other in now if other.startswith(f"{path}/")}
+            if inside - removed:
+                blocked.add(path)
+                removed.discard(path)
+    return blocked
 
 
 def _restore_paths(

@@ -222,3 +222,16 @@ def test_the_published_schema_fits_a_verdict(repo: Repo) -> None:
     schema = json.loads(diffcourt("schema", "verdict", cwd=repo.path).stdout)
     verdict = json.loads(diffcourt("review", "--json", "-", "--quiet", cwd=repo.path).stdout)
     jsonschema_rs.validator_for(schema).validate(verdict)
+
+
+@pytest.mark.parametrize(("arguments", "code"), [((), 0), (("--fail-on", "merge"), 1)])
+def test_make_review_ends_as_the_command_where_a_gate_is_asked_for(
+    repo: Repo, arguments: tuple[str, ...], code: int
+) -> None:
+    script = Path(__file__).parents[2] / "tools/review.sh"
+    environment = {**os.environ, "BIN": str(Path(sys.executable).parent)}
+    done = subprocess.run(
+        ["sh", str(script), str(repo.path), "", "", "--quiet", *arguments],
+        env=environment, capture_output=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr.decode()

@@ -56,12 +56,17 @@ def test_all_calls_are_taken_back(repo: Repo) -> None:
     assert main(["rollback", "latest", "--repo", str(repo.path)]) == 2
 
 
-def test_later_work_is_not_lost_unasked(repo: Repo, capsys: pytest.CaptureFixture[str]) -> None:
+def test_later_work_is_kept_unless_it_is_named(
+    repo: Repo, capsys: pytest.CaptureFixture[str]
+) -> None:
     (repo.path / "a.py").write_text("mine\n")
-    assert main(["rollback", RUN, FIRST, "--repo", str(repo.path)]) == 2
-    assert "a.py has been changed since" in capsys.readouterr().err
-    assert main(["rollback", RUN, FIRST, "--force", "--repo", str(repo.path)]) == 0
-    assert texts(repo) == ("A = 1\n", "changed\n")
+    assert main(["rollback", RUN, "--repo", str(repo.path)]) == 3
+    assert "a.py  (changed since the call, kept" in capsys.readouterr().out
+    assert texts(repo) == ("mine\n", "B = 1\n")
+    assert main(["rollback", RUN, "--force", "a.py", "--repo", str(repo.path)]) == 2
+    assert "name the call" in capsys.readouterr().err
+    assert main(["rollback", RUN, FIRST, "--force", "a.py", "--repo", str(repo.path)]) == 0
+    assert texts(repo) == ("A = 1\n", "B = 1\n")
 
 
 def test_a_call_that_is_not_there_is_one_line(

@@ -195,7 +195,8 @@ async def test_files_that_a_tool_wrote_are_put_back_on_request(tmp_path: Path) -
     async with Harness.open(tmp_path / "s/r.db", "r", tools=[write], root=root) as harness:
         await harness.execute("write", {"text": "after"})
         assert (root / "a").read_text() == "after"
-        assert list((await harness.rollback(who="somebody")).values()) == [["a"]]
+        (restored,) = (await harness.rollback(who="somebody")).values()
+        assert (restored.paths, restored.kept) == (("a",), ())
         assert (root / "a").read_text() == "before"
         with pytest.raises(InputError, match="no call of this run changed files"):
             await harness.rollback()

@@ -173,14 +173,13 @@ def test_a_write_out_of_the_folder_is_refused(
 ) -> None:
     before = sorted(tmp_path.rglob("*"))
     for path in (
-        "to_folder/new", "to_folder/secret", "a/back/new", "../new", "/tmp/new", "a", "top/x",
+        "to_folder/new", "to_folder/secret", "a/back/new", "../new", f"{tmp_path}/new", "a", "top/x",
         "pipe/x", "to_folder/deep/er/new", "loop/new", "a/\0", "nowhere/new",
     ):  # fmt: skip
         with pytest.raises(OSError):
             folder.write(path, b"written")
     assert sorted(tmp_path.rglob("*")) == before
     assert (tmp_path / "outside/secret").read_bytes() == SECRET
-    assert not Path("/tmp/new").exists()
 
 
 def test_a_hard_link_is_replaced_and_not_written_through(root: Path, folder: SafeDirectory) -> None:

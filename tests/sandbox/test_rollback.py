@@ -1,5 +1,6 @@
 """Files put back as they were: on failure, after a crash in the middle, and once more later."""
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -101,21 +102,59 @@ async def test_a_committed_call_can_be_taken_back_once_more(
     havoc(root)
     await scopes.commit(CALL)
     (root / "later.py").write_text("not its business\n")
-    assert "pkg/a.py" in scopes.restore(CALL)
+    assert "pkg/a.py" in scopes.restore(CALL).paths
     (root / "later.py").unlink()
     assert picture(root) == before
 
 
-async def test_what_was_changed_since_is_not_lost_unasked(root: Path, scopes: FileRollback) -> None:
+async def test_what_somebody_else_changed_since_is_named_and_kept(
+    root: Path, scopes: FileRollback
+) -> None:
     await scopes.begin(CALL)
     (root / "pkg/a.py").write_text("A = 2\n")
+    (root / "log").write_text("begun\n")  # by another program, while the call runs
+    (root / "pkg/deep/run.sh").write_text("false\n")
     await scopes.commit(CALL)
     (root / "pkg/a.py").write_text("A = 3\n")
-    with pytest.raises(InputError, match=r"pkg/a\.py has been changed since"):
-        scopes.restore(CALL)
+    (root / "log").write_text("begun\nended\n")
+    (root / "unrelated").write_text("mine\n")
+    restored = scopes.restore(CALL)
+    assert (restored.paths, restored.kept) == (("pkg/deep/run.sh",), ("log", "pkg/a.py"))
+    assert (root / "pkg/deep/run.sh").read_text() == "true\n"
     assert (root / "pkg/a.py").read_text() == "A = 3\n"
-    scopes.restore(CALL, force=True)
+    with pytest.raises(InputError, match="unrelated was not changed by"):
+        scopes.restore(CALL, force=["unrelated"])
+    again = scopes.restore(CALL, force=["pkg/a.py"])
+    assert (again.paths, again.kept) == (("pkg/a.py",), ("log",))
     assert (root / "pkg/a.py").read_text() == "A = 1\n"
+    assert (root / "log").read_text() == "begun\nended\n"
+    assert (root / "unrelated").read_text() == "mine\n"
+
+
+async def test_a_folder_of_the_call_with_somebody_elses_file_is_kept(
+    root: Path, scopes: FileRollback
+) -> None:
+    await scopes.begin(CALL)
+    (root / "new").mkdir()
+    (root / "new/own").write_text("of the call\n")
+    (root / "pkg/deep/run.sh").unlink()
+    await scopes.commit(CALL)
+    (root / "new/other").write_text("mine\n")
+    shutil.rmtree(root / "pkg/deep")
+    restored = scopes.restore(CALL)
+    assert (restored.paths, restored.kept) == (("new/own",), ("new", "pkg/deep/run.sh"))
+    assert (root / "new/other").read_text() == "mine\n"
+
+
+async def test_what_an_undo_overwrites_is_saved(root: Path, scopes: FileRollback) -> None:
+    await scopes.begin(CALL)
+    (root / "pkg/a.py").write_text("an edit of a person while the call ran\n")
+    await scopes.undo(CALL)
+    assert (root / "pkg/a.py").read_text() == "A = 1\n"
+    (one,) = scopes.snapshots()
+    lost = json.loads((one.directory / "overwritten.json").read_bytes())
+    saved = one.directory / "files" / lost["pkg/a.py"][2]
+    assert saved.read_text() == "an edit of a person while the call ran\n"
 
 
 async def test_an_undo_that_is_cut_off_anywhere_is_finished_by_the_next(

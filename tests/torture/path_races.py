@@ -162,7 +162,7 @@ async def _written_and_undone(root: Path, vault: Path, number: int) -> None:
             await scopes.undo(f"call{number}")
         else:
             await scopes.commit(f"call{number}")
-            scopes.restore(f"call{number}", force=True)
+            scopes.restore(f"call{number}", force=["f"])
     except (NotPermitted, InputError, OSError):
         return  # refused, because it would not hold still
 

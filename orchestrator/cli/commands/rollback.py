@@ -5,14 +5,15 @@ import sys
 
 from orchestrator.cli.arguments import add_repo, add_run
 from orchestrator.cli.output import emit
-from orchestrator.errors import EXIT_OK
+from orchestrator.errors import EXIT_INCOMPLETE, EXIT_OK
 from orchestrator.report.terminal_escaping import escape_unprintable, quote_path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     parser.description = (
-        "Restore files to their state before a run's tools changed them.\n"
+        "Restore files to their state before a run's tools changed them. A file that has been\n"
+        "changed since is named and kept, and the exit code is 3.\n"
         "Without CALL: undo all calls of the run, newest first."
     )
     add_run(parser)
@@ -21,7 +22,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_repo(parser)
     parser.add_argument(
-        "--force", action="store_true", help="also restore files that were changed since"
+        "--force",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="with CALL: also restore this file, changed since or not; may be repeated",
     )
 
 
@@ -29,7 +34,12 @@ def run(args: argparse.Namespace) -> int:
     """Restore the files and print their paths."""
     from orchestrator.app.rollback import roll_back
 
-    for call, paths in roll_back(args.repo, args.run_id, args.call, force=args.force).items():
+    done = roll_back(args.repo, args.run_id, args.call, force=args.force)
+    for call, restored in done.items():
         emit(f"{escape_unprintable(call)}\n", sys.stdout)
-        emit("".join(f"    {quote_path(path)}\n" for path in paths), sys.stdout)
-    return EXIT_OK
+        lines = [f"    {quote_path(path)}\n" for path in restored.paths]
+        for path in restored.kept:
+            name = quote_path(path)
+            lines.append(f"    {name}  (changed since the call, kept; restore: --force {name})\n")
+        emit("".join(lines), sys.stdout)
+    return EXIT_INCOMPLETE if any(restored.kept for restored in done.values()) else EXIT_OK
