@@ -23,7 +23,6 @@ class GuardedTools:
 
     Args:
         harness: knows the actions; open for as long as the graph runs.
-        agent: by which name the graph's agent stands in the journal.
     """
 
     def __init__(self, harness: Harness, agent: str = "langgraph") -> None:

@@ -20,12 +20,7 @@ APPROVED_BY = "whoever approved it in the OpenAI Agents run"
 
 
 def guarded_tools(harness: Harness, agent: str = "openai-agents") -> list[Tool]:
-    """A function tool for each action that is registered now.
-
-    Args:
-        harness: open for as long as the agent runs.
-        agent: by which name the SDK's agent stands in the journal.
-    """
+    """A function tool for each action that is registered now."""
     return [_tool(harness, spec, agent) for spec in harness.actions()]
 
 

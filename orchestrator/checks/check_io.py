@@ -36,7 +36,6 @@ class RawFinding(Struct, frozen=True, forbid_unknown_fields=True):
         scope: dotted name of the enclosing function or class; None: not known to the reporter.
         detail: further text for a person.
         redact: substrings of the cited lines that must not be printed.
-        confidence: 0 to 1.
     """
 
     code: str
@@ -115,11 +114,7 @@ class Source:
 
 
 def read(root: str, path: str) -> bytes:
-    """The bytes of one file of a job.
-
-    Raises:
-        Gap: it is not there, too large, or cannot be read.
-    """
+    """The bytes of one file of a job."""
     try:
         data = read_safely(root, path, LARGEST + 1)
     except OSError as error:

@@ -145,11 +145,7 @@ def is_manifest(path: str) -> bool:
 
 
 def read_manifest(path: str, text: str) -> Manifest:
-    """Parse a manifest of any supported ecosystem.
-
-    Raises:
-        Gap: it does not parse.
-    """
+    """Parse a manifest of any supported ecosystem."""
     reader = _READERS.get(path.rpartition("/")[2], _requirements)
     try:
         return reader(text)

@@ -34,15 +34,15 @@ def run(job: dict[str, Any]) -> dict[str, list[str]]:
     return found
 
 
-def _scopes(source: Source, wanted: Sequence[int]) -> Iterator[str]:
+def _scopes(source: Source, numbers: Sequence[int]) -> Iterator[str]:
     """Dotted name of the innermost scope around each line; empty at the top."""
     if source.suffix not in {".py", ".pyi"}:
-        yield from (_guess(source.lines, line) for line in wanted)
+        yield from (_guess(source.lines, line) for line in numbers)
         return
     innermost = [""] * (len(source.lines) + 1)
     for start, end, name in find_scopes(source.text.removeprefix("\ufeff")):
         innermost[start : end + 1] = [name] * (end + 1 - start)
-    yield from (innermost[line] if 0 < line < len(innermost) else "" for line in wanted)
+    yield from (innermost[line] if 0 < line < len(innermost) else "" for line in numbers)
 
 
 def _guess(lines: Sequence[str], line: int) -> str:

@@ -165,9 +165,6 @@ _ILLUSTRATIVE: frozenset[Kind] = frozenset({"tests", "samples", "documents"})
 def path_kinds(path: str) -> frozenset[Kind]:
     """Every kind of file that a path is, by the usual names of files and directories.
 
-    Args:
-        path: relative to the root of the repository, with slashes.
-
     Returns:
         ``tests`` (with fixtures, mocks and helpers), ``samples`` (examples, benchmarks, all below a
         documentation directory), ``documents`` (prose, all below a documentation directory),

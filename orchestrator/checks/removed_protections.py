@@ -165,13 +165,13 @@ def _line_before(text: str, at: int) -> str:
 def _line_with(file: "ChangedText", hunk: "Hunk", begins: str, goes_on: str) -> int | None:
     """The added line that begins so and goes on as the old one did, to the common lines below."""
     below = file.base[hunk.base.stop - 1 : hunk.base.stop - 1 + BELOW]
-    wanted = begins + strip_whitespace("\n".join([goes_on, *below]))[:BEHIND]
+    moved = begins + strip_whitespace("\n".join([goes_on, *below]))[:BEHIND]
     lines = file.squeezed_head
     for number in hunk.head:
         line = lines[number - 1]
-        if line and (wanted.startswith(line) or line.startswith(wanted)):
+        if line and (moved.startswith(line) or line.startswith(moved)):
             last = min(number + LINES, hunk.head.stop - 1 + BELOW)
-            if "".join(lines[number - 1 : last]).startswith(wanted):
+            if "".join(lines[number - 1 : last]).startswith(moved):
                 return number
     return None
 
@@ -208,9 +208,6 @@ def strip_whitespace(text: str) -> str:
 
 def split_arguments(text: str, start: int) -> tuple[list[str], int] | None:
     """Split the arguments between two brackets at their commas.
-
-    Args:
-        start: just behind the opening bracket.
 
     Returns:
         The parts as written, and the place just behind the closing bracket; None where there is

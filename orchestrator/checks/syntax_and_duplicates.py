@@ -98,11 +98,7 @@ def _bare(text: str) -> str:
 
 
 def _is_template(source: Source, language: str) -> bool:
-    """Whether a file that does not parse is one by where it is.
-
-    Raises:
-        Gap: it only looks like one.
-    """
+    """Whether a file that does not parse is one by where it is."""
     if not _TEMPLATE.search(source.text):
         return False
     if not _TEMPLATES.search(source.path):

@@ -42,11 +42,7 @@ VOLATILE_PROVENANCE = ("journal_head", "journal_length")
 
 
 async def conclude_review(state: ReviewState) -> Verdict:
-    """The verdict of a review that has stopped, with the lead's summary where a model leads.
-
-    Raises:
-        ReplayMismatch, StoreError: the run itself cannot go on.
-    """
+    """The verdict of a review that has stopped, with the lead's summary where a model leads."""
     verdict = assemble_verdict(state)
     waiting = any(not question.answer for question in verdict.questions)
     if not has_model_lead(state.settings) or not state.rounds or waiting:
@@ -171,17 +167,17 @@ def _agents(state: ReviewState) -> tuple[AgentReport, ...]:
 
 def _agent(state: ReviewState, iteration: int, result: AgentResult) -> AgentReport:
     report = result.report if isinstance(result.report, dict) else {}
-    said = as_form(SpecialistReport, report) if "findings" in report else SpecialistReport()
+    form = as_form(SpecialistReport, report) if "findings" in report else SpecialistReport()
     known = state.synthesis.ids
-    ids = [known.get(one.fingerprint) or known.get(claim_fingerprint(one)) for one in said.findings]
-    gaps = [f"{gap.tool} {gap.path}: {gap.why}".strip() for gap in said.gaps]
+    ids = [known.get(one.fingerprint) or known.get(claim_fingerprint(one)) for one in form.findings]
+    gaps = [f"{gap.tool} {gap.path}: {gap.why}".strip() for gap in form.gaps]
     return AgentReport(
         agent=result.agent,
         iteration=iteration,
         status=result.status,
         summary=report.get("summary", "") or result.detail,
         findings=tuple(dict.fromkeys(name for name in ids if name)),
-        checked=len(said.checked),
+        checked=len(form.checked),
         gaps=tuple(gaps),
         turns=result.turns,
         tool_calls=result.tool_calls,
@@ -238,14 +234,14 @@ def _usage(state: ReviewState) -> Usage:
 
 
 def _uncounted(calls: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """What is to be said of calls whose cost is not known to the token."""
+    """Notes on calls whose cost is not known to the token."""
     guessed = sum(bool(used.get("estimated")) for used in calls)
     lost = sum(int(used.get("lost", 0)) for used in calls)
-    said = {
+    counts = {
         f"calls that did not say what they used, counted at their worst case: {guessed}": guessed,
         f"tries whose reply was lost and may have been billed, each at its worst: {lost}": lost,
     }
-    return tuple(sentence for sentence, count in said.items() if count)
+    return tuple(sentence for sentence, count in counts.items() if count)
 
 
 def _provenance(state: ReviewState) -> Provenance:
@@ -274,10 +270,10 @@ def _sorted(table: dict[str, str]) -> dict[str, str]:
 
 def _summary(state: ReviewState) -> str:
     counts = severity_counts(state.synthesis.findings)
-    said = ", ".join(f"{count} {severity}" for severity, count in counts.items() if count)
+    severities = ", ".join(f"{count} {severity}" for severity, count in counts.items() if count)
     files = len(state.workspace.change.files)
     gaps = sum(skip.gap for skip in state.synthesis.skipped)
-    parts = [f"{files} changed {'file' if files == 1 else 'files'}", said or "no findings"]
+    parts = [f"{files} changed {'file' if files == 1 else 'files'}", severities or "no findings"]
     if gaps:
         parts.append(f"{gaps} {'gap' if gaps == 1 else 'gaps'}")
     return "; ".join(parts) + "."
@@ -290,7 +286,9 @@ def next_human_action(
     state: ReviewState, stop: StopRuling, outcome: Outcome, *, complete: bool
 ) -> str:
     """The one thing to do next."""
-    waiting = [asked for asked in escalation_stages.questions(state.journal) if not asked.answer]
+    waiting = [
+        question for question in escalation_stages.questions(state.journal) if not question.answer
+    ]
     if waiting:
         name = waiting[0].name if len(waiting) > 1 else ""
         command = answer_command(state.journal.run_id, name)

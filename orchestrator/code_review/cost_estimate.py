@@ -126,11 +126,7 @@ class Estimate(Struct, frozen=True):
 
 
 def estimate(state: ReviewState) -> Estimate:
-    """Estimate what a review that has not begun will cost. No model is called.
-
-    Raises:
-        ConfigError: an agent's stage has no model.
-    """
+    """Estimate what a review that has not begun will cost. No model is called."""
     bounds, provider = state.settings.run_bounds, state.settings.provider
     limit = Bill(int(bounds.tokens), bounds.usd)
     # The offline provider is code, and uses nothing.

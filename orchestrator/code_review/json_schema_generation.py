@@ -21,11 +21,7 @@ def inlined(model: type[Struct]) -> dict[str, Any]:
 
 
 def inline_references(schema: dict[str, Any]) -> dict[str, Any]:
-    """A JSON Schema with each local ``$ref`` replaced by what it refers to, and without titles.
-
-    Raises:
-        ValueError: a part refers to itself.
-    """
+    """A JSON Schema with each local ``$ref`` replaced by what it refers to, and without titles."""
     parts = schema.get("$defs", {})
     open_parts: list[str] = []
 

@@ -50,22 +50,14 @@ class Policy(Struct, frozen=True):
 def read_policy(
     layers: Sequence[Layer], *, environment: Environment = "local", author_tier: str = ""
 ) -> Policy:
-    """Read and validate the policy that the layers hold.
-
-    Raises:
-        ConfigError: the first error in a file.
-    """
+    """Read and validate the policy that the layers hold."""
     catalog, rules = read_catalog(layers), load_rules(layers)
     check_references(catalog, rules, layers)
     return Policy(layers, catalog, rules, catalog.settings, environment, author_tier)
 
 
 def read_catalog(layers: Sequence[Layer]) -> Catalog:
-    """Read the catalog, checked against the tools and report contracts of a review.
-
-    Raises:
-        ConfigError: the first error in a file.
-    """
+    """Read the catalog, checked against the tools and report contracts of a review."""
     return load_catalog(layers, tools=TOOLS.keys(), contracts=contracts())
 
 

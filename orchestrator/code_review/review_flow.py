@@ -134,7 +134,7 @@ async def evaluate(state: ReviewState) -> str:
     state.focus.retry = planning.paths_to_retry(
         state, (*(failure.agent for failure in failed), *state.round.stage_changes)
     )
-    state.focus.wanted = scored.missing_of("judged")
+    state.focus.missing_evidence = scored.missing_of("judged")
     state.focus.stage_changes = state.round.stage_changes
     state.focus.answers = escalation_stages.answered(state)
     return "Iterate"

@@ -80,11 +80,11 @@ class ReviewWorkspace:
         """
         async with self._locks[name]:
             written = self._written[name]
-            wanted = [path for path in paths if path not in written]
-            if wanted:
-                blobs = await self._blobs(name, wanted)
+            missing = [path for path in paths if path not in written]
+            if missing:
+                blobs = await self._blobs(name, missing)
                 failed = await self.contents.export(name, blobs, self.root / name)
-                written.update({path: failed.get(path) for path in wanted})
+                written.update({path: failed.get(path) for path in missing})
             return Side(name, self.root / name), {p: why for p in paths if (why := written[p])}
 
     async def _blobs(self, name: SideName, paths: Sequence[str]) -> dict[str, str]:
@@ -142,13 +142,13 @@ class Focus(Struct):
     Attributes:
         number: 1 for the first iteration, 0 before it.
         retry: agent → paths to look at again; None in the first iteration: everything.
-        wanted: evidence that the judge found missing.
+        missing_evidence: evidence that the judge found missing.
         answers: a person's answers to the lead's questions, by question.
         stage_changes: agent → its next stage, where the judge scored its work too low.
     """
 
     number: int = 0
     retry: Mapping[str, Sequence[str]] | None = None
-    wanted: Sequence[str] = ()
+    missing_evidence: Sequence[str] = ()
     answers: Mapping[str, str] = field(default_factory=dict)
     stage_changes: Mapping[str, StageChange] = field(default_factory=dict)

@@ -32,7 +32,6 @@ class Rule(Strict, frozen=True, kw_only=True):
     Attributes:
         codes: ``tool:code`` pairs that it turns on (``from`` in the file); ``tool:*`` is all codes
             of the tool that no other rule names.
-        not_in: kinds of file that it does not apply to.
         not_constant: a class of sinks (``config/taint/classes.yaml``): a finding is rejected where
             taint tracking shows that only constants reach such a sink.
         arguable: it is a matter of judgment, so an agent's objection with evidence may set it
@@ -89,11 +88,7 @@ class RuleTable:
 
 
 def load_rules(sources: Sequence[Layer]) -> RuleTable:
-    """Read the rule files of all layers.
-
-    Raises:
-        ConfigError: a file is invalid, or a rule's id or a code appears twice.
-    """
+    """Read the rule files of all layers."""
     rules: dict[str, Rule] = {}
     owner: dict[str, str] = {}
     for file in read_directory(sources, DIRECTORY, RuleFile):

@@ -31,7 +31,6 @@ class Iteration(Struct, frozen=True):
         missing: what another iteration could get, in words.
         failures: signatures of what failed, equal for the same failure.
         evidence: ids of all evidence there is by now.
-        touched: things looked at by now.
         uncertain: open questions and gaps, in words.
         gaps: how many things could not be looked at.
         output: the agents' reports as text, to see whether they only repeat themselves.

@@ -30,11 +30,7 @@ class ClaimRule(Struct, frozen=True):
 
 
 class ClaimGuard:
-    """Detects sentences that say a check passed, though none of its tools succeeded.
-
-    Args:
-        ran: returns the tools that have succeeded so far.
-    """
+    """Detects sentences that say a check passed, though none of its tools succeeded."""
 
     name = "claims"
     places: frozenset[Place] = frozenset({"report"})

@@ -87,9 +87,6 @@ def detector(entities: Collection[str], score: float) -> Detector:
     Args:
         entities: by presidio's names, such as ``EMAIL_ADDRESS``.
         score: the lowest score that counts, 0 to 1.
-
-    Raises:
-        InputError: one of them is unknown, or needs a model.
     """
     known = {it.supported_entities[0]: it for it in _recognizers()}
     if unknown := sorted({*entities} - known.keys()):

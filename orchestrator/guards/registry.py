@@ -22,7 +22,6 @@ class GuardSettings(Struct, frozen=True):
         characters: the most in one text that a model is shown.
         languages: allowed in prose; none: any.
         claims: words that claim a check passed.
-        ran: returns the tools that have succeeded so far.
         toxic: words that no report may contain.
         entities: what presidio detects; none: it is not used.
         score: its lowest score that counts, 0 to 1.

@@ -60,11 +60,7 @@ class Connection:
         self._end_reason = ""
 
     async def tools(self) -> Mapping[str, Tool]:
-        """The server's current tools, by its names.
-
-        Raises:
-            ServerError: the server cannot be used; says why.
-        """
+        """The server's current tools, by its names."""
         async with self._lock:
             session = await self._connect()
             if self._tools is None:

@@ -22,12 +22,7 @@ MAX_BODY_BYTES = 4 << 20
 async def over_http(
     url: str, headers: Mapping[str, str], report_end: ReportEnd
 ) -> AsyncIterator[TransportStreams]:
-    """Open a transport to a URL. Redirects to other hosts and proxy settings are not followed.
-
-    Args:
-        headers: sent with every request.
-        report_end: called with the reason, if the connection ends before we close it.
-    """
+    """Open a transport to a URL. Redirects to other hosts and proxy settings are not followed."""
     limited = _LimitedTransport(report_end)
     timeout = httpx2.Timeout(30, read=None)  # a call's own timeout bounds the wait for its answer
     async with (
@@ -70,11 +65,7 @@ class _LimitedTransport(httpx2.AsyncHTTPTransport):
         return response
 
     def count(self, size: int, seen: int, limit: int) -> None:
-        """Count bytes of a body.
-
-        Raises:
-            httpx2.ReadError: there are more than one response, or one run, may have.
-        """
+        """Count bytes of a body."""
         self._total += size
         if seen > limit or self._total > MAX_TOTAL_BYTES:
             raise self._too_large(limit)

@@ -32,7 +32,6 @@ class Grant(Struct, frozen=True):
     Attributes:
         name: the tool's name for agents.
         remote: its name on the server.
-        timeout: seconds.
         max_output: characters that reach a model.
         pin: digest of the description and schemas that a person accepted, empty for none.
     """

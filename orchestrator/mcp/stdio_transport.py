@@ -42,14 +42,7 @@ class _ProtocolError(Exception):
 
 @asynccontextmanager
 async def over_stdio(launch: Launch, report_end: ReportEnd) -> AsyncIterator[TransportStreams]:
-    """Start a server and open a transport to it.
-
-    Args:
-        report_end: called with the reason, if the connection ends before we close it.
-
-    Raises:
-        SandboxError: it could not be started.
-    """
+    """Start a server and open a transport to it."""
     async with launch() as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -124,11 +117,7 @@ class _LineBuffer:
         self._rest, self._total = bytearray(), 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """Add a chunk; returns the lines that it completes, without empty ones.
-
-        Raises:
-            _ProtocolError: a message, or all messages together, are too large.
-        """
+        """Add a chunk; returns the lines that it completes, without empty ones."""
         self._total += len(chunk)
         if self._total > MAX_TOTAL_BYTES:
             raise _ProtocolError(f"it sent more than {MAX_TOTAL_BYTES >> 20} MB")

@@ -54,8 +54,6 @@ class ApiModel(ABC):
     SDK's stream and reply types (decision 0011).
 
     Args:
-        client: the SDK's client; the caller closes it.
-        name: the provider's name.
         secret: the API key, which is kept out of messages.
         on_event: called with failed attempts and changes of the circuit breaker.
     """
@@ -96,20 +94,11 @@ class ApiModel(ABC):
 
     @abstractmethod
     def _accumulate(self, response: httpx2.Response) -> Any:
-        """Construct the SDK's reply object from a complete stream of events.
-
-        Raises:
-            TransientError: the stream ended too early, or reports an error.
-            InvalidReplyError: an event does not fit.
-        """
+        """Construct the SDK's reply object from a complete stream of events."""
 
     @abstractmethod
     def _convert(self, reply: Any, request: Request) -> Reply:
-        """Convert the SDK's reply object.
-
-        Raises:
-            InvalidReplyError: a field has an unexpected value.
-        """
+        """Convert the SDK's reply object."""
 
     def output_limit(self, request: Request) -> int:
         """The output token limit as it is sent."""
@@ -214,7 +203,6 @@ class ApiModel(ABC):
 
         Raises:
             TransientError: the stream ended too early, or the server reports an error in it.
-            InvalidReplyError: the reply is not what the API specifies.
         """
         try:
             # A gateway that cannot stream sends the whole reply at once.

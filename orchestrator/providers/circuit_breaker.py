@@ -22,8 +22,6 @@ class CircuitBreaker:
     """The circuit breaker of one model of one provider.
 
     Args:
-        failures: number of failures in a row that opens it.
-        cooldown: seconds that it stays open.
         clock: returns seconds, from any starting point.
         on_change: called with each transition: (before, after, reason).
     """

@@ -225,11 +225,7 @@ class _ChunkAccumulator:
     finish_reason: Json = None
 
     def add(self, chunk: dict[str, Json]) -> None:
-        """Add one chunk.
-
-        Raises:
-            InvalidReplyError: it does not fit.
-        """
+        """Add one chunk."""
         self.document |= {key: chunk[key] for key in ("model", "usage") if chunk.get(key)}
         choices = chunk.get("choices")
         choice = object_or_empty(choices[0]) if isinstance(choices, list) and choices else {}

@@ -51,8 +51,6 @@ def estimate_conversation(
         price: None when unknown; the cost is then 0.
         prompt: tokens of the first request.
         per_turn: tokens that a turn's tool results add to the next request, without the answer.
-        output: tokens of one answer.
-        turns: number of answers.
     """
     usd, total, cached = 0.0, 0, 0
     for turn in range(turns):

@@ -65,11 +65,7 @@ class Reply(Struct, frozen=True):
 
 
 def loads(data: bytes | str) -> Json:
-    """Parse JSON strictly: finite numbers, 64-bit integers, valid Unicode, bounded depth.
-
-    Raises:
-        InvalidReplyError: the data is not such JSON.
-    """
+    """Parse JSON strictly: finite numbers, 64-bit integers, valid Unicode, bounded depth."""
     try:
         return check_json(json.loads(data))
     except (ValueError, RecursionError) as error:
@@ -78,11 +74,7 @@ def loads(data: bytes | str) -> Json:
 
 
 def check_json(value: Json, depth: int = 1) -> Json:
-    """Return the value with lone surrogates escaped.
-
-    Raises:
-        InvalidReplyError: it is not finite JSON of at most ``MAX_DEPTH`` levels.
-    """
+    """Return the value with lone surrogates escaped."""
     if depth > MAX_DEPTH:
         raise InvalidReplyError(f"it is nested deeper than {MAX_DEPTH} levels")
     match value:
@@ -121,31 +113,19 @@ class SdkModel(Protocol):
 
 
 def dump(model: SdkModel) -> dict[str, Json]:
-    """Dump an SDK's object to the JSON that the server sent.
-
-    Raises:
-        InvalidReplyError: it holds a value that is not finite JSON.
-    """
+    """Dump an SDK's object to the JSON that the server sent."""
     return expect_object(check_json(model.to_dict(mode="json", warnings=False)), "a block")
 
 
 def expect_object(value: Json, name: str) -> dict[str, Json]:
-    """Return the value if it is an object.
-
-    Raises:
-        InvalidReplyError: it is not.
-    """
+    """Return the value if it is an object."""
     if not isinstance(value, dict):
         raise InvalidReplyError(f"{name} is not an object")
     return value
 
 
 def expect_list(value: Json, name: str) -> list[Json]:
-    """Return the value if it is a list of at most ``MAX_BLOCKS`` entries.
-
-    Raises:
-        InvalidReplyError: it is not.
-    """
+    """Return the value if it is a list of at most ``MAX_BLOCKS`` entries."""
     if not isinstance(value, list):
         raise InvalidReplyError(f"{name} is not a list")
     if len(value) > MAX_BLOCKS:
@@ -154,11 +134,7 @@ def expect_list(value: Json, name: str) -> list[Json]:
 
 
 def expect_text(value: Json, name: str) -> str:
-    """Return the value, with lone surrogates escaped, if it is text.
-
-    Raises:
-        InvalidReplyError: it is not.
-    """
+    """Return the value, with lone surrogates escaped, if it is text."""
     if not isinstance(value, str):
         raise InvalidReplyError(f"{name} is not text")
     return escape_surrogates(value)

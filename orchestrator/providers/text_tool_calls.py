@@ -51,11 +51,7 @@ def render_block(block: Block, request: Request) -> str:
 
 
 def parse_calls(text: str, request: Request, calls: ToolCallParser) -> list[Block]:
-    """Parse an answer into text blocks and tool calls.
-
-    Raises:
-        InvalidReplyError: as ``ToolCallParser.add``.
-    """
+    """Parse an answer into text blocks and tool calls."""
     opening, closing = map(re.escape, _delimiters(request))
     blocks: list[Block] = []
     at = 0

@@ -40,13 +40,7 @@ def host_markers() -> str:
 def namespace_command(
     bwrap: str, reads: Iterable[Path | str], writes: Iterable[Path | str]
 ) -> list[str]:
-    """The command that creates the namespaces, up to the program that it runs.
-
-    Args:
-        bwrap: its path.
-        reads: readable paths, besides the system's programs and libraries.
-        writes: writable paths.
-    """
+    """The command that creates the namespaces, up to the program that it runs."""
     argv = [
         bwrap, "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts",
         "--unshare-cgroup-try", "--die-with-parent", "--new-session",

@@ -157,9 +157,6 @@ def require_cgroups(procs_files: str, entered: int) -> None:
     Args:
         procs_files: as for ``kernel_calls.enter_cgroups``.
         entered: what that returned.
-
-    Raises:
-        DenialError: it has not.
     """
     if entered < len(procs_files.split(",")) and procs_files:
         raise DenialError("the kernel did not let the process enter its cgroup")
@@ -171,10 +168,6 @@ def confine_test_code(host_markers: str, user: int | None) -> None:
     Args:
         host_markers: as for ``namespace_error``.
         user: the user id to change to, None to keep ours.
-
-    Raises:
-        DenialError: it has no namespaces of its own, or a denial is not in force.
-        OSError: the kernel refused to confine.
     """
     if error := namespace_error(host_markers):
         raise DenialError(error)
@@ -194,11 +187,7 @@ def confine_test_code(host_markers: str, user: int | None) -> None:
 
 
 def check_denials(canary: str, user: int | None) -> None:
-    """Try what must be denied.
-
-    Raises:
-        DenialError: one attempt succeeded, or the confinement is not ours.
-    """
+    """Try what must be denied."""
     if not kernel_calls.is_filtered():
         raise DenialError("no seccomp filter is in force")
     if user is not None and {*os.getresuid(), *os.getresgid(), *os.getgroups()} != {user}:

@@ -72,7 +72,6 @@ class ForkServer:
     """A process that imports once what checks need, and forks workers. Creating it does not wait.
 
     Args:
-        size: number of workers.
         home: the directory they import from.
         modules: modules imported before the first fork.
         reads: what workers may read besides our installation and the temporary files.
@@ -81,9 +80,6 @@ class ForkServer:
 
     Attributes:
         sockets: our end of each worker slot's socket.
-
-    Raises:
-        SandboxError: it could not be started.
     """
 
     def __init__(

@@ -77,14 +77,7 @@ def landlock_version() -> int:
 
 
 def restrict_paths(rules: Iterable[tuple[str, int]]) -> None:
-    """Restrict this process and its children to paths, by Landlock.
-
-    Args:
-        rules: a path, and the rights there and below.
-
-    Raises:
-        OSError: a path cannot be opened, or the kernel refuses.
-    """
+    """Restrict this process and its children to paths, by Landlock."""
     version = landlock_version()
     extra = sum(1 << bit for bit, since in ((13, 2), (14, 3), (15, 5)) if version >= since)
     handled = _OLDEST_RIGHTS | extra
@@ -209,11 +202,7 @@ def change_user(user: int, *, all_files: bool = True) -> None:
     """Change to a user without privileges.
 
     Args:
-        user: user and group id.
         all_files: keep the capability to ignore file permissions, where Landlock restricts paths.
-
-    Raises:
-        OSError: it was refused.
     """
     _prctl(_SECUREBITS, _KEEP_ACROSS_SETUID)
     os.setgroups([])

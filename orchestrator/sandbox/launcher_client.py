@@ -149,11 +149,7 @@ class Launcher:
         self.cgroup.keep_entered(received[0])
 
     def send(self, request: dict[str, Any], streams: tuple[int, int, int]) -> socket.socket:
-        """Have a program started; its status arrives on the socket that is returned.
-
-        Raises:
-            SandboxError: the launcher has exited.
-        """
+        """Have a program started; its status arrives on the socket that is returned."""
         ours, theirs = socket.socketpair()
         body = marshal.dumps(request)
         try:

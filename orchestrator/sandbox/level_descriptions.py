@@ -69,11 +69,7 @@ def describe_sandbox() -> SandboxReport:
 
 
 def describe_shared_limits() -> str:
-    """Which limits hold for all programs together, and why not the others.
-
-    Raises:
-        SandboxError: the configured sandbox is not available.
-    """
+    """Which limits hold for all programs together, and why not the others."""
     bounds = SANDBOX.limits
     names = {
         "memory": f"{bounds.memory >> 20} MB of memory",

@@ -16,12 +16,7 @@ class PipeReader(ByteReceiveStream):
         self._number = number
 
     async def receive(self, max_bytes: int = CHUNK) -> bytes:
-        """What is there next.
-
-        Raises:
-            anyio.EndOfStream: nothing more comes.
-            anyio.ClosedResourceError: this end was closed.
-        """
+        """What is there next."""
         while self._number >= 0:
             try:
                 data = os.read(self._number, max_bytes)
@@ -49,12 +44,7 @@ class PipeWriter(ByteSendStream):
         self._number = number
 
     async def send(self, item: bytes) -> None:
-        """Write all of it.
-
-        Raises:
-            anyio.BrokenResourceError: nobody reads any more.
-            anyio.ClosedResourceError: this end was closed.
-        """
+        """Write all of it."""
         rest = memoryview(item)
         while rest:
             if self._number < 0:

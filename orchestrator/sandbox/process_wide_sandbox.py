@@ -51,20 +51,12 @@ class Sandbox:
 
     @property
     def controllers(self) -> tuple[str, ...]:
-        """The cgroup controllers in force.
-
-        Raises:
-            SandboxError: as for ``level``.
-        """
+        """The cgroup controllers in force."""
         _ = self.level
         return self._controllers
 
     def new_cgroup(self) -> Cgroup:
-        """Create a cgroup for a program outside of the launchers; the caller closes it.
-
-        Raises:
-            SandboxError: as for ``level``, or a limit is no longer in force.
-        """
+        """Create a cgroup for a program outside of the launchers; the caller closes it."""
         controllers, cgroup = self.controllers, Cgroup(self.limits)
         try:
             cgroup.require(controllers)
@@ -75,11 +67,7 @@ class Sandbox:
 
     @property
     def level(self) -> Level:
-        """The level in use.
-
-        Raises:
-            SandboxError: the configured level is not available.
-        """
+        """The level in use."""
         with self._lock:
             if self._level is None:
                 self._decide(())
@@ -97,11 +85,7 @@ class Sandbox:
         return self._level_reason
 
     def use(self, setting: Setting) -> None:
-        """Run programs at that level from now on.
-
-        Raises:
-            SandboxError: it is not available here.
-        """
+        """Run programs at that level from now on."""
         with self._lock:
             if setting != self._setting:
                 self.close()
@@ -118,11 +102,7 @@ class Sandbox:
                 )
 
     def launcher_for(self, permissions: Permissions, program: str) -> Launcher:
-        """The launcher that starts a program with these permissions.
-
-        Raises:
-            SandboxError: none can be started.
-        """
+        """The launcher that starts a program with these permissions."""
         reads = [*_resolve(permissions.reads), *_program_paths(program)]
         writes = _resolve(permissions.writes)
         with self._lock:

@@ -13,7 +13,6 @@ class Limits(Struct, frozen=True):
         memory: bytes of address space, 0 for no limit.
         output: bytes of standard output; more is an error, and never cut silently.
         file_size: bytes of the largest file it may write, 0 for no limit.
-        files: file descriptors it may have open.
         processes: processes and threads at once; counted where it has a user or a user namespace
             of its own.
     """

@@ -50,11 +50,7 @@ def find_program(name: str, path: str) -> str | None:
 
 
 class RunningProgram:
-    """A program that the launcher started.
-
-    Attributes:
-        stdin, stdout, stderr: its streams.
-    """
+    """A program that the launcher started."""
 
     def __init__(
         self, name: str, status: socket.socket, streams: tuple[int, int, int], cgroup: Cgroup
@@ -123,11 +119,7 @@ def start(
 
     Args:
         argv: the program's absolute path, and its arguments.
-        permissions: the paths it may open.
         cwd: its working directory; ``/`` by default.
-
-    Raises:
-        SandboxError: no launcher can be started.
     """
     request = _request(argv, permissions, cwd, clean_environment(env), limits)
     (their_in, our_in), (our_out, their_out), (our_err, their_err) = (os.pipe() for _ in range(3))
@@ -224,11 +216,7 @@ async def run(
 
 
 async def start_unconfined(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> Process:
-    """Start a program that a person configured, without our environment, not confined.
-
-    Raises:
-        SandboxError: it could not be started.
-    """
+    """Start a program that a person configured, without our environment, not confined."""
     try:
         return await anyio.open_process(
             list(argv),

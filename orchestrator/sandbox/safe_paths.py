@@ -42,9 +42,6 @@ class SafeDirectory:
     Args:
         root: the directory, itself not a link; its parents are trusted.
         resolve: how paths are resolved; the system's best by default.
-
-    Raises:
-        OSError: it is not a directory, or cannot be entered.
     """
 
     def __init__(self, root: Path | str, resolve: Resolve | None = None) -> None:
@@ -78,21 +75,13 @@ class SafeDirectory:
         raise OSError(errno.EINVAL, "it is not a regular file", path)
 
     def open_directory(self, path: str = "", flags: int = os.O_RDONLY) -> int:
-        """Open a directory, the root itself by default; returns its descriptor.
-
-        Raises:
-            OSError: as ``open``.
-        """
+        """Open a directory, the root itself by default; returns its descriptor."""
         if not path:
             return os.open(".", flags | _DIRECTORY, dir_fd=self._root)
         return self._open(path, flags | _DIRECTORY)
 
     def read(self, path: str, max_bytes: int = -1) -> bytes:
-        """The bytes of a regular file, at most ``max_bytes``.
-
-        Raises:
-            OSError: as ``open``.
-        """
+        """The bytes of a regular file, at most ``max_bytes``."""
         with os.fdopen(self.open(path), "rb") as file:
             return file.read(max_bytes)
 
@@ -105,24 +94,13 @@ class SafeDirectory:
         return True
 
     def write(self, path: str, data: bytes, mode: int = 0o644) -> None:
-        """Write a regular file that replaces any file or link; makes missing directories.
-
-        Raises:
-            OSError: as ``open``.
-        """
+        """Write a regular file that replaces any file or link; makes missing directories."""
         with self.parent(path, make=True) as (directory, name):
             create_file(directory, name, data, mode)
 
     @contextmanager
     def parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
-        """A path's open parent directory and its last component, for calls with ``dir_fd``.
-
-        Args:
-            make: make missing directories.
-
-        Raises:
-            OSError: as ``open``.
-        """
+        """A path's open parent directory and its last component, for calls with ``dir_fd``."""
         check_path(path)
         above, _, name = path.rpartition("/")
         try:
@@ -157,11 +135,7 @@ class SafeDirectory:
             os.close(here)
 
     def set_mode(self, path: str, mode: int) -> None:
-        """Set a directory's permissions, also of one that cannot be listed.
-
-        Raises:
-            OSError: as ``open``.
-        """
+        """Set a directory's permissions, also of one that cannot be listed."""
         directory = self.open_directory(path, _TRAVERSE)
         try:
             os.chmod(f"/proc/self/fd/{directory}", mode)
@@ -178,9 +152,6 @@ def create_file(directory: int, name: str, data: bytes, mode: int, *, sync: bool
 
     Args:
         sync: the file is on disk when this returns.
-
-    Raises:
-        OSError: it cannot be written.
     """
     try:
         descriptor = os.open(name, _CREATE, mode, dir_fd=directory)
@@ -197,11 +168,7 @@ def create_file(directory: int, name: str, data: bytes, mode: int, *, sync: bool
 
 
 def read_safely(root: Path | str, path: str, max_bytes: int = -1) -> bytes:
-    """The bytes of one regular file beneath a directory.
-
-    Raises:
-        OSError: as ``SafeDirectory.open``.
-    """
+    """The bytes of one regular file beneath a directory."""
     with SafeDirectory(root) as directory:
         return directory.read(path, max_bytes)
 
@@ -264,11 +231,7 @@ class _OpenHow(ctypes.Structure):
 
 
 def resolve_by_openat2(directory: int, path: str, flags: int) -> int:
-    """Open a path in one system call.
-
-    Raises:
-        OSError: it does not exist, or a link is in its way (``ELOOP``).
-    """
+    """Open a path in one system call."""
     how = _OpenHow(flags | os.O_CLOEXEC, 0, _RESOLVE_FLAGS)
     call = _libc().syscall
     while True:
@@ -287,11 +250,7 @@ def _libc() -> ctypes.CDLL:
 
 
 def resolve_by_component(directory: int, path: str, flags: int) -> int:
-    """Open a path component by component, each beneath the one before it.
-
-    Raises:
-        OSError: as ``resolve_by_openat2``.
-    """
+    """Open a path component by component, each beneath the one before it."""
     *parents, name = path.split("/")
     here = directory
     try:
@@ -307,11 +266,7 @@ def resolve_by_component(directory: int, path: str, flags: int) -> int:
 
 
 def _open_component(directory: int, name: str, flags: int) -> int:
-    """Open one name in an open directory, unless it is a link.
-
-    Raises:
-        OSError: as ``resolve_by_openat2``.
-    """
+    """Open one name in an open directory, unless it is a link."""
     try:
         return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
     except NotADirectoryError:  # also raised for a link where a directory is expected

@@ -53,38 +53,22 @@ def _make() -> Path:
 
 
 def work_directory() -> Path:
-    """The directory for temporary files; removed when this process ends.
-
-    Raises:
-        StoreError: it cannot be created.
-    """
+    """The directory for temporary files; removed when this process ends."""
     return _own_directory() / "work"
 
 
 def server_directory() -> Path:
-    """The same for programs that a person configured; no confined process may read it.
-
-    Raises:
-        StoreError: it cannot be created.
-    """
+    """The same for programs that a person configured; no confined process may read it."""
     return _own_directory() / "servers"
 
 
 def canary_file() -> Path:
-    """A file that this process may read and write, and no confined process may.
-
-    Raises:
-        StoreError: it cannot be created.
-    """
+    """A file that this process may read and write, and no confined process may."""
     return _own_directory() / "canary"
 
 
 def host_file() -> Path:
-    """A file that is never mounted in bubblewrap's namespaces.
-
-    Raises:
-        StoreError: it cannot be created.
-    """
+    """A file that is never mounted in bubblewrap's namespaces."""
     return _own_directory() / "outside"
 
 

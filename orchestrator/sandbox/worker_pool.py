@@ -48,11 +48,7 @@ class _WorkerSlot:
         self._ready, self._requests, self._token = False, 0, ""
 
     async def wait_until_ready(self) -> None:
-        """Wait until a worker accepts requests; what an earlier worker sent is ignored.
-
-        Raises:
-            SandboxError: no worker started.
-        """
+        """Wait until a worker accepts requests; what an earlier worker sent is ignored."""
         if self._ready and not self._has_unread_data():
             return
         self._ready = False
@@ -85,8 +81,6 @@ class _WorkerSlot:
 
         Raises:
             EndedError, the kinds in ``_CLOSED``: the process ended.
-            anyio.DelimiterNotFound: the reply is larger than a reply may be.
-            _ProtocolError: the reply is not the protocol's.
         """
         self._requests += 1
         request = {"id": self._requests, "function": function, "job": job, "seconds": seconds}

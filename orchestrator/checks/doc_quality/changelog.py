@@ -48,10 +48,6 @@ def _name(path: str) -> str:
 
 
 def _heading(root: str, path: str) -> int:
-    """The line of the heading for what is not released yet; 0 when there is none.
-
-    Raises:
-        Gap: the file cannot be read, or is too large.
-    """
+    """The line of the heading for what is not released yet; 0 when there is none."""
     lines = enumerate(Source(path, read(root, path)).lines, 1)
     return next((number for number, line in lines if _UNRELEASED.match(line)), 0)

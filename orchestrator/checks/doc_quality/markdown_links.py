@@ -105,8 +105,8 @@ def _anchor(page: str, line: int, root: str, place: str, fragment: str) -> Itera
         if not directory.is_file(place):
             return  # its text is not available, so nothing is reported
     known = find_anchors(Source(place, read(root, place)).text)
-    wanted = unquote(fragment).lower()
-    if wanted not in known and not wanted.startswith(("user-content-", "l")):
+    anchor = unquote(fragment).lower()
+    if anchor not in known and not anchor.startswith(("user-content-", "l")):
         yield RawFinding(
             "missing-anchor", page, line, f"{place} has no heading #{fragment}", confidence=0.8
         )

@@ -323,7 +323,6 @@ class BrokenCalls:
     """Looks for calls that worked in base and fail in head.
 
     Args:
-        old: path in head → path in base, for changed files; None for what is new.
         importers: path → the files of head that import it.
     """
 

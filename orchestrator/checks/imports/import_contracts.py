@@ -77,9 +77,6 @@ def build_graph(root: str, places: Mapping[str, str], session: Mapping[str, Any]
     Args:
         places: root package → its directory below ``root``.
         session: the settings that all contracts share.
-
-    Raises:
-        NotCheckedError: a file does not parse.
     """
     import grimp  # noqa: PLC0415
     from grimp.application.config import settings  # noqa: PLC0415
@@ -121,11 +118,7 @@ def list_edges(graph: ImportGraph) -> Iterator[tuple[str, str]]:
 
 
 def build_contract(name: str, session: Mapping[str, Any], options: Mapping[str, Any]) -> Contract:
-    """A contract of one of the kinds that import-linter has.
-
-    Raises:
-        NotCheckedError: it is of another kind, or its options are not understood.
-    """
+    """A contract of one of the kinds that import-linter has."""
     from importlinter.contracts import acyclic_siblings, forbidden, independence, layers, protected  # noqa: PLC0415
     from importlinter.domain.contract import InvalidContractOptions  # noqa: PLC0415
 
@@ -271,11 +264,7 @@ class ContractConfig(Struct, frozen=True):
 
     @property
     def packages(self) -> list[str]:
-        """The root packages that the contracts are about.
-
-        Raises:
-            NotCheckedError: none, or one that is no package's name.
-        """
+        """The root packages that the contracts are about."""
         given = self.session.get("root_packages") or self.session.get("root_package")
         names = [given] if isinstance(given, str) else given
         if not isinstance(names, list) or not names:
@@ -293,11 +282,7 @@ def in_order(paths: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def read_contracts(root: str, path: str) -> ContractConfig | None:
-    """What a file declares, None when it says nothing of contracts.
-
-    Raises:
-        NotCheckedError: it cannot be read.
-    """
+    """What a file declares, None when it says nothing of contracts."""
     import configparser  # noqa: PLC0415 - as below
     import tomllib  # noqa: PLC0415
 

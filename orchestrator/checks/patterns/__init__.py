@@ -92,11 +92,7 @@ def _found(source: Source, files: Sequence[str], codes: frozenset[str]) -> Itera
 def find_matches(
     patterns: Iterable[Pattern], source: Source, language: Language
 ) -> Iterator[RawFinding]:
-    """What some patterns of a language find in a program.
-
-    Raises:
-        Gap: its grammar cannot parse it.
-    """
+    """What some patterns of a language find in a program."""
     grammar, root = _parsed(source, language.grammars[source.suffix])
     values = ValueOrigins(root, language)
     for pattern in patterns:

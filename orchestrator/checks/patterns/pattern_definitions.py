@@ -111,11 +111,7 @@ def read_definitions(file: str) -> dict[str, Any]:
 
 @cache
 def load(files: tuple[str, ...]) -> tuple[Language, ...]:
-    """Read the languages of some files, with what further files add to them.
-
-    Raises:
-        KeyError, TypeError, re.error: one is not of the shape above.
-    """
+    """Read the languages of some files, with what further files add to them."""
     documents = {Path(file).stem: read_definitions(file) for file in files}
     known = {name: build_language(data) for name, data in documents.items() if EXTENDS not in data}
     for data in documents.values():
@@ -127,11 +123,7 @@ def load(files: tuple[str, ...]) -> tuple[Language, ...]:
 
 
 def build_language(data: Mapping[str, Any]) -> Language:
-    """A file's content as a language.
-
-    Raises:
-        KeyError, TypeError, re.error: it is not of the shape above.
-    """
+    """A file's content as a language."""
     return Language(
         grammars={suffix: tuple(names) for suffix, names in data["grammars"].items()},
         scopes=frozenset(data["scopes"]),

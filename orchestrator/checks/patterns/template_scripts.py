@@ -37,7 +37,6 @@ class Script(Struct, frozen=True):
     Attributes:
         language: ``js``, ``jsx``, ``ts`` or ``tsx``.
         before: how many lines of the file end before it begins.
-        body: its text.
         front: whether it is the part of an Astro file that runs on the server.
     """
 
@@ -116,11 +115,7 @@ _SIGNS = "=-"  # how a tag's value is shown, and what becomes of the white space
 
 
 def extract_ruby(text: str) -> str:
-    """A template as a program: its tags' code, one after the other, and nothing between them.
-
-    Raises:
-        Gap: a tag has no end.
-    """
+    """A template as a program: its tags' code, one after the other, and nothing between them."""
     program, at = [], 0
     while (start := text.find("<%", at)) >= 0:
         program.append("\n" * text.count("\n", at, start))

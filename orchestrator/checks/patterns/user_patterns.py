@@ -26,9 +26,6 @@ def check_user_patterns(
         documents: name in messages, and content.
         known: the files of all layers, by name, one of which a file may extend.
         codes: of patterns that the rule table names; any other would never be reported.
-
-    Raises:
-        ConfigError: the first error.
     """
     languages = {name: data for name, data in known.items() if EXTENDS not in data}
     for shown, content in documents:

@@ -132,13 +132,13 @@ def _complexity_of_moved(job: Job, dotted_names: set[str]) -> dict[str, int]:
     names = {dotted.rpartition(".")[2] for dotted in dotted_names}
     if not names:
         return found
-    wanted = re.compile(rf"\bdef[ \t]+(?:{'|'.join(map(re.escape, sorted(names)))})\b")
+    definition = re.compile(rf"\bdef[ \t]+(?:{'|'.join(map(re.escape, sorted(names)))})\b")
     for file in job["files"]:
         old = file["old_path"]
         if old is None or not old.endswith(".py"):
             continue
         with suppress(NotParsedError, RecursionError, MemoryError, ValueError):
-            if not wanted.search(read_text(job["base_root"], old)):
+            if not definition.search(read_text(job["base_root"], old)):
                 continue
             for dotted, complexity in _complexities(read(job["base_root"], old)).items():
                 name = dotted.rpartition(".")[2]

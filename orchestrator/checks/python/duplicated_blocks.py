@@ -44,11 +44,7 @@ class Window(Struct, frozen=True):
 
 
 def find_windows(root: str, path: str) -> Iterator[Window]:
-    """Every window of consecutive significant lines of a file.
-
-    Raises:
-        Gap: it cannot be read, or is too large.
-    """
+    """Every window of consecutive significant lines of a file."""
     kept: list[tuple[int, str]] = []
     quoted = False
     for number, line in enumerate(Source(path, read(root, path)).lines, 1):

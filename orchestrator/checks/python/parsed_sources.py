@@ -112,11 +112,7 @@ class Pair(Struct, frozen=True):
     base_root: str
 
     def base(self) -> Source | None:
-        """The file as it was, None when it was not there or not Python.
-
-        Raises:
-            NotParsedError: it cannot be looked at.
-        """
+        """The file as it was, None when it was not there or not Python."""
         if self.old_path is None or not self.old_path.endswith((".py", ".pyi")):
             return None
         try:
@@ -142,11 +138,7 @@ def parse_text(text: str, name: str = "<text>") -> ast.Module:
 
 
 def read_text(root: str, path: str) -> str:
-    """The file's text, decoded by its own encoding comment.
-
-    Raises:
-        NotParsedError: it is missing, too large, or not text of that encoding.
-    """
+    """The file's text, decoded by its own encoding comment."""
     try:
         data = read_safely(root, path, MAX_BYTES + 1)
         if len(data) > MAX_BYTES:

@@ -37,7 +37,6 @@ def parse(source: str | bytes, name: str = "<text>") -> ast.Module:
 
     Raises:
         SyntaxError: as the interpreter put it; it is in no version that is known here.
-        ValueError, RecursionError, MemoryError: as ``ast.parse``.
     """
     try:
         return _parse(source, name)
@@ -54,9 +53,6 @@ def rewrite_newer_syntax(text: str) -> tuple[str, Mapping[str, str]]:
     """The text in older syntax, and name → source of the strings that the name replaces.
 
     A name depends on its string alone, so that what is equal stays equal.
-
-    Raises:
-        UnknownSyntaxError: a string or bracket does not end.
     """
     taken: dict[str, str] = {}
     parts = [_stand_in(part, taken) if strings else part for strings, part in split(text)]
@@ -213,11 +209,7 @@ class Field:
 
 
 def split(source: str) -> Iterator[tuple[bool, str]]:
-    """Code, and groups of strings side by side (True) that have fields or go over several lines.
-
-    Raises:
-        UnknownSyntaxError: a string does not end.
-    """
+    """Code, and groups of strings side by side (True) that have fields or go over several lines."""
     done = at = depth = 0
     while at < len(source):
         token = _token(source, at)
@@ -235,11 +227,7 @@ def split(source: str) -> Iterator[tuple[bool, str]]:
 
 
 def read(source: str) -> list[Text | Field]:
-    """The pieces of adjacent strings.
-
-    Raises:
-        UnknownSyntaxError: it is not such a group.
-    """
+    """The pieces of adjacent strings."""
     pieces: list[Text | Field] = []
     at = 0
     while at < len(source):

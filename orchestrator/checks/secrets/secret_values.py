@@ -15,11 +15,9 @@ class Hit(NamedTuple):
     """A secret found in a text.
 
     Attributes:
-        code: the finding's code.
         what: what it is, for people.
         start, end: the secret itself, as offsets in the text.
         key: identity of the secret where the text of its line does not tell it apart, else None.
-        confidence: 0 to 1.
     """
 
     code: str

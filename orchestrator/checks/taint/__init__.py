@@ -56,39 +56,39 @@ def _trace(job: dict[str, Any], paths: list[str]) -> CheckReply:
     project = Project(Path(job["root"]), tree)
     analysis = TaintAnalysis(project, load(job["library_models"]))
     analysis.trace(paths)
-    wanted = frozenset(paths)
+    reported = frozenset(paths)
     gaps = {**project.gaps, **analysis.gaps}
-    gaps = {path: why for path, why in sorted(gaps.items()) if path in wanted}
+    gaps = {path: why for path, why in sorted(gaps.items()) if path in reported}
     constant = [
         list(place)
         for place in sorted(analysis.run.constant - analysis.run.moving)
-        if place[0] in wanted and place[0] not in gaps
+        if place[0] in reported and place[0] not in gaps
     ]
     return CheckReply(
-        _findings(analysis.run.found.values(), wanted),
+        _findings(analysis.run.found.values(), reported),
         [path for path in paths if path not in gaps],
         gaps,
         {"constant": constant},
     )
 
 
-def _findings(found: Iterable[TaintFinding], wanted: frozenset[str]) -> list[RawFinding]:
+def _findings(found: Iterable[TaintFinding], reported: frozenset[str]) -> list[RawFinding]:
     placed: dict[tuple[str, str, int], RawFinding] = {}
     for one in sorted(found, key=lambda item: (item.path, item.line, item.code)):
         steps = one.taint.trace.chain() if one.taint and one.taint.trace else []
-        place = _place(one, steps, wanted)
+        place = _place(one, steps, reported)
         if place is not None:
             finding = _raw_finding(one, steps, place)
             placed.setdefault((finding.code, finding.path, finding.line), finding)
     return sorted(placed.values(), key=lambda finding: (finding.path, finding.line, finding.code))
 
 
-def _place(one: TaintFinding, steps: list[Step], wanted: frozenset[str]) -> Step | None:
+def _place(one: TaintFinding, steps: list[Step], reported: frozenset[str]) -> Step | None:
     """The sink, or when it is elsewhere, the last step in a file that is reported on."""
-    if one.path in wanted:
+    if one.path in reported:
         return Step(one.path, one.line, "")
     for step in reversed(steps):
-        if step.path in wanted:
+        if step.path in reported:
             return step
     return None
 

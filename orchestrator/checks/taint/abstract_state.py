@@ -115,8 +115,6 @@ class State:
     """What holds at one point of one activation.
 
     Attributes:
-        vars: local names.
-        objects: heap objects by number.
         facts: what is known of origins at this point.
         live: False when this point cannot be reached.
     """

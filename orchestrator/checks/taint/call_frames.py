@@ -119,11 +119,7 @@ class Run(Struct, eq=False):
     frames: int = 0
 
     def spend(self) -> None:
-        """Count one statement.
-
-        Raises:
-            BudgetExceeded: the entry point used up its budget.
-        """
+        """Count one statement."""
         self.steps += 1
         if self.steps > MAX_STEPS:
             raise BudgetExceeded

@@ -169,13 +169,10 @@ class Check(Struct, frozen=True, kw_only=True):
     """Calls that are a defect in themselves, whatever flows into them.
 
     Attributes:
-        code: the finding's code.
-        message: one sentence.
         when, unless: as for sinks.
         words: regular expression; one of the names and texts of the statement must match.
         handlers: in a request handler ``any`` asks for no words, ``function`` for words anywhere
             in the function.
-        confidence: 0 to 1.
     """
 
     match: Names
@@ -355,9 +352,6 @@ def build(documents: Sequence[tuple[str, Mapping[str, Any]]]) -> LibraryModels:
 
     Args:
         documents: file name and content of each; later files add to earlier ones.
-
-    Raises:
-        ConfigError: an unknown section or key, or a missing one.
     """
     found: dict[str, list[Any]] = {section: [] for section in _SECTIONS}
     lists: dict[str, set[str]] = {section: set() for section in _LISTS}
@@ -410,11 +404,7 @@ def _load(files: tuple[tuple[str, bytes], ...]) -> LibraryModels:
 
 
 def load(files: Iterable[str]) -> LibraryModels:
-    """Knowledge from data files; of the same names and contents it is made once per process.
-
-    Raises:
-        ConfigError: a file is missing or wrong.
-    """
+    """Knowledge from data files; of the same names and contents it is made once per process."""
     try:
         found = tuple((Path(file).name, Path(file).read_bytes()) for file in files)
     except OSError as error:

@@ -163,11 +163,7 @@ def check_value(frame: Frame, node: ast.AST, value: Value, sink: Sink, ref: str)
 
 
 def report(frame: Frame, node: ast.AST, taint: Taint, sink: tuple[str, str, float]) -> None:
-    """Report one flow unless what is known of it makes it safe.
-
-    Args:
-        sink: class of defect, dotted name, and confidence of the sink.
-    """
+    """Report one flow unless what is known of it makes it safe."""
     klass, ref, confidence = sink
     cleared = frame.run.models.cleared_classes(frame.state.facts_of(taint))
     if klass in cleared or "all" in cleared or frame.quiet:

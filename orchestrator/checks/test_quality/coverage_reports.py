@@ -62,11 +62,7 @@ class Report(Struct, frozen=True):
 
 
 def parse(data: bytes) -> Report:
-    """Read a report of any of the three formats, recognized by its first character.
-
-    Raises:
-        NotAReportError: it is none of them, or damaged.
-    """
+    """Read a report of any of the three formats, recognized by its first character."""
     start = data.lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
     read = {b"<": _cobertura, b"{": _coverage_json}.get(start, _lcov)
     try:
@@ -147,13 +143,13 @@ def _lcov(data: bytes) -> Report:
 # --- which file of the tree a report speaks of ---------------------------------------------------
 
 
-def locate_files(report: Report, tree: Iterable[str], wanted: Iterable[str]) -> dict[str, Lines]:
-    """The wanted files that a report speaks of, with their lines.
+def locate_files(report: Report, tree: Iterable[str], paths: Iterable[str]) -> dict[str, Lines]:
+    """The given files that a report speaks of, with their lines.
 
     A report names files as they lay where the tests ran. The file of the tree is meant whose path
     is the longest end of that; where two could be meant, neither is.
     """
-    names = {posixpath.basename(path) for path in wanted}
+    names = {posixpath.basename(path) for path in paths}
     same_name: dict[str, list[str]] = defaultdict(list)
     for path in tree:
         if posixpath.basename(path) in names:
@@ -164,7 +160,7 @@ def locate_files(report: Report, tree: Iterable[str], wanted: Iterable[str]) -> 
         meant = _meant(places, same_name.get(posixpath.basename(places[0]), []))
         if meant is not None:
             found.setdefault(meant, Lines()).merge(lines)
-    return {path: found[path] for path in wanted if path in found}
+    return {path: found[path] for path in paths if path in found}
 
 
 def _places(written: str, roots: Sequence[str]) -> list[str]:

@@ -174,11 +174,7 @@ class FailedTest(Struct, frozen=True):
 
 
 def read_failed_tests(data: bytes) -> list[FailedTest]:
-    """The tests that failed or could not be run, each once, in the order of the report.
-
-    Raises:
-        NotJUnitError: it is none.
-    """
+    """The tests that failed or could not be run, each once, in the order of the report."""
     found: dict[FailedTest, None] = {}
     inside: list[FailedTest] = []
     cases = 0

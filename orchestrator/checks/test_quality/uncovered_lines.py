@@ -53,13 +53,13 @@ class _Place(Struct, frozen=True):
 def run(job: Job) -> CheckReply:
     """Report the places with uncovered lines; facts hold how many lines that is of how many."""
     gaps: dict[str, str] = {}
-    wanted = [
+    paths = [
         file["path"]
         for file in job["files"]
         if file["status"] != "deleted" and is_product(file["path"])
     ]
-    lines = _lines(job, wanted, gaps)
-    gaps |= _unmentioned(wanted, lines) if lines or not gaps else {}
+    lines = _lines(job, paths, gaps)
+    gaps |= _unmentioned(paths, lines) if lines or not gaps else {}
     places: list[_Place] = []
     changed = 0
     for file in job["files"]:
@@ -87,8 +87,8 @@ def run(job: Job) -> CheckReply:
     )
 
 
-def _lines(job: Job, wanted: list[str], gaps: dict[str, str]) -> dict[str, Lines]:
-    """What all reports together say of the wanted files: a line ran if it ran in any."""
+def _lines(job: Job, paths: list[str], gaps: dict[str, str]) -> dict[str, Lines]:
+    """What all reports together say of these files: a line ran if it ran in any."""
     found: dict[str, Lines] = {}
     for given in job["reports"]:
         try:
@@ -105,19 +105,19 @@ def _lines(job: Job, wanted: list[str], gaps: dict[str, str]) -> dict[str, Lines
                 "is older than head, so it says nothing of it; run the tests again"
             )
             continue
-        for path, lines in locate_files(report, job["head_tree"], wanted).items():
+        for path, lines in locate_files(report, job["head_tree"], paths).items():
             found.setdefault(path, Lines()).merge(lines)
     return found
 
 
-def _unmentioned(wanted: list[str], lines: Mapping[str, Lines]) -> dict[str, str]:
+def _unmentioned(paths: list[str], lines: Mapping[str, Lines]) -> dict[str, str]:
     """Files that a report ought to name: those of the top directories of which it names others."""
     if not lines:
-        return dict.fromkeys(wanted, "the coverage reports name none of the changed files")
+        return dict.fromkeys(paths, "the coverage reports name none of the changed files")
     known = {(_top(path), Source(path, b"").suffix) for path in lines}
     return {
         path: "no coverage report names it"
-        for path in wanted
+        for path in paths
         if path not in lines and (_top(path), Source(path, b"").suffix) in known
     }
 
@@ -127,11 +127,7 @@ def _top(path: str) -> str:
 
 
 def _same_version(path: str, text: str, lines: Lines) -> None:
-    """See that a report was made from this text.
-
-    Raises:
-        Gap: it names a line that is not there, or one of Python's that holds no code.
-    """
+    """See that a report was made from this text."""
     written = text.split("\n")
     other = max(lines.known, default=0) > len(written) or (
         path.endswith(".py")

@@ -114,8 +114,8 @@ class UntestedCode:
         return not self._named.isdisjoint(names | {parts[-1]})
 
 
-def _units(source: Source, wanted: frozenset[int]) -> Iterator[_Unit]:
-    """The code on the wanted lines: no imports, no prose."""
+def _units(source: Source, numbers: frozenset[int]) -> Iterator[_Unit]:
+    """The code on these lines: no imports, no prose."""
     for node in ast.walk(source.tree):
         if not isinstance(node, ast.stmt) or isinstance(node, _QUIET):
             continue
@@ -126,7 +126,7 @@ def _units(source: Source, wanted: frozenset[int]) -> Iterator[_Unit]:
         body = getattr(node, "body", None)
         last = body[0].lineno - 1 if body else node.end_lineno or node.lineno
         own = range(node.lineno, max(last, node.lineno) + 1)
-        if lines := wanted.intersection(own):
+        if lines := numbers.intersection(own):
             text = "".join(source.lines[own.start - 1 : own.stop - 1])
             if isinstance(node, ast.AnnAssign) and node.value:
                 text = f"{ast.unparse(node.target)}={ast.unparse(node.value)}"

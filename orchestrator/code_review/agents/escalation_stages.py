@@ -58,18 +58,18 @@ def blocking(state: ReviewState) -> dict[Key, tuple[str, str]]:
     """The plan's questions that a person must answer: key → (agent, question)."""
     lead = state.settings.lead
     return {
-        state.round.key("plan").in_question(number): (lead, asked.question)
-        for number, asked in enumerate(state.round.plan.open_questions, 1)
-        if asked.blocking
+        state.round.key("plan").in_question(number): (lead, question.question)
+        for number, question in enumerate(state.round.plan.open_questions, 1)
+        if question.blocking
     }
 
 
 def answered(state: ReviewState) -> dict[str, str]:
-    """What a person said to the lead's questions so far: question → answer."""
+    """A person's answers to the lead's questions so far, by question."""
     return {
-        done.plan.open_questions[key.question - 1].question: said
+        done.plan.open_questions[key.question - 1].question: answer
         for done in state.rounds
-        for key, said in done.answers.items()
+        for key, answer in done.answers.items()
     }
 
 
@@ -84,7 +84,7 @@ def escalations(journal: Journal) -> tuple[Escalation, ...]:
 
 
 def questions(journal: Journal) -> tuple[HumanQuestion, ...]:
-    """What a person was asked in a run, and what they said."""
+    """What a person was asked in a run, and the answers."""
     return tuple(
         HumanQuestion(
             name=question.name,

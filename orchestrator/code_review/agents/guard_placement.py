@@ -78,11 +78,7 @@ class Guards(Struct, frozen=True):
         ]
 
     def outgoing(self, model: Model) -> Callable[[str, Json], Json]:
-        """What becomes of a report: an agent's words as the output guards let them pass.
-
-        Raises:
-            InputError: as ``model``; what it returns raises ``GuardRefused``.
-        """
+        """What becomes of a report: an agent's words as the output guards let them pass."""
         if model.name == OFFLINE:
             return report_unchanged
         layer = self._texts("output")
@@ -159,12 +155,12 @@ def _noted(journal: Journal) -> Iterator[GuardRuling]:
 def _of_calls(journal: Journal) -> Iterator[GuardRuling]:
     """Calls that were refused, or went ahead with a warning; a model's texts are notes already."""
     for call in ended_calls(journal):
-        said: list[tuple[Action, str, str]] = [
+        changes: list[tuple[Action, str, str]] = [
             ("warn", warning.guard, warning.reason) for warning in call.warnings
         ]
         if call.refusal and call.refusal.guard:
-            said.append(("block", call.refusal.guard, call.refusal.reason))
-        for action, guard, reason in said:
+            changes.append(("block", call.refusal.guard, call.refusal.reason))
+        for action, guard, reason in changes:
             yield GuardRuling(
                 layer="tool", guard=guard, action=action, agent=call.agent, reason=reason
             )
@@ -173,10 +169,10 @@ def _of_calls(journal: Journal) -> Iterator[GuardRuling]:
 def without_secrets(verdict: Verdict, redact: Redactor) -> Verdict:
     """A verdict with none of our secrets in it.
 
-    All that agents and tools said is clean already; names, and parts side by side, are not.
+    All that agents and tools wrote is clean already; names, and parts side by side, are not.
     """
     if not redact:
         return verdict
-    said = to_builtins(verdict)
-    shown = redact.json(said)
-    return verdict if shown is said else convert(shown, Verdict)
+    document = to_builtins(verdict)
+    shown = redact.json(document)
+    return verdict if shown is document else convert(shown, Verdict)

@@ -45,8 +45,8 @@ def needs_judge(settings: Settings, rubric: Rubric) -> bool:
 async def run_judge(state: ReviewState) -> Mapping[str, Mark]:
     """Marks of the judged criteria; one that the judge did not score stays unscored."""
     criteria = judged_criteria(state.rubric)
-    asked = build_judge_task(state, criteria, state.round.key("judge"))
-    state.round.judged = await run_task(asked, state.runtime, state.budget)
+    task = build_judge_task(state, criteria, state.round.key("judge"))
+    state.round.judged = await run_task(task, state.runtime, state.budget)
     known = citable_sources(state, state.answers(judge=True))
     return await read_marks(criteria, state.round.judged, known)
 
@@ -62,10 +62,9 @@ def build_judge_task(
     key: Key,
     evidence: Mapping[str, object] | None = None,
 ) -> Task:
-    """What the judge is asked.
+    """The judge's task.
 
     Args:
-        key: the question's place in the journal.
         evidence: what is judged, where it is not as ``judge_evidence`` has it.
     """
     text = build_brief(
@@ -85,11 +84,7 @@ def build_judge_task(
 
 
 def citable_sources(state: ReviewState, answers: Callable[[str], Iterable[str]]) -> Sources:
-    """What a judge can cite.
-
-    Args:
-        answers: what a tool answered, by its name.
-    """
+    """What a judge can cite."""
     rejected = (entry.finding for entry in state.synthesis.rejected)
     findings = {finding.id: finding for finding in (*state.synthesis.findings, *rejected)}
     return Sources(state.workspace, findings, answers)
@@ -109,32 +104,36 @@ async def read_marks(
     found = {c.id: Mark(None, "not scored: the judge did not speak of it") for c in criteria}
     places = {c.id: place for place, c in enumerate(criteria)}
     last = -1
-    for said in as_form(JudgeReport, result.report).criteria:
-        place = places.get(said.id)
+    for judged in as_form(JudgeReport, result.report).criteria:
+        place = places.get(judged.id)
         if place is None:
             continue
         if place > last:
-            found[said.id] = await _mark(criteria[place], said, known)
+            found[judged.id] = await _mark(criteria[place], judged, known)
             last = place
         else:
-            found[said.id] = _abstention("it was scored twice, or out of the rubric's order", said)
+            found[judged.id] = _abstention(
+                "it was scored twice, or out of the rubric's order", judged
+            )
     return found
 
 
-async def _mark(criterion: Criterion, said: JudgedCriterion, known: Sources) -> Mark:
-    missing = tuple(said.missing)
-    if said.score is None:
-        return Mark(None, f"the judge abstained: {said.why}", missing)
-    if criterion.levels and said.score not in {level.score for level in criterion.levels}:
-        return _abstention(f"{said.score:g} is no level of the rubric", said)
-    if error := await known.check(said.evidence):
-        return _abstention(error, said)
-    return Mark(said.score, said.why, missing, evidence=tuple(map(format_citation, said.evidence)))
+async def _mark(criterion: Criterion, judged: JudgedCriterion, known: Sources) -> Mark:
+    missing = tuple(judged.missing)
+    if judged.score is None:
+        return Mark(None, f"the judge abstained: {judged.why}", missing)
+    if criterion.levels and judged.score not in {level.score for level in criterion.levels}:
+        return _abstention(f"{judged.score:g} is no level of the rubric", judged)
+    if error := await known.check(judged.evidence):
+        return _abstention(error, judged)
+    return Mark(
+        judged.score, judged.why, missing, evidence=tuple(map(format_citation, judged.evidence))
+    )
 
 
-def _abstention(error: str, said: JudgedCriterion) -> Mark:
-    """A score that cannot be relied on; what it found missing is wanted all the same."""
-    return Mark(None, f"counts as abstained: {error}", tuple(said.missing))
+def _abstention(error: str, judged: JudgedCriterion) -> Mark:
+    """A score that cannot be relied on; what it found missing still counts."""
+    return Mark(None, f"counts as abstained: {error}", tuple(judged.missing))
 
 
 def judge_evidence(state: ReviewState) -> dict[str, object]:
@@ -142,7 +141,7 @@ def judge_evidence(state: ReviewState) -> dict[str, object]:
     synthesis = state.synthesis
     return {
         "findings": [
-            {name: said for name, said in to_builtins(finding).items() if name in _SHOWN}
+            {name: value for name, value in to_builtins(finding).items() if name in _SHOWN}
             for finding in synthesis.findings[:SHOWN_FINDINGS]
         ],
         "findings_not_shown": max(0, len(synthesis.findings) - SHOWN_FINDINGS),

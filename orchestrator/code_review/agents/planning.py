@@ -29,7 +29,7 @@ def build_brief(task: str, nonce: str, **facts: object) -> str:
 
 
 def lead_brief(state: ReviewState) -> str:
-    """What the lead is asked."""
+    """The lead's task."""
     change, focus = state.workspace.change, state.focus
     task = "Plan the review of this change: who looks at which files, and why."
     if focus.retry is not None:
@@ -43,7 +43,7 @@ def lead_brief(state: ReviewState) -> str:
         notes=list(change.notes),
         iteration=focus.number,
         missing=dict(focus.retry or {}),
-        wanted=list(focus.wanted),
+        wanted=list(focus.missing_evidence),
         **_answers_for_brief(state),
     )
 
@@ -118,8 +118,8 @@ def due_paths(state: ReviewState, rule: CheckRule) -> Mapping[str, frozenset[str
     The policy says to what it applies. A lead may ask for more checks of the policy, for none less.
     """
     paths = concerned(rule, reviewable_paths(state))
-    asked = any(rule.name in done.plan.required_checks for done in state.rounds)
-    if not (paths or asked):
+    required = any(rule.name in done.plan.required_checks for done in state.rounds)
+    if not (paths or required):
         return None
     registry = state.runtime.executor.registry
     known = {name: registry.get(name) for name in rule.tools if name in registry.specs()}
@@ -135,7 +135,7 @@ def open_questions(state: ReviewState) -> tuple[str, ...]:
     plans = [done.plan for done in state.rounds]
     known = {rule.name for rule in state.catalog.verdict_policy.required_checks}
     open_ones = [q.question for plan in plans for q in plan.open_questions]
-    asked = [
+    questions = [
         f"open question: {text}"
         for text in open_ones
         if text not in escalation_stages.answered(state)
@@ -146,7 +146,7 @@ def open_questions(state: ReviewState) -> tuple[str, ...]:
         for name in plan.required_checks
         if name not in known
     ]
-    return tuple(dict.fromkeys((*asked, *unknown)))
+    return tuple(dict.fromkeys((*questions, *unknown)))
 
 
 def skipped_by_lead(state: ReviewState) -> dict[str, str]:
@@ -178,7 +178,7 @@ def build_tasks(state: ReviewState) -> list[Task]:
                 head=change.head,
                 paths=list(paths),
                 questions=list(dict.fromkeys(filter(None, whys[agent]))),
-                wanted=list(state.focus.wanted),
+                wanted=list(state.focus.missing_evidence),
                 **_answers_for_brief(state),
             ),
             state.round.key("act", agent),

@@ -54,7 +54,7 @@ class Summary(Strict, frozen=True):
 
 
 def build_summary_task(state: ReviewState, verdict: Verdict | None = None) -> Task:
-    """What the lead is asked.
+    """The lead's task.
 
     Args:
         verdict: None where it is not known yet, and only the size of the question matters.
@@ -64,30 +64,30 @@ def build_summary_task(state: ReviewState, verdict: Verdict | None = None) -> Ta
     spec = replace(
         lead, tools=(), skills=(), escalation=(), bounds=bounds, contract=inlined(Summary)
     )
-    said = _summary_facts(verdict) if verdict else {}
-    text = build_brief(ASKED, state.runtime.executor.nonce, plan=state.round.plan.summary, **said)
+    facts = _summary_facts(verdict) if verdict else {}
+    text = build_brief(ASKED, state.runtime.executor.nonce, plan=state.round.plan.summary, **facts)
     return Task(spec, text, state.round.key("summary"))
 
 
 async def write_summary(state: ReviewState, verdict: Verdict) -> tuple[str, str]:
     """The lead's summary of a review; or nothing, and why there is none."""
-    asked = build_summary_task(state, verdict)
-    result = await run_task(asked, state.runtime, state.budget)
+    task = build_summary_task(state, verdict)
+    result = await run_task(task, state.runtime, state.budget)
     if result.status != "ok":
         return "", f"the lead's call ended as {result.status}: {result.detail}"
-    said = as_form(Summary, result.report)
+    form = as_form(Summary, result.report)
     findings = (*verdict.findings, *(entry.finding for entry in verdict.rejected))
     known = {finding.id for finding in findings}
     # What looks like an id in its words may be a linter's code that a finding speaks of.
-    words = set(_ID.findall(said.summary)) - set(_ID.findall(asked.brief))
-    invented = sorted((set(said.findings) | words) - known)
+    words = set(_ID.findall(form.summary)) - set(_ID.findall(task.brief))
+    invented = sorted((set(form.findings) | words) - known)
     if invented:
         return "", f"it names {', '.join(invented[:5])}, which is no finding of this review"
-    if not said.summary.strip():
+    if not form.summary.strip():
         return "", "it says nothing"
-    if len(said.summary) > LONGEST:
-        return "", f"it has {len(said.summary):,} characters, of at most {LONGEST:,}"
-    return _qualify_check_claims(said.summary.strip(), verdict), ""
+    if len(form.summary) > LONGEST:
+        return "", f"it has {len(form.summary):,} characters, of at most {LONGEST:,}"
+    return _qualify_check_claims(form.summary.strip(), verdict), ""
 
 
 def _qualify_check_claims(text: str, verdict: Verdict) -> str:

@@ -28,7 +28,6 @@ class DataKind(Struct, frozen=True):
     """One directory of data files.
 
     Attributes:
-        directory: such as ``config/taint``.
         validate: raises ``ConfigError`` for what the check could not read; given a repository's
             own files, those of all layers, and the rules.
     """
@@ -77,11 +76,7 @@ def write(kind: DataKind, sources: Sequence[Layer], directory: Path) -> list[str
 
 
 def validate(sources: Sequence[Layer], rules: RuleTable) -> None:
-    """Check that the checks can read a repository's own files.
-
-    Raises:
-        ConfigError: the first error.
-    """
+    """Check that the checks can read a repository's own files."""
     for kind in KINDS:
         own = find_files(sources[1:], f"{kind.directory}/*.yaml").values()
         if own:

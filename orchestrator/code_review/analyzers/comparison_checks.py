@@ -25,7 +25,6 @@ class ComparisonCheck:
     Args:
         name: the analyzer's name in the rule table.
         module: the check's module below ``orchestrator.checks``.
-        patterns: file names that it reads.
         whole_tree: export every file of those names, not only the changed ones.
     """
 

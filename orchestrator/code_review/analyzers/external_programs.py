@@ -44,22 +44,14 @@ class FileCopies(Struct, frozen=True):
     lines: dict[str, list[str]] = field(default_factory=dict)
 
     def name_of(self, reported: str) -> str:
-        """The name of the copy that a program reports by an absolute or a relative path.
-
-        Raises:
-            SandboxError: there is no such copy.
-        """
+        """The name of the copy that a program reports by an absolute or a relative path."""
         name = os.path.relpath(self.directory / reported, self.directory)
         if name not in self.paths:
             raise SandboxError(f"a finding names a file that was not given: {one_line(reported)}")
         return name
 
     def path_of(self, reported: str) -> str:
-        """The path in the side of the file that a program reports.
-
-        Raises:
-            SandboxError: there is no such copy.
-        """
+        """The path in the side of the file that a program reports."""
         return self.paths[self.name_of(reported)]
 
     def text(self, name: str, first: int = 1, last: int | None = None) -> str:
@@ -118,22 +110,14 @@ class ProgramAnalyzer(ABC):
 
     @abstractmethod
     async def analyze(self, copies: FileCopies) -> ProgramReport:
-        """Run the program over the copies.
-
-        Raises:
-            SandboxError: it failed; then nothing counts as examined.
-        """
+        """Run the program over the copies."""
 
     def prepare(self, path: str, data: bytes) -> bytes | None:
         """The content that is written to a copy; None when the program does not apply to it."""
         return data
 
     def parts(self, path: str, data: bytes) -> Iterable[bytes]:
-        """The parts of a file that each get a copy; line numbers stay those of the file.
-
-        Raises:
-            Gap: the file cannot be split.
-        """
+        """The parts of a file that each get a copy; line numbers stay those of the file."""
         return [data]
 
     async def run(self, side: Side, paths: Sequence[str]) -> AnalyzerReport:

@@ -28,7 +28,6 @@ async def call_check(
 
     Args:
         function: ``module:function`` below ``orchestrator.checks``.
-        seconds: how long it may take.
 
     Raises:
         SandboxError: the check failed, or its reply has another shape.
@@ -52,7 +51,6 @@ async def call_check_in_batches(
 
     Args:
         job: all parts of the job but ``paths``.
-        seconds: for each call.
 
     Returns:
         The replies, and path → error for each file that the check cannot handle.

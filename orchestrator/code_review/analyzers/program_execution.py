@@ -64,13 +64,7 @@ def _package_versions() -> Mapping[str, str]:
 
 
 class ProgramFailed(SandboxError):
-    """A program ended with an exit code that means it failed.
-
-    Args:
-        name: of the program.
-        code: its exit code.
-        stderr: what it printed there.
-    """
+    """A program ended with an exit code that means it failed."""
 
     def __init__(self, name: str, code: int, stderr: bytes) -> None:
         self.code = code
@@ -82,7 +76,6 @@ class Program:
     """One external program.
 
     Args:
-        name: of the executable.
         package: the package that ``pip install`` brings it with.
         limits: of each run.
         search: directories to search, as in PATH; by default this interpreter's scripts, then PATH.
@@ -106,11 +99,7 @@ class Program:
         self._version = ""
 
     def find(self) -> str:
-        """The executable's absolute path.
-
-        Raises:
-            SandboxError: it is not installed.
-        """
+        """The executable's absolute path."""
         search = self._search
         if search is None:
             search = os.pathsep.join((*OWN_DIRECTORIES, os.environ.get("PATH", os.defpath)))
@@ -131,11 +120,7 @@ class Program:
         )
 
     def identity(self) -> str:
-        """What tells its builds apart, found without running it.
-
-        Raises:
-            SandboxError: it is not installed.
-        """
+        """What tells its builds apart, found without running it."""
         executable = self.find()
         status = os.stat(executable)
         if version := self._package_version(executable):
@@ -143,11 +128,7 @@ class Program:
         return f"{executable} {status.st_size} {status.st_mtime_ns}"
 
     async def version(self) -> str:
-        """The version of its package, or else the one that it prints; found once.
-
-        Raises:
-            SandboxError: it is not installed, or does not start.
-        """
+        """The version of its package, or else the one that it prints; found once."""
         if not self._version:
             executable = self.find()
             packaged = self._package_version(executable)
@@ -175,10 +156,6 @@ class Program:
             names: of files below ``directory``; none begins with a dash.
             directory: the working directory, the only one that it may read.
             ok: exit codes that mean success.
-
-        Raises:
-            ProgramFailed: it ended with another exit code.
-            SandboxError: it is not installed, ran out of time or printed no JSON.
         """
         parsed = []
         for part in batches(names, self._max_files):

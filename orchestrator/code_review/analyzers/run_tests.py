@@ -48,9 +48,9 @@ class RunTests(ComparisonCheck):
     def __init__(
         self, patterns: Sequence[str], tests: Tests | None, *, pool: Any, workspace: ReviewWorkspace
     ) -> None:
-        wanted = patterns if tests else ()
+        files = patterns if tests else ()
         super().__init__(
-            "run_tests", "test_quality.failed_tests", wanted, pool=pool, workspace=workspace
+            "run_tests", "test_quality.failed_tests", files, pool=pool, workspace=workspace
         )
         self._tests = tests
         self._job: Mapping[str, Any] | None = None
@@ -104,12 +104,12 @@ class RunTests(ComparisonCheck):
         self,
         side: SideName,
         unwritten: dict[str, str],
-        wanted: Callable[[str], bool] = lambda path: True,
+        files: Callable[[str], bool] = lambda path: True,
     ) -> _Part:
-        """The regular files of a side that are wanted; what head lacks goes to ``unwritten``."""
+        """The regular files of a side that are files; what head lacks goes to ``unwritten``."""
         listed = await self._workspace.contents.paths(side)
         regular = [path for path, (mode, _) in listed.items() if mode.startswith("100")]
-        regular = [path for path in regular if wanted(path)]
+        regular = [path for path in regular if files(path)]
         exported, failed = await self._workspace.side(side, regular)
         if side == "head":
             unwritten |= failed

@@ -45,13 +45,9 @@ class UncoveredLines(ComparisonCheck):
         pool: WorkerPool,
         workspace: ReviewWorkspace,
     ) -> None:
-        wanted = patterns if reports else ()
+        files = patterns if reports else ()
         super().__init__(
-            "uncovered_lines",
-            "test_quality.uncovered_lines",
-            wanted,
-            pool=pool,
-            workspace=workspace,
+            "uncovered_lines", "test_quality.uncovered_lines", files, pool=pool, workspace=workspace
         )
         self._reports = tuple(reports)
 

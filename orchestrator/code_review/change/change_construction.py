@@ -33,7 +33,6 @@ class Base(Struct, frozen=True):
 
     Attributes:
         commit: None for the empty tree.
-        tree: tree id.
         notes: why this base was chosen, where that is not obvious.
         policy: the commit whose policy applies; None for this one. Of a branch it is the tip: the
             author of a change chooses the merge base, and could choose one with a laxer policy.
@@ -118,10 +117,7 @@ async def compare_trees(
 
     Args:
         git: its ``object_dir`` is the change's.
-        base: the side to start from.
         head: the name of the other side.
-        head_tree: tree id.
-        notes: further notes for the verdict.
         unseen: changed files that do not differ between the trees.
     """
     found = await changed_files(git, base.tree, head_tree)

@@ -53,32 +53,28 @@ async def changed_files(git: Git, base_tree: str, head_tree: str) -> tuple[Chang
     Raises:
         InputError: an object is missing from this clone, or a name leads out of the tree.
     """
-    (files, looks), told = await run_both(
+    (files, looks), output = await run_both(
         partial(_read_both_diffs, git, base_tree, head_tree),
         partial(_diff, git, base_tree, head_tree),
     )
-    pairs = await _read_line_numbers(git, told, files, looks)
+    pairs = await _read_line_numbers(git, output, files, looks)
     return tuple(_with_line_numbers(file, looks, pairs) for file in files)
 
 
 async def _read_both_diffs(
     git: Git, base_tree: str, head_tree: str
 ) -> tuple[list[ChangedFile], dict[str, ContentInfo]]:
-    told = await git.run(
+    output = await git.run(
         "diff-tree", "-r", "-z", "--raw", "--no-abbrev", "-M", RENAME_LIMIT, *PLAIN_DIFF,
         base_tree, head_tree,
     )  # fmt: skip
-    files = sorted(_parse_raw_diff(told), key=lambda file: file.path)
+    files = sorted(_parse_raw_diff(output), key=lambda file: file.path)
     _check_names(files)
     return await describe(git, base_tree, files)
 
 
 def _check_names(files: Sequence[ChangedFile]) -> None:
-    """See that what a checkout would write is what is looked at, and nothing of ours.
-
-    Raises:
-        InputError: a name leads out of the tree, stands there twice, or is one of our own files.
-    """
+    """See that what a checkout would write is what is looked at, and nothing of ours."""
     for path in (path for file in files for path in (file.path, file.old_path) if path):
         if why := unsafe_path_reason(path):
             raise InputError(f"{shorten(path, 80)} is not a valid path: {why}")
@@ -93,8 +89,8 @@ def _check_names(files: Sequence[ChangedFile]) -> None:
             raise InputError(f"{shorten(file.path, 80)} {what}; git rm --cached it")
 
 
-def _parse_raw_diff(told: bytes) -> Iterator[ChangedFile]:
-    fields = iter(told.split(b"\0"))
+def _parse_raw_diff(output: bytes) -> Iterator[ChangedFile]:
+    fields = iter(output.split(b"\0"))
     for about in fields:
         if not about:
             return
@@ -119,11 +115,7 @@ def _parse_raw_diff(told: bytes) -> Iterator[ChangedFile]:
 async def describe(
     git: Git, base_tree: str, files: Sequence[ChangedFile]
 ) -> tuple[list[ChangedFile], dict[str, ContentInfo]]:
-    """Kind, size and skip of every file, and what their blobs are like.
-
-    Raises:
-        InputError: a blob is missing from this clone.
-    """
+    """Kind, size and skip of every file, and what their blobs are like."""
     blobs = {
         blob: None
         for file in files
@@ -184,11 +176,11 @@ async def _read_generated_attributes(
         indexed = replace(git, index=folder / "index", work_tree=folder)
         entries = "".join(f"100644 {oid}\t{path}\0" for path, oid in rules.items())
         await indexed.run("update-index", "-z", "--index-info", stdin=os.fsencode(entries))
-        asked = os.fsencode("".join(f"{path}\0" for path in paths))
-        told = await indexed.run(
-            "check-attr", "--cached", "-z", "--stdin", "linguist-generated", stdin=asked
+        names = os.fsencode("".join(f"{path}\0" for path in paths))
+        output = await indexed.run(
+            "check-attr", "--cached", "-z", "--stdin", "linguist-generated", stdin=names
         )
-    fields = told.split(b"\0")
+    fields = output.split(b"\0")
     values = zip(fields[0::3], fields[2::3], strict=False)
     known = {b"set": True, b"true": True, b"unset": False, b"false": False}
     return {os.fsdecode(path): known[value] for path, value in values if value in known}
@@ -212,10 +204,10 @@ async def _diff(git: Git, base: str, head: str) -> bytes:
 
 
 async def _read_line_numbers(
-    git: Git, told: bytes, files: Sequence[ChangedFile], looks: Mapping[str, ContentInfo]
+    git: Git, output: bytes, files: Sequence[ChangedFile], looks: Mapping[str, ContentInfo]
 ) -> dict[tuple[str, str], Lines]:
     """Changed lines by pair of blobs: a pair needs no file name, and names can hold anything."""
-    wanted = {
+    text_pairs = {
         (file.old_blob, file.new_blob)
         for file in files
         if file.old_blob
@@ -224,19 +216,19 @@ async def _read_line_numbers(
         and _is_text(file.old_blob, file.old_mode, looks)
         and _is_text(file.new_blob, file.new_mode, looks)
     }
-    pairs = dict(_parse_hunks(told)) if wanted else {}
-    # Attributes of this clone may call a text binary; asked for as text it has lines all the same.
-    for old, new in sorted(wanted - pairs.keys()):
+    pairs = dict(_parse_hunks(output)) if text_pairs else {}
+    # Attributes of this clone may call a text binary; read as text it has lines all the same.
+    for old, new in sorted(text_pairs - pairs.keys()):
         pairs.update(_parse_hunks(await git.run("diff", "--text", *_FLAGS, old, new)))
     return pairs
 
 
-def _parse_hunks(told: bytes) -> Iterator[tuple[tuple[str, str], Lines]]:
+def _parse_hunks(output: bytes) -> Iterator[tuple[tuple[str, str], Lines]]:
     """Read a ``-U0`` diff; every line of contents starts with ``+``, ``-`` or a backslash."""
     pair: tuple[str, str] | None = None
     added: list[int] = []
     removed: list[int] = []
-    for line in io.BytesIO(told):
+    for line in io.BytesIO(output):
         if line[:1] in b"+-\\":
             continue
         if hunk := _HUNK.match(line):

@@ -41,9 +41,9 @@ async def list_tree(git: Git, tree: str, *directories: str) -> dict[str, tuple[s
         tree: the id of a tree or commit.
         directories: only what stands in these; their names are taken as they are.
     """
-    told = await git.run("ls-tree", "-r", "-z", "--full-tree", tree, "--", *directories)
+    output = await git.run("ls-tree", "-r", "-z", "--full-tree", tree, "--", *directories)
     entries: dict[str, tuple[str, str]] = {}
-    for record in told.split(b"\0"):
+    for record in output.split(b"\0"):
         about, tab, path = record.partition(b"\t")
         if tab:
             mode, _, oid = about.decode().split(" ")
@@ -76,11 +76,7 @@ class Contents:
         await self._blobs.__aexit__(kind, value, trace)
 
     async def read(self, blob: str) -> bytes:
-        """The bytes of one blob.
-
-        Raises:
-            InputError: there is no such blob here, or it is larger than 64 MiB.
-        """
+        """The bytes of one blob."""
         return await self._blobs.read(blob)
 
     async def paths(self, side: SideName) -> dict[str, tuple[str, str]]:
@@ -102,14 +98,10 @@ class Contents:
 
         Returns:
             Path → why it could not be written.
-
-        Raises:
-            InputError: a blob cannot be read.
-            StoreError: the disk is full, or ``root`` cannot be used.
         """
         listed = await self.paths(side)
         refused: dict[str, str] = {}
-        wanted: dict[str, list[str]] = {}
+        paths_of_blob: dict[str, list[str]] = {}
         for path in sorted(entries):
             why = unsafe_path_reason(path)
             if why is None and not listed.get(path, ("100644",))[0].startswith("100"):
@@ -117,7 +109,7 @@ class Contents:
             if why:
                 refused[path] = why
             else:
-                wanted.setdefault(entries[path], []).append(path)
+                paths_of_blob.setdefault(entries[path], []).append(path)
         pending: list[tuple[str, bytes]] = []
         held = 0
 
@@ -132,11 +124,11 @@ class Contents:
 
         async def keep(blob: str, data: bytes) -> None:
             nonlocal held
-            pending.extend((path, data) for path in wanted[blob])
+            pending.extend((path, data) for path in paths_of_blob[blob])
             held += len(data)
             if len(pending) >= _FILES_AT_ONCE or held >= _BYTES_AT_ONCE:
                 await flush()
 
-        await self._blobs.each(list(wanted), keep)
+        await self._blobs.each(list(paths_of_blob), keep)
         await flush()
         return refused

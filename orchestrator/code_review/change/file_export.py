@@ -14,11 +14,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory and those above it.
-
-    Raises:
-        StoreError: it cannot be made.
-    """
+    """Make a directory and those above it."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as refused:
@@ -27,11 +23,7 @@ def make_directory(path: Path) -> None:
 
 @contextmanager
 def temporary_directory() -> Iterator[Path]:
-    """A directory that is gone afterwards.
-
-    Raises:
-        StoreError: it cannot be made.
-    """
+    """A directory that is gone afterwards."""
     try:
         folder = tempfile.TemporaryDirectory(dir=scratch_directory.work_directory())
     except OSError as refused:
@@ -41,11 +33,7 @@ def temporary_directory() -> Iterator[Path]:
 
 
 def _write_file(folder: SafeDirectory, path: str, data: bytes) -> str | None:
-    """Write one file; returns why it could not be written, None when it was.
-
-    Raises:
-        StoreError: the disk is full.
-    """
+    """Write one file; returns why it could not be written, None when it was."""
     why = unsafe_path_reason(path)
     if why:
         return why
@@ -65,16 +53,14 @@ def write_files(root: Path, items: Sequence[tuple[str, bytes]]) -> dict[str, str
 
     Args:
         root: no symbolic link.
-        items: path and bytes.
 
     Returns:
         Path → why it could not be written.
 
     Raises:
-        StoreError: the disk is full.
         OSError: ``root`` itself cannot be opened as a directory.
     """
     root.mkdir(parents=True, exist_ok=True)
     with SafeDirectory(root) as folder:
-        told = ((path, _write_file(folder, path, data)) for path, data in sorted(items))
-        return {path: why for path, why in told if why}
+        errors = ((path, _write_file(folder, path, data)) for path, data in sorted(items))
+        return {path: why for path, why in errors if why}

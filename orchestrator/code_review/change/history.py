@@ -15,25 +15,21 @@ def _paths_of(change: Change, path: str) -> tuple[str, ...]:
     return (path,)
 
 
-def _escape_control_characters(told: bytes) -> str:
-    return told.decode("utf-8", "replace")
+def _escape_control_characters(output: bytes) -> str:
+    return output.decode("utf-8", "replace")
 
 
 async def diff(change: Change, path: str | None = None) -> str:
     """The change as a unified diff; empty when the path did not change.
 
     Args:
-        change: what is reviewed.
         path: one file, by its old or new name; None for all.
-
-    Raises:
-        InputError: it cannot be read, or is too large to be shown in one piece.
     """
     only = ["--", *_paths_of(change, path)] if path is not None else []
-    told = await Git.of(change).run(
+    output = await Git.of(change).run(
         "diff-tree", "-r", "-p", "-M", "-U3", *PLAIN_DIFF, change.base_tree, change.head_tree, *only
     )
-    return _escape_control_characters(told)
+    return _escape_control_characters(output)
 
 
 async def _head(git: Git, change: Change) -> str:
@@ -52,15 +48,13 @@ async def log(change: Change, path: str, limit: int = 20) -> str:
     """The newest commits that touched a file: id, date, author and subject, one a line.
 
     Args:
-        change: what is reviewed; history is that of its head.
         path: one file; its former names are followed.
-        limit: at most so many commits.
 
     Raises:
         InputError: there is no history, or it cannot be read.
     """
     git = Git.of(change)
-    told = await git.run(
+    output = await git.run(
         "log",
         "--no-show-signature",
         "--no-ext-diff",
@@ -76,24 +70,19 @@ async def log(change: Change, path: str, limit: int = 20) -> str:
         "--",
         path,
     )
-    return _escape_control_characters(told)
+    return _escape_control_characters(output)
 
 
 async def blame(change: Change, path: str, start: int, end: int) -> str:
     """Who last changed the lines of a file in head: commit, author, date, number and text.
 
     Args:
-        change: what is reviewed.
-        path: a file of head.
         start, end: 1-based and inclusive.
-
-    Raises:
-        InputError: no such file or lines in head, or there is no history.
     """
     if not 1 <= start <= end:
         raise InputError(f"lines {start} to {end} are no range; both count from 1")
     git = Git.of(change)
-    told = await git.run(
+    output = await git.run(
         "blame",
         "--no-textconv",
         "--ignore-revs-file=",
@@ -104,4 +93,4 @@ async def blame(change: Change, path: str, start: int, end: int) -> str:
         "--",
         path,
     )
-    return _escape_control_characters(told)
+    return _escape_control_characters(output)

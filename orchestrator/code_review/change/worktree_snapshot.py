@@ -50,11 +50,7 @@ def _copy_index(source: Path, target: Path) -> None:
 
 
 async def _find_top(repo: Path) -> Path:
-    """The work tree that a directory lies in.
-
-    Raises:
-        InputError: it lies in none.
-    """
+    """The work tree that a directory lies in."""
     found = await discover(repo, "--show-toplevel")
     if found.code:
         raise InputError(f"{shorten(str(repo))} is not in a work tree; name two commits instead")
@@ -94,20 +90,20 @@ async def is_dirty(git: Git, repo: Path, top: Path | None) -> bool:
     except InputError:
         return False
     # Without optional locks it writes nothing, and its permissions would not let it.
-    told = await replace(work, index=git.git_dir / "index").attempt(
+    diff = await replace(work, index=git.git_dir / "index").attempt(
         "status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty",
         "--no-renames",
     )  # fmt: skip
-    return told.code != 0 or bool(told.stdout)
+    return diff.code != 0 or bool(diff.stdout)
 
 
 async def _changed_paths(git: Git) -> dict[bytes, bytes]:
     """Tracked files that look different on disk: path → the mode on disk, ``000000`` when gone."""
-    told = await git.run(
+    output = await git.run(
         "diff-files", "-z", "--raw", "--no-ext-diff", "--no-textconv", "--no-renames",
         "--ignore-submodules=dirty",
     )  # fmt: skip
-    fields = told.split(b"\0")
+    fields = output.split(b"\0")
     touched: dict[bytes, bytes] = {}
     for about, path in zip(fields[0::2], fields[1::2], strict=False):
         mode, letter = about.split(b" ")[1], about[-1:]
@@ -127,10 +123,6 @@ async def snapshot_worktree(
 
     Returns:
         The git that reads the tree, its id, and sentences on what is not in it.
-
-    Raises:
-        InputError: no work tree, or one that changed meanwhile or cannot be read.
-        StoreError: the disk is full.
     """
     store = await open_extra_store(git, scratch)
     work = await _checkout(store, await _find_top(repo))
@@ -160,7 +152,7 @@ async def _add(work: Git, paths: bytes) -> None:
 def _sort_paths(
     root: Path, touched: dict[bytes, bytes], new: list[bytes]
 ) -> tuple[list[bytes], list[bytes], list[str]]:
-    """Part the paths into those to drop and those to add; what is neither is told of."""
+    """Part the paths into those to drop and those to add; the rest is noted."""
     gone, fresh, notes = [], [], []
     for path in [*touched, *new]:
         shown = shorten(os.fsdecode(path))

@@ -64,11 +64,7 @@ async def collect_objections(
     rules: RuleTable,
     known: Mapping[str, MergedFinding],
 ) -> dict[str, list[Objection]]:
-    """The agents' objections, each checked, by the finding's fingerprint.
-
-    Args:
-        known: merged findings by the fingerprint of any of their reports.
-    """
+    """The agents' objections, each checked, by the finding's fingerprint."""
     made: dict[str, dict[tuple[str, str], ReportedObjection]] = {}
     for agent, report in reports:
         for objection in report.objections:

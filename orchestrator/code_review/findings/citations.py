@@ -32,8 +32,8 @@ def contains_quote(lines: Iterable[str], quote: str) -> bool:
 
     What an agent is shown has look-alikes of our delimiters escaped, and it quotes what it sees.
     """
-    wanted = remove_white_space([escape_markers(quote)])
-    return bool(wanted) and wanted in remove_white_space([escape_markers("\n".join(lines))])
+    quoted = remove_white_space([escape_markers(quote)])
+    return bool(quoted) and quoted in remove_white_space([escape_markers("\n".join(lines))])
 
 
 async def read_lines(workspace: ReviewWorkspace, side: SideName, path: str) -> list[str]:
@@ -87,12 +87,7 @@ def format_citation(citation: Citation) -> str:
 
 
 class Sources(Struct, frozen=True):
-    """What can be cited in a review, besides the files of the change.
-
-    Attributes:
-        findings: by id.
-        answers: what a tool answered in this run, by its name.
-    """
+    """What can be cited in a review, besides the files of the change."""
 
     workspace: ReviewWorkspace
     findings: Mapping[str, Finding]

@@ -52,7 +52,7 @@ class _SideReader:
         numbers: dict[str, set[int]] = {}
         for raw in raws:
             numbers.setdefault(raw.path, set()).add(raw.line)
-        lines = {path: sorted(wanted) for path, wanted in numbers.items()}
+        lines = {path: sorted(cited) for path, cited in numbers.items()}
         replies, _ = await self._call("enclosing_scopes:run", {"lines": lines}, lines)
         return {
             (path, line): scope
@@ -102,7 +102,6 @@ async def introduced_findings(
     """The findings of head's report that base's does not have.
 
     Args:
-        sides: base and head.
         base_unknown: files whose base could not be read; only their added lines count.
     """
     before, after = (_SideReader(workspace, side, pool) for side in sides)

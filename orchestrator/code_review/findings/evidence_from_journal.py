@@ -61,9 +61,6 @@ def analyzer_calls(
     """The calls of analyzers in one iteration, by agent, attempt, turn and place.
 
     Looking around is no evidence and its failures are no gaps, so other tools are left out.
-
-    Args:
-        tasks: of the specialists.
     """
     for task in sorted(tasks, key=str):
         for call in calls_under(journal, task):
@@ -80,11 +77,7 @@ def _failure(call: ToolCallRecord, result: AnalysisResult) -> str:
 
 
 def answers(journal: Journal, nonce: str, tasks: Collection[Key], tool: str) -> Iterator[str]:
-    """What a tool answered, as text.
-
-    Args:
-        tasks: whose calls count.
-    """
+    """What a tool answered, as text."""
     for task in tasks:
         for call in calls_under(journal, task):
             if call.tool == tool and call.ok:

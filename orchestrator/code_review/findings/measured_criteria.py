@@ -26,11 +26,7 @@ def score_measured(
     calls: Sequence[Call],
     team: Sequence[Work],
 ) -> Mapping[str, Mark]:
-    """Marks by criterion id, for all of ``MEASURES``; the rubric picks those it has.
-
-    Args:
-        files: paths of all changed files.
-    """
+    """Marks by criterion id, for all of ``MEASURES``; the rubric picks those it has."""
     accounted = {c.path for c in synthesis.checked}
     accounted |= {s.path for s in synthesis.skipped if s.why and s.why != UNEXAMINED}
     applicable = [check for check in checks if check.status != "not_applicable"]

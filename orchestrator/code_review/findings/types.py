@@ -53,7 +53,6 @@ class AnalysisResult(Struct, frozen=True):
         tool: the analyzer's name, which several tools may share; empty where it did not run.
         findings: introduced by the change.
         rejected: findings whose lines have no text to quote.
-        examined: paths of the files that were looked at.
         given: paths of the files that the analyzer was given.
         gaps: path → why the file could not be looked at.
         error: why the analyzer failed; empty when it did not.

@@ -54,13 +54,7 @@ async def build_findings(
     answers: Callable[[str], Iterable[str]],
     policy: VerdictPolicy,
 ) -> Synthesis:
-    """Merge all reports into findings, and set aside those that do not count.
-
-    Args:
-        calls: the analyzers' calls, whose results are evidence.
-        team: the agents' work, whose reports are claims.
-        answers: what a tool answered in this run, by its name.
-    """
+    """Merge all reports into findings, and set aside those that do not count."""
     proved = _analyzer_reports(
         (call, finding) for call in calls for finding in call.result.findings
     )

@@ -17,11 +17,7 @@ from orchestrator.errors import ConfigError
 
 
 def check_waivers(policy: VerdictPolicy, rules: RuleTable, sources: Sequence[Layer]) -> None:
-    """Check that the waivers name existing rules.
-
-    Raises:
-        ConfigError: a rule does not exist, so the waiver would match nothing.
-    """
+    """Check that the waivers name existing rules."""
     for waiver in policy.waivers:
         if waiver.rule is not None and waiver.rule not in rules.rules:
             raise ConfigError(

@@ -55,11 +55,11 @@ class _Scope(Struct, frozen=True):
 
 
 def select(
-    workspace: ReviewWorkspace, wanted: Sequence[str] | None, by: SideAnalyzer | ChangeAnalyzer
+    workspace: ReviewWorkspace, requested: Sequence[str] | None, by: SideAnalyzer | ChangeAnalyzer
 ) -> _Scope:
-    """The files that an analyzer can look at, of those that were asked for."""
+    """The files that an analyzer can look at, of those that were requested."""
     scope = _Scope()
-    for path in workspace.files if wanted is None else dict.fromkeys(wanted):
+    for path in workspace.files if requested is None else dict.fromkeys(requested):
         file = workspace.files.get(path)
         if file is None:
             scope.gaps[path] = "not a changed file"
@@ -80,11 +80,7 @@ def as_observation(
     gaps: Mapping[str, str],
     given: Iterable[ChangedFile],
 ) -> Observation:
-    """A report for a model (bounded, short) and for code (all of it).
-
-    Args:
-        given: the files that the analyzer was given.
-    """
+    """A report for a model (bounded, short) and for code (all of it)."""
     shown = [
         {name: getattr(finding, name) for name in SHOWN_FIELDS}
         for finding in found.findings[:SHOWN_FINDINGS]

@@ -123,12 +123,12 @@ class Navigation:
 
     async def search(self, arguments: Mapping[str, Json]) -> str:
         """Matching lines, by ripgrep over the exported tree."""
-        workspace, wanted = self._workspace, arguments.get("glob", "*")
+        workspace, glob = self._workspace, arguments.get("glob", "*")
         tree = await workspace.contents.paths("head")
         paths = [
             path
             for path, (mode, _) in tree.items()
-            if mode.startswith("100") and fnmatchcase(path, wanted)
+            if mode.startswith("100") and fnmatchcase(path, glob)
         ]
         if len(paths) > SEARCHED_FILES_AT_MOST:
             raise InputError(f"{len(paths)} files are too many to search; narrow them with glob")
@@ -146,7 +146,7 @@ class Navigation:
         if done.code not in {0, 1}:
             raise InputError(f"the search failed: {done.stderr.decode(errors='replace')[:200]}")
         found = [line for line in map(_match, done.stdout.splitlines()) if line]
-        found = sorted(line for line in found if fnmatchcase(line.split(":", 1)[0], wanted))
+        found = sorted(line for line in found if fnmatchcase(line.split(":", 1)[0], glob))
         more = len(found) - MATCHES_AT_MOST
         tail = [f"and {more} more; narrow the pattern"] if more > 0 else []
         return "\n".join([*found[:MATCHES_AT_MOST], *tail]) or "nothing matches"

@@ -54,7 +54,6 @@ class ToolInputs(Struct, frozen=True):
     """What the tools of a review are built from.
 
     Attributes:
-        specialists: names of the agents that a plan gives work to.
         required_checks: names of the checks that the policy requires of this change.
         taint_models: paths of the files that describe libraries to the taint check.
         pattern_files: paths of the files of patterns in other languages.

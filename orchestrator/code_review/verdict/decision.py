@@ -51,8 +51,6 @@ class ToolHealth(Struct, frozen=True):
 
     Attributes:
         error: its last error, empty when the last call was well.
-        gaps: paths it could not look at.
-        given: paths it was made to look at.
         own_tests: why only tests of the change itself passed in it; empty where that is not so.
     """
 

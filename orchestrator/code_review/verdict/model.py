@@ -163,8 +163,8 @@ class Finding(Strict, frozen=True, kw_only=True):
 
         What two analyzers' rules say of the same line is no dispute.
         """
-        reasoned = any(not said.proved for said in self.reports)
-        severities = {said.severity for said in self.reports}
+        reasoned = any(not report.proved for report in self.reports)
+        severities = {report.severity for report in self.reports}
         return bool(self.objections) or (reasoned and len(severities) > 1)
 
 

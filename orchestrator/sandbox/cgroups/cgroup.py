@@ -52,14 +52,7 @@ def settings(version: int, limits: Limits, cores: int) -> dict[str, list[tuple[s
 
 
 class Cgroup:
-    """A cgroup in each hierarchy that has one of ``CONTROLLERS``; without any it limits nothing.
-
-    Args:
-        limits: memory and processes of all processes in it.
-
-    Attributes:
-        limits: as given.
-    """
+    """A cgroup in each hierarchy that has one of ``CONTROLLERS``; without any it limits nothing."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -89,11 +82,7 @@ class Cgroup:
         return "; ".join(f"{', '.join(names)}: {error}" for error, names in reasons.items())
 
     def require(self, controllers: tuple[str, ...]) -> None:
-        """Check that controllers are in force.
-
-        Raises:
-            SandboxError: one of them is not.
-        """
+        """Check that controllers are in force."""
         if not {*controllers} <= {*self.controllers}:
             raise SandboxError(f"cgroup limits are no longer in force: {self.missing_reason}")
 

@@ -20,12 +20,7 @@ class NotDelegatedError(Exception):
 
 
 def find_parent(hierarchy: Hierarchy) -> tuple[str, tuple[str, ...]]:
-    """Find the directory for our cgroups, and the controllers that these can have.
-
-    Raises:
-        NotOursError: there is none.
-        OSError: the kernel refused.
-    """
+    """Find the directory for our cgroups, and the controllers that these can have."""
     if hierarchy.version == 1:
         if not os.access(hierarchy.cgroup, os.W_OK):
             raise NotDelegatedError("our cgroup is not writable")
@@ -67,12 +62,7 @@ def _attribute(directory: str, name: str) -> bytes:
 
 
 def enter_leaf(directory: str) -> None:
-    """Move from a version 2 cgroup to a child of it, with all processes that we started.
-
-    Raises:
-        NotOursError: it holds other processes.
-        OSError: the kernel refused.
-    """
+    """Move from a version 2 cgroup to a child of it, with all processes that we started."""
     members = processes(directory)
     if not all(_is_ours(number) for number in members):
         raise NotDelegatedError("our cgroup holds processes that are not ours")
@@ -105,11 +95,7 @@ def processes(directory: str) -> list[int]:
 
 
 def write(directory: str, name: str, value: str) -> None:
-    """Write one of a cgroup's files.
-
-    Raises:
-        OSError: it was refused, or there is no such file.
-    """
+    """Write one of a cgroup's files."""
     number = os.open(os.path.join(directory, name), os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(number, value.encode("ascii"))

@@ -13,10 +13,8 @@ class Hierarchy(Struct, frozen=True):
     """A cgroup hierarchy, and this process's place in it.
 
     Attributes:
-        version: 1 or 2.
         controllers: those of ``CONTROLLERS`` that belong to it; of version 2 every one that has no
             hierarchy of its own, whether or not it is enabled for our cgroup.
-        mount: the directory that it is mounted on.
         cgroup: the directory of this process's own cgroup.
     """
 

@@ -52,7 +52,7 @@ class Blobs:
         self._git = git
         self._lock = anyio.Lock()
         self._process: RunningProgram | None = None
-        self._said = bytearray()  # what git said and nobody has taken yet
+        self._output = bytearray()  # printed by git and not parsed yet
 
     async def __aenter__(self) -> "Blobs":
         """Start its process, so that the first read need not wait for that."""
@@ -69,11 +69,7 @@ class Blobs:
         await self._end()
 
     async def read(self, blob: str) -> bytes:
-        """The bytes of one blob.
-
-        Raises:
-            InputError: there is no such blob here, or it is larger than ``MAX_BLOB``.
-        """
+        """The bytes of one blob."""
         got: list[bytes] = []
 
         async def keep(_: str, data: bytes) -> None:
@@ -88,11 +84,7 @@ class Blobs:
         """Hand every blob to ``consume``, in order, one in memory at a time.
 
         Args:
-            blobs: object ids.
             consume: called with the id and the bytes; it must not read from the same store.
-
-        Raises:
-            InputError: as for :meth:`read`.
         """
         for blob in blobs:
             if not OID.fullmatch(blob):
@@ -121,11 +113,11 @@ class Blobs:
         self._process = start(
             argv, permissions=git.permissions, cwd=git.cwd, env=git.environment(), limits=LIMITS
         )
-        self._said.clear()
+        self._output.clear()
         return self._process
 
     async def _answer(self, blob: str) -> bytes:
-        while (end := self._said.find(b"\n")) < 0:
+        while (end := self._output.find(b"\n")) < 0:
             await self._listen()
         header = self._take(end + 1).split()
         if header[1:2] != [b"blob"]:
@@ -133,18 +125,18 @@ class Blobs:
         size = int(header[2])
         if size > MAX_BLOB:
             raise InputError(f"{blob[:12]} holds {size} bytes, more than {MAX_BLOB}")
-        while len(self._said) <= size:
+        while len(self._output) <= size:
             await self._listen()
         return self._take(size + 1)[:-1]  # without the line feed that ends it
 
     async def _listen(self) -> None:
         assert self._process is not None
         with anyio.fail_after(_SECONDS):
-            self._said += await self._process.stdout.receive()
+            self._output += await self._process.stdout.receive()
 
     def _take(self, size: int) -> bytes:
-        taken = bytes(self._said[:size])
-        del self._said[:size]
+        taken = bytes(self._output[:size])
+        del self._output[:size]
         return taken
 
     async def _end(self) -> None:
@@ -168,11 +160,11 @@ async def look_up_objects(git: Git, names: Sequence[str]) -> dict[str, GitObject
         names: as ``git rev-parse`` knows them; one with a line feed in it is not looked up.
     """
     names = [name for name in names if "\n" not in name]  # one request a line; it is rare
-    asked = b"".join(os.fsencode(name) + b"\n" for name in names)
+    lines = b"".join(os.fsencode(name) + b"\n" for name in names)
     form = "%(objecttype) %(objectname) %(objectsize)"
-    told = await git.run("cat-file", f"--batch-check={form}", stdin=asked)
+    output = await git.run("cat-file", f"--batch-check={form}", stdin=lines)
     found: dict[str, GitObject] = {}
-    for name, line in zip(names, told.split(b"\n"), strict=False):
+    for name, line in zip(names, output.split(b"\n"), strict=False):
         kind, *rest = line.split(b" ")
         if kind in {b"blob", b"tree", b"commit", b"tag"}:
             found[name] = GitObject(kind.decode(), rest[0].decode(), int(rest[1]))

@@ -60,19 +60,13 @@ def shorten(text: str, width: int = 200) -> str:
 
 def _error_text(stderr: bytes) -> str:
     lines = [line for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
-    told = [line for line in lines if line.startswith(("fatal: ", "error: "))]
-    line = (told or lines or ["it gave no reason"])[0]
+    reasons = [line for line in lines if line.startswith(("fatal: ", "error: "))]
+    line = (reasons or lines or ["it gave no reason"])[0]
     return shorten(line.removeprefix("fatal: ").removeprefix("error: "))
 
 
 def git_error(what: str, completed: CompletedProgram, hint: str = "") -> DiffcourtError:
-    """The error for a git call that failed, in one line.
-
-    Args:
-        what: what was being done, ``git diff-tree``.
-        completed: how it ended.
-        hint: what to do about it.
-    """
+    """The error for a git call that failed, in one line."""
     if re.search(rb"No space left on device|Disk quota exceeded", completed.stderr):
         return StoreError(f"the disk is full ({what}); free some space and run again")
     if re.search(rb"promisor remote|lazy fetching", completed.stderr):
@@ -100,20 +94,13 @@ async def _execute(
         raise InputError(f"this repository could not be read: {error}") from None
 
 
-async def discover(repo: Path, *asked: str) -> CompletedProgram:
-    """Run ``git rev-parse`` in the repository that contains a directory.
-
-    Args:
-        asked: for ``git rev-parse``.
-
-    Raises:
-        InputError: no such directory, no git, or it could not be run.
-    """
+async def discover(repo: Path, *arguments: str) -> CompletedProgram:
+    """Run ``git rev-parse`` in the repository that contains a directory."""
     place = resolve_path(repo)
     if not is_directory(place):
         raise InputError(f"{shorten(str(repo))} is not a directory; name a repository with --repo")
     directories = repository_directories(place) or (place,)  # without one, git reports the error
-    argv = [find_git(directories), *hardened_options(), "rev-parse", *asked]
+    argv = [find_git(directories), *hardened_options(), "rev-parse", *arguments]
     return await _execute(argv, Permissions(directories), place)
 
 
@@ -121,11 +108,11 @@ async def _check_git_version() -> None:
     """Check that git is recent enough."""
     git = find_git()
     version = await _execute([git, "version"], Permissions(), Path("/"))
-    told = re.search(rb"(\d+)\.(\d+)", version.stdout)
-    if version.code or not told:
+    number = re.search(rb"(\d+)\.(\d+)", version.stdout)
+    if version.code or not number:
         raise InputError(f"{git} does not work; install git 2.31 or later")
-    if (int(told[1]), int(told[2])) < MINIMUM:
-        raise InputError(f"git {told[0].decode()} is too old; install git 2.31 or later")
+    if (int(number[1]), int(number[2])) < MINIMUM:
+        raise InputError(f"git {number[0].decode()} is too old; install git 2.31 or later")
 
 
 def is_valid_argument(argument: str) -> bool:
@@ -219,11 +206,7 @@ class Git(Struct, frozen=True):
     async def attempt(
         self, *arguments: str, stdin: bytes = b"", limits: Limits = LIMITS
     ) -> CompletedProgram:
-        """Run git; the exit code is the caller's to judge.
-
-        Raises:
-            InputError: it could not be run, or broke a limit.
-        """
+        """Run git; the exit code is the caller's to judge."""
         if not all(is_valid_argument(argument) for argument in arguments):
             raise InputError("a name that holds a NUL, or no bytes at all, cannot be looked up")
         argv = self.command(*arguments)
@@ -248,11 +231,7 @@ class Git(Struct, frozen=True):
         return os.fsdecode((await self.run(*arguments)).removesuffix(b"\n"))
 
     async def commit(self, ref: str) -> str:
-        """The commit id that a person's name for a commit stands for.
-
-        Raises:
-            InputError: it is unknown, ambiguous, no commit, or looks like an option.
-        """
+        """The commit id that a person's name for a commit stands for."""
         shown = shorten(repr(ref), 80)
         if not ref or ref.startswith("-"):
             raise InputError(f"{shown} is no name of a commit; give a branch, tag or commit id")
@@ -292,11 +271,7 @@ class Git(Struct, frozen=True):
         return await self.line("rev-parse", "--is-shallow-repository") == "true"
 
     async def tree(self, commit: str) -> str:
-        """The tree id of a commit id.
-
-        Raises:
-            InputError: it is missing, in a repository that is damaged.
-        """
+        """The tree id of a commit id."""
         tree = await self.attempt("rev-parse", "--verify", f"{commit}^{{tree}}")
         if tree.code:
             raise git_error(f"reading {commit[:12]}", tree, "; git fsck tells what is missing")

@@ -16,8 +16,6 @@ class OpenedRepository(Struct, frozen=True):
     """A repository and the commits that the call resolved; what is None is not resolved yet.
 
     Attributes:
-        git: the repository.
-        top: its work tree.
         head: the commit named.
         base: the commit named as base.
         common: the merge base of head and base.
@@ -40,9 +38,8 @@ async def open_repository(repo: Path, base: str | None, head: str | None) -> Ope
     """Open a repository.
 
     Args:
-        repo: a directory inside it.
-        base: a commit's name; None when it is not asked for.
-        head: a commit's name; None for HEAD, and then the work tree is asked for as well.
+        base: a commit's name; None when it is not needed.
+        head: a commit's name; None for HEAD, and then the work tree is opened as well.
 
     Raises:
         InputError: no such directory, no repository there, no git, or one too old.
@@ -50,12 +47,12 @@ async def open_repository(repo: Path, base: str | None, head: str | None) -> Ope
     names = ["HEAD" if head is None else head, *([] if base is None else [base])]
     if all(is_valid_argument(name) and _is_plain(name) for name in names):
         commits = [f"{name}^{{commit}}" for name in names]
-        asked = [f"{commit}{end}" for commit in commits for end in ("", "^{tree}")]
+        revisions = [f"{commit}{end}" for commit in commits for end in ("", "^{tree}")]
         both = ["...".join(reversed(commits))] if base is not None else []
         top = ["--show-toplevel"] if head is None else []
-        told = await discover(repo, *_GIT_DIR, *top, *asked, *both, "--")
-        plain = not told.code and b"is ambiguous" not in told.stderr
-        found = _parse_rev_parse(told.stdout, bool(top), bool(both)) if plain else None
+        completed = await discover(repo, *_GIT_DIR, *top, *revisions, *both, "--")
+        plain = not completed.code and b"is ambiguous" not in completed.stderr
+        found = _parse_rev_parse(completed.stdout, bool(top), bool(both)) if plain else None
         if found is not None:
             return found
     return OpenedRepository(await Git.open(repo))

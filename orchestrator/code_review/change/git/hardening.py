@@ -56,9 +56,6 @@ def find_git(within: Iterable[Path] = ()) -> str:
 
     Args:
         within: the repository's directories; a git in them could be part of the change.
-
-    Raises:
-        InputError: there is none, or it lies in the repository.
     """
     found = find_program("git", os.environ.get("PATH", SAFE_PATH))
     if found is None:

@@ -68,7 +68,7 @@ async def _apply_patch(
         marker != b" " for file in files for hunk in file.patch.hunks for marker, _ in hunk.lines
     ):
         flags.append("--unidiff-zero")
-    told = b""
+    stderr = b""
     for text in _line_end_variants(reader, [file.patch for file in files]):
         await store.run("read-tree", start.tree)
         done = await store.attempt("apply", *flags, "-", stdin=text) if text else None
@@ -77,9 +77,9 @@ async def _apply_patch(
         problem = git_error("git apply", done)
         if isinstance(problem, StoreError):
             raise problem
-        told = told or done.stderr
+        stderr = stderr or done.stderr
     else:
-        raise InputError(_apply_error(told, name, start.name[:12]))
+        raise InputError(_apply_error(stderr, name, start.name[:12]))
     tree = (await store.run("write-tree", "--missing-ok")).decode().strip()
     store = replace(store, index=None, work_tree=None)
     return await compare_trees(store, start, name, tree, unseen=_files_without_tree_changes(files))

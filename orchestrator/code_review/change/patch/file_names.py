@@ -52,7 +52,7 @@ def parse_header_name(text: bytes) -> bytes | None:
 
 
 def parse_opening_names(text: bytes) -> Names | None:
-    """The two names of a ``diff --git`` line, None when they cannot be told apart.
+    """The two names of a ``diff --git`` line, None when they cannot be distinguished.
 
     They are equal but for their prefixes there, unless the file was renamed.
     """

@@ -54,9 +54,6 @@ def resolve_names(file: FilePatch, level: int, name: str) -> PatchFile:
         file: as read.
         level: leading components of its names that are prefixes.
         name: of the patch, for messages.
-
-    Raises:
-        InputError: a name leads out of the tree, or a mode is none of git's.
     """
     says = file.header
     old, new = (strip(part, level) for part in file.names)
@@ -98,7 +95,6 @@ async def build_change(files: list[PatchFile], name: str, crlf: bool, scratch: P
 
     Raises:
         InputError: two parts of the patch speak of one file.
-        StoreError: the disk is full.
     """
     files = _join_parts(files, name)
     git = Git(resolve_path(scratch) / "store", ours=True)

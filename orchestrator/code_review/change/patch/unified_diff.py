@@ -161,9 +161,9 @@ class Reader:
             return self._git_file()
         if line.startswith(b"--- ") and self._header(1).startswith(b"+++ "):
             return self._plain_file()
-        if told := _BINARY.fullmatch(line):
+        if match := _BINARY.fullmatch(line):
             self._at += 1
-            names = parse_header_name(told[1]), parse_header_name(told[2])
+            names = parse_header_name(match[1]), parse_header_name(match[2])
             return FilePatch(self._at, names=names, binary=True, has_data=False)
         return None
 
@@ -197,8 +197,8 @@ class Reader:
         file = FilePatch(self._at + 1)
         opening = parse_opening_names(self._header()[len(b"diff --git ") :])
         self._at += 1
-        while told := _EXTENDED.fullmatch(self._header()):
-            file.header[told[1].decode()] = told[2]
+        while match := _EXTENDED.fullmatch(self._header()):
+            file.header[match[1].decode()] = match[2]
             self._at += 1
         if self._header().startswith(b"--- "):
             self._named_hunks(file)
@@ -250,10 +250,10 @@ class Reader:
     def _hunks(self, file: FilePatch) -> None:
         next_old, shift, sealed = 1, 0, set[bytes]()
         while self._header().startswith(b"@@ "):
-            told = _HUNK.fullmatch(self._header())
-            if told is None:
+            match = _HUNK.fullmatch(self._header())
+            if match is None:
                 self._fail("a hunk header that cannot be read")
-            old, olds, new, news = (1 if n is None else int(n) for n in told.groups())
+            old, olds, new, news = (1 if n is None else int(n) for n in match.groups())
             if max(old + olds, new + news) > MAX_LINE:
                 self._fail(f"a line number above {MAX_LINE}")
             if (olds and not old) or (news and not new) or not (olds or news):
