@@ -20,7 +20,7 @@ from pathlib import Path
 import anyio
 from anyio import to_thread
 
-from orchestrator.engine.agent import AgentRuntime
+from orchestrator.engine.agent_loop import AgentRuntime
 from orchestrator.engine.budget import Account
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.executor import Executor

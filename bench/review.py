@@ -86,7 +86,7 @@ from orchestrator.checks import PREFIX
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.engine.ports import CallContext
 from orchestrator.code_review.change.change_construction import from_refs
-from orchestrator.code_review.analyzers import check_data
+from orchestrator.code_review.analyzers import check_data_files
 from orchestrator.code_review.rule_table import load_rules
 from orchestrator.code_review.review_workspace import open_review_workspace
 from orchestrator.code_review.tools.registry import ToolInputs
@@ -100,7 +100,7 @@ async def main(repo):
     for name, entry in ANALYZERS.items():
         took = []
         for warm in (False, True):
-            modules = ["orchestrator.checks.preload"] if warm else []
+            modules = ["orchestrator.checks.worker_preload"] if warm else []
             async with (
                 WorkerPool(2, prefix=PREFIX, modules=modules) as pool,
                 open_review_workspace(change, rules, {}, cores=2) as workspace,
@@ -109,8 +109,8 @@ async def main(repo):
                     nothing = {"root": ".", "paths": []}
                     await pool.call("orchestrator.checks.conflict_markers:run", nothing, seconds=30)
                 files = [
-                    check_data.write(kind, [read_shipped_layer()], workspace.root / kind.directory.partition("/")[2])
-                    for kind in check_data.KINDS
+                    check_data_files.write(kind, [read_shipped_layer()], workspace.root / kind.directory.partition("/")[2])
+                    for kind in check_data_files.KINDS
                 ]
                 tool = _analyzer(name, entry, ToolInputs(workspace, pool, (), Focus(), (), *files))
                 start = time.perf_counter()

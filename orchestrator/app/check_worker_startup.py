@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from orchestrator.checks import PREFIX
-from orchestrator.code_review.change.git.readable_directories import repository_directories
+from orchestrator.code_review.change.git.repository_layout import repository_directories
 from orchestrator.errors import DiffcourtError
 from orchestrator.resources import DATA_DIRECTORIES, data_root
 from orchestrator.sandbox.process_wide_sandbox import SANDBOX

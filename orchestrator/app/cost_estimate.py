@@ -7,8 +7,8 @@ from pathlib import Path
 import anyio
 
 from orchestrator.app.check_worker_startup import new_pool
+from orchestrator.app.model_opening import route_agents
 from orchestrator.app.policy_sources import load_policy, read_layers
-from orchestrator.app.provider_selection import route_agents
 from orchestrator.app.run_review import BACKEND, require_source, resolve_change
 from orchestrator.app.types import ReviewOptions
 from orchestrator.code_review.cost_estimate import Estimate, estimate

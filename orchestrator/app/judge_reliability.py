@@ -12,16 +12,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from orchestrator.app import state_directory
+from orchestrator.app.model_opening import open_model
 from orchestrator.app.policy_sources import detect_author_tier, detect_environment
 from orchestrator.app.process_secrets import make_redactor
-from orchestrator.app.provider_selection import open_model
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.agents import judging
 from orchestrator.code_review.agents.guard_placement import Guards
 from orchestrator.code_review.findings.evidence_from_journal import answers
 from orchestrator.code_review.review_setup import OpenModel
 from orchestrator.code_review.review_state import ReviewState
-from orchestrator.engine.agent import AgentRuntime
+from orchestrator.engine.agent_loop import AgentRuntime
 from orchestrator.engine.budget import Account
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.escalation import Task

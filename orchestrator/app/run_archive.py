@@ -22,7 +22,7 @@ from orchestrator.app.run_verdict import VERDICT
 from orchestrator.app.state_directory import PATCH
 from orchestrator.app.stored_runs import build_timeline
 from orchestrator.app.types import ReviewOptions, TimelineEntry, is_program_run
-from orchestrator.engine.journal_chain import GENESIS, verify_chain
+from orchestrator.engine.journal_hash_chain import GENESIS, verify_chain
 from orchestrator.engine.ports import Row, RunMeta
 from orchestrator.engine.types import Json
 from orchestrator.errors import InputError, OutputError, StoreError

@@ -17,9 +17,9 @@ from orchestrator.app.approvals import current_head
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.coverage_report_copies import copy_reports
 from orchestrator.app.mcp.tools import open_tools
+from orchestrator.app.model_opening import open_model
 from orchestrator.app.policy_sources import load_policy, read_layers
 from orchestrator.app.process_secrets import make_redactor
-from orchestrator.app.provider_selection import open_model
 from orchestrator.app.rollback import make_rollback
 from orchestrator.app.run_verdict import VERDICT
 from orchestrator.app.types import Answer, ReviewOptions, review_options

@@ -17,7 +17,7 @@ from anyio import to_thread
 
 from orchestrator.app.audit.signing_keys import load_signing_key
 from orchestrator.app.process_secrets import make_redactor
-from orchestrator.code_review.change.git.readable_directories import is_git_dir
+from orchestrator.code_review.change.git.repository_layout import is_git_dir
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.errors import InputError, RunNotFound, StoreError

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from orchestrator.catalog.yaml_documents import Node, merge_nodes
+from orchestrator.catalog.yaml_parsing import Node, merge_nodes
 from orchestrator.catalog.yaml_validation import convert_node, parse_yaml, read_yaml
 from orchestrator.errors import ConfigError
 from orchestrator.resources import DATA_DIRECTORIES, STATE_DIRECTORY, data_root

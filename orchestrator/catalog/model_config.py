@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeVar
 from msgspec import Meta, field
 
 from orchestrator.catalog.data_file_layers import Layer, check_merged, find_versions
-from orchestrator.catalog.yaml_documents import Node
+from orchestrator.catalog.yaml_parsing import Node
 from orchestrator.catalog.yaml_validation import describe_unknown_name, parse_yaml
 from orchestrator.engine.field_types import (
     NonEmptyStr,

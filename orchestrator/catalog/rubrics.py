@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from orchestrator.catalog.data_file_layers import File
-from orchestrator.catalog.yaml_documents import Node
+from orchestrator.catalog.yaml_parsing import Node
 from orchestrator.catalog.yaml_validation import convert_node, describe_unknown_name, parse_yaml
 from orchestrator.engine.types import Rubric
 from orchestrator.errors import ConfigError

@@ -12,7 +12,7 @@ from orchestrator.catalog.guard_policy import (
 from orchestrator.catalog.settings import Settings, ToolsConfig
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.catalog.verdict_policy import VerdictPolicy
-from orchestrator.catalog.yaml_documents import Node
+from orchestrator.catalog.yaml_parsing import Node
 from orchestrator.catalog.yaml_validation import describe_unknown_name
 from orchestrator.errors import ConfigError
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from msgspec import Struct, ValidationError, convert, structs
 
-from orchestrator.catalog.yaml_documents import Node, decode_text, parse_text
+from orchestrator.catalog.yaml_parsing import Node, decode_text, parse_text
 from orchestrator.errors import ConfigError
 
 T = TypeVar("T", bound=Struct)

@@ -29,7 +29,7 @@ from orchestrator.code_review.verdict.model import (
     Verdict,
     severity_counts,
 )
-from orchestrator.engine.agent import AgentResult
+from orchestrator.engine.agent_loop import AgentResult
 from orchestrator.engine.budget import Cost
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.journal_keys import Key

@@ -15,7 +15,7 @@ from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.agents import judging, planning, summary
 from orchestrator.code_review.agents.judging import has_model_lead
 from orchestrator.code_review.review_state import ReviewState, Round
-from orchestrator.engine.agent import AgentResult, first_request
+from orchestrator.engine.agent_loop import AgentResult, first_request
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.model_routing import candidate_models
 from orchestrator.engine.types import Bounds, Usage

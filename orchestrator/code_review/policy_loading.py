@@ -13,7 +13,7 @@ from orchestrator.catalog.data_file_layers import Layer, locate_text
 from orchestrator.catalog.settings import Settings
 from orchestrator.catalog.shared_literals import Environment
 from orchestrator.code_review.agent_report_contracts import contracts
-from orchestrator.code_review.analyzers import check_data
+from orchestrator.code_review.analyzers import check_data_files
 from orchestrator.code_review.findings import waivers
 from orchestrator.code_review.findings.measured_criteria import MEASURES
 from orchestrator.code_review.rule_table import RuleTable, load_rules
@@ -43,7 +43,7 @@ class Policy(Struct, frozen=True):
     @property
     def digests(self) -> Mapping[str, str]:
         """SHA-256 digests of the files, by name: a resumed run must find the same ones."""
-        data = check_data.digests(self.layers)
+        data = check_data_files.digests(self.layers)
         return {**self.catalog.digests, "config/rules": self.rules.digest, **data}
 
 
@@ -69,7 +69,7 @@ def check_references(catalog: Catalog, rules: RuleTable, layers: Sequence[Layer]
     """
     waivers.check_waivers(catalog.verdict_policy, rules, layers)
     _check_rubrics(catalog.rubrics.values(), layers)
-    check_data.validate(layers, rules)
+    check_data_files.validate(layers, rules)
 
 
 def _check_rubrics(rubrics: Iterable[Rubric], layers: Sequence[Layer]) -> None:

@@ -21,7 +21,7 @@ from orchestrator.code_review.findings.verdict_findings import Synthesis, build_
 from orchestrator.code_review.review_state import ReviewState, Round
 from orchestrator.code_review.stop_rules import Iteration, Stop, decide
 from orchestrator.code_review.verdict.decision import check
-from orchestrator.engine.agent import AgentResult
+from orchestrator.engine.agent_loop import AgentResult
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.human_questions import ask_person, recorded_questions
 from orchestrator.engine.journal_keys import iteration_root

@@ -9,7 +9,7 @@ from msgspec import Struct
 from orchestrator.catalog.settings import Settings
 from orchestrator.code_review.agents.guard_placement import Guards
 from orchestrator.code_review.agents.planning import RULES
-from orchestrator.code_review.analyzers import check_data
+from orchestrator.code_review.analyzers import check_data_files
 from orchestrator.code_review.analyzers.result_cache import ResultCache
 from orchestrator.code_review.analyzers.uncovered_lines import CoverageReport
 from orchestrator.code_review.change.types import Change
@@ -18,11 +18,11 @@ from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace, open_review_workspace
 from orchestrator.code_review.tools.registry import ToolInputs, build
 from orchestrator.code_review.verdict.decision import excluded, required
-from orchestrator.engine.agent import AgentRuntime
+from orchestrator.engine.agent_loop import AgentRuntime
 from orchestrator.engine.budget import Account
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal
-from orchestrator.engine.model_call_log import note_once
+from orchestrator.engine.model_call_events import note_once
 from orchestrator.engine.model_routing import ModelChoice, choose_named_model
 from orchestrator.engine.observer_events import Event, Observer, ignore_event
 from orchestrator.engine.ports import Approver, Model, Rollback, Tool
@@ -149,9 +149,11 @@ def _tool_inputs(
         specialists=settings.specialists,
         focus=focus,
         required_checks=[rule.name for rule in checks],
-        taint_models=check_data.write(check_data.TAINT, policy.layers, workspace.root / "taint"),
-        pattern_files=check_data.write(
-            check_data.PATTERNS, policy.layers, workspace.root / "patterns"
+        taint_models=check_data_files.write(
+            check_data_files.TAINT, policy.layers, workspace.root / "taint"
+        ),
+        pattern_files=check_data_files.write(
+            check_data_files.PATTERNS, policy.layers, workspace.root / "patterns"
         ),
         coverage=coverage,
         cache=cache,

@@ -18,8 +18,8 @@ from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
 from orchestrator.code_review.stop_rules import Iteration, Stop
 from orchestrator.code_review.tools.registry import ANALYZERS
 from orchestrator.code_review.verdict.model import RequiredCheck
-from orchestrator.engine.agent import AgentResult, AgentRuntime
 from orchestrator.engine.agent_context import add_skill_tool
+from orchestrator.engine.agent_loop import AgentResult, AgentRuntime
 from orchestrator.engine.budget import Account
 from orchestrator.engine.escalation import StageChange, Task
 from orchestrator.engine.journal import Journal

@@ -9,7 +9,7 @@ own key, later ones under ``KEY/attempt2``, ``KEY/attempt3``, ... All draw on th
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from orchestrator.engine.agent import AgentResult, AgentRuntime, run_agent
+from orchestrator.engine.agent_loop import AgentResult, AgentRuntime, run_agent
 from orchestrator.engine.budget import Account
 from orchestrator.engine.human_questions import ask_person
 from orchestrator.engine.journal_keys import Key

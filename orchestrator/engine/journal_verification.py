@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from orchestrator.engine.journal_chain import (
+from orchestrator.engine.journal_hash_chain import (
     GENESIS,
     SIGNED_HEAD,
     SigningKey,
@@ -12,7 +12,7 @@ from orchestrator.engine.journal_chain import (
     find_signature_errors,
     read_key_id,
 )
-from orchestrator.engine.journal_log import is_session_start
+from orchestrator.engine.journal_rows import is_session_start
 from orchestrator.engine.ports import Row
 
 

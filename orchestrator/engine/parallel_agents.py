@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import anyio
 from msgspec import to_builtins
 
-from orchestrator.engine.agent import AgentResult, AgentRuntime
+from orchestrator.engine.agent_loop import AgentResult, AgentRuntime
 from orchestrator.engine.budget import NO_COST, Account
 from orchestrator.engine.concurrent_tasks import task_group
 from orchestrator.engine.escalation import Task, escalate

@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from orchestrator.app.types import PROGRAM
-from orchestrator.engine.agent import AgentRuntime
+from orchestrator.engine.agent_loop import AgentRuntime
 from orchestrator.engine.budget import Account
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.executor import Executor

@@ -11,7 +11,7 @@ from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.catalog.model_config import load_models
 from orchestrator.catalog.prices import load_prices
 from orchestrator.engine.journal import Journal
-from orchestrator.engine.model_call_log import EventForwarder
+from orchestrator.engine.model_call_events import EventForwarder
 from orchestrator.engine.model_routing import ModelChoice, choose_named_model
 from orchestrator.engine.observer_events import Observer
 from orchestrator.engine.ports import Model

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.model_config import Provider
 from orchestrator.catalog.prices import Prices, price_of
-from orchestrator.engine.model_call_log import CallEvent, CallListener
+from orchestrator.engine.model_call_events import CallEvent, CallListener
 from orchestrator.engine.ports import MayRetry, always_retry
 from orchestrator.engine.types import Json, Request, Response, Usage
 from orchestrator.errors import ModelError

@@ -18,7 +18,7 @@ from orchestrator.errors import InputError
 if TYPE_CHECKING:
     import ssl
 
-    from orchestrator.engine.model_call_log import CallListener
+    from orchestrator.engine.model_call_events import CallListener
     from orchestrator.providers.anthropic import AnthropicModel
     from orchestrator.providers.api_model import ApiModel
     from orchestrator.providers.openai import OpenAIModel

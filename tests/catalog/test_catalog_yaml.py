@@ -8,7 +8,7 @@ import pytest
 import yaml
 from msgspec import Meta, field
 
-from orchestrator.catalog import yaml_documents
+from orchestrator.catalog import yaml_parsing
 from orchestrator.catalog.data_file_layers import find_files, read_shipped_layer
 from orchestrator.catalog.guard_policy import GuardsFile
 from orchestrator.catalog.mcp_servers import McpFile
@@ -188,7 +188,7 @@ def test_aliases_cannot_hide_depth():
 
 
 def test_the_reader_in_pure_python_is_as_strict(monkeypatch):
-    monkeypatch.setattr(yaml_documents, "_LOADER", yaml.SafeLoader)
+    monkeypatch.setattr(yaml_parsing, "_LOADER", yaml.SafeLoader)
     assert "is nested too deeply" in fault("[" * 200_000)
     assert fault("name: 'x\n").startswith("x.yaml:2: is not valid YAML: found unexpected end")
     assert "appears twice" in fault("name: x\nname: y\n")

@@ -5,13 +5,15 @@ from pathlib import Path
 
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.checks.taint.library_models import _load, load
-from orchestrator.code_review.analyzers import check_data
+from orchestrator.code_review.analyzers import check_data_files
 
 
 def test_the_shipped_library_models_are_read_once_from_any_directory(tmp_path: Path) -> None:
-    importlib.import_module("orchestrator.checks.preload")
+    importlib.import_module("orchestrator.checks.worker_preload")
     before = _load.cache_info()
-    files = check_data.write(check_data.TAINT, [read_shipped_layer()], tmp_path / "taint")
+    files = check_data_files.write(
+        check_data_files.TAINT, [read_shipped_layer()], tmp_path / "taint"
+    )
     load(files)
     after = _load.cache_info()
     assert (after.hits, after.misses) == (before.hits + 1, before.misses)

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.app.stored_runs import build_timeline
-from orchestrator.engine.agent import AgentResult, AgentRuntime, run_agent
+from orchestrator.engine.agent_loop import AgentResult, AgentRuntime, run_agent
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.model_routing import ModelChoice
 from orchestrator.engine.ports import MayRetry, always_retry

@@ -4,7 +4,7 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.engine.agent import AgentResult, run_agent
+from orchestrator.engine.agent_loop import AgentResult, run_agent
 from orchestrator.engine.budget import Account
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.journal_keys import Key

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import anyio
 import pytest
 
-from orchestrator.engine.agent import AgentRuntime
+from orchestrator.engine.agent_loop import AgentRuntime
 from orchestrator.engine.approvals import RecordedApprovals, pending_approvals, record_decision
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.journal import Journal

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from orchestrator.catalog.model_config import Capabilities, ModelsConfig, Provider, Stage
-from orchestrator.engine.agent import AgentResult, AgentRuntime
+from orchestrator.engine.agent_loop import AgentResult, AgentRuntime
 from orchestrator.engine.escalation import StageChange, Task
 from orchestrator.engine.human_questions import record_answer, recorded_questions
 from orchestrator.engine.journal import Journal

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from orchestrator.engine.agent import AgentRuntime
+from orchestrator.engine.agent_loop import AgentRuntime
 from orchestrator.engine.budget import Account
 from orchestrator.engine.ports import GuardedCall, Ruling
 from orchestrator.engine.tool_call_guards import RateGuard, RepetitionGuard, SensitiveGuard

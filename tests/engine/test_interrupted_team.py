@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import convert, to_builtins
 
-from orchestrator.engine.agent import AgentResult
+from orchestrator.engine.agent_loop import AgentResult
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.journal_keys import Key

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import pytest
 from msgspec.structs import replace
 
-from orchestrator.engine.agent import AgentResult, run_agent
+from orchestrator.engine.agent_loop import AgentResult, run_agent
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.loop_detection import LoopPolicy

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from orchestrator.app.audit.signing_keys import Ed25519Key
 from orchestrator.engine.canonical_json import canonical
 from orchestrator.engine.journal import EffectResult, open_journal
-from orchestrator.engine.journal_chain import (
+from orchestrator.engine.journal_hash_chain import (
     GENESIS,
     SIGNED_HEAD,
     HmacKey,

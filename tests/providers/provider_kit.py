@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from orchestrator.catalog.data_file_layers import read_shipped_layer
 from orchestrator.catalog.model_config import CallPolicy, Capabilities, ModelsConfig, load_models
 from orchestrator.catalog.prices import Prices, load_prices
-from orchestrator.engine.agent import AgentResult, AgentRuntime, run_agent
+from orchestrator.engine.agent_loop import AgentResult, AgentRuntime, run_agent
 from orchestrator.engine.budget import Account
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import Journal, open_journal
 from orchestrator.engine.journal_keys import Key
-from orchestrator.engine.model_call_log import CallEvent
+from orchestrator.engine.model_call_events import CallEvent
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.ports import CallContext, SystemClock, Tool
 from orchestrator.engine.tool_registry import Registry, ToolPolicy

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from orchestrator.app.provider_selection import route_agents
+from orchestrator.app.model_opening import route_agents
 from orchestrator.catalog.data_file_layers import make_overlay, read_shipped_layer
 from orchestrator.catalog.model_config import ContextWindows, load_models
 from orchestrator.catalog.prices import Price, Prices

@@ -11,7 +11,7 @@ from orchestrator.code_review.findings.types import AnalysisResult
 from orchestrator.code_review.findings.verdict_findings import Synthesis, build_findings
 from orchestrator.code_review.verdict.decision import decide
 from orchestrator.code_review.verdict.model import Finding
-from orchestrator.engine.agent import AgentResult
+from orchestrator.engine.agent_loop import AgentResult
 from tests.review.review_kit import change, workspace_of
 from tests.review.test_merging import POLICY, tool
 

@@ -16,7 +16,7 @@ from orchestrator.engine.budget import Account, Cost, Reservation
 from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import EffectResult, Journal, open_journal
 from orchestrator.engine.journal_keys import Key
-from orchestrator.engine.model_call_log import reserve_retry
+from orchestrator.engine.model_call_events import reserve_retry
 from orchestrator.engine.observer_events import ignore_event
 from orchestrator.engine.ports import CallContext, SystemClock
 from orchestrator.engine.tool_registry import Registry, ToolPolicy

@@ -27,7 +27,7 @@ from orchestrator.code_review.change.change_construction import from_refs
 from orchestrator.code_review.policy_loading import read_policy
 from orchestrator.code_review.review_setup import OpenModel, open_review
 from orchestrator.code_review.tools.registry import ANALYZERS
-from orchestrator.engine.agent import run_agent
+from orchestrator.engine.agent_loop import run_agent
 from orchestrator.engine.approvals import RecordedApprovals, pending_approvals, record_decision
 from orchestrator.engine.budget import Account
 from orchestrator.engine.canonical_json import digest

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from orchestrator.app.audit.verification import check_rows
 from orchestrator.engine.canonical_json import canonical
-from orchestrator.engine.journal_chain import (
+from orchestrator.engine.journal_hash_chain import (
     GENESIS,
     SIGNED_HEAD,
     HmacKey,

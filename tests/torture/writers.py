@@ -11,7 +11,7 @@ from pathlib import Path
 
 import anyio
 
-from orchestrator.engine.journal_chain import verify_chain
+from orchestrator.engine.journal_hash_chain import verify_chain
 from orchestrator.engine.ports import Row
 from orchestrator.stores.sqlite_journal import SqliteStore
 from tests.torture.kill_points import Whole, whole

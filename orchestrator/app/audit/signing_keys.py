@@ -12,7 +12,7 @@ from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
 
-from orchestrator.engine.journal_chain import HmacKey, SigningKey
+from orchestrator.engine.journal_hash_chain import HmacKey, SigningKey
 from orchestrator.errors import InputError
 
 

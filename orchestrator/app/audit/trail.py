@@ -7,9 +7,9 @@ from typing import Any
 from msgspec import Struct
 
 from orchestrator.engine.journal import APPROVAL, error_from_json
-from orchestrator.engine.journal_chain import SIGNED_HEAD
+from orchestrator.engine.journal_hash_chain import SIGNED_HEAD
 from orchestrator.engine.journal_keys import Key
-from orchestrator.engine.journal_log import SESSION
+from orchestrator.engine.journal_rows import SESSION
 from orchestrator.engine.ports import Row
 
 HARNESS = "diffcourt"

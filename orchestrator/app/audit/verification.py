@@ -15,8 +15,8 @@ from orchestrator.app.audit.signing_keys import load_verification_keys
 from orchestrator.app.audit.trail import AuditTrail, build_acts
 from orchestrator.app.run_verdict import VERDICT, is_waiting_verdict
 from orchestrator.engine.canonical_json import canonical
-from orchestrator.engine.journal_chain import SigningKey
-from orchestrator.engine.journal_chain import verify_chain as check_chain
+from orchestrator.engine.journal_hash_chain import SigningKey
+from orchestrator.engine.journal_hash_chain import verify_chain as check_chain
 from orchestrator.engine.journal_verification import (
     Anchor,
     VerificationError,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 
 from orchestrator.checks.secrets.keyword_prefilter import SearchableText, value_of
-from orchestrator.checks.secrets.secret_values import (
+from orchestrator.checks.secrets.secret_plausibility import (
     Hit,
     is_entered,
     is_set,

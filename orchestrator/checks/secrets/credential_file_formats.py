@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from orchestrator.checks.secrets.secret_values import Hit, is_entered, is_set
+from orchestrator.checks.secrets.secret_plausibility import Hit, is_entered, is_set
 
 # A table of users in a dump may hold plain digests, which only the table's name tells apart.
 _INSERT_USERS = re.compile(

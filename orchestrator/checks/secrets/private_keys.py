@@ -9,7 +9,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 
-from orchestrator.checks.secrets.secret_values import Hit
+from orchestrator.checks.secrets.secret_plausibility import Hit
 
 _BEGIN = re.compile(
     r"-----BEGIN ((?:[A-Z0-9]{1,12} ){0,3})PRIVATE KEY(?: BLOCK)?-----"

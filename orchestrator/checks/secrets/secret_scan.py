@@ -16,7 +16,7 @@ from orchestrator.checks.secrets.assignments import find_assignments
 from orchestrator.checks.secrets.credential_file_formats import find_in_credential_file
 from orchestrator.checks.secrets.keyword_prefilter import SearchableText
 from orchestrator.checks.secrets.private_keys import find_private_keys
-from orchestrator.checks.secrets.secret_values import Hit, compute_entropy, is_made_up
+from orchestrator.checks.secrets.secret_plausibility import Hit, compute_entropy, is_made_up
 from orchestrator.checks.secrets.token_formats import PUBLIC, token_formats
 from orchestrator.checks.secrets.urls_and_calls import find_in_calls, find_in_urls
 

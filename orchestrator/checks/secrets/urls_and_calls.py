@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from orchestrator.checks.secrets.keyword_prefilter import SearchableText, value_of
-from orchestrator.checks.secrets.secret_values import (
+from orchestrator.checks.secrets.secret_plausibility import (
     Hit,
     is_entered,
     is_set,

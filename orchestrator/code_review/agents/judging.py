@@ -12,7 +12,7 @@ from orchestrator.code_review.agent_report_contracts import JudgedCriterion, Jud
 from orchestrator.code_review.agents.planning import build_brief
 from orchestrator.code_review.findings.citations import Sources, format_citation
 from orchestrator.code_review.review_state import ReviewState
-from orchestrator.engine.agent import AgentResult
+from orchestrator.engine.agent_loop import AgentResult
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.parallel_agents import run_task

@@ -11,7 +11,7 @@ from orchestrator.code_review.agents import escalation_stages
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.tools.analyzer_tools import Analysis
 from orchestrator.code_review.verdict.decision import concerned
-from orchestrator.engine.agent import AgentResult
+from orchestrator.engine.agent_loop import AgentResult
 from orchestrator.engine.escalation import Task
 from orchestrator.engine.types import AgentSpec
 from orchestrator.engine.untrusted_text import frame

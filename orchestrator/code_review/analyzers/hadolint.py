@@ -4,7 +4,7 @@ import re
 from pathlib import PurePosixPath
 
 from orchestrator.checks.check_io import RawFinding
-from orchestrator.code_review.analyzers.external_programs import (
+from orchestrator.code_review.analyzers.external_program_analyzers import (
     FileCopies,
     ProgramAnalyzer,
     ProgramReport,

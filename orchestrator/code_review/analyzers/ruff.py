@@ -9,7 +9,7 @@ from typing import Any
 
 from orchestrator.checks.check_io import Gap, RawFinding
 from orchestrator.checks.path_kinds import is_test
-from orchestrator.code_review.analyzers.external_programs import (
+from orchestrator.code_review.analyzers.external_program_analyzers import (
     FileCopies,
     ProgramAnalyzer,
     ProgramReport,

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from orchestrator.checks.check_io import RawFinding
-from orchestrator.code_review.analyzers.external_programs import (
+from orchestrator.code_review.analyzers.external_program_analyzers import (
     FileCopies,
     ProgramAnalyzer,
     ProgramReport,

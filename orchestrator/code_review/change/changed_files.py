@@ -19,7 +19,7 @@ from orchestrator.code_review.change.git.blobs import (
 )
 from orchestrator.code_review.change.git.commands import LIMITS, PLAIN_DIFF, Git, shorten
 from orchestrator.code_review.change.git.hardening import BIG_FILE_BYTES
-from orchestrator.code_review.change.git.readable_directories import STATE
+from orchestrator.code_review.change.git.repository_layout import STATE
 from orchestrator.code_review.change.skipped_files import (
     LINK,
     SUBMODULE,

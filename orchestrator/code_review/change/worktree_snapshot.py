@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from orchestrator.code_review.change.file_export import make_directory
 from orchestrator.code_review.change.git.commands import Git, discover, git_error, shorten
-from orchestrator.code_review.change.git.readable_directories import STATE, resolve_path
+from orchestrator.code_review.change.git.repository_layout import STATE, resolve_path
 from orchestrator.errors import InputError, StoreError
 
 _SUBMODULE = b"160000"

@@ -10,8 +10,8 @@ from orchestrator.code_review.agent_report_contracts import (
 )
 from orchestrator.code_review.findings.citations import Sources, format_citation
 from orchestrator.code_review.findings.evidence_from_journal import Work
+from orchestrator.code_review.findings.finding_fingerprints import remove_white_space
 from orchestrator.code_review.findings.merging import MergedFinding, default_rule
-from orchestrator.code_review.findings.new_findings import remove_white_space
 from orchestrator.code_review.findings.types import LocatedFinding
 from orchestrator.code_review.rule_table import RuleTable
 from orchestrator.code_review.verdict.model import Objection

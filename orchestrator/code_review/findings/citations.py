@@ -11,7 +11,7 @@ from msgspec import Struct, to_builtins
 
 from orchestrator.code_review.agent_report_contracts import Citation
 from orchestrator.code_review.change.contents import SideName
-from orchestrator.code_review.findings.new_findings import remove_white_space
+from orchestrator.code_review.findings.finding_fingerprints import remove_white_space
 from orchestrator.code_review.findings.types import LocatedFinding
 from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.code_review.verdict.model import Cause, Finding

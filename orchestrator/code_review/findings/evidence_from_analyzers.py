@@ -10,7 +10,7 @@ from orchestrator.checks.check_io import RawFinding
 from orchestrator.checks.path_kinds import path_kinds
 from orchestrator.code_review.analyzer_types import AnalyzerReport, Side
 from orchestrator.code_review.analyzers.one_side_checks import call_check_in_batches
-from orchestrator.code_review.findings.new_findings import (
+from orchestrator.code_review.findings.finding_fingerprints import (
     ComparableFinding,
     assign_fingerprints,
     find_new,

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from orchestrator.code_review.findings.types import AnalysisResult
 from orchestrator.code_review.verdict.decision import ToolHealth
-from orchestrator.engine.agent import AgentResult
+from orchestrator.engine.agent_loop import AgentResult
 from orchestrator.engine.journal import Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.tool_call_records import ToolCallRecord, calls_under

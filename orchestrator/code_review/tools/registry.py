@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from orchestrator.catalog.settings import Tests, ToolsConfig
 from orchestrator.code_review.analyzer_types import ChangeAnalyzer, Needs, SideAnalyzer
-from orchestrator.code_review.analyzers.check_data import added_file_patterns, contents_digest
+from orchestrator.code_review.analyzers.check_data_files import added_file_patterns, contents_digest
 from orchestrator.code_review.analyzers.comparison_checks import ComparisonCheck, Layering
 from orchestrator.code_review.analyzers.file_patterns import (
     ANY,
@@ -40,9 +40,9 @@ from orchestrator.code_review.analyzers.uncovered_lines import CoverageReport, U
 from orchestrator.code_review.analyzers.zizmor import Zizmor
 from orchestrator.code_review.review_workspace import Focus, ReviewWorkspace
 from orchestrator.code_review.tools.analyzer_tools import ChangeTool, SideTool
-from orchestrator.code_review.tools.navigation import SPECS as NAVIGATION
-from orchestrator.code_review.tools.navigation import Navigation
 from orchestrator.code_review.tools.plan_tools import ChangeSummary, ProposePlan
+from orchestrator.code_review.tools.repository_navigation import SPECS as NAVIGATION
+from orchestrator.code_review.tools.repository_navigation import Navigation
 from orchestrator.engine.ports import Tool
 from orchestrator.sandbox.worker_pool import WorkerPool
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from orchestrator.code_review.analyzer_types import AnalyzerReport
-from orchestrator.code_review.analyzers.external_programs import ProgramAnalyzer
+from orchestrator.code_review.analyzers.external_program_analyzers import ProgramAnalyzer
 from orchestrator.code_review.analyzers.hadolint import Hadolint
 from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.analyzers.shellcheck import ShellCheck

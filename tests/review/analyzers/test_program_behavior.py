@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.code_review.analyzer_types import Side
-from orchestrator.code_review.analyzers.external_programs import FileCopies
+from orchestrator.code_review.analyzers.external_program_analyzers import FileCopies
 from orchestrator.code_review.analyzers.hadolint import Hadolint
 from orchestrator.code_review.analyzers.program_execution import Program, batches
 from orchestrator.code_review.analyzers.ruff import Ruff

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from orchestrator.code_review.analyzer_types import Side
-from orchestrator.code_review.analyzers.external_programs import ProgramAnalyzer
+from orchestrator.code_review.analyzers.external_program_analyzers import ProgramAnalyzer
 from orchestrator.code_review.analyzers.hadolint import Hadolint
 from orchestrator.code_review.analyzers.ruff import Ruff
 from orchestrator.code_review.analyzers.shellcheck import ShellCheck

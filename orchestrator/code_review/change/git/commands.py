@@ -20,7 +20,7 @@ from orchestrator.code_review.change.git.hardening import (
     find_git,
     hardened_options,
 )
-from orchestrator.code_review.change.git.readable_directories import (
+from orchestrator.code_review.change.git.repository_layout import (
     git_directories,
     is_directory,
     repository_directories,

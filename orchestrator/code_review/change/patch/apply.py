@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from orchestrator.code_review.change.change_construction import compare_trees, resolve_base_or_head
 from orchestrator.code_review.change.git.commands import Git, git_error, shorten
-from orchestrator.code_review.change.git.readable_directories import resolve_path
+from orchestrator.code_review.change.git.repository_layout import resolve_path
 from orchestrator.code_review.change.patch.file_names import strip_level
 from orchestrator.code_review.change.patch.object_store import (
     NO_CONTENTS,

@@ -11,7 +11,7 @@ from orchestrator.code_review.change.changed_files import describe
 from orchestrator.code_review.change.contents import list_tree
 from orchestrator.code_review.change.file_export import make_directory
 from orchestrator.code_review.change.git.commands import Git, shorten
-from orchestrator.code_review.change.git.readable_directories import resolve_path
+from orchestrator.code_review.change.git.repository_layout import resolve_path
 from orchestrator.code_review.change.patch.file_names import quote, strip, unquote
 from orchestrator.code_review.change.patch.unified_diff import FilePatch, Hunk
 from orchestrator.code_review.change.skipped_files import LINK, SUBMODULE

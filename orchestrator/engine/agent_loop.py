@@ -23,7 +23,7 @@ from orchestrator.engine.executor import Executor
 from orchestrator.engine.journal import EffectResult, Journal
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.loop_detection import DEFAULT_LOOP_POLICY, LoopDetector, LoopPolicy
-from orchestrator.engine.model_call_log import reserve_retry
+from orchestrator.engine.model_call_events import reserve_retry
 from orchestrator.engine.model_routing import ModelChoice, choose_named_model
 from orchestrator.engine.observer_events import Event, Observer
 from orchestrator.engine.ports import Model

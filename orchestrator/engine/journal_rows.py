@@ -10,7 +10,7 @@ import time
 import anyio
 
 from orchestrator.engine.canonical_json import canonical
-from orchestrator.engine.journal_chain import (
+from orchestrator.engine.journal_hash_chain import (
     GENESIS,
     SIGNED_HEAD,
     SigningKey,

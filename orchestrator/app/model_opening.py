@@ -12,7 +12,7 @@ from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.agents.judging import participants
 from orchestrator.code_review.review_setup import OpenModel
 from orchestrator.engine.journal import Journal
-from orchestrator.engine.model_call_log import EventForwarder
+from orchestrator.engine.model_call_events import EventForwarder
 from orchestrator.engine.model_routing import ModelChoice, candidate_models, choose_named_model
 from orchestrator.engine.observer_events import Observer, ignore_event
 from orchestrator.engine.types import AgentSpec
