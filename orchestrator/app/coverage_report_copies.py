@@ -44,9 +44,9 @@ async def copy_reports(
         return EffectResult(found)
 
     kept: Any = await journal.effect(KEY, {"given": given, "declared": declared}, perform)
-    reports = (report for report, _ in kept)
+    fields = (report for report, _ in kept)
     return tuple(
-        CoverageReport(**{**told, "path": str(scratch / told["path"])}) for told in reports
+        CoverageReport(**{**report, "path": str(scratch / report["path"])}) for report in fields
     )
 
 

@@ -45,11 +45,6 @@ Scores = Mapping[str, Mark]
 Evidence = dict[str, Any]
 
 
-def keep_evidence(evidence: Evidence) -> Evidence:
-    """The evidence as the run's own judge saw it."""
-    return evidence
-
-
 def reverse_evidence(evidence: Evidence) -> Evidence:
     """The same evidence with every list in reverse order."""
     return {
@@ -112,7 +107,9 @@ class Judge:
         self, criteria: Sequence[Criterion], probe: str = AS_IS, number: int = 1
     ) -> Scores:
         """The judge's marks."""
-        evidence = PROBES.get(probe, keep_evidence)(judging.judge_evidence(self._state))
+        evidence = judging.judge_evidence(self._state)
+        if probe in PROBES:
+            evidence = PROBES[probe](evidence)
         task = judging.build_judge_task(self._state, criteria, Key(REJUDGE), evidence)
         keyed = self._assign_key(task, probe, number)
         result = await run_task(keyed, self._runtime, self._budget)

@@ -63,15 +63,15 @@ async def read_layers(change: Change) -> list[Layer]:
         return [read_shipped_layer()]
     git = Git.of(change)
     entries = await list_tree(git, change.policy_commit, OVERLAY)
-    wanted = {
+    blob_ids = {
         path.removeprefix(f"{OVERLAY}/"): blob
         for path, (mode, blob) in entries.items()
         if mode.startswith("100") and _is_policy(path)
     }
-    if not wanted:
+    if not blob_ids:
         return [read_shipped_layer()]
     async with Blobs(git) as blobs:
-        files = {path: await blobs.read(blob) for path, blob in wanted.items()}
+        files = {path: await blobs.read(blob) for path, blob in blob_ids.items()}
     return [read_shipped_layer(), make_overlay(OVERLAY, files)]
 
 

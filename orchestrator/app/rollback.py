@@ -35,7 +35,7 @@ async def restore_calls(
     """
     if force and call is None:
         raise InputError("name the call whose change of these files is to be restored")
-    committed = [one.ref for one in files.snapshots() if one.state == "committed"]
+    committed = [snapshot.ref for snapshot in files.snapshots() if snapshot.state == "committed"]
     chosen = committed[::-1] if call is None else [call]
     if not chosen:
         raise InputError("no call of this run changed files that can be restored")

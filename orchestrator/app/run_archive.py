@@ -94,11 +94,11 @@ def _write(folder: Path, run: RunMeta, rows: Sequence[Row], patch: bytes | None)
     (folder / "progress.txt").write_text(_progress(run, rows), encoding="ascii")
     for name in ("checkpoints", "results", "data"):
         (folder / name).mkdir()
-    width, asked = len(str(len(rows))), dict[str, Json]()
+    width, requests = len(str(len(rows))), dict[str, Json]()
     for row in rows:
         body = json.loads(row.body)
         if row.kind == "intent":
-            asked[row.key] = body.get("asked")
+            requests[row.key] = body.get("asked")
         elif row.key.startswith(STATE_KEY):
             reached = {**body, "rows": row.seq, "head": row.hash}
             _put(folder / "checkpoints" / f"{row.seq:0{width}}-{_plain(body['state'])}", reached)
@@ -107,8 +107,8 @@ def _write(folder: Path, run: RunMeta, rows: Sequence[Row], patch: bytes | None)
         elif row.key == VERDICT:
             _put(folder / VERDICT, body)
         else:
-            told = {"key": row.key, "kind": row.kind, "asked": asked.get(row.key), **body}
-            _put(folder / "results" / f"{row.seq:0{width}}-{_plain(row.key)}", told)
+            result = {"key": row.key, "kind": row.kind, "asked": requests.get(row.key), **body}
+            _put(folder / "results" / f"{row.seq:0{width}}-{_plain(row.key)}", result)
 
 
 def _line(row: Row) -> dict[str, Json]:
@@ -137,8 +137,8 @@ def _progress(run: RunMeta, rows: Sequence[Row]) -> str:
 
 def _happened(entry: TimelineEntry) -> str:
     took = f"{entry.seconds:8.3f} s" if entry.seconds is not None else " " * 10
-    said = " ".join(entry.summary.split())
-    return f"{entry.seq:6} {entry.at:9.3f} {took}  {entry.kind:8} {entry.key}  {said}".rstrip()
+    summary = " ".join(entry.summary.split())
+    return f"{entry.seq:6} {entry.at:9.3f} {took}  {entry.kind:8} {entry.key}  {summary}".rstrip()
 
 
 def import_run(repo: Path | None, source: Path) -> str:

@@ -179,8 +179,8 @@ def _sigterm_as_interrupt() -> Iterator[None]:
 async def _review(run: Run, observer: Observer, *, answer: Answer | None, resumed: bool) -> Verdict:
     """Open the run's journal, find the change, review it, and record the verdict."""
     if not resumed:
-        asked = make_redactor(os.environ).json({"options": run.options.as_meta()})
-        await run.store.create(run.run_id, SystemClock().now(), asked)
+        meta = make_redactor(os.environ).json({"options": run.options.as_meta()})
+        await run.store.create(run.run_id, SystemClock().now(), meta)
     async with state_directory.open_writing(run.store, run.run_id) as journal:
         if not resumed:
             state_directory.ensure_unwritten(journal, run.state_dir)

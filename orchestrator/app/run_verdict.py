@@ -34,14 +34,9 @@ async def answer_question(journal: Journal, answer: Answer) -> None:
     await record_answer(journal, answer.to, answer.text, who=current_user(), now=now)
 
 
-def awaits_answer(verdict: Verdict) -> bool:
-    """Whether a verdict is partial: a question has no answer yet."""
-    return any(not question.answer for question in verdict.questions)
-
-
 def record_verdict(journal: Journal, verdict: Verdict) -> None:
     """Note a verdict: as the run's last word, or as what there is while it waits for an answer."""
-    if awaits_answer(verdict):
+    if any(not question.answer for question in verdict.questions):
         journal.add_note(WAITING, to_builtins(verdict))
     else:
         journal.note(VERDICT, to_builtins(verdict))

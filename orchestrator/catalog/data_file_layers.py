@@ -62,11 +62,8 @@ def read_shipped_layer() -> Layer:
         for name in names
         if name.endswith((".md", ".yaml"))
     )
-    return Layer("", {_relative_to(root, path): Path(path).read_bytes() for path in sorted(paths)})
-
-
-def _relative_to(root: str, path: str) -> str:
-    return path[len(root) + 1 :].replace(os.sep, "/")
+    names = {path[len(root) + 1 :].replace(os.sep, "/"): path for path in sorted(paths)}
+    return Layer("", {name: Path(path).read_bytes() for name, path in names.items()})
 
 
 def make_overlay(label: str, files: Mapping[str, bytes]) -> Layer:

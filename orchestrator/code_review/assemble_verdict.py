@@ -50,7 +50,7 @@ async def conclude_review(state: ReviewState) -> Verdict:
     # The offline start-up need not pay for it.
     from orchestrator.code_review.agents import summary  # noqa: PLC0415
 
-    state.closing, why_not = await summary.write_summary(state, verdict)
+    state.lead_summary, why_not = await summary.write_summary(state, verdict)
     if why_not:
         state.notes = (*state.notes, f"there is no summary by the lead, only the counts: {why_not}")
     return assemble_verdict(state)
@@ -104,7 +104,7 @@ def assemble_verdict(state: ReviewState) -> Verdict:
         usage=_usage(state),
         provenance=_provenance(state),
         summary=_summary(state),
-        lead_summary=state.closing,
+        lead_summary=state.lead_summary,
     )
     verdict = without_secrets(verdict, state.journal.redact)
     return replace(verdict, digest=digest_of(verdict))

@@ -162,7 +162,7 @@ FLOW: Flow[ReviewState] = Flow.of(
 
 async def _wait(state: ReviewState, pending: AnswerPending) -> str:
     """Say what there is so far, without those who wait for a person."""
-    state.waiting = [
+    state.waiting_agents = [
         Work(state.round.number, AgentResult(question.agent, "waiting", detail=question.question))
         for question in recorded_questions(state.journal)
         if question.name in pending.questions

@@ -63,8 +63,8 @@ class ReviewState:
         budget: the whole run's account.
         focus: what the present iteration looks at; shared with the lead's tools.
         notes: what a person should know of the models and the sandbox.
-        waiting: agents that wait for a person, whose work has no end yet.
-        closing: what the lead says at the end, empty where it says nothing.
+        waiting_agents: agents that wait for a person, whose work has no end yet.
+        lead_summary: what the lead says at the end, empty where it says nothing.
     """
 
     workspace: ReviewWorkspace
@@ -80,8 +80,8 @@ class ReviewState:
     synthesis: Synthesis = field(default_factory=Synthesis)
     scorecard: Scorecard | None = None
     stop: Stop | None = None
-    waiting: list[Work] = field(default_factory=list)
-    closing: str = ""
+    waiting_agents: list[Work] = field(default_factory=list)
+    lead_summary: str = ""
 
     @property
     def journal(self) -> Journal:
@@ -144,4 +144,4 @@ class ReviewState:
             for done in self.rounds
             for result in sorted(done.results, key=lambda result: result.agent)
         ]
-        return [*ended, *self.waiting]
+        return [*ended, *self.waiting_agents]

@@ -38,7 +38,6 @@ from orchestrator.engine.types import (
     Text,
     ToolCall,
     ToolResult,
-    ToolSpec,
 )
 from orchestrator.errors import GuardRefused, ModelError
 
@@ -90,7 +89,9 @@ class Context:
             "agent": spec.name,
             "model": choice.model,
             "system": put(to_builtins(self._standing.system)),
-            "tools": put([_describe_tool(tool) for tool in self._standing.tools]),
+            "tools": put(
+                [[tool.name, tool.description, dict(tool.schema)] for tool in self._standing.tools]
+            ),
             "contract": put(spec.contract),
         }
         self.messages: list[Message] = []
@@ -172,11 +173,6 @@ def _system(spec: AgentSpec, choice: ModelChoice, rules: str) -> tuple[Section, 
     strategy = [Section("strategy", choice.stage, choice.strategy)] if choice.strategy else []
     told = [Section("rules", "harness", rules)] if rules else []
     return (Section("role", spec.name, spec.prompt), *skills, *strategy, *told)
-
-
-def _describe_tool(tool: ToolSpec) -> Json:
-    """A tool as JSON, with what a model sees of it."""
-    return [tool.name, tool.description, dict(tool.schema)]
 
 
 def _describe_block(block: Block) -> Json:

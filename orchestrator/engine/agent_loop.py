@@ -130,11 +130,11 @@ async def run_agent(
         if response.stop in {"refused", "filtered"}:
             return ended("failed", f"the model's answer was {response.stop}")
         context.add("assistant", *response.blocks)
-        wanted = [block for block in response.blocks if isinstance(block, ToolCall)]
-        if wanted:
-            calls += len(wanted)
-            results = await _act(spec, wanted, runtime, key.in_turn(turn), account)
-            context.observed(wanted, results)
+        tool_calls = [block for block in response.blocks if isinstance(block, ToolCall)]
+        if tool_calls:
+            calls += len(tool_calls)
+            results = await _act(spec, tool_calls, runtime, key.in_turn(turn), account)
+            context.observed(tool_calls, results)
             watch.observe(response.blocks, results)
             continue
         if response.stop == "paused":

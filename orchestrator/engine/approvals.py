@@ -59,11 +59,11 @@ def record_decision(
     Raises:
         InputError: no call of that name waits.
     """
-    asked = pending_approvals(journal).get(call)
-    if asked is None:
+    pending = pending_approvals(journal).get(call)
+    if pending is None:
         known = ", ".join(pending_approvals(journal)) or "none"
         raise InputError(f"no call {call} waits for a person here; waiting: {known}")
-    decision = Decision(approved, str(asked["request"]), who, now, now + seconds)
+    decision = Decision(approved, str(pending["request"]), who, now, now + seconds)
     journal.add_note(APPROVAL, to_builtins(decision), call)
     return decision
 
@@ -87,14 +87,14 @@ class RecordedApprovals:
         """
         world = await self._world()
         request = request_digest(call.tool.name, call.arguments, world)
-        said = self._journal.decisions.get(ref)
-        if said is not None and said["request"] == request:
-            if not said["approved"]:
-                raise Denied(f"{said['who']} has said no to {call.tool.name}")
-            if self._clock.now() <= said["until"]:
+        decision = self._journal.decisions.get(ref)
+        if decision is not None and decision["request"] == request:
+            if not decision["approved"]:
+                raise Denied(f"{decision['who']} has said no to {call.tool.name}")
+            if self._clock.now() <= decision["until"]:
                 return
-        why = "nobody has decided yet" if said is None else "what was said no longer holds"
-        asked: dict[str, Json] = {
+        why = "nobody has decided yet" if decision is None else "what was said no longer holds"
+        pending: dict[str, Json] = {
             "agent": call.agent,
             "tool": call.tool.name,
             "arguments": self._journal.redact.json(dict(call.arguments)),
@@ -102,7 +102,7 @@ class RecordedApprovals:
             "world": world,
             "request": request,
         }
-        if pending_approvals(self._journal).get(ref) != asked:
-            self._journal.add_note(ASKED, asked, ref)
+        if pending_approvals(self._journal).get(ref) != pending:
+            self._journal.add_note(ASKED, pending, ref)
             await self._journal.flush()
         raise ApprovalPending(self._journal.run_id, ref, call.tool.name, why)

@@ -106,18 +106,18 @@ class Account:
         Raises:
             BudgetExhausted: it does not fit; names the account and the dimension.
         """
-        asked = worst.to_json()
+        worst_case = worst.to_json()
         for account in self._chain():
-            account._hold_against(asked)
+            account._hold_against(worst_case)
         for account in self._chain():
             account.held = account.held + worst
         return Reservation(self, worst)
 
-    def _hold_against(self, asked: Mapping[str, float]) -> None:
+    def _hold_against(self, worst_case: Mapping[str, float]) -> None:
         limits = self.bounds
         if self._elapsed and self._elapsed() >= limits.seconds:
             raise BudgetExhausted(f"{self.name}: its {limits.seconds:g} s of wall time are used up")
-        for dimension, amount in asked.items():
+        for dimension, amount in worst_case.items():
             limit = getattr(limits, dimension)
             would = getattr(self.used, dimension) + getattr(self.held, dimension) + amount
             if would > limit:

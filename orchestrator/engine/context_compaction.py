@@ -109,9 +109,9 @@ def _begins(messages: Sequence[Message]) -> list[int]:
 
 def _long(messages: Sequence[Message], nonce: str) -> Iterator[tuple[ToolResult, str]]:
     """Results that are longer than their line, and the line."""
-    for asked, answered in pairwise(messages):
-        calls = (block for block in asked.blocks if isinstance(block, ToolCall))
-        results = (block for block in answered.blocks if isinstance(block, ToolResult))
+    for request, reply in pairwise(messages):
+        calls = (block for block in request.blocks if isinstance(block, ToolCall))
+        results = (block for block in reply.blocks if isinstance(block, ToolResult))
         for call, result in zip(calls, results, strict=False):
             arguments = json.dumps(dict(call.arguments))[:ARGUMENTS]
             size = len(result.content)

@@ -71,8 +71,8 @@ async def escalate(task: Task, runtime: AgentRuntime, account: Account) -> Agent
     choice = runtime.choose_model(spec)
     return replace(
         tried[-1],
-        turns=sum(one.turns for one in tried),
-        tool_calls=sum(one.tool_calls for one in tried),
+        turns=sum(result.turns for result in tried),
+        tool_calls=sum(result.tool_calls for result in tried),
         stage=choice.stage,
         min_score=choice.min_score,
         next_stage=choice.next_stages[0] if choice.next_stages and stage != HUMAN else "",
@@ -93,7 +93,7 @@ def _record(change: StageChange, key: Key, agent: str, runtime: AgentRuntime) ->
     journal = runtime.journal
     replayed = journal.noted(key) is not None
     journal.note(key, {"agent": agent, **to_builtins(change)})
-    said = f"{agent} escalates from {change.from_stage} to {change.to_stage}: {change.why}"
+    detail = f"{agent} escalates from {change.from_stage} to {change.to_stage}: {change.why}"
     runtime.observer(
-        Event("note", journal.elapsed(), agent, key=str(key), detail=said, replayed=replayed)
+        Event("note", journal.elapsed(), agent, key=str(key), detail=detail, replayed=replayed)
     )

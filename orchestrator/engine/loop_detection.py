@@ -74,10 +74,10 @@ class LoopDetector:
     def observe(self, blocks: Sequence[Block], results: Sequence[ToolResult] = ()) -> None:
         """Observe one turn: the model's blocks, and the results of its calls in order."""
         calls = [block for block in blocks if isinstance(block, ToolCall)]
-        said = "".join(block.text for block in blocks if isinstance(block, Text))
-        if calls or said:
-            asked = [canonical([call.name, dict(call.arguments)]).decode() for call in calls]
-            trace = "\n".join([said, *asked, *map(_seen, results)])
+        text = "".join(block.text for block in blocks if isinstance(block, Text))
+        if calls or text:
+            requests = [canonical([call.name, dict(call.arguments)]).decode() for call in calls]
+            trace = "\n".join([text, *requests, *map(_seen, results)])
             if len(trace) > 2 * _ENDS:
                 trace = trace[:_ENDS] + trace[-_ENDS:]
             turn = _Turn(tuple(call.name for call in calls), _shingles(trace))

@@ -78,12 +78,12 @@ class _View:
         left: list[str] = []
         places: list[tuple[int, int]] = []
         for token in self._token.finditer(text):
-            (start, end), said = token.span(), token.group()
-            if len(said) > 1 and (sign := _resolved(token)) != said:
+            (start, end), written = token.span(), token.group()
+            if len(written) > 1 and (sign := _resolved(token)) != written:
                 left.append(sign if sign and sign in self._kept else "")
                 places.extend([(start, end)] * len(left[-1]))
             else:
-                left.append(said)
+                left.append(written)
                 places.extend((at, at + 1) for at in range(start, end))
         return "".join(left).encode().lower(), places
 

@@ -1,6 +1,7 @@
 """Tool calls as the journal holds them: who asked for what, and what came of it."""
 
 from collections.abc import Iterator, Mapping
+from operator import attrgetter
 from typing import Self
 
 from msgspec import Struct
@@ -48,16 +49,16 @@ class ToolCallRecord(Struct, frozen=True):
     @classmethod
     def read(cls, key: str, record: Record) -> Self | None:
         """The record of a tool call; None for that of any other effect."""
-        asked, value = record.body.get("asked"), record.body.get("value")
-        if not (record.ended and isinstance(asked, dict) and "tool" in asked):
+        request, value = record.body.get("asked"), record.body.get("value")
+        if not (record.ended and isinstance(request, dict) and "tool" in request):
             return None
         refusal = record.refusal()
         done = value if isinstance(value, dict) else {}
         return cls(
             key,
-            asked["agent"],
-            asked["tool"],
-            asked["arguments"],
+            request["agent"],
+            request["tool"],
+            request["arguments"],
             admitted=record.kind == "outcome",
             completed=bool(done),
             ok=done.get("ok", False),
@@ -79,8 +80,5 @@ def ended_calls(journal: Journal) -> Iterator[ToolCallRecord]:
 def calls_under(journal: Journal, under: Key | str) -> list[ToolCallRecord]:
     """The ended tool calls under a key, by task, attempt, turn and place in the turn."""
     found = [ToolCallRecord.read(key, record) for key, record in journal.records(under)]
-    return sorted((call for call in found if call), key=lambda call: _order(Key.parse(call.key)))
-
-
-def _order(key: Key) -> tuple[int, str, str, int, int, int]:
-    return key.iteration, key.part, key.name, key.attempt, key.turn, key.position
+    order = attrgetter("iteration", "part", "name", "attempt", "turn", "position")
+    return sorted((call for call in found if call), key=lambda call: order(Key.parse(call.key)))

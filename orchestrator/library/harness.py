@@ -428,8 +428,8 @@ class Harness:
             return self._key(name, call, arguments)
         request = self._digest(name, arguments)
         latest = self._latest.pop(request, "")
-        for key, asked in pending_approvals(self.journal).items():
-            if asked["request"] == request:
+        for key, pending in pending_approvals(self.journal).items():
+            if pending["request"] == request:
                 return key
         if latest:
             return latest

@@ -49,21 +49,21 @@ class Models:
         self._default = default
         self._open: dict[str, Model] = {}
 
-    async def open(self, wanted: str | Model | None, agent: str) -> OpenModel:
+    async def open(self, model: str | Model | None, agent: str) -> OpenModel:
         """The model that an agent names.
 
         Raises:
             InputError: it names none, or the provider's key is missing.
             ConfigError: there is no such provider, or it has no such model.
         """
-        wanted = self._default if wanted is None else wanted
-        if wanted is None:
+        model = self._default if model is None else model
+        if model is None:
             raise InputError(f"agent {agent} has no model; name one, such as 'anthropic:strong'")
-        if not isinstance(wanted, str):
-            return OpenModel(wanted, wanted.name, choose_named_model)
-        provider, _, name = wanted.partition(":")
+        if not isinstance(model, str):
+            return OpenModel(model, model.name, choose_named_model)
+        provider, _, name = model.partition(":")
         if not name:
-            raise InputError(f"agent {agent}: a model is named provider:model, not {wanted!r}")
+            raise InputError(f"agent {agent}: a model is named provider:model, not {model!r}")
         sources = [read_shipped_layer()]
         config = load_models(sources)
         config.resolve(provider, name, os.environ)

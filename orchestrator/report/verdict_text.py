@@ -352,7 +352,8 @@ def _render_usage(page: Page, usage: Usage) -> list[str]:
     if tokens:
         parts.append(f"tokens {tokens:,}{_format_cached(usage)}" + _format_limit(usage, "tokens"))
     if usage.usd:
-        parts.append(f"USD {usage.usd:.4f}{_format_uncertain(usage)}" + _format_limit(usage, "usd"))
+        unsure = f" (USD {usage.uncertain_usd:.4f} of it uncertain)" if usage.uncertain_usd else ""
+        parts.append(f"USD {usage.usd:.4f}{unsure}" + _format_limit(usage, "usd"))
     lines = page.inline_list(parts, first="Used     ")
     for note in usage.notes[:10]:
         lines += page.wrap(escape_line(note), first="Note     ", limit=4)
@@ -365,11 +366,6 @@ def _format_cached(usage: Usage) -> str:
         return ""
     saved = f", which saved USD {usage.saved_usd:.4f}" if usage.saved_usd > 0 else ""
     return f" ({usage.cached_tokens:,} cached{saved})"
-
-
-def _format_uncertain(usage: Usage) -> str:
-    """Cost of calls whose usage is uncertain; empty for none."""
-    return f" (USD {usage.uncertain_usd:.4f} of it uncertain)" if usage.uncertain_usd else ""
 
 
 def _format_limit(

@@ -36,19 +36,15 @@ def open_result_cache(directory: Path, *, outside: Path) -> "Iterator[SqliteResu
     cache = None
     with suppress(OSError, sqlite3.Error):
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if _is_private(directory) and not directory.resolve().is_relative_to(outside.resolve()):
+        status = directory.stat()
+        private = status.st_uid == os.getuid() and not stat.S_IMODE(status.st_mode) & 0o022
+        if private and not directory.resolve().is_relative_to(outside.resolve()):
             cache = SqliteResultCache(directory / NAME)
     try:
         yield cache
     finally:
         if cache is not None:
             cache.close()
-
-
-def _is_private(directory: Path) -> bool:
-    """Whether no other user can write there."""
-    status = directory.stat()
-    return status.st_uid == os.getuid() and not stat.S_IMODE(status.st_mode) & 0o022
 
 
 def _with_checksum(key: bytes, body: bytes) -> bytes:

@@ -129,8 +129,8 @@ class MessagesApi:
             raise RequestRejectedError(
                 f"A maximum of {MAX_BREAKPOINTS} blocks with cache_control may be provided"
             )
-        said = _check_asides(body["messages"], headers.get("anthropic-beta", ""))
-        self._check_talk(said)
+        conversation = _check_asides(body["messages"], headers.get("anthropic-beta", ""))
+        self._check_talk(conversation)
         for at, message in enumerate(body["messages"]):
             self._check_seals(body, at, message["content"])
 
@@ -331,8 +331,8 @@ def _split_block(block: Mapping[str, Json]) -> tuple[Json, list[Json]]:
             added = [{"type": "input_json_delta", "partial_json": piece} for piece in written]
             return {**block, "input": {}}, added
         case "thinking":
-            said = split_in_half(block["thinking"])
-            added = [{"type": "thinking_delta", "thinking": piece} for piece in said]
+            pieces = split_in_half(block["thinking"])
+            added = [{"type": "thinking_delta", "thinking": piece} for piece in pieces]
             signed = {"type": "signature_delta", "signature": block["signature"]}
             return {**block, "thinking": "", "signature": ""}, [*added, signed]
     return block, []

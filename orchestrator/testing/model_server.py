@@ -146,7 +146,9 @@ class ModelServer:
                 return replace(reply, cut=after)
             case Garble(every, inner):
                 reply = await self._reply(api, agent, inner, body)
-                return replace(reply, parts=tuple(_garble(p, every) for p in reply.parts))
+                numbered = (enumerate(part, 1) for part in reply.parts)
+                garbled = (bytes(byte if at % every else 0xC0 for at, byte in p) for p in numbered)
+                return replace(reply, parts=tuple(garbled))
             case Response():
                 response = line
             case _:
@@ -205,10 +207,6 @@ def _common_prefix_length(one: str, other: str) -> int:
         else:
             high = middle - 1
     return low
-
-
-def _garble(data: bytes, every: int) -> bytes:
-    return bytes(0xC0 if at % every == every - 1 else byte for at, byte in enumerate(data))
 
 
 # --- the command ----------------------------------------------------------------------------------

@@ -244,8 +244,8 @@ class ResponsesApi:
                     where = {"output_index": at, "content_index": place, "item_id": item["id"]}
                     yield event("response.content_part.added", part={**part, "text": ""}, **where)
                     for piece in api_validation.split_in_half(part.get("text", "")):
-                        told = {"delta": piece, "logprobs": [], **where}
-                        yield event("response.output_text.delta", **told)
+                        delta = {"delta": piece, "logprobs": [], **where}
+                        yield event("response.output_text.delta", **delta)
                     yield event("response.content_part.done", part=part, **where)
             yield event("response.output_item.done", output_index=at, item=item)
         yield event(f"response.{document['status']}", response=document)

@@ -26,11 +26,6 @@ def digest_labels(labels: Iterable[Label]) -> str:
     return digest(sorted([x.item, x.rater, x.label] for x in labels))
 
 
-def digest_scores(items: Iterable[Item]) -> str:
-    """SHA-256 of the items' scores, regardless of order."""
-    return digest(sorted([i.id, i.repeat, sorted(i.scores.items())] for i in items))
-
-
 def hash_groups(items: Iterable[Item]) -> list[str]:
     """Short digests of the group names, to detect later that items were used for tuning."""
     names = {i.group for i in items}
@@ -70,7 +65,7 @@ def add_provenance(
         "penalty": "inf" if math.isinf(result.penalty) else result.penalty,
         "from": {"name": old.name, "version": old.version, "rule": digest_rule(old)},
         "labels": digest_labels(labels),
-        "scores": digest_scores(data.items),
+        "scores": digest(sorted([i.id, i.repeat, sorted(i.scores.items())] for i in data.items)),
         "criteria": digest_criteria(new),
         "judge": digest_judge(new),
         "rule": digest_rule(new),

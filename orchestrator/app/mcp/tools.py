@@ -48,11 +48,11 @@ async def open_tools(
     again, and connects only when one of them is called.
     """
     catalog = policy.catalog
-    wanted = _usable_tools(catalog, policy.settings)
+    usable = _usable_tools(catalog, policy.settings)
     servers = [
         make_server(name, entry, catalog.tool_policy, repo=repo, environment=environment)
         for name, entry in catalog.mcp.servers.items()
-        if wanted & {tool_name(name, tool) for tool in entry.tools}
+        if usable & {tool_name(name, tool) for tool in entry.tools}
     ]
     if not servers:
         yield ()
