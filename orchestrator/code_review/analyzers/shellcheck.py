@@ -27,10 +27,6 @@ _PARSE_ERRORS = frozenset({1071, 1072, 1073})
 _CRLF = 1017  # reported for each line; one report is enough
 
 
-def _without_suppression(comment: re.Match[bytes]) -> bytes:
-    return _SUPPRESSION.sub(b"unused=", comment[1])
-
-
 class ShellCheck(ProgramAnalyzer):
     """ShellCheck without configuration from the change or comments that suppress findings."""
 
@@ -52,7 +48,7 @@ class ShellCheck(ProgramAnalyzer):
         shell = interpreter(data)
         if shell not in _SHELLS and (shell is not None or not PurePosixPath(path).suffix):
             return None
-        return _DIRECTIVES.sub(_without_suppression, data)
+        return _DIRECTIVES.sub(lambda found: _SUPPRESSION.sub(b"unused=", found[1]), data)
 
     async def analyze(self, copies: FileCopies) -> ProgramReport:
         """Run ShellCheck; a script that it cannot parse completely is a gap."""

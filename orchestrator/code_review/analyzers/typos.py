@@ -71,7 +71,10 @@ class Typos(ProgramAnalyzer):
         lines = data.decode("utf-8", "replace").split("\n")
         suffix = PurePosixPath(path).suffix
         kept = _sentences(lines) if suffix in _PROSE else _comments(lines, suffix)
-        text = "\n".join("" if len(s) > _MAX_LINE else _NOT_WORDS.sub(_blank, s) for s in kept)
+        text = "\n".join(
+            "" if len(s) > _MAX_LINE else _NOT_WORDS.sub(lambda found: " " * len(found[0]), s)
+            for s in kept
+        )
         words = len(_WORDS.findall(text))
         if words > _MIN_WORDS and len(_ENGLISH.findall(text)) < _ENGLISH_SHARE * words:
             return None
@@ -109,10 +112,6 @@ class Typos(ProgramAnalyzer):
             key=word,
             confidence=0.9,
         )
-
-
-def _blank(match: re.Match[str]) -> str:
-    return " " * len(match[0])
 
 
 def _sentences(lines: list[str]) -> Iterator[str]:

@@ -4,7 +4,6 @@ import codecs
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Literal
 
 import anyio
@@ -67,13 +66,8 @@ class Contents:
     async def __aenter__(self) -> "Contents":
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._blobs.__aexit__(kind, value, trace)
+    async def __aexit__(self, *error: object) -> None:
+        await self._blobs.__aexit__(*error)
 
     async def read(self, blob: str) -> bytes:
         """The bytes of one blob."""

@@ -4,7 +4,6 @@ import os
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from types import TracebackType
 
 import anyio
 from msgspec import Struct
@@ -60,12 +59,7 @@ class Blobs:
             self._start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._end()
 
     async def read(self, blob: str) -> bytes:
