@@ -22,8 +22,12 @@ from typing import Self
 from msgspec import Struct
 from msgspec.structs import replace
 
-NAMED_PARTS = ("act", "agents", "rejudge")
-"""Parts of which there are several tasks, told apart by a name: an agent's, in a team."""
+NAMED_PARTS = ("act", "agents", "rejudge", "teams", "works")
+"""Parts of which there are several tasks, told apart by a name: an agent's, in a team.
+
+A program's works: numbered ones are ``agents``, those that it names ``works``, teams' ``teams``. So
+none has another's key, whatever name the program gives.
+"""
 
 TOPICS = (
     "approval", "asked", "breaker", "calls", "execute", "guards", "intake", "rollback", "session",

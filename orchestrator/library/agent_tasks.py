@@ -113,7 +113,7 @@ class WorkNumbers:
         self._taken[name].discard(number)
 
 
-async def run_agent_task(parts: RunParts, agent: Agent, prompt: str, number: str) -> AgentResult:
+async def run_agent_task(parts: RunParts, agent: Agent, prompt: str, key: Key) -> AgentResult:
     """Run one agent on one prompt; see ``Harness.run``."""
     opened = await parts.models.open(agent.model, agent.name)
     spec, registry = agent.spec(opened.name), parts.executor.registry
@@ -127,7 +127,6 @@ async def run_agent_task(parts: RunParts, agent: Agent, prompt: str, number: str
         observer=parts.observer,
         choose_model=opened.choose,
     )
-    key = Key("agents", name=f"{agent.name}.{number}")  # an agent's name has no dot
     done = await run_task(Task(spec, prompt, key), runtime, parts.account)
     spent = parts.journal.spent(key)
     status, output, detail = done.status, done.report, done.detail

@@ -151,8 +151,19 @@ class Harness:
             )
             account = Account("the run", bounds, used=journal.spent(), elapsed=journal.elapsed)
             models = Models(journal, observer, closing, default=model)
-            parts = (journal, executor, account, clock, world, models, observer, store, run.files)
-            yield cls(RunParts(*parts))
+            yield cls(
+                RunParts(
+                    journal=journal,
+                    executor=executor,
+                    account=account,
+                    clock=clock,
+                    world=world,
+                    models=models,
+                    observer=observer,
+                    store=store,
+                    files=run.files,
+                )
+            )
 
     def register(
         self,
@@ -265,9 +276,14 @@ class Harness:
             InputError, ConfigError: the agent's name, its model or a key is missing or wrong.
             ReplayMismatch: another prompt, or another agent, is on record under this name.
         """
-        number = 0 if call else self._numbers.begin(agent.name)
+        # An agent's name has no dot.
+        if call:
+            work = Key("works", name=f"{agent.name}.{call}")
+            return await run_agent_task(self._parts, agent, prompt, work)
+        number = self._numbers.begin(agent.name)
         try:
-            return await run_agent_task(self._parts, agent, prompt, call or str(number))
+            work = Key("agents", name=f"{agent.name}.{number}")
+            return await run_agent_task(self._parts, agent, prompt, work)
         except BaseException:
             self._numbers.interrupt(agent.name, number)
             raise
@@ -295,9 +311,8 @@ class Harness:
         async def work(position: int, agent: Agent, prompt: str) -> None:
             async with limiter:
                 try:
-                    results[position] = await run_agent_task(
-                        self._parts, agent, prompt, f"{call}-{position}"
-                    )
+                    work = Key("teams", name=f"{agent.name}.{call}.{position}")
+                    results[position] = await run_agent_task(self._parts, agent, prompt, work)
                 except ApprovalPending as waits:
                     pending.append(waits)
 
@@ -409,7 +424,7 @@ class Harness:
 
     def _key(self, name: str, call: str, arguments: Mapping[str, Json]) -> str:
         if call:
-            return str(Key("execute", subject=f"{call}/{name}"))
+            return str(Key("execute", subject=f"named/{call}/{name}"))
         self._asked += 1
         key = str(Key("execute", number=self._asked, subject=name))
         self._latest[self._digest(name, arguments)] = key

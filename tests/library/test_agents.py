@@ -85,6 +85,19 @@ async def test_a_program_that_starts_again_asks_no_model_twice(tmp_path: Path) -
             await harness.run(TRIAGE, "another question")
 
 
+async def test_a_named_work_is_never_one_that_was_numbered(tmp_path: Path) -> None:
+    agent = Agent("a")
+    answers = [says(text) for text in ("numbered", "named", "of a team", "named after it")]
+    for script in ({"a": answers}, {}):
+        async with Harness.open(tmp_path / "r.db", "r", model=ScriptedModel(script)) as harness:
+            numbered = await harness.run(agent, "first")
+            named = await harness.run(agent, "second", call="1")
+            (team,) = await harness.run_team([(agent, "third")], call="x")
+            after = await harness.run(agent, "fourth", call="x.1")
+            shown = [result.output for result in (numbered, named, team, after)]
+            assert shown == ["numbered", "named", "of a team", "named after it"]
+
+
 async def test_an_answer_that_breaks_the_output_model_is_sent_back(tmp_path: Path) -> None:
     model = ScriptedModel(
         {"triage": [text_reply('{"urgent": 1}'), text_reply('{"urgent":true,"team":"a"}')]}

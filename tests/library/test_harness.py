@@ -110,6 +110,12 @@ async def test_what_cannot_be_undone_needs_a_name_or_a_call_that_waits(
     assert world.done == []
 
 
+async def test_a_named_call_is_never_one_that_was_numbered(harness: Harness, world: World) -> None:
+    await harness.execute("read", {"text": "numbered"})
+    assert await harness.execute("read", {"text": "named"}, call="1") == {"did": "named"}
+    assert world.done == ["numbered", "named"]
+
+
 async def test_the_budget_ends_it(harness: Harness, world: World) -> None:
     for text in ("a", "b", "c"):
         await harness.execute("read", {"text": text})
