@@ -1,9 +1,11 @@
-"""The ends of pipes as streams, on whatever event loop runs."""
+"""The ends of pipes and sockets as streams, on whatever event loop runs."""
 
 import os
+import socket
 
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream
+from anyio.streams.stapled import StapledByteStream
 
 CHUNK = 1 << 16
 
@@ -62,3 +64,13 @@ class PipeWriter(ByteSendStream):
         if number >= 0:
             anyio.notify_closing(number)
             os.close(number)
+
+
+def open_socket_stream(connected: socket.socket) -> StapledByteStream:
+    """A stream over duplicates of a connected socket.
+
+    Not anyio's ``UNIXSocketStream``: on asyncio, one that is cancelled in the very pass of the loop
+    in which data arrives sets the result of a cancelled future, and the loop prints a traceback.
+    """
+    receiving = PipeReader(os.dup(connected.fileno()))
+    return StapledByteStream(PipeWriter(os.dup(connected.fileno())), receiving)

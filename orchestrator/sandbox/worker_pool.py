@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any, Self
 
 import anyio
-from anyio.abc import SocketStream, UNIXSocketStream
+from anyio.abc import ByteStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox.fork_server import ForkServer, WorkerEndedError
 from orchestrator.sandbox.fork_server_main import ready_line
+from orchestrator.sandbox.pipe_streams import open_socket_stream
 from orchestrator.sandbox.process_wide_sandbox import SANDBOX
 
 PACKAGE_PARENT = Path(__file__).resolve().parents[2]
@@ -41,7 +42,7 @@ class _ProtocolError(Exception):
 class _WorkerSlot:
     """A socket on which one worker after the other serves, one request at a time."""
 
-    def __init__(self, number: int, server: ForkServer, stream: SocketStream) -> None:
+    def __init__(self, number: int, server: ForkServer, stream: ByteStream) -> None:
         self._number, self._server, self._stream = number, server, stream
         self._replies = BufferedByteReceiveStream(stream)
         self._ready, self._requests, self._token = False, 0, ""
@@ -233,9 +234,7 @@ class WorkerPool:
                 )
             if not self._slots:
                 self._slots = [
-                    _WorkerSlot(
-                        number, self._server, await UNIXSocketStream.from_socket(ours.dup())
-                    )
+                    _WorkerSlot(number, self._server, open_socket_stream(ours))
                     for number, ours in enumerate(self._server.sockets)
                 ]
                 self._idle = self._slots[::-1]

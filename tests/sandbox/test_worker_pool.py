@@ -1,12 +1,15 @@
 """The worker pool against checks that misbehave in every way a hostile file can make them."""
 
+import asyncio
 import os
+import select
 import signal
 import subprocess
 import sys
 import textwrap
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +160,30 @@ async def test_a_worker_is_kept_for_the_next_call(pool: Pool) -> None:
     async with pool() as workers:
         pids = {await workers.call("rogue:pid", {}, seconds=20) for _ in range(3)}
     assert len(pids) == 1
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_call_that_is_cancelled_as_its_reply_arrives_ends_quietly(
+    pool: Pool, home: Path
+) -> None:
+    said: list[str] = []
+    job = {"path": str(home / "go")}
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: said.append(context["message"]))
+    async with pool() as workers:
+        await workers.call("rogue:pid", {}, seconds=20)
+        async with anyio.create_task_group() as group:
+            group.start_soon(partial(workers.call, "rogue:until", job, seconds=20))
+            await anyio.wait_all_tasks_blocked()
+            assert workers._server is not None
+            (home / "go").touch()
+            arrived = select.poll()
+            arrived.register(workers._server.sockets[0], select.POLLIN)
+            assert arrived.poll(20_000)  # and the loop, which stands still, does not know yet
+            loop.call_soon(group.cancel_scope.cancel)
+            await anyio.sleep_forever()
+        assert await workers.call("rogue:echo", {"x": 1}, seconds=20) == {"x": 1}
+    assert said == []
 
 
 async def test_megabytes_go_both_ways(pool: Pool) -> None:
