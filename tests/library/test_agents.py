@@ -87,7 +87,7 @@ async def test_a_program_that_starts_again_asks_no_model_twice(tmp_path: Path) -
 
 async def test_a_named_work_is_never_one_that_was_numbered(tmp_path: Path) -> None:
     agent = Agent("a")
-    answers = [says(text) for text in ("numbered", "named", "of a team", "named after it")]
+    answers = [text_reply(text) for text in ("numbered", "named", "of a team", "named after it")]
     for script in ({"a": answers}, {}):
         async with Harness.open(tmp_path / "r.db", "r", model=ScriptedModel(script)) as harness:
             numbered = await harness.run(agent, "first")
