@@ -151,19 +151,10 @@ class Harness:
             )
             account = Account("the run", bounds, used=journal.spent(), elapsed=journal.elapsed)
             models = Models(journal, observer, closing, default=model)
-            yield cls(
-                RunParts(
-                    journal=journal,
-                    executor=executor,
-                    account=account,
-                    clock=clock,
-                    world=world,
-                    models=models,
-                    observer=observer,
-                    store=store,
-                    files=run.files,
-                )
-            )
+            yield cls(RunParts(
+                journal=journal, executor=executor, account=account, clock=clock, world=world,
+                models=models, observer=observer, store=store, files=run.files,
+            ))  # fmt: skip
 
     def register(
         self,
