@@ -84,11 +84,7 @@ NO_JUDGE = JudgeOptions()
 
 
 class JudgeRequest(Struct, frozen=True):
-    """A recorded review and how to judge it again.
-
-    Attributes:
-        directory: where ``judgings.db`` is kept.
-    """
+    """A recorded review and how to judge it again."""
 
     state: ReviewState
     directory: Path

@@ -48,12 +48,7 @@ BACKEND = "asyncio"
 
 
 class Run(Struct, frozen=True):
-    """A run, and where its files are.
-
-    Attributes:
-        state_dir: the directory that holds all runs of the repository.
-        scratch: this run's own directory in it.
-    """
+    """A run, and where its files are."""
 
     run_id: str
     options: ReviewOptions

@@ -52,7 +52,6 @@ class ReviewOptions(Struct, frozen=True):
         diff: a unified diff to review in place of refs.
         diff_name: what messages call that diff, empty without one.
         max_minutes: wall time in minutes.
-        max_usd: US dollars.
         coverage: absolute paths of coverage reports.
         no_cache: ignore the analyzer results of earlier reviews.
     """

@@ -22,12 +22,7 @@ from orchestrator.errors import ConfigError
 
 
 class Budget(Strict, frozen=True):
-    """The most one agent may use in one task; None: only the run's bounds hold.
-
-    Attributes:
-        usd: US dollars.
-        seconds: wall time.
-    """
+    """The most one agent may use in one task; None: only the run's bounds hold."""
 
     tool_calls: PositiveInt | None = None
     tokens: PositiveInt | None = None

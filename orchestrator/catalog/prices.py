@@ -40,7 +40,6 @@ class Price(Rates, frozen=True, kw_only=True):
 
     Attributes:
         long: the rates of long requests, None when all cost the same.
-        source, date: where and when the figures were read.
     """
 
     long: LongRates | None = None

@@ -21,12 +21,7 @@ PerTool = Literal["per_run", "per_minute", "failures", "pause"]
 
 
 class RunBounds(Strict, frozen=True):
-    """The most one run may use, all agents together.
-
-    Attributes:
-        usd: US dollars.
-        minutes: wall time.
-    """
+    """The most one run may use, all agents together."""
 
     iterations: PositiveInt
     tool_calls: PositiveInt

@@ -23,11 +23,7 @@ class CheckRule(Strict, frozen=True):
 
 
 class Exclusion(Strict, frozen=True):
-    """Files that the policy excludes; the verdict lists each with ``why``.
-
-    Attributes:
-        paths: glob patterns.
-    """
+    """Files that the policy excludes; the verdict lists each with ``why``."""
 
     paths: Annotated[tuple[NonEmptyStr, ...], Meta(min_length=1)]
     why: NonEmptyStr

@@ -15,7 +15,6 @@ class Question(Struct, frozen=True):
 
     Attributes:
         name: where in the run it stands, unique in it.
-        agent: for whom it is asked.
         answer: empty while nobody has answered.
         who: by which name the person is known here.
         at: when, in seconds since the epoch.

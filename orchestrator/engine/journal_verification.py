@@ -17,12 +17,7 @@ from orchestrator.engine.ports import Row
 
 
 class VerificationError(Struct, frozen=True):
-    """A row that is missing, altered, or not signed as it should be.
-
-    Attributes:
-        row: its number.
-        what: what is wrong with it.
-    """
+    """A row that is missing, altered, or not signed as it should be."""
 
     row: int
     what: str

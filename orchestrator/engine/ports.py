@@ -42,9 +42,7 @@ class CallContext(Struct, frozen=True):
 
     Attributes:
         ref: the journal's key of the call.
-        agent: the agent that asked.
         seconds: how long it may take.
-        skills: the playbooks of the agent.
     """
 
     ref: str

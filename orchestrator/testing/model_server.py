@@ -69,8 +69,6 @@ class ModelServer:
 
     Attributes:
         url: base URL, without the API's path.
-        requests: every received request.
-        rejected: messages of requests that were invalid.
     """
 
     def __init__(

@@ -24,7 +24,6 @@ class InterRaterAgreement(Struct, frozen=True):
     """Agreement between raters, the ceiling for any judge; a statistic is None where undefined.
 
     Attributes:
-        shared_items: number of items with two or more raters.
         kappa, alpha, ac1: of accept or reject; kappa is the mean over pairs of raters.
         weighted_kappa: quadratically weighted kappa on the full scale.
         ordinal_alpha: Krippendorff's alpha on the full scale.
@@ -42,7 +41,6 @@ class LabelAssessment(Struct, frozen=True):
     """Whether a set of labels can be tuned on.
 
     Attributes:
-        accepted: number of accepted items.
         refusals: why nothing may be fitted; empty when something may.
         notes: limitations that a person should know.
     """

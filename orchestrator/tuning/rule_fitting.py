@@ -110,8 +110,6 @@ class FittedRules(Struct, frozen=True):
 
     Attributes:
         weights: (r, p), with the present signs and the present sum of absolute values.
-        thresholds: (r,).
-        penalties: (r,) selected penalties.
     """
 
     weights: Floats

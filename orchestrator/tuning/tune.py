@@ -57,7 +57,6 @@ class TuningResult(Struct, frozen=True):
     Attributes:
         proven: the gain is significant and generalizes, so the new rubric may be written.
         reasons: one sentence each: what speaks against the new rubric, or what proves it.
-        rubric: the fitted rubric; None when nothing was fitted.
         thresholds: before and after.
         comparison: present and tuned rubric by the objective; None when nothing was fitted.
         kappa_comparison: the same by kappa, when the objective is cost.

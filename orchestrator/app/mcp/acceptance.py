@@ -42,7 +42,6 @@ class InspectedTool(Struct, frozen=True):
 
     Attributes:
         declared: description and parameters, lines of untrusted text.
-        why: why it is unusable.
     """
 
     name: str
