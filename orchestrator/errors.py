@@ -115,22 +115,24 @@ class Interrupted(DiffcourtError):
 
 
 class ApprovalPending(DiffcourtError):
-    """An irreversible call waits for a person's approval; everything before it is recorded.
+    """A call waits for a person's approval; everything before it is recorded.
 
     Args:
         run_id: the run that waits.
-        call: the call's key in the journal.
+        approval: the short digest of the request, which a person approves.
         tool: the tool that is called.
         why: no decision exists, or it is no longer valid.
+        call: the call's key in the journal.
     """
 
     exit_code = EXIT_INCOMPLETE
 
-    def __init__(self, run_id: str, call: str, tool: str, why: str) -> None:
-        self.run_id, self.call, self.tool = run_id, call, tool
+    def __init__(self, run_id: str, approval: str, tool: str, why: str, *, call: str) -> None:
+        self.run_id, self.approval, self.call, self.tool = run_id, approval, call, tool
         super().__init__(
-            f"{tool} cannot be undone, and {why}; see `diffcourt audit show {run_id}`, then "
-            f"diffcourt approve {run_id} {call} (or deny), then diffcourt resume {run_id}"
+            f"{tool} needs a person's approval, and {why}; list it with: diffcourt approve {run_id}"
+            f", decide with: {approve_command(run_id, approval)} (or deny), then: "
+            f"{resume_command(run_id)}"
         )
 
 
@@ -153,6 +155,11 @@ class AnswerPending(DiffcourtError):
 def resume_command(run_id: str, repo: Path | None = None) -> str:
     """The command that resumes a run, in the repository that the user named."""
     return f"diffcourt resume {run_id}{_at(repo)}"
+
+
+def approve_command(run_id: str, approval: str, repo: Path | None = None) -> str:
+    """The command that approves a call, by the short digest of what is requested."""
+    return f"diffcourt approve {run_id} {approval}{_at(repo)}"
 
 
 def answer_command(run_id: str, name: str = "", repo: Path | None = None) -> str:

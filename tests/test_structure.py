@@ -54,6 +54,7 @@ MAY_OPEN_PATHS = {
     "stores/writer_identity.py": "`/proc` of a process",
     "stores/postgres.py": "our own data",
     "stores/result_cache.py": "the user's cache directory, outside of the work tree",
+    "stores/used_approvals.py": "the log of used approvals, outside of every repository",
     "testing/model_server.py": "the script that a person names",
     "tuning/regression_gate.py": "files that a person names",
     "tuning/rubric_file.py": "files that a person names",

@@ -1,63 +1,116 @@
-"""List the pending irreversible calls of a run; record a decision, and who made it."""
+"""List the pending calls of a run that need approval; record a decision, and who made it."""
 
-import getpass
 import os
+import pwd
 import socket
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import anyio
+from msgspec import Struct
 
 from orchestrator.app import state_directory
 from orchestrator.app.types import is_program_run, review_options
 from orchestrator.code_review.change.git.commands import Git
+from orchestrator.code_review.change.worktree_snapshot import snapshot_worktree
 from orchestrator.engine.approvals import (
     DEFAULT_VALID_SECONDS,
     Decision,
+    approval_id,
     pending_approvals,
     record_decision,
 )
 from orchestrator.engine.ports import RunMeta, SystemClock
 from orchestrator.engine.types import Json
-from orchestrator.errors import InputError
+from orchestrator.errors import InputError, approve_command
 from orchestrator.stores.base import RunStore
+
+CI_USERS = ("GITHUB_ACTOR", "GITLAB_USER_LOGIN", "BUILD_REQUESTEDFOR", "CIRCLE_USERNAME")
+"""Environment variables in which CI systems name the user who started a job."""
+
+SHOWN = 500
+"""Characters of a call's arguments that an error shows."""
+
+
+class PendingCall(Struct, frozen=True):
+    """A call that waits for a person's approval.
+
+    Attributes:
+        run_id: the full id of its run.
+        call: its key in the journal.
+        approval: the short digest of what is requested, by which it is approved.
+        request: agent, tool, arguments, level, and the digest of the request.
+    """
+
+    run_id: str
+    call: str
+    approval: str
+    request: Mapping[str, Any]
+
+
+class Decided(Struct, frozen=True):
+    """A recorded decision and the call that it is for."""
+
+    pending: PendingCall
+    decision: Decision
 
 
 def current_user() -> str:
-    """The login name of the user who started this command, and the name of the machine."""
+    """The operating system's user of this process and the machine, and what CI calls the user."""
+    uid = os.getuid()
     try:
-        name = getpass.getuser()
-    except (KeyError, OSError):  # a user without an entry in passwd; OSError from Python 3.13
-        name = f"user {os.getuid()}"
-    return f"{name} on {socket.gethostname()}"
+        name = pwd.getpwuid(uid).pw_name
+    except KeyError:  # a user without an entry in passwd
+        name = f"user {uid}"
+    claimed = next((value for at in CI_USERS if (value := os.environ.get(at))), "")
+    ci = f" (according to CI: {claimed})" if claimed and os.environ.get("CI") else ""
+    return f"{name} on {socket.gethostname()}{ci}"
 
 
 async def current_head(options: Mapping[str, Any], reviewed: str) -> str:
-    """The present head commit of a review, to which an approval is bound besides the call.
+    """The present state of what is reviewed, to which an approval is bound besides the call.
+
+    The head commit; for a work tree or a patch a digest of the files that are on disk now.
 
     Args:
-        reviewed: the head that it reviews; for a patch or a work tree it is also the present one.
+        options: the options of the review.
+        reviewed: the head that it reviews; the result for a patch outside a repository.
     """
-    if options["has_diff"] or options["worktree"]:
+    repo = Path(options["repo"] or ".")
+    if not (options["has_diff"] or options["worktree"]):
+        return await (await Git.open(repo)).commit(options["head"] or "HEAD")
+    if not state_directory.inside_repository(repo):
         return reviewed
-    git = await Git.open(Path(options["repo"] or "."))
-    return await git.commit(options["head"] or "HEAD")
+    git = await Git.open(repo)
+    if await git.run("rev-parse", "--is-bare-repository") == b"true\n":
+        return reviewed
+    with tempfile.TemporaryDirectory() as scratch:
+        _, tree, _ = await snapshot_worktree(git, repo, Path(scratch))
+    return f"{reviewed}+{tree}"
 
 
-def pending_calls(repo: Path | None, run_id: str) -> dict[str, Mapping[str, Json]]:
+def pending_calls(repo: Path | None, run_id: str) -> list[PendingCall]:
     """The calls of a run that wait for an approval.
 
     Raises:
         RunNotFound: no run has that name.
     """
 
-    async def look(store: RunStore, run: RunMeta) -> dict[str, Mapping[str, Json]]:
+    async def look(store: RunStore, run: RunMeta) -> list[PendingCall]:
         async with state_directory.open_writing(store, run.run_id) as journal:
-            return pending_approvals(journal)
+            return _pending(run.run_id, pending_approvals(journal))
 
     with state_directory.open_run(state_directory.state_dir(repo), run_id) as (store, run):
         return anyio.run(look, store, run)
+
+
+def _pending(run_id: str, asked: Mapping[str, Mapping[str, Json]]) -> list[PendingCall]:
+    return [
+        PendingCall(run_id, call, approval_id(run_id, call, str(body["request"])), body)
+        for call, body in asked.items()
+    ]
 
 
 def decide_call(
@@ -66,38 +119,65 @@ def decide_call(
     call: str,
     *,
     approved: bool,
+    shown: Callable[[PendingCall], str],
     seconds: float = DEFAULT_VALID_SECONDS,
-) -> Decision:
-    """Record the user's decision on a pending call, under their login name.
+) -> Decided:
+    """Record the user's decision on a pending call, under the operating system's user name.
 
     Args:
+        call: the short digest of the request; or the call's key, where the run is named by its id.
+        shown: describes a call in one line, for an error.
         seconds: how long the decision is valid.
 
     Raises:
         RunNotFound: no run has that name.
-        InputError: no such call is pending, or the head has moved since it was reviewed.
+        InputError: no such call is pending, ``latest`` may be another run than the one that was
+            listed, or the head has moved since the call was requested.
     """
 
-    async def work(store: RunStore, run: RunMeta) -> Decision:
+    async def work(store: RunStore, run: RunMeta) -> Decided:
         async with state_directory.open_writing(store, run.run_id) as journal:
-            call_asked = pending_approvals(journal).get(call)
-            if call_asked is not None:
-                reviewed = str(call_asked["world"])
-                now = reviewed
-                if not is_program_run(run):
-                    now = await current_head(review_options(run), reviewed)
-                if now != reviewed:
-                    raise InputError(
-                        f"the head has moved from {reviewed[:12]} to {now[:12]} since this was "
-                        "requested; start a new review"
-                    )
-            who = current_user()
-            at = SystemClock().now()
+            waiting = _pending(run.run_id, pending_approvals(journal))
+            found = next((one for one in waiting if call in {one.approval, one.call}), None)
+            if found is None:
+                known = ", ".join(f"{one.approval} ({one.call})" for one in waiting) or "none"
+                raise InputError(f"no call {call} is pending in {run.run_id}; pending: {known}")
+            if run_id == state_directory.LATEST and call != found.approval:
+                command = approve_command(run.run_id, found.approval, repo)
+                command = command if approved else command.replace("approve", "deny", 1)
+                raise InputError(
+                    f"latest is now {run.run_id}, where {shown(found)}; if you mean that call, "
+                    f"type: {command}"
+                )
+            await _require_same_world(run, found)
+            who, at = current_user(), SystemClock().now()
             decision = record_decision(
-                journal, call, approved=approved, who=who, now=at, seconds=seconds
+                journal, found.call, approved=approved, who=who, now=at, seconds=seconds
             )
             await journal.flush()
-            return decision
+            return Decided(found, decision)
 
     with state_directory.open_run(state_directory.state_dir(repo), run_id) as (store, run):
         return anyio.run(work, store, run)
+
+
+async def _require_same_world(run: RunMeta, pending: PendingCall) -> None:
+    """Check that what the call was requested for is still there.
+
+    Raises:
+        InputError: the head or the files have changed.
+    """
+    if is_program_run(run):
+        return
+    then = str(pending.request["world"])
+    now = await current_head(review_options(run), then.partition("+")[0])
+    if now == then:
+        return
+    if "+" in then:
+        raise InputError(
+            "files of the work tree have changed since this was requested; start a new review"
+        )
+    raise InputError(
+        f"the head has moved from {then[:12]} to {now[:12]} since this was requested; start a new "
+        "review"
+    )

@@ -18,12 +18,16 @@ from typing import Any
 import anyio
 
 from orchestrator.app import state_directory
+from orchestrator.app.approvals import current_user
 from orchestrator.app.run_verdict import VERDICT
 from orchestrator.app.state_directory import PATCH
 from orchestrator.app.stored_runs import build_timeline
 from orchestrator.app.types import ReviewOptions, TimelineEntry, is_program_run
-from orchestrator.engine.journal_hash_chain import GENESIS, verify_chain
-from orchestrator.engine.ports import Row, RunMeta
+from orchestrator.engine.canonical_json import canonical
+from orchestrator.engine.journal import IMPORTED
+from orchestrator.engine.journal_hash_chain import GENESIS, row_hash, verify_chain
+from orchestrator.engine.journal_keys import Key
+from orchestrator.engine.ports import Row, RunMeta, SystemClock
 from orchestrator.engine.types import Json
 from orchestrator.errors import InputError, OutputError, StoreError
 from orchestrator.sandbox.safe_paths import SafeDirectory
@@ -145,7 +149,8 @@ def import_run(repo: Path | None, source: Path) -> str:
     """Import an exported run into the store; returns its id.
 
     The run then belongs to this repository. The hash chain shows that its rows are complete, not
-    who wrote them: for that, see ``diffcourt audit verify``.
+    who wrote them: for that, see ``diffcourt audit verify``. Approvals and denials in it do not
+    count here: whoever made them is not known to this machine.
 
     Args:
         source: an export's directory, or its ``journal.jsonl`` alone.
@@ -185,7 +190,18 @@ async def _store_run(
         raise run_exists(run.run_id)
     if patch is not None:
         state_directory.save_patch(folder, run.run_id, patch)
-    await store.restore(run, rows)
+    # In one step with the rows: decisions in them must never count, not even after a crash.
+    await store.restore(run, [*rows, _imported(rows)])
+
+
+def _imported(rows: Sequence[Row]) -> Row:
+    """The note behind the rows of an import, which says that they come from elsewhere."""
+    number = 1 + sum(Key.parse(row.key).part == IMPORTED for row in rows)
+    body = canonical({"who": current_user(), "at": SystemClock().now()})
+    last = rows[-1] if rows else Row(0, "", "", 0.0, b"", GENESIS)
+    # At the time of the row before: an import is no time of work.
+    seq, kind, key, at = last.seq + 1, "note", str(Key(IMPORTED, number=number)), last.at
+    return Row(seq, kind, key, at, body, row_hash(last.hash, seq, kind, key, at, body))
 
 
 def _parse(folder: SafeDirectory, name: str) -> tuple[RunMeta, dict[str, Any], list[Row]]:

@@ -43,6 +43,7 @@ from orchestrator.resources import user_directory
 from orchestrator.sandbox.worker_pool import WorkerPool
 from orchestrator.stores.base import RunStore
 from orchestrator.stores.result_cache import SqliteResultCache, open_result_cache
+from orchestrator.stores.used_approvals import UsedApprovalsLog
 
 BACKEND = "asyncio"
 
@@ -261,9 +262,9 @@ async def _review_change(
 
 
 def _approver(options: ReviewOptions, change: Change, journal: Journal) -> RecordedApprovals:
-    """A person's approval is valid while the head that they were shown is still the head."""
+    """A person's approval is valid once, while what is reviewed has not changed."""
     head = partial(current_head, options.as_meta(), change.head)
-    return RecordedApprovals(journal, SystemClock(), head)
+    return RecordedApprovals(journal, SystemClock(), head, UsedApprovalsLog(os.environ))
 
 
 @contextmanager

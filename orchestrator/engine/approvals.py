@@ -1,11 +1,13 @@
 """Approvals: what a person decided about a call that cannot be undone, and how long it holds.
 
-A call that waits is a note ``asked/N/CALL`` in the journal; what a person says to it is a note
-``approval/N/CALL``. A decision speaks of exactly one request: the digest of tool, arguments and the
+A call that waits is a note ``asked/N/CALL`` in the journal; what a person decides is a note
+``approval/N/CALL``. A decision is for exactly one request: the digest of tool, arguments and the
 state of the world that was shown. It is used up by the next thing that happens under the call's
-key, so it cannot be used twice.
+key, so it cannot be used twice. An approval is also claimed outside the journal before the call
+starts, because an older copy of the journal may be put back.
 """
 
+import secrets
 from collections.abc import Awaitable, Callable, Mapping
 
 from msgspec import Struct, to_builtins
@@ -13,7 +15,7 @@ from msgspec import Struct, to_builtins
 from orchestrator.engine.canonical_json import digest
 from orchestrator.engine.journal import APPROVAL, Journal
 from orchestrator.engine.journal_keys import Key
-from orchestrator.engine.ports import Clock, GuardedCall
+from orchestrator.engine.ports import Clock, GuardedCall, UsedApprovals
 from orchestrator.engine.types import Json
 from orchestrator.errors import ApprovalPending, Denied, InputError
 
@@ -25,11 +27,13 @@ class Decision(Struct, frozen=True):
     """A person's decision about a call.
 
     Attributes:
-        request: digest of what it speaks of.
+        id: unique, so that a copy of the decision is recognized.
+        request: digest of what it is for.
         who: by which name the person is known here.
-        at, until: seconds since the epoch; it does not hold later than ``until``.
+        at, until: seconds since the epoch; it is not valid later than ``until``.
     """
 
+    id: str
     approved: bool
     request: str
     who: str
@@ -40,6 +44,11 @@ class Decision(Struct, frozen=True):
 def request_digest(tool: str, arguments: Mapping[str, Json], world: str) -> str:
     """Digest of what an approval is bound to: tool, all arguments, state of the world."""
     return digest([tool, dict(arguments), world])
+
+
+def approval_id(run_id: str, call: str, request: str) -> str:
+    """A short digest that names one request of one call of one run, for a person to type."""
+    return digest([run_id, call, request])[:12]
 
 
 def pending_approvals(journal: Journal) -> dict[str, Mapping[str, Json]]:
@@ -63,7 +72,8 @@ def record_decision(
     if pending is None:
         known = ", ".join(pending_approvals(journal)) or "none"
         raise InputError(f"no call {call} waits for a person here; waiting: {known}")
-    decision = Decision(approved, str(pending["request"]), who, now, now + seconds)
+    until, request = now + seconds, str(pending["request"])
+    decision = Decision(secrets.token_hex(16), approved, request, who, now, until)
     journal.add_note(APPROVAL, to_builtins(decision), call)
     return decision
 
@@ -72,28 +82,33 @@ class RecordedApprovals:
     """An approver that reads recorded decisions, and stops the run where there is none.
 
     Args:
-        world: says what a decision is bound to besides the call, such as the head commit's id.
+        world: what a decision is bound to besides the call, such as the head commit's id.
+        used: where used approvals are recorded outside the journal; None for a journal that is
+            kept in memory.
     """
 
-    def __init__(self, journal: Journal, clock: Clock, world: Callable[[], Awaitable[str]]) -> None:
-        self._journal, self._clock, self._world = journal, clock, world
+    def __init__(
+        self,
+        journal: Journal,
+        clock: Clock,
+        world: Callable[[], Awaitable[str]],
+        used: UsedApprovals | None = None,
+    ) -> None:
+        self._journal, self._clock, self._world, self._used = journal, clock, world, used
 
     async def approve(self, call: GuardedCall, ref: str) -> None:
-        """Return if a person has approved exactly this call.
+        """Return if a person has approved exactly this call; the approval is then used up.
 
         Raises:
-            Denied: a person has said no.
-            ApprovalPending: nobody has decided yet, or what was said no longer holds.
+            Denied: a person has denied it.
+            ApprovalPending: nobody has decided yet, or the decision is not valid any more.
+            StoreError: it cannot be recorded that the approval is used.
         """
         world = await self._world()
         request = request_digest(call.tool.name, call.arguments, world)
-        decision = self._journal.decisions.get(ref)
-        if decision is not None and decision["request"] == request:
-            if not decision["approved"]:
-                raise Denied(f"{decision['who']} has said no to {call.tool.name}")
-            if self._clock.now() <= decision["until"]:
-                return
-        why = "nobody has decided yet" if decision is None else "what was said no longer holds"
+        why = await self._why_not(call, ref, request)
+        if not why:
+            return
         pending: dict[str, Json] = {
             "agent": call.agent,
             "tool": call.tool.name,
@@ -105,4 +120,23 @@ class RecordedApprovals:
         if pending_approvals(self._journal).get(ref) != pending:
             self._journal.add_note(ASKED, pending, ref)
             await self._journal.flush()
-        raise ApprovalPending(self._journal.run_id, ref, call.tool.name, why)
+        short = approval_id(self._journal.run_id, ref, request)
+        raise ApprovalPending(self._journal.run_id, short, call.tool.name, why, call=ref)
+
+    async def _why_not(self, call: GuardedCall, ref: str, request: str) -> str:
+        """Why the call may not start, empty when it may."""
+        decided = self._journal.decisions.get(ref)
+        if decided is None:
+            return "nobody has decided yet"
+        if decided["request"] != request:
+            return "the decision is no longer valid: it was about another request"
+        if not decided["approved"]:
+            raise Denied(f"{decided['who']} has denied {call.tool.name}")
+        if self._clock.now() > decided["until"]:
+            return "the approval is no longer valid: it has expired"
+        if self._used is not None and not await self._used.claim(decided["id"]):
+            return (
+                "the approval was already used, so the call may have happened: find out, and "
+                "approve it again only if it did not"
+            )
+        return ""

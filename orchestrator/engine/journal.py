@@ -52,6 +52,9 @@ RETRIED_ERROR = ProviderRefused.__name__
 APPROVAL = "approval"
 """Topic of notes of what a person decided about a call: approval/1/CALL."""
 
+IMPORTED = "imported"
+"""Topic of notes that the rows before come from elsewhere: decisions in them do not count here."""
+
 
 class EffectResult(Struct, frozen=True):
     """What performing an effect gave: its value, and what it cost."""
@@ -173,6 +176,8 @@ class Journal:
         if kind == "data":
             self._data.add(key)
             return
+        if kind == "note" and key.startswith(f"{IMPORTED}/"):
+            self.decisions.clear()
         if kind == "note" and key.startswith(f"{APPROVAL}/"):
             self.decisions[Key.parse(key).subject] = body
         else:

@@ -30,8 +30,8 @@ none has another's key, whatever name the program gives.
 """
 
 TOPICS = (
-    "approval", "asked", "breaker", "calls", "execute", "guards", "intake", "rollback", "session",
-    "signed_head", "state", "waiting",
+    "approval", "asked", "breaker", "calls", "execute", "guards", "imported", "intake", "rollback",
+    "session", "signed_head", "state", "waiting",
 )  # fmt: skip
 """What the keys that belong to no task begin with."""
 

@@ -109,6 +109,17 @@ class Approver(Protocol):
         """
 
 
+class UsedApprovals(Protocol):
+    """A record of used approvals that outlives the journal."""
+
+    async def claim(self, decision: str) -> bool:
+        """Record durably that a decision is used; False when it was used before.
+
+        Raises:
+            StoreError: it cannot be recorded.
+        """
+
+
 class Rollback(Protocol):
     """A scope in which a writing tool's effect can be undone."""
 

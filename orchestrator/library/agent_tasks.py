@@ -1,5 +1,6 @@
 """One agent's work in a program's run: opens its model, makes its tools known, runs it once."""
 
+import os
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -26,6 +27,7 @@ from orchestrator.sandbox.file_rollback import FileRollback
 from orchestrator.stores.base import RunStore
 from orchestrator.stores.memory import MemoryStore
 from orchestrator.stores.sqlite_journal import SqliteStore
+from orchestrator.stores.used_approvals import UsedApprovalsLog
 from orchestrator.stores.writer_identity import this_process
 
 
@@ -42,6 +44,11 @@ class RunLocation:
     file: Path | None
     files: FileRollback | None
     meta: Json
+
+    @property
+    def used(self) -> UsedApprovalsLog | None:
+        """Where used approvals are recorded; None for a run in memory, which nobody can copy."""
+        return UsedApprovalsLog(os.environ) if self.file else None
 
     @classmethod
     def of(cls, path: str | Path | None, root: str | Path | None, run_id: str) -> "RunLocation":

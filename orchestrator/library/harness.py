@@ -144,7 +144,7 @@ class Harness:
                 policy,
                 journal,
                 guards=guards,
-                approver=RecordedApprovals(journal, clock, current_world),
+                approver=RecordedApprovals(journal, clock, current_world, run.used),
                 rollback=run.files,
                 nonce=await run_nonce(journal),
                 observer=observer,

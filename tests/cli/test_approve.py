@@ -1,6 +1,9 @@
 """The human path: a person's yes or no from the command line, for a run that waits."""
 
 import json
+import os
+import pwd
+import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
@@ -8,15 +11,18 @@ from typing import TypeVar
 import anyio
 import pytest
 
-from orchestrator.app.approvals import current_head
+from orchestrator.app import run_archive
+from orchestrator.app.approvals import current_head, current_user
+from orchestrator.app.types import ReviewOptions
 from orchestrator.cli.main import main
 from orchestrator.engine.approvals import RecordedApprovals
 from orchestrator.engine.journal import open_journal
 from orchestrator.engine.ports import SystemClock
 from orchestrator.engine.tool_registry import ToolPolicy
 from orchestrator.engine.types import Level, ToolCall, ToolResult
-from orchestrator.errors import ApprovalPending
+from orchestrator.errors import ApprovalPending, StoreError
 from orchestrator.stores.sqlite_journal import SqliteStore
+from orchestrator.stores.used_approvals import UsedApprovalsLog
 from orchestrator.testing.scripted_model import ScriptedModel
 from tests.engine.engine_kit import Echo, account, make_runtime, spec
 from tests.review.review_kit import Repo, change
@@ -29,14 +35,14 @@ RUN = "20260101-000000-feedface"
 class Waiting:
     """A run of a real repository, in its own state folder, with one call that waits."""
 
-    def __init__(self, repo: Repo) -> None:
+    def __init__(
+        self, repo: Repo, run_id: str = RUN, text: str = "v1 \x1b[2J", source: str = ""
+    ) -> None:
         self.repo, self.tool = repo, Echo("deploy", level=Level.IRREVERSIBLE)
-        self.folder = repo.path / ".diffcourt/state"
-        self.folder.mkdir(parents=True)
+        self.run_id, self.text, self.folder = run_id, text, repo.path / ".diffcourt/state"
+        self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / ".gitignore").write_text("*\n")
-        self.options = {
-            "repo": str(repo.path), "has_diff": False, "worktree": False, "head": None,
-        }  # fmt: skip
+        self.options = ReviewOptions(repo=repo.path).as_meta() | ({source: True} if source else {})
         self.head = repo.git("rev-parse", "HEAD")
         anyio.run(self._store, self._begin)
         with pytest.raises(ApprovalPending):
@@ -53,19 +59,20 @@ class Waiting:
             store.close()
 
     async def _begin(self, store: SqliteStore) -> None:
-        await store.create(RUN, 1.0, {"options": self.options})
+        started = 1.0 + len(await store.runs())
+        await store.create(self.run_id, started, {"options": self.options})
 
     async def _sit(self, store: SqliteStore) -> ToolResult:
         async def head() -> str:
             return await current_head(self.options, self.head)
 
-        async with open_journal(RUN, store, SystemClock(), holder="a test") as journal:
-            approver = RecordedApprovals(journal, SystemClock(), head)
+        async with open_journal(self.run_id, store, SystemClock(), holder="t") as journal:
+            approver = RecordedApprovals(journal, SystemClock(), head, UsedApprovalsLog(os.environ))
             policy = ToolPolicy(max_level=Level.IRREVERSIBLE)
             runtime = make_runtime(
                 journal, ScriptedModel({}), self.tool, policy=policy, approver=approver
             )
-            wish = ToolCall("c", "deploy", {"text": "v1 \x1b[2J"})
+            wish = ToolCall("c", "deploy", {"text": self.text})
             return await runtime.executor.call(spec("a", "deploy"), wish, CALL, account())
 
 
@@ -76,6 +83,10 @@ def waiting(tmp_path: Path) -> Waiting:
 
 def command(waiting: Waiting, *arguments: str) -> int:
     return main([*arguments, "--repo", str(waiting.repo.path)])
+
+
+def approve(waiting: Waiting) -> None:
+    assert command(waiting, "approve", waiting.run_id, CALL) == 0
 
 
 def test_what_waits_is_listed_with_what_it_would_do(
@@ -91,8 +102,10 @@ def test_what_waits_is_listed_with_what_it_would_do(
 def test_a_yes_lets_it_happen_once_and_the_audit_says_whose_it_was(
     waiting: Waiting, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command(waiting, "approve", "latest", CALL) == 0
-    assert "approved by" in capsys.readouterr().out
+    assert command(waiting, "approve", RUN, CALL) == 0
+    out = capsys.readouterr().out
+    assert "approved by" in out
+    assert f'in run {RUN}: a requests deploy {{"text": "v1 \\u001b[2J"}}' in out
     assert waiting.sit().ok
     assert waiting.sit().ok
     assert len(waiting.tool.started) == 1
@@ -123,7 +136,7 @@ def test_an_answer_to_a_head_that_has_moved_is_refused(
 def test_a_head_that_moves_after_the_answer_ends_it(waiting: Waiting) -> None:
     assert command(waiting, "approve", RUN, CALL) == 0
     waiting.repo.commit({"a.py": "X = 2\n"})
-    with pytest.raises(ApprovalPending, match="no longer holds"):
+    with pytest.raises(ApprovalPending, match="no longer valid"):
         waiting.sit()
     assert waiting.tool.started == []
 
@@ -134,3 +147,109 @@ def test_a_name_that_is_not_there_is_one_line(
 ) -> None:
     assert command(waiting, *arguments) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_an_approval_of_latest_does_not_reach_a_run_that_began_after_the_list(
+    waiting: Waiting, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(waiting, "approve", "latest") == 0
+    listed = capsys.readouterr().out.split()[0]
+    other = Waiting(waiting.repo, "20260101-000001-feedface", "production --force")
+    assert command(waiting, "approve", "latest", listed) == 2
+    assert command(waiting, "approve", "latest", CALL) == 2
+    refusal = capsys.readouterr().err.splitlines()[-1]
+    assert 'requests deploy {"text": "production --force"}' in refusal
+    words = refusal.partition("type: diffcourt ")[2].split()
+    with pytest.raises(ApprovalPending):
+        other.sit()
+    assert main(words) == 0
+    assert other.sit().ok
+    with pytest.raises(ApprovalPending):
+        waiting.sit()
+
+
+def test_the_short_digest_approves_what_was_listed(
+    waiting: Waiting, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(waiting, "approve", "latest") == 0
+    listed = capsys.readouterr().out.split()[0]
+    assert command(waiting, "approve", "latest", listed) == 0
+    assert waiting.sit().ok
+
+
+def test_an_approval_in_an_imported_run_does_not_count(waiting: Waiting, tmp_path: Path) -> None:
+    approve(waiting)
+    run_archive.export_run(waiting.repo.path, RUN, tmp_path / "run")
+    shutil.rmtree(waiting.folder)
+    run_archive.import_run(waiting.repo.path, tmp_path / "run")
+    with pytest.raises(ApprovalPending, match="nobody has decided yet"):
+        waiting.sit()
+    approve(waiting)
+    assert waiting.sit().ok
+
+
+def test_an_approval_is_used_once_although_an_older_state_is_put_back(
+    waiting: Waiting, tmp_path: Path
+) -> None:
+    approve(waiting)
+    shutil.copytree(waiting.folder, tmp_path / "older")
+    assert waiting.sit().ok
+    shutil.rmtree(waiting.folder)
+    shutil.copytree(tmp_path / "older", waiting.folder)
+    with pytest.raises(ApprovalPending, match="was already used"):
+        waiting.sit()
+    assert len(waiting.tool.started) == 1
+    approve(waiting)  # by a person who has found out that it did not happen
+    assert waiting.sit().ok
+
+
+@pytest.mark.parametrize("way", ["no home", "a link", "readable by others"])
+def test_without_a_log_of_used_approvals_nothing_irreversible_starts(
+    waiting: Waiting, way: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    approve(waiting)
+    if way == "no home":
+        monkeypatch.setenv("HOME", "relative")
+        monkeypatch.delenv("XDG_STATE_HOME")
+    else:
+        log = Path(os.environ["XDG_STATE_HOME"], "diffcourt/used-approvals")
+        log.parent.mkdir(parents=True)
+        if way == "a link":
+            log.symlink_to(tmp_path / "elsewhere")
+        else:
+            log.touch()
+            log.chmod(0o644)
+    with pytest.raises(StoreError, match="DIFFCOURT_USED_APPROVALS"):
+        waiting.sit()
+    assert waiting.tool.started == []
+    place = tmp_path / "kept/log"
+    monkeypatch.setenv("DIFFCOURT_USED_APPROVALS", str(place))
+    assert waiting.sit().ok
+    assert (place.stat().st_mode & 0o777, len(place.read_text().splitlines())) == (0o600, 1)
+
+
+@pytest.mark.parametrize("source", ["worktree", "has_diff"])
+def test_an_approval_ends_when_a_file_of_the_work_tree_changes(
+    waiting: Waiting, source: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    waiting.repo.write({"a.py": "X = 5\n"})
+    run = Waiting(waiting.repo, "20260101-000001-feedface", source=source)
+    approve(run)
+    waiting.repo.write({"a.py": "X = 666666\n"})
+    with pytest.raises(ApprovalPending, match="another request"):
+        run.sit()
+    assert run.tool.started == []
+    waiting.repo.write({"a.py": "X = 7\n"})
+    assert command(run, "approve", run.run_id, CALL) == 2
+    assert "files of the work tree have changed" in capsys.readouterr().err
+
+
+def test_who_decides_is_the_user_of_the_operating_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = pwd.getpwuid(os.getuid()).pw_name
+    monkeypatch.delenv("CI", raising=False)
+    for variable in ("USER", "LOGNAME", "GITHUB_ACTOR"):
+        monkeypatch.setenv(variable, "mallory")
+    assert current_user().startswith(f"{name} on ")
+    assert "mallory" not in current_user()
+    monkeypatch.setenv("CI", "true")
+    assert current_user().endswith(" (according to CI: mallory)")

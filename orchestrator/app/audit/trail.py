@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from orchestrator.engine.journal import APPROVAL, error_from_json
+from orchestrator.engine.journal import APPROVAL, IMPORTED, error_from_json
 from orchestrator.engine.journal_hash_chain import SIGNED_HEAD
 from orchestrator.engine.journal_keys import Key
 from orchestrator.engine.journal_rows import SESSION
@@ -90,6 +90,8 @@ def _note_act(row: Row, body: Mapping[str, Any]) -> Act:
         key = Key.parse(row.key)
         if key.part == APPROVAL:
             subject = f"{'yes' if body.get('approved') else 'no'} by {body.get('who')}"
+        if key.part == IMPORTED:
+            subject = f"the rows before were imported by {body.get('who')}"
         what, authority = f"{row.key}: {subject}" if subject else row.key, ""
         if key.part == SESSION:
             what = f"session {key.number} began"

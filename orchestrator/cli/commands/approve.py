@@ -1,13 +1,19 @@
-"""``diffcourt approve`` and ``diffcourt deny``: decide a pending irreversible call."""
+"""``diffcourt approve`` and ``diffcourt deny``: decide a pending call that needs approval."""
+
+from __future__ import annotations
 
 import argparse
 import json
 import sys
+from typing import TYPE_CHECKING
 
 from orchestrator.cli.arguments import add_repo, add_run, amount
 from orchestrator.cli.output import emit
-from orchestrator.errors import EXIT_OK
+from orchestrator.errors import EXIT_OK, resume_command
 from orchestrator.report.terminal_escaping import escape_line, escape_unprintable
+
+if TYPE_CHECKING:
+    from orchestrator.app.approvals import PendingCall
 
 HOURS = 24.0
 
@@ -15,11 +21,16 @@ HOURS = 24.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     parser.description = (
-        "Approve or deny a pending irreversible call, once, with exactly its arguments.\n"
+        "Approve or deny a pending call that cannot be undone, once, with exactly its arguments.\n"
         "Without CALL: list the pending calls. Then continue with `diffcourt resume RUN`."
     )
     add_run(parser)
-    parser.add_argument("call", nargs="?", metavar="CALL", help="the name of the call, as listed")
+    parser.add_argument(
+        "call",
+        nargs="?",
+        metavar="CALL",
+        help="the short digest of the call, as listed; or its name, where RUN is not `latest`",
+    )
     add_repo(parser)
     parser.add_argument(
         "--hours",
@@ -36,21 +47,29 @@ def run(args: argparse.Namespace) -> int:
 
     if args.call is None:
         pending = pending_calls(args.repo, args.run_id)
-        for call, body in pending.items():
-            arguments = json.dumps(body["arguments"], sort_keys=True)
-            emit(f"{escape_unprintable(call)}\n", sys.stdout)
-            emit(
-                f"    {body['agent']} requests {body['tool']} {escape_line(arguments)}\n",
-                sys.stdout,
-            )
+        for one in pending:
+            emit(f"{one.approval}  {_describe(one)}\n", sys.stdout)
+            emit(f"    run {one.run_id}, call {escape_line(one.call)}\n", sys.stdout)
         if not pending:
             emit("this run has no pending calls\n", sys.stdout)
         return EXIT_OK
-    approved = args.command == "approve"
-    decision = decide_call(
-        args.repo, args.run_id, args.call, approved=approved, seconds=args.hours * 3600
+    decided = decide_call(
+        args.repo,
+        args.run_id,
+        args.call,
+        approved=args.command == "approve",
+        shown=_describe,
+        seconds=args.hours * 3600,
     )
-    outcome = "approved" if decision.approved else "denied"
-    who = escape_unprintable(decision.who)
-    emit(f"{outcome} by {who}; continue with: diffcourt resume {args.run_id}\n", sys.stdout)
+    outcome = "approved" if decided.decision.approved else "denied"
+    who, call = escape_unprintable(decided.decision.who), decided.pending
+    emit(f"{outcome} by {who} in run {call.run_id}: {_describe(call)}\n", sys.stdout)
+    emit(f"continue with: {resume_command(call.run_id, args.repo)}\n", sys.stdout)
     return EXIT_OK
+
+
+def _describe(pending: PendingCall) -> str:
+    """Who requests which tool with which arguments, in one line that cannot control a terminal."""
+    request = pending.request
+    arguments = json.dumps(request["arguments"], sort_keys=True)
+    return escape_line(f"{request['agent']} requests {request['tool']} {arguments}")
