@@ -32,11 +32,12 @@
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
-EXIT_OK = 0
-EXIT_GATED = 1
+EXIT_OK: Final = 0
+EXIT_GATED: Final = 1
 EXIT_USAGE = 2
-EXIT_INCOMPLETE = 3
+EXIT_INCOMPLETE: Final = 3
 EXIT_INTERRUPTED = 130
 
 

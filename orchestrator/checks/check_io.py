@@ -30,6 +30,7 @@ class RawFinding(Struct, frozen=True, forbid_unknown_fields=True):
         code: the reporter's own code, such as ``S602``; the rule table says what it means.
         path: of the file, below the root that was analyzed.
         line, end_line: 1-based and inclusive; ``end_line`` is ``line`` where it is left out.
+        column: 1-based, in characters, where the finding begins in ``line``; 0: not known.
         message: one sentence without a full stop, with no secret in it.
         key: what identifies the finding in place of the cited text, such as a symbol's name for a
             rule about a whole function; None: the text does.
@@ -43,6 +44,7 @@ class RawFinding(Struct, frozen=True, forbid_unknown_fields=True):
     line: int
     message: str
     end_line: int = 0
+    column: int = 0
     key: str | None = None
     scope: str | None = None
     detail: str = ""

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import OUTCOMES
 from orchestrator.cli.output import JsonTarget, emit, use_color, width_of
-from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK
 
 if TYPE_CHECKING:
     from orchestrator.code_review.verdict.model import Verdict
@@ -57,8 +57,11 @@ def deliver(
 
         with choose_progress_view(sys.stderr, args.quiet) as view:
             verdict = work(view, pool)
+    from orchestrator.code_review.verdict.decision import exit_code
+
+    code = exit_code(verdict.verdict, verdict.status, args.fail_on or verdict.fail_on)
     if target is not None:
-        target.write(to_builtins(verdict))
+        target.write(to_builtins(replace(verdict, exit_code=code)))
     from orchestrator.report.verdict_text import render_verdict
 
     on_stdout = target is not None and target.to_stdout
@@ -68,13 +71,4 @@ def deliver(
             verdict, width=width_of(stream), color=use_color(stream), repo=args.repo
         )
         emit(text, stream)
-    return exit_code(verdict, args.fail_on or verdict.fail_on)
-
-
-def exit_code(verdict: Verdict, fail_on: str) -> int:
-    """The exit code of a verdict: incomplete comes first, then whether ``fail_on`` is reached."""
-    if verdict.status == "incomplete":
-        return EXIT_INCOMPLETE
-    if fail_on == "never" or OUTCOMES.index(verdict.verdict) < OUTCOMES.index(fail_on):
-        return EXIT_OK
-    return EXIT_GATED
+    return code

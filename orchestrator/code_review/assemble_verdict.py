@@ -15,10 +15,12 @@ from orchestrator.code_review.agents.judging import has_model_lead
 from orchestrator.code_review.findings.agent_reports import claim_fingerprint
 from orchestrator.code_review.review_state import ReviewState
 from orchestrator.code_review.stop_rules import Stop as StopRuling
-from orchestrator.code_review.verdict.decision import decide
+from orchestrator.code_review.verdict.decision import decide, exit_code
 from orchestrator.code_review.verdict.model import (
     AgentReport,
+    CallRef,
     ChangeRef,
+    Counts,
     CriterionScore,
     Finding,
     Iteration,
@@ -37,7 +39,7 @@ from orchestrator.engine.rubric_scoring import Scorecard
 from orchestrator.engine.types import Bounds
 from orchestrator.errors import answer_command
 
-VOLATILE = ("run_id", "usage", "artifacts", "digest")
+VOLATILE = ("run_id", "usage", "artifacts", "exit_code", "digest")
 VOLATILE_PROVENANCE = ("journal_head", "journal_length")
 
 
@@ -80,6 +82,9 @@ def assemble_verdict(state: ReviewState) -> Verdict:
         verdict=outcome,
         status="complete" if complete else "incomplete",
         fail_on=state.settings.fail_on,
+        exit_code=exit_code(
+            outcome, "complete" if complete else "incomplete", state.settings.fail_on
+        ),
         # How far the verdict can be relied on: the review's score, less what was not looked at.
         confidence=round(total * (looked / (looked + len(gaps)) if looked + len(gaps) else 1), 3),
         reasons=reasons,
@@ -90,6 +95,7 @@ def assemble_verdict(state: ReviewState) -> Verdict:
             next_human_action=next_human_action(state, stop, outcome, complete=complete),
         ),
         score=_score(state.scorecard, state.rubric.threshold),
+        counts=Counts(**severity_counts(synthesis.findings)),
         findings=synthesis.findings,
         rejected=synthesis.rejected,
         checked=synthesis.checked,
@@ -106,8 +112,31 @@ def assemble_verdict(state: ReviewState) -> Verdict:
         summary=_summary(state),
         lead_summary=state.lead_summary,
     )
-    verdict = without_secrets(verdict, state.journal.redact)
+    verdict = without_secrets(_number_calls(verdict), state.journal.redact)
     return replace(verdict, digest=digest_of(verdict))
+
+
+def _number_calls(verdict: Verdict) -> Verdict:
+    """The verdict with short ids for tool calls; a key is as long as a line and stands in many."""
+    rejected = [entry.finding for entry in verdict.rejected]
+    cited = [finding.evidence.tool_calls for finding in (*verdict.findings, *rejected)]
+    cited += [entry.tool_calls for entry in verdict.checked]
+    ids = {key: f"C{n}" for n, key in enumerate(sorted({k for keys in cited for k in keys}), 1)}
+
+    def finding(one: Finding) -> Finding:
+        calls = tuple(ids[key] for key in one.evidence.tool_calls)
+        return replace(one, evidence=replace(one.evidence, tool_calls=calls))
+
+    return replace(
+        verdict,
+        calls=tuple(CallRef(id=short, key=key) for key, short in ids.items()),
+        findings=tuple(map(finding, verdict.findings)),
+        rejected=tuple(replace(r, finding=finding(r.finding)) for r in verdict.rejected),
+        checked=tuple(
+            replace(entry, tool_calls=tuple(ids[key] for key in entry.tool_calls))
+            for entry in verdict.checked
+        ),
+    )
 
 
 def digest_of(verdict: Verdict) -> str:

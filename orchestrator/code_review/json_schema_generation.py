@@ -53,8 +53,8 @@ def _completed(node: Any) -> None:
             _completed(item)
     if not isinstance(node, dict):
         return
-    if isinstance(node.get("enum"), list):
-        node["type"] = "string"
+    if isinstance(options := node.get("enum"), list):
+        node["type"] = "integer" if isinstance(options[0], int) else "string"
     if isinstance(node.get("description"), str):
         node["description"] = inspect.cleandoc(node["description"])
     for value in node.values():

@@ -61,13 +61,25 @@ class Score(_Part):
     criteria: tuple[CriterionScore, ...]
 
 
+class Counts(_Part):
+    """The number of open findings by severity."""
+
+    critical: int = 0
+    high: int = 0
+    medium: int = 0
+    low: int = 0
+    info: int = 0
+
+
 class Evidence(_Part):
     """Why a finding is believed."""
 
     quote: Annotated[
         str, Field(description="the text at the cited lines of head, secrets redacted")
     ]
-    tool_calls: Annotated[tuple[str, ...], Field(description="ids of the calls that showed it")]
+    tool_calls: Annotated[
+        tuple[str, ...], Field(description="ids in calls, of those that showed it")
+    ]
 
 
 class Cause(_Part):
@@ -117,6 +129,10 @@ class Finding(_Part):
     path: str
     start_line: Annotated[int, Field(ge=1)]
     end_line: Annotated[int, Field(ge=1)]
+    start_column: Annotated[
+        Annotated[int, Field(ge=1)] | None,
+        Field(description="1-based, in characters; null where the reporter names no column"),
+    ] = None
     evidence: Evidence
     fix_suggestion: str = ""
     reported_by: Annotated[tuple[str, ...], Field(description="tools and agents that reported it")]
@@ -149,12 +165,19 @@ class Rejected(_Part):
     argued_by: tuple[str, ...] = ()
 
 
+class CallRef(_Part):
+    """A tool call that other parts of the verdict refer to."""
+
+    id: Annotated[str, Field(description="C1, C2, ...")]
+    key: Annotated[str, Field(description="its key in the journal, as audit show prints it")]
+
+
 class Checked(_Part):
     """A changed file and what looked at it."""
 
     path: str
     by: tuple[str, ...]
-    tool_calls: tuple[str, ...]
+    tool_calls: Annotated[tuple[str, ...], Field(description="ids in calls")]
 
 
 class Skipped(_Part):
@@ -299,14 +322,22 @@ class Verdict(_Part):
         Literal["needs_changes", "block"],
         Field(description="the outcome at which the base wants a gate to fail"),
     ] = "needs_changes"
+    exit_code: Annotated[
+        Literal[0, 1, 3],
+        Field(description="what the command exits with: 0 passed, 1 gated, 3 incomplete"),
+    ] = 0
     confidence: Annotated[float, Field(ge=0, le=1)]
     reasons: Annotated[
         tuple[str, ...], Field(description="the rules of the verdict policy that decided")
     ]
     stop: Stop
     score: Score
+    counts: Counts = Field(default_factory=Counts)
     findings: tuple[Finding, ...]
     rejected: tuple[Rejected, ...]
+    calls: Annotated[
+        tuple[CallRef, ...], Field(description="the tool calls that findings and checked refer to")
+    ] = ()
     checked: tuple[Checked, ...]
     skipped: tuple[Skipped, ...]
     required_checks: tuple[RequiredCheck, ...]

@@ -10,11 +10,13 @@ from typing import Literal
 
 import pytest
 from msgspec import convert
+from msgspec.structs import replace
 
 from orchestrator.catalog.shared_literals import Outcome
 from orchestrator.cli.main import main
 from orchestrator.cli.output import JsonTarget
-from orchestrator.cli.review_output import add_result_options, deliver, exit_code
+from orchestrator.cli.review_output import add_result_options, deliver
+from orchestrator.code_review.verdict.decision import exit_code
 from orchestrator.code_review.verdict.model import (
     ChangeRef,
     Provenance,
@@ -142,8 +144,8 @@ def test_a_named_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     ],
 )
 def test_the_exit_code(outcome: Outcome, fail_on: str, code: int) -> None:
-    assert exit_code(verdict(outcome), fail_on) == code
-    assert exit_code(verdict(outcome, status="incomplete"), fail_on) == 3
+    assert exit_code(outcome, "complete", fail_on) == code
+    assert exit_code(outcome, "incomplete", fail_on) == 3
 
 
 def result_args(*argv: str) -> argparse.Namespace:
@@ -167,7 +169,8 @@ def test_a_result_is_a_report_on_stdout_and_progress_on_stderr(
     captured = capsys.readouterr()
     assert captured.out.startswith("BLOCK")
     assert "act" in captured.err
-    assert convert(json.loads(path.read_text()), Verdict) == verdict("block", base="n\udcffme")
+    written = convert(json.loads(path.read_text()), Verdict)
+    assert written == replace(verdict("block", base="n\udcffme"), exit_code=1)
 
 
 def test_json_on_stdout_moves_the_report_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:

@@ -68,7 +68,7 @@ def test_the_readme_shows_todays_output_and_jq_reads_its_verdict(example: tuple[
     assert len(commands) == 6
     assert said[0] == "needs_changes\n"
     assert ":4: medium: " in said[1]
-    assert json.loads(said[2]) == {"medium": 1}
+    assert json.loads(said[2]) == {"critical": 0, "high": 0, "medium": 1, "low": 0, "info": 0}
     assert (said[3], said[5]) == ("", "true\n")
 
     (step,) = yaml.safe_load(first_match(r"```yaml\n( +- if.*?)```"))

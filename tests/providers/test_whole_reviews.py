@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from orchestrator.app.cost_estimate import estimate_cost
 from orchestrator.app.stored_runs import show_run
-from orchestrator.cli.review_output import exit_code
 from orchestrator.code_review.cost_estimate import Estimate
 from orchestrator.engine.observer_events import Event
 from orchestrator.engine.types import Json, Response, Text, Usage
@@ -154,7 +153,7 @@ def test_answers_are_kept_short_and_then_the_run_stops_with_what_it_has(
     assert 12_000 > limits[0] > limits[1] > 1_000, "the stage would allow 16,000"
     assert (verdict.stop.reason, verdict.status) == ("budget", "incomplete")
     assert "usd would reach" in verdict.stop.detail
-    assert exit_code(verdict, "never") == 3
+    assert verdict.exit_code == 3
     assert verdict.checked[0].by == ("ruff_bugs",), "what was found before stays"
     assert 0.5 * most < verdict.usage.usd <= most
 

@@ -65,8 +65,11 @@ async def test_a_task_that_fails_escalates_until_it_is_done_and_the_verdict_says
     assert (verdict.stop.reason, verdict.status) == ("done", "complete")
     assert verdict.iterations[0].gaps == 0
     # What an attempt that failed has looked at is evidence all the same.
+    keys = {call.id: call.key for call in verdict.calls}
     assert any(
-        ref.startswith("1/act/docs/attempt3/") for c in verdict.checked for ref in c.tool_calls
+        keys[ref].startswith("1/act/docs/attempt3/")
+        for c in verdict.checked
+        for ref in c.tool_calls
     )
     (docs,) = [agent for agent in verdict.agents if agent.agent == "docs"]
     assert (docs.status, docs.turns, docs.tool_calls) == ("ok", 7, 1)

@@ -150,4 +150,5 @@ def _judged(
         text = " ".join(part.text().split())
         message += f": {text if len(text) <= _NAMED else text[:_NAMED] + '…'}"
     end_line = min(last, first + _SHOWN - 1) + 1
-    return RawFinding(pattern.code, source.path, first + 1, message, end_line)
+    column = span.start.column + 1
+    return RawFinding(pattern.code, source.path, first + 1, message, end_line, column)

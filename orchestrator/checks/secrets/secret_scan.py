@@ -91,12 +91,14 @@ def find_secrets(source: Source) -> Iterator[RawFinding]:
         parts = tuple(
             filter(None, (part.strip() for part in text[hit.start : hit.end].split("\n")))
         )
+        line = bisect.bisect_right(line_starts, hit.start)
         yield RawFinding(
             hit.code,
             source.path,
-            bisect.bisect_right(line_starts, hit.start),
+            line,
             hit.what,
             end_line=bisect.bisect_right(line_starts, max(hit.start, hit.end - 1)),
+            column=hit.start - line_starts[line - 1] + 1,
             key=hit.key,
             detail=f"{left} more of this kind in this file are not listed" if left else "",
             redact=parts[:_MOST_REDACTED],

@@ -62,5 +62,6 @@ class Hadolint(ProgramAnalyzer):
             if result["code"] == _PARSE_ERROR:
                 gaps[path] = one_line(f"hadolint cannot parse it: line {line}: {message}")
             else:
-                findings.append(RawFinding(result["code"], path, line, message))
+                column = result["column"]
+                findings.append(RawFinding(result["code"], path, line, message, column=column))
         return ProgramReport(findings, gaps)

@@ -70,11 +70,15 @@ class Oxlint(ProgramAnalyzer):
 
     def _finding(self, diagnostic: Mapping[str, Any], copies: FileCopies) -> RawFinding:
         plugin, rule = _CODE.fullmatch(diagnostic["code"]).groups()  # type: ignore[union-attr]
-        line = min(label["span"]["line"] for label in diagnostic["labels"])
+        span = min(
+            (label["span"] for label in diagnostic["labels"]),
+            key=lambda one: (one["line"], one["column"]),
+        )
         return RawFinding(
             code=rule if plugin == _DEFAULT_PLUGIN else f"{plugin}/{rule}",
             path=copies.path_of(diagnostic["filename"]),
-            line=line,
+            line=span["line"],
+            column=span["column"],
             message=one_line(diagnostic["message"]).removesuffix("."),
         )
 

@@ -137,6 +137,7 @@ class Ruff(ProgramAnalyzer):
             path=path,
             line=start["row"],
             end_line=end["row"] - (end["column"] == 1),
+            column=start["column"],
             message=one_line(message).removesuffix("."),
             # The security rules know calls by their names and see no data flow.
             confidence=0.8 if _SECURITY.fullmatch(code) else 1.0,

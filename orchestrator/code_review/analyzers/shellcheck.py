@@ -84,5 +84,6 @@ class ShellCheck(ProgramAnalyzer):
             path=copies.path_of(comment["file"]),
             line=comment["line"],
             end_line=comment["endLine"],
+            column=comment["column"],
             message=one_line(comment["message"]).removesuffix("."),
         )

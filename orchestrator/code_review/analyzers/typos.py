@@ -108,6 +108,7 @@ class Typos(ProgramAnalyzer):
             code="misspelling",
             path=path,
             line=place["region"]["startLine"],
+            column=place["region"].get("startColumn", 0),
             message=message,
             key=word,
             confidence=0.9,

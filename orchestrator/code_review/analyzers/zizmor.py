@@ -117,6 +117,7 @@ class Zizmor(ProgramAnalyzer):
             path=copies.paths[name],
             line=line,
             end_line=end_line,
+            column=span["start_point"]["column"] + 1,
             message=one_line(f"{result['desc']}: {place['symbolic']['annotation']}"),
             confidence=_CONFIDENCE[result["determinations"]["confidence"]],
         )

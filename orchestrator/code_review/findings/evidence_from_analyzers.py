@@ -183,5 +183,6 @@ def _locate(
         path=raw.path,
         start_line=raw.line,
         end_line=raw.end_line,
+        start_column=raw.column,
         quote=quote,
     )

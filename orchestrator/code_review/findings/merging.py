@@ -258,6 +258,7 @@ def build_finding(
         path=first.path,
         start_line=first.start_line,
         end_line=first.end_line,
+        start_column=first.start_column or None,
         evidence=Evidence(quote=first.quote, tool_calls=tuple(sorted(refs))),
         fix_suggestion=first.fix_suggestion,
         reported_by=tuple(sorted(reporters | merged.confirmed_by.keys())),

@@ -19,6 +19,7 @@ class LocatedFinding(Struct, frozen=True, kw_only=True):
         fingerprint: equal for the same finding across runs and line moves.
         rule: the rule's id; ``CATEGORY.reported`` for an agent's finding without one.
         start_line, end_line: of head, 1-based and inclusive.
+        start_column: 1-based, in characters; 0: not known.
         quote: the cited text; an analyzer's is shortened and has its secrets redacted.
         because_of: the changed line that causes a finding outside the lines that the change adds.
     """
@@ -35,6 +36,7 @@ class LocatedFinding(Struct, frozen=True, kw_only=True):
     path: str
     start_line: int
     end_line: int
+    start_column: int = 0
     quote: str
     because_of: Cause | None = None
 

@@ -5,14 +5,16 @@ No model's words reach this module; what it takes is what code has verified.
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import Literal
 
 from msgspec import Struct
 from pathspec.patterns.gitignore.basic import GitIgnoreBasicPattern
 
-from orchestrator.catalog.shared_literals import SEVERITIES, Outcome, Severity
+from orchestrator.catalog.shared_literals import OUTCOMES, SEVERITIES, Outcome, Severity
 from orchestrator.catalog.verdict_policy import CheckRule, VerdictPolicy
 from orchestrator.code_review.change.types import Change
 from orchestrator.code_review.verdict.model import Finding, RequiredCheck
+from orchestrator.errors import EXIT_GATED, EXIT_INCOMPLETE, EXIT_OK
 
 
 def excluded(change: Change, policy: VerdictPolicy) -> dict[str, str]:
@@ -130,3 +132,18 @@ def _count(findings: Sequence[Finding]) -> str:
     more = f" and {len(findings) - 5} more" if len(findings) > 5 else ""
     noun = "finding" if len(findings) == 1 else "findings"
     return f"{len(findings)} {noun} ({ids}{more})"
+
+
+def exit_code(
+    outcome: Outcome, status: Literal["complete", "incomplete"], fail_on: str
+) -> Literal[0, 1, 3]:
+    """The exit code of a review: incomplete comes first, then whether ``fail_on`` is reached.
+
+    Args:
+        fail_on: an outcome, or ``never``.
+    """
+    if status == "incomplete":
+        return EXIT_INCOMPLETE
+    if fail_on == "never" or OUTCOMES.index(outcome) < OUTCOMES.index(fail_on):
+        return EXIT_OK
+    return EXIT_GATED

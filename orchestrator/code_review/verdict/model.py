@@ -12,6 +12,7 @@ from orchestrator.catalog.shared_literals import SEVERITIES, Outcome, Severity
 from orchestrator.code_review.json_schema_generation import schema_of
 from orchestrator.engine.field_types import Strict, UnitFloat
 from orchestrator.engine.text_guards import Action
+from orchestrator.errors import EXIT_OK
 
 
 class GuardRuling(Strict, frozen=True):
@@ -94,7 +95,9 @@ class Evidence(Strict, frozen=True):
     """Why a finding is believed."""
 
     quote: Annotated[str, Meta(description="the text at the cited lines of head, secrets redacted")]
-    tool_calls: Annotated[tuple[str, ...], Meta(description="ids of the calls that showed it")]
+    tool_calls: Annotated[
+        tuple[str, ...], Meta(description="ids in calls, of those that showed it")
+    ]
 
 
 class Reported(Strict, frozen=True):
@@ -142,6 +145,10 @@ class Finding(Strict, frozen=True, kw_only=True):
     path: str
     start_line: Annotated[int, Meta(ge=1)]
     end_line: Annotated[int, Meta(ge=1)]
+    start_column: Annotated[
+        Annotated[int, Meta(ge=1)] | None,
+        Meta(description="1-based, in characters; null where the reporter names no column"),
+    ] = None
     evidence: Evidence
     fix_suggestion: str = ""
     reported_by: Annotated[tuple[str, ...], Meta(description="tools and agents that reported it")]
@@ -168,6 +175,16 @@ class Finding(Strict, frozen=True, kw_only=True):
         return bool(self.objections) or (reasoned and len(severities) > 1)
 
 
+class Counts(Strict, frozen=True):
+    """The number of open findings by severity."""
+
+    critical: int = 0
+    high: int = 0
+    medium: int = 0
+    low: int = 0
+    info: int = 0
+
+
 class Rejected(Strict, frozen=True):
     """A finding that does not count, and why: marked, not dropped."""
 
@@ -189,7 +206,14 @@ class Checked(Strict, frozen=True):
 
     path: str
     by: tuple[str, ...]
-    tool_calls: tuple[str, ...]
+    tool_calls: Annotated[tuple[str, ...], Meta(description="ids in calls")]
+
+
+class CallRef(Strict, frozen=True):
+    """A tool call that other parts of the verdict refer to."""
+
+    id: Annotated[str, Meta(description="C1, C2, ...")]
+    key: Annotated[str, Meta(description="its key in the journal, as audit show prints it")]
 
 
 class Skipped(Strict, frozen=True, kw_only=True):
@@ -317,14 +341,22 @@ class Verdict(Strict, frozen=True, kw_only=True):
         Literal["needs_changes", "block"],
         Meta(description="the outcome at which the base wants a gate to fail"),
     ] = "needs_changes"
+    exit_code: Annotated[
+        Literal[0, 1, 3],
+        Meta(description="what the command exits with: 0 passed, 1 gated, 3 incomplete"),
+    ] = EXIT_OK
     confidence: UnitFloat
     reasons: Annotated[
         tuple[str, ...], Meta(description="the rules of the verdict policy that decided")
     ]
     stop: Stop
     score: Score
+    counts: Counts = field(default_factory=Counts)
     findings: tuple[Finding, ...]
     rejected: tuple[Rejected, ...]
+    calls: Annotated[
+        tuple[CallRef, ...], Meta(description="the tool calls that findings and checked refer to")
+    ] = ()
     checked: tuple[Checked, ...]
     skipped: tuple[Skipped, ...]
     required_checks: tuple[RequiredCheck, ...]
@@ -358,5 +390,15 @@ def severity_counts(findings: Iterable[Finding]) -> dict[Severity, int]:
 
 
 def json_schema() -> dict[str, Any]:
-    """The published JSON Schema of the verdict (draft 2020-12)."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema_of(Verdict)}
+    """The published JSON Schema of the verdict (draft 2020-12).
+
+    It allows unknown fields: a reader of today's schema accepts what a later version adds.
+    """
+    schema = schema_of(Verdict)
+    for part in (schema, *schema["$defs"].values()):
+        part.pop("additionalProperties", None)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "urn:diffcourt:verdict:1",
+        **schema,
+    }
