@@ -21,10 +21,11 @@ HOURS = 24.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's options."""
     parser.description = (
-        "Approve or deny a pending call that cannot be undone, once, with exactly its arguments.\n"
-        "Without CALL: list the pending calls. Then continue with `diffcourt resume RUN`."
+        "Approve or deny a pending call that cannot be undone, once, with exactly its\n"
+        "arguments. Without CALL: list the pending calls. Then continue with\n"
+        "`diffcourt resume RUN`."
     )
-    add_run(parser)
+    add_run(parser, default="latest")
     parser.add_argument(
         "call",
         nargs="?",
