@@ -52,6 +52,7 @@ def _sealed(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFa
     for name in list(os.environ):
         if name.endswith(("_API_KEY", "_TOKEN")) or name.startswith(("GIT_", "DIFFCOURT_")):
             monkeypatch.delenv(name)
+    monkeypatch.delenv("CI", raising=False)  # CI may run tests and spend
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(home / ".cache"))

@@ -46,6 +46,7 @@ MAY_OPEN_PATHS = {
     "sandbox/confinement.py": "the canary; paths that must be denied",
     "sandbox/file_rollback.py": "the vault, with names of our own in it",
     "sandbox/isolated_run.py": "a copy of ours, given to the user that runs in it",
+    "sandbox/private_paths.py": "directories that base names as readable, outside of the repository",
     "sandbox/kernel_calls.py": "paths of a policy, opened to name them to the kernel; `/proc`",
     "sandbox/launcher_main.py": "descriptors that it was given",
     "sandbox/safe_paths.py": "the policy itself",

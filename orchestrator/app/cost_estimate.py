@@ -8,7 +8,7 @@ import anyio
 
 from orchestrator.app.check_worker_startup import new_pool
 from orchestrator.app.model_opening import route_agents
-from orchestrator.app.policy_sources import load_policy, read_layers
+from orchestrator.app.policy_sources import load_policy, read_layers, required_prices
 from orchestrator.app.run_review import BACKEND, require_source, resolve_change
 from orchestrator.app.types import ReviewOptions
 from orchestrator.code_review.cost_estimate import Estimate, estimate
@@ -43,7 +43,9 @@ async def _estimate(options: ReviewOptions) -> Estimate:
         async with open_journal(NAME, store, clock, holder=this_process()) as journal:
             change = await resolve_change(options, Path(scratch), journal)
             policy = load_policy(await read_layers(change), options)
-            choose, notes = route_agents(policy.settings, policy.catalog, os.environ)
+            choose, notes = route_agents(
+                policy.settings, policy.catalog, os.environ, required_prices(policy, options)
+            )
             model = OpenModel(OfflineModel(), choose, notes)  # it is never called
             async with open_review(policy, change, journal, model=model, pool=new_pool()) as state:
                 return estimate(state)

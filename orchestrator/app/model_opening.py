@@ -1,12 +1,13 @@
 """Which model answers the agents: providers by name, opened when chosen and closed at the end."""
 
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 
+from orchestrator.app.consent import HOW_TO_ALLOW_SPENDING
 from orchestrator.catalog.catalog import Catalog
-from orchestrator.catalog.prices import PRICES_FILE, price_of
+from orchestrator.catalog.prices import PRICES_FILE, Prices, price_of
 from orchestrator.catalog.settings import Settings
 from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.agents.judging import participants
@@ -24,17 +25,25 @@ from orchestrator.providers.offline import OfflineModel
 
 @asynccontextmanager
 async def open_model(
-    settings: Settings, catalog: Catalog, journal: Journal, observer: Observer = ignore_event
+    settings: Settings,
+    catalog: Catalog,
+    journal: Journal,
+    observer: Observer = ignore_event,
+    *,
+    required_prices: Prices | None = None,
 ) -> AsyncIterator[OpenModel]:
     """Open the model that the settings name; retries and lost calls are recorded in the journal.
 
     Its keys are never recorded.
 
+    Args:
+        required_prices: as for ``route_agents``.
+
     Raises:
         InputError: there is no such provider, or its key or address is missing.
         ConfigError: an agent's stage has no model; says where to name one.
     """
-    chosen, notes = route_agents(settings, catalog, os.environ)
+    chosen, notes = route_agents(settings, catalog, os.environ, required_prices)
     if settings.provider == OFFLINE:
         yield OpenModel(OfflineModel(), chosen, notes)
         return
@@ -48,12 +57,18 @@ async def open_model(
 
 
 def route_agents(
-    settings: Settings, catalog: Catalog, env: Mapping[str, str]
+    settings: Settings,
+    catalog: Catalog,
+    env: Mapping[str, str],
+    required_prices: Prices | None = None,
 ) -> tuple[Callable[[AgentSpec], ModelChoice], tuple[str, ...]]:
     """The function that chooses an agent's model, and what a person should know of the models.
 
+    Args:
+        required_prices: prices that every model must have one of; None: one without has a note.
+
     Raises:
-        InputError: there is no such provider.
+        InputError: there is no such provider, or a model has no price and must have one.
         ConfigError: an agent's stage has no model; says where to name one.
     """
     name, config = settings.provider, catalog.models
@@ -65,9 +80,25 @@ def route_agents(
     chosen = partial(choose_model, config, name, env)
     agents = participants(catalog, settings)
     models = {choice.model for spec in agents for choice in candidate_models(spec, chosen)}
+    if required_prices is not None:
+        _require_prices(required_prices, models)
     unpriced = sorted(model for model in models if price_of(catalog.prices, model) is None)
     return chosen, tuple(
         f"no price is known for {model}, so its budget counts tokens only; {PRICES_FILE} in "
         ".diffcourt/ can name one"
         for model in unpriced
     )
+
+
+def _require_prices(prices: Prices, models: Iterable[str]) -> None:
+    """Check that each model has a price.
+
+    Raises:
+        InputError: one has none, so that a bound in US dollars would not hold.
+    """
+    unpriced = sorted(model for model in models if price_of(prices, model) is None)
+    if unpriced:
+        raise InputError(
+            f"--max-usd needs a price of {', '.join(unpriced)}; {PRICES_FILE} in .diffcourt/ of "
+            f"base can name one, which counts where you {HOW_TO_ALLOW_SPENDING}"
+        )

@@ -7,11 +7,19 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from orchestrator.app.consent import HOW_TO_ALLOW_SPENDING, decide_consent, is_ci, private_paths
 from orchestrator.app.state_directory import repo_root
 from orchestrator.app.types import ReviewOptions
-from orchestrator.catalog.data_file_layers import Layer, make_overlay, read_shipped_layer
+from orchestrator.catalog.catalog import SETTINGS
+from orchestrator.catalog.data_file_layers import (
+    Layer,
+    make_overlay,
+    read_merged,
+    read_shipped_layer,
+)
+from orchestrator.catalog.prices import Prices, load_prices
 from orchestrator.catalog.settings import Settings
-from orchestrator.catalog.shared_literals import Environment
+from orchestrator.catalog.shared_literals import OFFLINE, Environment
 from orchestrator.code_review.change.contents import list_tree
 from orchestrator.code_review.change.git.blobs import Blobs
 from orchestrator.code_review.change.git.commands import Git
@@ -26,7 +34,7 @@ TIER = "DIFFCOURT_TIER"
 
 def detect_environment() -> Environment:
     """``ci`` where the environment variable CI is set, as CI systems do; else ``local``."""
-    return "ci" if os.environ.get("CI") else "local"
+    return "ci" if is_ci(os.environ) else "local"
 
 
 def detect_author_tier() -> str:
@@ -41,7 +49,45 @@ def load_policy(layers: Sequence[Layer], options: ReviewOptions) -> Policy:
         ConfigError: the first error in a file.
     """
     policy = read_policy(layers, environment=detect_environment(), author_tier=detect_author_tier())
-    return replace(policy, settings=_apply_options(policy.settings, options))
+    options = decide_consent(options, os.environ)
+    settings, notes = policy.settings, tuple[str, ...]()
+    if not options.allow_spending:
+        shipped = read_merged(layers[:1], SETTINGS, Settings)
+        settings, notes = _restrict_spending(settings, shipped, options)
+    return replace(
+        policy,
+        settings=_apply_options(settings, options),
+        run_tests=bool(options.run_tests),
+        private_paths=private_paths(options.repo, os.environ),
+        notes=notes,
+    )
+
+
+def _restrict_spending(
+    settings: Settings, shipped: Settings, options: ReviewOptions
+) -> tuple[Settings, tuple[str, ...]]:
+    """The settings without spending that only base asks for, and what a person should know."""
+    if options.provider is None and settings.provider != shipped.provider:
+        note = (
+            f"base chooses the provider {settings.provider}, which nobody allowed here, so this "
+            f"run uses {shipped.provider}; {HOW_TO_ALLOW_SPENDING}, or choose with --provider"
+        )
+        return replace(settings, provider=shipped.provider), (note,)
+    if (options.provider or settings.provider) == OFFLINE:
+        return settings, ()
+    given, most = settings.bounds, shipped.bounds
+    lowered = {
+        name: getattr(most, name)
+        for name in ("usd", "tokens")
+        if getattr(given, name) > getattr(most, name)
+        and not (name == "usd" and options.max_usd is not None)
+    }
+    notes = (
+        f"base raises bounds.{name} to {getattr(given, name):g}, which nobody allowed here, so "
+        f"this run keeps the shipped {value:g}; {HOW_TO_ALLOW_SPENDING}"
+        for name, value in lowered.items()
+    )
+    return replace(settings, bounds=replace(given, **lowered)), tuple(notes)
 
 
 def _apply_options(settings: Settings, options: ReviewOptions) -> Settings:
@@ -55,6 +101,18 @@ def _apply_options(settings: Settings, options: ReviewOptions) -> Settings:
     given_bounds = {name: value for name, value in bounds.items() if value is not None}
     given = {name: value for name, value in chosen.items() if value is not None}
     return replace(settings, bounds=replace(settings.bounds, **given_bounds), **given)
+
+
+def required_prices(policy: Policy, options: ReviewOptions) -> Prices | None:
+    """The prices that each model must have one of, for a bound in US dollars to hold.
+
+    None without ``--max-usd``. Base's own prices count only where base may spend.
+    """
+    if options.max_usd is None:
+        return None
+    if decide_consent(options, os.environ).allow_spending:
+        return policy.catalog.prices
+    return load_prices(policy.layers[:1])
 
 
 async def read_layers(change: Change) -> list[Layer]:

@@ -177,6 +177,7 @@ def import_run(repo: Path | None, source: Path) -> str:
         run.meta["root"] = None  # what its tools changed was elsewhere
     else:
         given = run.meta["options"]
+        given["run_tests"] = given["allow_spending"] = None  # the exporter decided for itself only
         given["repo"] = os.fspath((repo or Path()).absolute()) if given["repo"] else None
     with state_directory.open_store(folder) as store:
         anyio.run(_store_run, store, folder, run, rows, patch)

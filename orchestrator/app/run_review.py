@@ -15,15 +15,17 @@ from msgspec.structs import replace
 from orchestrator.app import run_verdict, state_directory
 from orchestrator.app.approvals import current_head
 from orchestrator.app.check_worker_startup import new_pool
+from orchestrator.app.consent import ALLOW_SPENDING, decide_consent
 from orchestrator.app.coverage_report_copies import copy_reports
 from orchestrator.app.mcp.tools import open_tools
 from orchestrator.app.model_opening import open_model
-from orchestrator.app.policy_sources import load_policy, read_layers
+from orchestrator.app.policy_sources import load_policy, read_layers, required_prices
 from orchestrator.app.process_secrets import make_redactor
 from orchestrator.app.rollback import make_rollback
 from orchestrator.app.run_verdict import VERDICT
 from orchestrator.app.types import Answer, ReviewOptions, review_options
 from orchestrator.catalog.data_file_layers import Layer
+from orchestrator.catalog.shared_literals import OFFLINE
 from orchestrator.code_review.assemble_verdict import conclude_review
 from orchestrator.code_review.change.change_construction import from_refs, from_worktree
 from orchestrator.code_review.change.patch.apply import from_patch
@@ -84,6 +86,7 @@ def open_new_run(options: ReviewOptions, pool: WorkerPool | None = None) -> Iter
         InputError: there is nothing to review.
     """
     require_source(options)
+    options = decide_consent(options, os.environ)
     state_dir = state_directory.state_dir(options.repo)
     run_id = state_directory.new_run_id()
     with state_directory.open_store(state_dir) as store:
@@ -125,9 +128,26 @@ def resume_review(
         diff = state_directory.load_patch(state_dir, found.run_id) if kept["has_diff"] else None
         scratch = state_directory.make_scratch_dir(state_dir, found.run_id)
         options = ReviewOptions.of_meta(kept, diff)
+        _require_own_spending(options)
         run = Run(found.run_id, options, state_dir, scratch, store, pool or new_pool())
         work = partial(_review, run, observer, answer=answer, resumed=True)
         return _run_session(work, run, backend)
+
+
+def _require_own_spending(options: ReviewOptions) -> None:
+    """Check that the provider of an imported run, which has no decision, may be paid here.
+
+    Raises:
+        InputError: it may not.
+    """
+    paid = options.provider not in {None, OFFLINE}
+    if paid and options.allow_spending is None:
+        if decide_consent(options, os.environ).allow_spending:
+            return
+        raise InputError(
+            f"the imported run uses the provider {options.provider}, which nobody allowed here; "
+            f"allow it with {ALLOW_SPENDING}=1"
+        )
 
 
 def require_source(options: ReviewOptions) -> None:
@@ -238,7 +258,13 @@ async def _review_change(
         policy = load_policy(layers, options)
         with _open_cache(options, top) as cache:
             async with (
-                open_model(policy.settings, policy.catalog, journal, reporter) as model,
+                open_model(
+                    policy.settings,
+                    policy.catalog,
+                    journal,
+                    reporter,
+                    required_prices=required_prices(policy, options),
+                ) as model,
                 open_tools(policy, journal, repo=options.repo, environment=os.environ) as tools,
                 open_review(
                     policy,

@@ -54,6 +54,8 @@ class ReviewOptions(Struct, frozen=True):
         max_minutes: wall time in minutes.
         coverage: absolute paths of coverage reports.
         no_cache: ignore the analyzer results of earlier reviews.
+        run_tests: base's test command may run; None: the environment decides.
+        allow_spending: base may choose a paid provider and raise bounds; None: as ``run_tests``.
     """
 
     repo: Path | None = None
@@ -70,6 +72,8 @@ class ReviewOptions(Struct, frozen=True):
     max_usd: float | None = None
     coverage: Sequence[str] = ()
     no_cache: bool = False
+    run_tests: bool | None = None
+    allow_spending: bool | None = None
 
     def as_meta(self) -> dict[str, Any]:
         """The options as JSON for the store's index, which does not hold the diff itself."""

@@ -11,7 +11,7 @@ from orchestrator.catalog.data_file_layers import Layer, check_merged, find_file
 from orchestrator.catalog.guard_policy import GuardsFile
 from orchestrator.catalog.mcp_servers import McpFile
 from orchestrator.catalog.model_config import MODELS_FILE, ModelsConfig, read_models
-from orchestrator.catalog.prices import PRICES_FILE, Prices, PricesFile
+from orchestrator.catalog.prices import PRICES_FILE, Prices, PricesFile, find_lowered_prices
 from orchestrator.catalog.rubrics import load_rubric
 from orchestrator.catalog.settings import Settings, ToolsConfig
 from orchestrator.catalog.skills import load_skill
@@ -109,6 +109,8 @@ def _load(
         errors += check_settings(*settings, agents, rubrics)
     if settings and models:
         errors += check_provider(*settings, models.providers)
+    if prices:
+        errors += find_lowered_prices(prices[1].prices, layers)
     if policy:
         errors += check_policy(*policy, tools, agents)
     if verdict:

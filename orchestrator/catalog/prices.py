@@ -1,14 +1,15 @@
 """What models cost (``config/prices.yaml``)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from typing import Annotated
 
 from msgspec import Meta
 
-from orchestrator.catalog.data_file_layers import Layer, read_merged
+from orchestrator.catalog.data_file_layers import Layer, locate_text, read_merged
 from orchestrator.catalog.model_config import find_by_model
 from orchestrator.engine.field_types import NonEmptyStr, PositiveInt, Strict
+from orchestrator.errors import ConfigError
 
 PRICES_FILE = "config/prices.yaml"
 
@@ -68,13 +69,42 @@ class PricesFile(Strict, frozen=True):
     prices: dict[str, Price]
 
 
-def load_prices(sources: Sequence[Layer]) -> Prices:
+def load_prices(layers: Sequence[Layer]) -> Prices:
     """Read what models cost, all layers merged.
 
     Raises:
         ConfigError: the first error.
     """
-    return read_merged(sources, PRICES_FILE, PricesFile).prices
+    prices = read_merged(layers, PRICES_FILE, PricesFile).prices
+    for error in find_lowered_prices(prices, layers):
+        raise error
+    return prices
+
+
+def find_lowered_prices(prices: Prices, layers: Sequence[Layer]) -> Iterator[ConfigError]:
+    """An error for each rate below the shipped one: bounds in US dollars would then not hold.
+
+    Args:
+        prices: all layers merged.
+        layers: lowest first, the lowest is the shipped one.
+    """
+    if len(layers) < 2:
+        return
+    shipped = read_merged(layers[:1], PRICES_FILE, PricesFile).prices
+    for model, price in prices.items():
+        known = price_of(shipped, model)
+        if known is None or known == price:
+            continue
+        for tokens in (0, known.long.above + 1) if known.long else (0,):
+            ours, least = price.at(tokens), known.at(tokens)
+            for rate in Rates.__struct_fields__:
+                if getattr(ours, rate) < getattr(least, rate):
+                    yield ConfigError(
+                        f"prices.{model}.{rate} is {getattr(ours, rate):g}, below the shipped "
+                        f"{getattr(least, rate):g}; a repository may only raise a known price",
+                        *locate_text(layers, PRICES_FILE, model),
+                    )
+                    break
 
 
 def price_of(prices: Prices, model: str) -> Price | None:

@@ -5,6 +5,7 @@ it is in the base commit. The change under review has no say in them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -31,6 +32,9 @@ class Policy(Struct, frozen=True):
         environment: ``ci`` or ``local``: which column of the tool policy and of the guards applies.
         author_tier: the trust tier of the change's author in ``config/guards.yaml``; empty: the
             tier that the file names as its default.
+        run_tests: whoever runs the review allows the test command of the settings.
+        private_paths: absolute paths that the tests may not read, besides those of the system.
+        notes: what a person should know of how the settings were restricted.
     """
 
     layers: Sequence[Layer]
@@ -39,6 +43,9 @@ class Policy(Struct, frozen=True):
     settings: Settings
     environment: Environment = "local"
     author_tier: str = ""
+    run_tests: bool = False
+    private_paths: Sequence[Path] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def digests(self) -> Mapping[str, str]:

@@ -83,7 +83,7 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
     journal.note("intake/catalog", dict(policy.digests))
     settings, catalog = policy.settings, policy.catalog
     SANDBOX.use(settings.sandbox)
-    notes = _announce(model, settings, journal, observer)
+    notes = _announce((*policy.notes, *model.notes), settings, journal, observer)
     left_out, cores = excluded(change, catalog.verdict_policy), len(os.sched_getaffinity(0))
     async with open_review_workspace(
         change, policy.rules, left_out, cores=cores, max_bytes=settings.limits.max_file_bytes
@@ -116,10 +116,10 @@ async def open_review(  # noqa: PLR0913 - every input of a review, as a plain va
 
 
 def _announce(
-    model: OpenModel, settings: Settings, journal: Journal, observer: Observer
+    given: Sequence[str], settings: Settings, journal: Journal, observer: Observer
 ) -> tuple[str, ...]:
     """Record and show the notes of a run, and return them; a resumed run shows them again."""
-    notes = (*model.notes, *([SANDBOX_OFF] if settings.sandbox == "off" else []))
+    notes = (*given, *([SANDBOX_OFF] if settings.sandbox == "off" else []))
     for note in notes:
         note_once(journal, note)
         observer(Event("note", journal.elapsed(), detail=note))
@@ -158,4 +158,6 @@ def _tool_inputs(
         coverage=coverage,
         cache=cache,
         tests=settings.tests,
+        run_tests=policy.run_tests,
+        private_paths=policy.private_paths,
     )

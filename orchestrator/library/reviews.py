@@ -21,6 +21,8 @@ async def review(  # noqa: PLR0913 - options, all by keyword
     pattern: str | None = None,
     max_minutes: float | None = None,
     max_usd: float | None = None,
+    run_tests: bool | None = None,
+    allow_spending: bool | None = None,
     observer: Observer = ignore_event,
 ) -> Verdict:
     """Review a change, on asyncio or trio. The run is kept in the repository's state directory.
@@ -33,6 +35,8 @@ async def review(  # noqa: PLR0913 - options, all by keyword
         diff: a unified diff to review in place of refs.
         provider, pattern: who answers and how agents work together; None: what the policy says.
         max_minutes, max_usd: bounds in minutes and US dollars; None: what the policy says.
+        run_tests: base's test command may run; None: the environment decides.
+        allow_spending: base may choose a paid provider and raise bounds; None: as ``run_tests``.
         observer: told of every event of the run.
 
     Raises:
@@ -49,6 +53,8 @@ async def review(  # noqa: PLR0913 - options, all by keyword
         pattern=pattern,
         max_minutes=max_minutes,
         max_usd=max_usd,
+        run_tests=run_tests,
+        allow_spending=allow_spending,
     )
     with open_new_run(options) as run:
         return Verdict.model_validate(to_builtins(await review_new(run, observer)))

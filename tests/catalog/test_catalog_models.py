@@ -9,7 +9,7 @@ FAULTY = {
     "config/models.yaml": "calls:\n  attempts: none\n",
     "config/prices.yaml": "prices:\n  m: {input: -1}\n",
 }
-CHEAPER = "prices:\n  gpt-6-luna: {input: 0.05}\n"
+DEARER = "prices:\n  gpt-6-luna: {input: 0.15}\n"
 
 
 def test_the_faults_of_both_files_are_found_with_those_of_the_others(faults_of):
@@ -31,10 +31,10 @@ def test_a_provider_that_nobody_describes_is_a_fault(faults_of):
 
 
 def test_an_override_shows_in_the_digests(with_files):
-    shipped, other = with_files({}), with_files({"config/prices.yaml": CHEAPER})
+    shipped, other = with_files({}), with_files({"config/prices.yaml": DEARER})
     differ = {name for name in shipped.digests if shipped.digests[name] != other.digests[name]}
     assert differ == {"config/prices.yaml"}
-    assert other.prices["gpt-6-luna"].input == 0.05
+    assert other.prices["gpt-6-luna"].input == 0.15
     assert other.models == shipped.models
 
 

@@ -12,7 +12,8 @@ import anyio
 from mcp_types import Tool
 from msgspec import convert
 
-from orchestrator.app.mcp.tools import ALLOWED, make_server
+from orchestrator.app.consent import MCP_SERVERS
+from orchestrator.app.mcp.tools import make_server
 from orchestrator.catalog.data_file_layers import read_merged, read_shipped_layer
 from orchestrator.catalog.mcp_servers import ServerEntry
 from orchestrator.catalog.settings import ToolsConfig
@@ -65,7 +66,7 @@ def server(
     """A server as the configuration names it."""
     entry = convert(config, ServerEntry)
     policy = read_merged([read_shipped_layer()], "config/tools.yaml", ToolsConfig)
-    given = {ALLOWED: name, "PATH": os.environ["PATH"], **(environment or {})}
+    given = {MCP_SERVERS: name, "PATH": os.environ["PATH"], **(environment or {})}
     return make_server(name, entry, policy, repo=repo or Path("/nowhere"), environment=given)
 
 

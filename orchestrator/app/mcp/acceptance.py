@@ -10,7 +10,8 @@ from typing import Any, Literal
 import anyio
 from msgspec import Struct, to_builtins
 
-from orchestrator.app.mcp.tools import ALLOWED, allowed_servers, make_server
+from orchestrator.app.consent import MCP_SERVERS, allowed_servers
+from orchestrator.app.mcp.tools import make_server
 from orchestrator.app.policy_sources import read_layers_on_disk
 from orchestrator.catalog.catalog import MCP, TOOLS
 from orchestrator.catalog.data_file_layers import Layer, read_merged
@@ -98,7 +99,7 @@ def inspect_server(repo: Path | None, name: str) -> ServerInspection:
         known = ", ".join(servers) or "none"
         raise InputError(f"there is no server {name!r} in config/mcp.yaml; known: {known}")
     policy, entry = read_merged(layers, TOOLS, ToolsConfig), servers[name]
-    environment = {**os.environ, ALLOWED: name}
+    environment = {**os.environ, MCP_SERVERS: name}
     server = make_server(name, entry, policy, repo=repo, environment=environment)
     return anyio.run(_inspect, server, entry)
 

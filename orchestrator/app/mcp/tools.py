@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from orchestrator.app.consent import MCP_SERVERS, allowed_servers
 from orchestrator.app.mcp.server_launch import make_connector
 from orchestrator.catalog.catalog import Catalog
 from orchestrator.catalog.mcp_servers import ServerEntry, tool_name
@@ -30,9 +31,6 @@ from orchestrator.mcp.server_config import Grant, McpServer
 
 if TYPE_CHECKING:
     from orchestrator.mcp.connection import Connection
-
-ALLOWED = "DIFFCOURT_MCP"
-"""Environment variable: the servers that may be started, separated by commas."""
 
 NETWORK = "network"
 """Tag of a tool that reaches beyond this machine (see ``sensitive`` in ``config/tools.yaml``)."""
@@ -112,11 +110,6 @@ def _in_playbooks(agent: AgentSpec) -> Iterable[str]:
     return (name for skill in agent.skills for name in iter_tool_names(skill.text))
 
 
-def allowed_servers(environment: Mapping[str, str]) -> frozenset[str]:
-    """The servers that the user allows to start."""
-    return frozenset(word.strip() for word in environment.get(ALLOWED, "").split(","))
-
-
 def make_server(
     name: str,
     entry: ServerEntry,
@@ -126,7 +119,7 @@ def make_server(
     environment: Mapping[str, str],
 ) -> McpServer:
     """The configuration of a server for its adapter; limits, tags and permissions are ours."""
-    refused = f"it is not allowed to start here; to allow it, set {ALLOWED}={name}"
+    refused = f"it is not allowed to start here; to allow it, set {MCP_SERVERS}={name}"
     more = frozenset() if entry.is_local else frozenset({NETWORK})
     grants = tuple(
         Grant(

@@ -38,6 +38,8 @@ GIVEN = (
     "max_minutes",
     "max_usd",
     "no_cache",
+    "run_tests",
+    "allow_spending",
 )
 """Options of the command that are fields of ``ReviewOptions`` as they are."""
 
@@ -75,7 +77,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a coverage report: Cobertura XML, coverage.py JSON or lcov; may be repeated",
     )
-    how = parser.add_argument_group("how to review")
+    _add_how(parser.add_argument_group("how to review"))
+
+
+def _add_how(how: argparse._ArgumentGroup) -> None:
+    """Add the options of how to review."""
     how.add_argument(
         "--provider",
         type=name_of("a provider"),
@@ -97,6 +103,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--estimate",
         action="store_true",
         help="print the expected and the maximum cost, and exit; no model is called",
+    )
+    how.add_argument(
+        "--run-tests",
+        action="store_true",
+        default=None,
+        help="let base's test command run code of the change; default: only in CI",
+    )
+    how.add_argument(
+        "--allow-spending",
+        action="store_true",
+        default=None,
+        help="let base choose a paid provider and raise bounds; default: only in CI",
     )
     add_backend(how)
     how.add_argument(

@@ -19,10 +19,15 @@ from orchestrator.code_review.review_workspace import ReviewWorkspace
 from orchestrator.errors import SandboxError
 from orchestrator.sandbox import scratch_directory
 from orchestrator.sandbox.isolated_run import run_isolated
+from orchestrator.sandbox.private_paths import require_shareable
 from orchestrator.sandbox.program_permissions import Limits
 from orchestrator.sandbox.safe_paths import read_safely
 
 MAX_REPORT_BYTES = 8 << 20
+NOT_ALLOWED = (
+    "tests not run: whoever runs the review has not allowed this repository's test command; allow "
+    "it with --run-tests or DIFFCOURT_RUN_TESTS=1"
+)
 ORDER: tuple[SideName, ...] = ("head", "head", "base")
 """The sides to test until a run passes: a failure is repeated, then compared with base."""
 MOST_RUNS = 4
@@ -43,16 +48,25 @@ class RunTests(ComparisonCheck):
     Args:
         patterns: names of files that tests may depend on.
         tests: the command; None: nothing is run.
+        allowed: whoever runs the review allows it.
+        private: absolute paths that it may not read, besides those of the system.
     """
 
     def __init__(
-        self, patterns: Sequence[str], tests: Tests | None, *, pool: Any, workspace: ReviewWorkspace
+        self,
+        patterns: Sequence[str],
+        tests: Tests | None,
+        *,
+        allowed: bool,
+        private: Sequence[Path],
+        pool: Any,
+        workspace: ReviewWorkspace,
     ) -> None:
         files = patterns if tests else ()
         super().__init__(
             "run_tests", "test_quality.failed_tests", files, pool=pool, workspace=workspace
         )
-        self._tests = tests
+        self._tests, self._allowed, self._private = tests, allowed, private
         self._job: Mapping[str, Any] | None = None
 
     async def extra_job(self, change: Change) -> Mapping[str, Any]:
@@ -62,16 +76,20 @@ class RunTests(ComparisonCheck):
         return self._job or {}
 
     async def _run_all(self, tests: Tests, change: Change) -> Mapping[str, Any]:
+        if not self._allowed:
+            return _refused(NOT_ALLOWED)
         runs: list[dict[str, Any]] = []
         unwritten: dict[str, str] = {}
         job = {"refused": "", "runs": runs, "unwritten": unwritten, "own_tests": []}
         try:
+            reads = [Path(path) for path in tests.reads]
+            await anyio.to_thread.run_sync(require_shareable, reads, self._private)
             for side in ORDER:
                 runs.append(await self._run(tests, [await self._part(side, unwritten)], len(runs)))
                 if runs[-1]["code"] == 0:
                     break
         except SandboxError as error:
-            return {**job, "refused": str(error), "runs": []}
+            return _refused(str(error))
         before = await self._workspace.contents.paths("base")
         changed = {path for file in change.files for path in (file.path, file.old_path) if path}
         own = find_test_setup_files(changed, tests.command, before)
@@ -129,6 +147,10 @@ class RunTests(ComparisonCheck):
             error = await anyio.to_thread.run_sync(_save_report, tree, tests.report, keep)
         report = str(keep) if tests.report and not error else ""
         return {"code": code, "name": tests.report, "report": report, "error": error}
+
+
+def _refused(why: str) -> Mapping[str, Any]:
+    return {"refused": why, "runs": [], "unwritten": {}, "own_tests": []}
 
 
 def _copy(parts: Sequence[_Part], tree: Path, report: str) -> None:

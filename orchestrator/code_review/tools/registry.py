@@ -5,6 +5,7 @@ A new analyzer is a module in ``analyzers/`` or ``checks/``, a line here, its ru
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
@@ -60,6 +61,8 @@ class ToolInputs(Struct, frozen=True):
         coverage: reports of which lines the change's tests ran.
         cache: results of earlier reviews; None: every file is analyzed.
         tests: how the change's tests are run; None: they are not run.
+        run_tests: whoever runs the review allows it.
+        private_paths: absolute paths that the tests may not read, besides those of the system.
     """
 
     workspace: ReviewWorkspace
@@ -72,6 +75,8 @@ class ToolInputs(Struct, frozen=True):
     coverage: Sequence[CoverageReport] = ()
     cache: ResultCache | None = None
     tests: Tests | None = None
+    run_tests: bool = False
+    private_paths: Sequence[Path] = ()
 
     @property
     def tests_seconds(self) -> float:
@@ -245,7 +250,14 @@ ANALYZERS: Mapping[str, OfSide | OfChange] = {
     ),
     "run_tests": OfChange(
         "The change's tests, run in namespaces of their own, where base configures a command.",
-        lambda inputs: RunTests(ANY, inputs.tests, pool=inputs.pool, workspace=inputs.workspace),
+        lambda inputs: RunTests(
+            ANY,
+            inputs.tests,
+            allowed=inputs.run_tests,
+            private=inputs.private_paths,
+            pool=inputs.pool,
+            workspace=inputs.workspace,
+        ),
         lambda inputs: inputs.tests_seconds,
     ),
     # docs

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -14,12 +15,14 @@ import pytest
 from orchestrator.app.run_review import run_review
 from orchestrator.checks.test_quality.failed_tests import NotJUnitError, read_failed_tests
 from orchestrator.checks.test_quality.test_setup_files import find_test_setup_files
+from orchestrator.code_review.analyzers.run_tests import NOT_ALLOWED
 from orchestrator.code_review.verdict.model import Verdict
 from orchestrator.engine.observer_events import ignore_event
-from orchestrator.errors import SandboxError
+from orchestrator.errors import InputError, SandboxError
 from orchestrator.report.verdict_text import render_verdict
-from orchestrator.sandbox import bubblewrap, scratch_directory
+from orchestrator.sandbox import bubblewrap, private_paths, scratch_directory
 from orchestrator.sandbox.isolated_run import NO_SANDBOX, run_isolated
+from orchestrator.sandbox.private_paths import require_shareable
 from orchestrator.sandbox.process_wide_sandbox import SANDBOX
 from orchestrator.sandbox.program_permissions import Limits
 from tests.review.review_kit import change, options
@@ -60,7 +63,7 @@ def settings(**more: object) -> dict[str, str]:
 def reviewed(path: Path, base: str, head: str, **more: object) -> Verdict:
     files = {"report.py": REPORT, "tests/test_pay.py": PAY, **settings(report="out.xml", **more)}
     repo = change(path, {**files, "check.py": base}, {"check.py": head, "pay.py": "A = 1\n"})
-    return run_review(options(repo.path), ignore_event)
+    return run_review(options(repo.path, run_tests=True), ignore_event)
 
 
 def told(verdict: Verdict) -> list[tuple[str, str, int]]:
@@ -91,8 +94,12 @@ def test_tests_that_pass_fail_or_failed_before(namespaces: None, tmp_path: Path)
 
 
 @needs_bwrap
-def test_a_test_that_passes_when_run_again_is_flaky(namespaces: None, tmp_path: Path) -> None:
+def test_a_test_that_passes_when_run_again_is_flaky(
+    namespaces: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Nothing stays in the namespaces, so what differs comes from outside: each run takes one byte.
+    monkeypatch.setattr(private_paths, "SYSTEM_PRIVATE", ())
+    monkeypatch.setattr(private_paths, "_first_special_file", lambda top: None)
     place = tmp_path / "turns"
     os.mkfifo(place)
     held = os.open(place, os.O_RDWR)
@@ -134,7 +141,7 @@ def checked_with_tests(path: Path, head: Mapping[str, str | bytes | None]) -> Ve
     policy = {".diffcourt/config/verdict.yaml": REQUIRED}
     base = {"run.py": RUN, "a.py": "def f():\n    return 1\n", "tests/test_a.py": TEST}
     repo = change(path, {**said, **policy, **base}, head)
-    return run_review(options(repo.path), ignore_event)
+    return run_review(options(repo.path, run_tests=True), ignore_event)
 
 
 @needs_bwrap
@@ -196,6 +203,81 @@ def test_without_a_sandbox_nothing_runs(tmp_path: Path) -> None:
     verdict = reviewed(tmp_path, PASS, FAIL)
     assert told(verdict) == []
     assert gaps(verdict) == {("check.py", NO_SANDBOX), ("pay.py", NO_SANDBOX)}
+
+
+SERVER = "import socket\nsocket.socket(socket.AF_UNIX).connect({!r})\n" + PASS
+
+
+@needs_bwrap
+def test_a_strangers_base_does_not_open_this_machine_to_its_tests(
+    namespaces: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(private_paths, "SYSTEM_PRIVATE", (Path("/proc"),))
+    home, services = Path(os.environ["HOME"]), tmp_path / "services"
+    services.mkdir()
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(f"{services}/s")
+        server.listen()
+        for number, (reads, private) in enumerate(
+            [
+                (["/proc"], "/proc is private"),
+                ([str(home)], f"{home} is private"),
+                ([str(services)], f"{services}/s is a socket"),
+            ]
+        ):
+            repo = tmp_path / f"repo{number}"
+            verdict = reviewed(repo, PASS, SERVER.format(f"{services}/s"), reads=reads)
+            assert {path for path, _ in gaps(verdict)} == {"check.py", "pay.py"}
+            assert all(private in why for _, why in gaps(verdict)), gaps(verdict)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/proc/1", "/sys", "/dev/shm", "/run/user", "/var", "/var/run/x", "/tmp/x", "/root"],
+)
+def test_paths_of_the_system_that_hold_secrets_are_private(path: str) -> None:
+    with pytest.raises(SandboxError, match="is private"):
+        require_shareable([Path(path)], [])
+
+
+def test_what_only_programs_need_may_be_shared_and_a_link_to_a_secret_may_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(private_paths, "SYSTEM_PRIVATE", ())
+    secret, link, pipe = tmp_path / "secret", tmp_path / "link", tmp_path / "deep" / "pipe"
+    secret.mkdir()
+    pipe.parent.mkdir()
+    link.symlink_to(secret)
+    require_shareable([Path("/usr/share"), pipe.parent, tmp_path / "missing"], [secret, Path("/")])
+    os.mkfifo(pipe)
+    for path in (link, tmp_path / "deep" / ".." / "secret", secret / "below", tmp_path):
+        with pytest.raises(SandboxError, match=rf"{secret} is private"):
+            require_shareable([path], [secret])
+    with pytest.raises(SandboxError, match=r"pipe is a socket, pipe or device"):
+        require_shareable([pipe.parent], [])
+
+
+def test_the_repositorys_command_runs_only_where_somebody_or_ci_allowed_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"check.py": PASS, **settings()}
+    repo = change(tmp_path, files, {"pay.py": "A = 1\n"})
+
+    def why(**given: Any) -> set[str]:
+        return {why for _, why in gaps(run_review(options(repo.path, **given), ignore_event))}
+
+    assert why() == {NOT_ALLOWED}
+    assert why(run_tests=True) == {NO_SANDBOX}
+    monkeypatch.setenv("CI", "true")
+    assert why() == {NO_SANDBOX}
+    monkeypatch.setenv("DIFFCOURT_RUN_TESTS", "0")
+    assert why() == {NOT_ALLOWED}
+    monkeypatch.delenv("CI")
+    monkeypatch.setenv("DIFFCOURT_RUN_TESTS", "1")
+    assert why() == {NO_SANDBOX}
+    monkeypatch.setenv("DIFFCOURT_RUN_TESTS", "perhaps")
+    with pytest.raises(InputError, match="DIFFCOURT_RUN_TESTS must be 1 or 0, not 'perhaps'"):
+        why()
 
 
 HOSTILE = """

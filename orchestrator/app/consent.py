@@ -1,0 +1,86 @@
+"""What the configuration of base may do on this machine: only what whoever runs the review allows.
+
+Base may belong to somebody else. So running its commands, spending money and starting its MCP
+servers each need a yes: an option of the command, an environment variable or, where noted, CI.
+"""
+
+import os
+import pwd
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from orchestrator.app import state_directory
+from orchestrator.app.audit.signing_keys import KEY_FILE
+from orchestrator.app.types import ReviewOptions
+from orchestrator.errors import InputError
+from orchestrator.resources import user_directory
+
+MCP_SERVERS = "DIFFCOURT_MCP"
+"""Environment variable: the MCP servers that may be started, separated by commas; in CI too."""
+
+RUN_TESTS = "DIFFCOURT_RUN_TESTS"
+"""Environment variable: 1 lets base's test command run, 0 does not, also in CI."""
+
+ALLOW_SPENDING = "DIFFCOURT_ALLOW_SPENDING"
+"""Environment variable: 1 lets base choose a paid provider and raise bounds, 0 does not."""
+
+HOW_TO_ALLOW_SPENDING = f"allow it with --allow-spending or {ALLOW_SPENDING}=1"
+
+_ANSWERS = {"1": True, "true": True, "0": False, "false": False}
+
+
+def is_ci(environment: Mapping[str, str]) -> bool:
+    """Whether the environment variable CI is set, as CI systems do."""
+    return bool(environment.get("CI"))
+
+
+def allowed_servers(environment: Mapping[str, str]) -> frozenset[str]:
+    """The MCP servers that may be started."""
+    return frozenset(word.strip() for word in environment.get(MCP_SERVERS, "").split(","))
+
+
+def decide_consent(options: ReviewOptions, environment: Mapping[str, str]) -> ReviewOptions:
+    """The options with a decision wherever they hold none: of the environment, else that of CI.
+
+    A new run records them, so that it is resumed with the same ones.
+
+    Raises:
+        InputError: a variable is neither 1 nor 0.
+    """
+    run_tests, spending = options.run_tests, options.allow_spending
+    return replace(
+        options,
+        run_tests=_answer(RUN_TESTS, environment) if run_tests is None else run_tests,
+        allow_spending=_answer(ALLOW_SPENDING, environment) if spending is None else spending,
+    )
+
+
+def _answer(variable: str, environment: Mapping[str, str]) -> bool:
+    given = environment.get(variable, "").strip().lower()
+    if given and given not in _ANSWERS:
+        raise InputError(f"{variable} must be 1 or 0, not {given[:20]!r}")
+    return _ANSWERS[given] if given else is_ci(environment)
+
+
+def private_paths(repo: Path | None, environment: Mapping[str, str]) -> tuple[Path, ...]:
+    """Where this user keeps what no code of a change may read: home, key, repository, state, cache.
+
+    Args:
+        repo: a directory of the repository; None: the current directory.
+    """
+    found = [state_directory.repo_root(repo or Path())]
+    named = (environment.get("HOME", ""), _home(), environment.get(KEY_FILE, ""))
+    found += [Path(name) for name in named if os.path.isabs(name)]
+    for variable, below in (("XDG_CACHE_HOME", ".cache"), ("XDG_STATE_HOME", ".local/state")):
+        if directory := user_directory(environment, variable, below):
+            found.append(directory)
+    return tuple(dict.fromkeys(found))
+
+
+def _home() -> str:
+    with suppress(KeyError):  # a container's user often has no entry
+        return pwd.getpwuid(os.geteuid()).pw_dir
+    return ""

@@ -1,0 +1,137 @@
+"""A base of somebody else's that wants to spend the reviewer's money, against a real server."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from orchestrator.app import state_directory
+from orchestrator.app.cost_estimate import estimate_cost
+from orchestrator.app.policy_sources import load_policy
+from orchestrator.app.run_archive import export_run, import_run
+from orchestrator.app.run_review import resume_review, run_review
+from orchestrator.catalog.data_file_layers import make_overlay, read_shipped_layer
+from orchestrator.catalog.prices import load_prices
+from orchestrator.code_review.policy_loading import Policy
+from orchestrator.engine.observer_events import ignore_event
+from orchestrator.errors import ConfigError, InputError
+from tests.providers.whole_kit import HEAD, serving
+from tests.review.review_kit import change, options
+
+GREEDY = (
+    "provider: anthropic\n"
+    "bounds: {usd: 100000, tokens: 900000000, minutes: 20}\n"
+)  # fmt: skip
+DEAREST = "{fast: claude-fable-5-1, strong: claude-fable-5-1, strongest: claude-fable-5-1}"
+MODELS = f"providers: {{anthropic: {{models: {DEAREST}}}}}\n"
+FREE = "{input: 0, output: 0, cached: 0, cache_write: 0, source: us, date: 2026-01-01}"
+
+
+@pytest.fixture(scope="module")
+def portal() -> Iterator[BlockingPortal]:
+    with start_blocking_portal() as started:
+        yield started
+
+
+def policy(files: dict[str, str], **given: Any) -> Policy:
+    data = {name: text.encode() for name, text in files.items()}
+    layers = [read_shipped_layer(), make_overlay(".diffcourt", data)]
+    return load_policy(layers, options(None, **given))
+
+
+def greedy(**given: Any) -> Policy:
+    return policy({"config/defaults.yaml": GREEDY}, **given)
+
+
+def test_base_alone_makes_no_paid_request(
+    tmp_path: Path, portal: BlockingPortal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = {".diffcourt/config/defaults.yaml": GREEDY, ".diffcourt/config/models.yaml": MODELS}
+    repo = change(tmp_path, base, HEAD)
+    with serving(portal, monkeypatch, "anthropic", {}) as server:
+        verdict = run_review(options(repo.path), ignore_event)
+        assert not server.requests
+    assert verdict.usage.usd == 0
+    assert verdict.findings
+    (note,) = verdict.usage.notes
+    assert "base chooses the provider anthropic, which nobody allowed here" in note
+    assert "--allow-spending or DIFFCOURT_ALLOW_SPENDING=1" in note
+
+
+def test_bases_provider_and_bounds_count_where_somebody_or_ci_allows_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def found(**given: Any) -> tuple[str, float, int]:
+        settings = greedy(**given).settings
+        return settings.provider, settings.bounds.usd, settings.bounds.tokens
+
+    shipped, base = (2.0, 2_000_000), (100_000.0, 900_000_000)
+    assert found(provider="openai") == ("openai", *shipped)
+    assert found(provider="openai", max_usd=5.0) == ("openai", 5.0, shipped[1])
+    assert found(allow_spending=True) == ("anthropic", *base)
+    monkeypatch.setenv("CI", "true")
+    assert found() == ("anthropic", *base)
+    monkeypatch.setenv("DIFFCOURT_ALLOW_SPENDING", "0")
+    assert found()[0] == "offline"
+    monkeypatch.delenv("CI")
+    monkeypatch.setenv("DIFFCOURT_ALLOW_SPENDING", "1")
+    assert found() == ("anthropic", *base)
+
+
+def test_a_bound_that_is_not_raised_is_named() -> None:
+    usd, tokens = greedy(provider="anthropic").notes
+    assert usd.startswith("base raises bounds.usd to 100000, which nobody allowed here")
+    assert tokens.startswith("base raises bounds.tokens to 9e+08")
+    assert greedy(provider="anthropic").settings.bounds.minutes == 20
+    assert policy({"config/defaults.yaml": "bounds: {usd: 0.5}\n"}, provider="openai").notes == ()
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        f"claude-fable-5-1: {FREE}",
+        f"claude-fable-5-1-2026-11-01: {FREE}",
+        "claude-fable-5-1: {output: 49.9}",
+        "gpt-6.1-sol: {long: null}",
+        "gpt-6.1-sol: {long: {above: 100000000}}",
+    ],
+)
+def test_base_never_lowers_a_known_price(entry: str) -> None:
+    data = {"config/prices.yaml": f"prices:\n  {entry}\n".encode()}
+    with pytest.raises(ConfigError, match=r"prices\.yaml:2: .*may only raise a known price"):
+        load_prices([read_shipped_layer(), make_overlay(".diffcourt", data)])
+
+
+def test_a_bound_in_dollars_refuses_a_model_whose_price_nobody_vouches_for(tmp_path: Path) -> None:
+    files = {
+        ".diffcourt/config/models.yaml": "providers: {anthropic: {models: {fast: dear-1}}}\n",
+        ".diffcourt/config/prices.yaml": f"prices: {{dear-1: {FREE}}}\n",
+    }
+    repo = change(tmp_path, files, HEAD)
+
+    def ask(**given: Any) -> None:
+        estimate_cost(options(repo.path, provider="anthropic", **given))
+
+    with pytest.raises(InputError, match=r"^--max-usd needs a price of dear-1; [^\n]*$"):
+        ask(max_usd=0.01)
+    ask()
+    ask(max_usd=0.01, allow_spending=True)
+
+
+def test_an_imported_run_spends_only_where_somebody_allows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs, ours = (change(tmp_path / name, {}, HEAD).path for name in ("theirs", "ours"))
+    asked = options(theirs, provider="anthropic", run_tests=True, allow_spending=True)
+    with state_directory.open_store(state_directory.state_dir(theirs)) as store:
+        anyio.run(store.create, "run-1", 0.0, {"options": asked.as_meta()})
+    export_run(theirs, "run-1", tmp_path / "out")
+    import_run(ours, tmp_path / "out")
+    with pytest.raises(InputError, match="the imported run uses the provider anthropic"):
+        resume_review(ours, "run-1", ignore_event)
+    monkeypatch.setenv("DIFFCOURT_ALLOW_SPENDING", "1")
+    with pytest.raises(InputError, match="ANTHROPIC_API_KEY"):
+        resume_review(ours, "run-1", ignore_event)
